@@ -3,6 +3,11 @@
 A terminal that closes sends SIGHUP; systemd, Slurm and Docker send SIGTERM. All three signals raise
 `KeyboardInterrupt` in the main thread. A signal that the program was started to ignore, as `nohup`
 does with SIGHUP, stays ignored.
+
+The exception is raised where KBForge's own code runs, outside of imports. Elsewhere it could crash
+a compiled module that has called Python, or get lost in a finalizer. A signal that comes elsewhere
+is sent again every .02 s until it finds such a place, for a second; then any place outside of
+imports will do, because a library may wait forever. If none is found, the program ends with it.
 """
 
 from __future__ import annotations
@@ -23,26 +28,28 @@ SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name
 
 EXIT_CODES = frozenset(128 + number for number in SIGNALS)
 
-_SOON = 0.02  # seconds after which a signal comes again that came while a module was loaded
+_AGAIN = 0.02  # seconds after which a signal that came in a bad place is sent again
+_MOST_TIMES = 50  # then any place outside of imports will do
 _IMPORT = "<frozen importlib"  # how the file name of Python's own frames of an import begins
 
 _received: list[int] = []
+_postponed: dict[int, int] = {}  # how often each signal was sent again that found no place yet
 _depth = 0
 
 
 @contextlib.contextmanager
 def heeded() -> Iterator[None]:
-    """Each of the signals raises `KeyboardInterrupt`; the program runs in this block.
+    """Raise `KeyboardInterrupt` at each of the signals; the program runs in this block.
 
-    Whoever ends a run from outside may send several signals in a row. A SIGTERM or a SIGHUP that
-    is not the first signal is passed over, so that it cannot hurt what the first one began: the
-    writing of a partial result. Ctrl-C always counts.
+    Whoever ends a run from outside may send several signals in a row. A SIGTERM or SIGHUP that is
+    not the first signal is ignored, so that it cannot disturb what the first one began: the writing
+    of a partial result. Ctrl-C always counts.
     """
 
-    def end(number: int) -> None:
+    def end() -> None:
         raise KeyboardInterrupt
 
-    with _handled(end):
+    with called(end):
         yield
 
 
@@ -59,23 +66,62 @@ def deferred() -> Iterator[Callable[[], bool]]:
     """
     came = False
 
-    def note(number: int) -> None:
+    def note() -> None:
         nonlocal came
         if came:
             raise KeyboardInterrupt
         came = True
 
-    with _handled(note):
+    with called(note):
         yield lambda: came
     if came:
         raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
-def told(on_signal: Callable[[], None]) -> Iterator[None]:
+def called(on_signal: Callable[[], None]) -> Iterator[None]:
     """Call a function at each of the signals; it may raise `KeyboardInterrupt`."""
-    with _handled(lambda number: on_signal()):
+    # only the main thread gets signals
+    if threading.current_thread() is not threading.main_thread():
         yield
+        return
+
+    global _depth
+    if not _depth:
+        _received.clear()
+
+    outside = _imports(sys._getframe())  # a program may run while its own module is imported
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        times = _postponed.pop(number, 0)
+        again = bool(_received) and not times
+        if not times:
+            _received.append(number)
+        if again and number != signal.SIGINT:
+            return
+        try:
+            on_signal()
+        except KeyboardInterrupt:
+            if _imports(frame) == outside and (_is_own(frame) or times > _MOST_TIMES):
+                raise
+            _postpone(number, times + 1)
+
+    # a program in the background, or under nohup, may have been started to ignore one
+    heard = {number: signal.getsignal(number) for number in SIGNALS}
+    heard = {number: old for number, old in heard.items() if old not in (signal.SIG_IGN, None)}
+    for number in heard:
+        signal.signal(number, handle)
+    _depth += 1
+    try:
+        yield
+    finally:
+        _depth -= 1
+        for number, old in heard.items():
+            signal.signal(number, old)
+        if not _depth and _postponed:
+            _postponed.clear()
+            if not isinstance(sys.exception(), Exception):
+                raise KeyboardInterrupt
 
 
 def exit_code() -> int:
@@ -99,55 +145,24 @@ def _imports(frame: FrameType | None) -> int:
     return count
 
 
-def _send_again(number: int) -> None:
-    """Send a signal to the main thread in a moment.
+def _is_own(frame: FrameType | None) -> bool:
+    """Whether KBForge's own code runs in a frame."""
+    spec = None if frame is None else frame.f_globals.get("__spec__")
+    return getattr(spec, "name", "").startswith("kbforge")
 
-    An import is no place for an exception: Python's own callbacks print and lose it, and compiled
-    modules crash.
-    """
+
+def _postpone(number: int, times: int) -> None:
+    """Send a signal to the main thread in a moment."""
+    _postponed[number] = times
 
     def send() -> None:
+        if number not in _postponed:
+            return
         if hasattr(signal, "pthread_kill"):
             signal.pthread_kill(cast(int, threading.main_thread().ident), number)
         else:
             signal.raise_signal(number)
 
-    timer = threading.Timer(_SOON, send)
+    timer = threading.Timer(_AGAIN, send)
     timer.daemon = True
     timer.start()
-
-
-@contextlib.contextmanager
-def _handled(handle: Callable[[int], None]) -> Iterator[None]:
-    # only the main thread gets signals
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    global _depth
-    if not _depth:
-        _received.clear()
-
-    outside = _imports(sys._getframe())  # a program may run while its own module is imported
-
-    def handler(number: int, frame: FrameType | None) -> None:
-        if _imports(frame) > outside:
-            _send_again(number)
-            return
-        again = bool(_received)
-        _received.append(number)
-        if number == signal.SIGINT or not again:
-            handle(number)
-
-    # a program in the background, or under nohup, may have been started to ignore one
-    heard = {number: signal.getsignal(number) for number in SIGNALS}
-    heard = {number: old for number, old in heard.items() if old not in (signal.SIG_IGN, None)}
-    for number in heard:
-        signal.signal(number, handler)
-    _depth += 1
-    try:
-        yield
-    finally:
-        _depth -= 1
-        for number, old in heard.items():
-            signal.signal(number, old)

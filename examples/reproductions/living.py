@@ -43,10 +43,12 @@ from kbforge.files.fragments import read_fragments, write_fragments
 from kbforge.fit.choices import Choices
 from kbforge.fit.confidence import ClusteringReport
 from kbforge.fit.models import Fit
-from kbforge.jobs.living.events import decide, remove, revisit
-from kbforge.jobs.living.frozen import thaw
-from kbforge.jobs.living.take_in import take_in
-from kbforge.jobs.living.views import entities_of
+from kbforge.jobs.decide import decide
+from kbforge.jobs.models import thaw
+from kbforge.jobs.refit import revisit
+from kbforge.jobs.remove import remove
+from kbforge.jobs.update import take_in
+from kbforge.jobs.views import entities_of
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 from kbforge_lab.suites.labelled_sets import SETS

@@ -30,7 +30,7 @@ from kbforge import registry
 from kbforge.clustering.compiled.session import CompiledSession
 from kbforge.contracts import Fragment, Problem
 from kbforge.fit.choices import Choices
-from kbforge.jobs.living.take_in import take_in
+from kbforge.jobs.update import take_in
 from kbforge.kernel.library import kernel_status
 from kbforge_lab.bench.costs import resident_mib
 from kbforge_lab.bench.scale.people import records

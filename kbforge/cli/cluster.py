@@ -24,7 +24,7 @@ from kbforge.words import counted
 if TYPE_CHECKING:
     from kbforge.fit.choices import Choices
     from kbforge.jobs.cluster import KnowledgeBase
-    from kbforge.jobs.living.take_in import UpdateResult
+    from kbforge.jobs.update import UpdateResult
 
 app = typer.Typer(add_completion=False)
 
@@ -310,12 +310,12 @@ def _take_in(
     """Add a file to a store and print a summary.
 
     Raises:
-        KBForgeError: as `kbforge.jobs.living.take_in.take_in`, or the file cannot be read.
+        KBForgeError: as `kbforge.jobs.update.take_in`, or the file cannot be read.
 
     """
     from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_apart
-    from kbforge.jobs.living.take_in import take_in as run
+    from kbforge.jobs.update import take_in as run
 
     require_apart(into, inputs)
     begin = time.perf_counter()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.status import Status
 
-    from kbforge.jobs.living.events import EventResult
+    from kbforge.jobs.update import EventResult
 
 _BESIDE_BAR = 60  # columns of a terminal for description, counts and the time left
 _SPEED_SECONDS = 120.0  # the time left is estimated over so long, because a step may be slow

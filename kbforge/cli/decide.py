@@ -65,8 +65,8 @@ def decide(
 
         kbforge decide kb.sqlite --undo 3
     """
-    from kbforge.jobs.living.events import decide as run
-    from kbforge.jobs.living.events import decisions_of, read_decisions
+    from kbforge.jobs.decide import decide as run
+    from kbforge.jobs.decide import decisions_of, read_decisions
 
     given = [part for part in (said, a, b) if part is not None]
     if list_them or undo is not None:
@@ -89,7 +89,7 @@ def decide(
 
 
 def _undo(store: str, number: int, as_json: bool) -> None:
-    from kbforge.jobs.living.events import undo
+    from kbforge.jobs.decide import undo
 
     done = undo(store, number)
     how = "exactly as before" if done.told["exact"] else "clustered again without it"

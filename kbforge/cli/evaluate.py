@@ -115,7 +115,7 @@ def _score(kb: str, gold: str, partial: bool, as_json: bool) -> None:
     from kbforge.evaluation.render import render_scores
     from kbforge.evaluation.scores import score_entities
     from kbforge.files.fragments import read_fragments
-    from kbforge.jobs.living.views import entities_of
+    from kbforge.jobs.views import entities_of
 
     if kb == gold == "-":
         raise UsageError("only one of KB and GOLD can be standard input")

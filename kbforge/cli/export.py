@@ -108,7 +108,7 @@ def export(
     """
     from kbforge import registry
     from kbforge.files.io import require_apart
-    from kbforge.jobs.living.views import view_of
+    from kbforge.jobs.views import view_of
     from kbforge.kb import view as views
     from kbforge.kb.view import GoldenView, read_policy
     from kbforge.registry.options import parse_settings

@@ -100,7 +100,7 @@ def stoppable() -> Iterator[RunCallbacks]:
             raise KeyboardInterrupt
         stopped = True
 
-    with interrupts.told(stop), following() as shown:
+    with interrupts.called(stop), following() as shown:
 
         def on_step(progress: Progress) -> None:
             nonlocal stepping

@@ -58,7 +58,7 @@ def refit(
         return
     if (named := options.first_given(context, ("fragments", "passes"))) is not None:
         raise UsageError(f"{named} goes with --search")
-    from kbforge.jobs.living.refit import refit as run
+    from kbforge.jobs.refit import refit as run
 
     with console.progress(total=None, description="weighing") as bar:
         done = run(store, lambda steps, most: bar.update(steps))
@@ -73,7 +73,7 @@ def refit(
 
 def _search(store: str, fragments: list[str] | None, passes: int, as_json: bool) -> None:
     from kbforge.contracts import Interrupted
-    from kbforge.jobs.living.events import revisit
+    from kbforge.jobs.refit import revisit
 
     stopped = False
 
@@ -84,7 +84,7 @@ def _search(store: str, fragments: list[str] | None, passes: int, as_json: bool)
         stopped = True
 
     with (
-        interrupts.told(stop),
+        interrupts.called(stop),
         console.progress(total=None, description="searching") as bar,
     ):
 

@@ -53,8 +53,8 @@ def remove(
 
         kbforge remove kb.sqlite row-17 --secure
     """
-    from kbforge.jobs.living.events import remove as run
-    from kbforge.jobs.living.secure import erase
+    from kbforge.jobs.remove import erase
+    from kbforge.jobs.remove import remove as run
 
     if not fragments and source is None:
         raise UsageError("expected the ids of fragments, or --source; see --help")

@@ -52,7 +52,7 @@ def report(
         kbforge report kb.jsonl --fragments fragments.jsonl
     """
     from kbforge.files.io import open_output, require_apart, require_writable
-    from kbforge.jobs.living.report import report as run
+    from kbforge.jobs.report import report as run
 
     if as_json and output == "-":
         raise UsageError("--json and the page cannot both go to standard output; give -o FILE")

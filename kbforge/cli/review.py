@@ -158,7 +158,7 @@ def _say(review: FileReview, file: AnswerFile, fragments: str) -> None:
 
 
 def _review_store(store: str, count: int, by_line: bool) -> None:
-    from kbforge.jobs.living.reviewing import reviewed
+    from kbforge.jobs.decide import reviewed
 
     interrupted = False
     with ExitStack() as stack:

@@ -130,7 +130,7 @@ def _show_entities(
     as_json: bool,
 ) -> None:
     from kbforge.files.fragments import read_fragments
-    from kbforge.jobs.living.views import EntitySelector
+    from kbforge.jobs.views import EntitySelector
     from kbforge.kb.read import sources_of
     from kbforge.kb.show import outsiders
     from kbforge.kb.show import show as print_entities
@@ -170,7 +170,7 @@ def _show_similar(
 ) -> None:
     from kbforge.files.io import require_apart
     from kbforge.fit.confidence import read_confidence
-    from kbforge.jobs.living.views import around
+    from kbforge.jobs.views import around
     from kbforge.kb.read import read_entities
     from kbforge.kb.similarity import similar
     from kbforge.pictures import require_format, require_matplotlib

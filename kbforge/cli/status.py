@@ -10,7 +10,7 @@ from kbforge.cli import console, options
 from kbforge.errors import quoted
 
 if TYPE_CHECKING:
-    from kbforge.jobs.living.report import Status
+    from kbforge.jobs.report import Status
 
 app = typer.Typer(add_completion=False)
 
@@ -32,7 +32,7 @@ def status(
 
         kbforge status kb.sqlite --json
     """
-    from kbforge.jobs.living.report import status_of
+    from kbforge.jobs.report import status_of
 
     found = status_of(store)
     if as_json:

@@ -44,16 +44,17 @@ from kbforge.fit.choices import NO_INDEX, Choices
 from kbforge.fit.questions import PairQuestion
 from kbforge.fit.review import Evidence
 from kbforge.jobs import cluster as chain
+from kbforge.jobs import decide as deciding
+from kbforge.jobs import remove as removing
+from kbforge.jobs import report as telling
+from kbforge.jobs import update as updating
+from kbforge.jobs import views
 from kbforge.jobs.cluster import LiveClustering, open_live
-from kbforge.jobs.living import events, views
-from kbforge.jobs.living import report as telling
-from kbforge.jobs.living import take_in as taking
-from kbforge.jobs.living.events import EventResult
-from kbforge.jobs.living.report import Report
-from kbforge.jobs.living.reviewing import reviewed
-from kbforge.jobs.living.secure import erase
-from kbforge.jobs.living.take_in import OnDuplicate, UpdateResult
+from kbforge.jobs.decide import reviewed
 from kbforge.jobs.load import read, source_of
+from kbforge.jobs.remove import erase
+from kbforge.jobs.report import Report
+from kbforge.jobs.update import EventResult, OnDuplicate, UpdateResult
 from kbforge.kb.view import EntitiesView, GoldenView, exporter_for, read_policy
 from kbforge.kb.view import export as export_view
 from kbforge.kernel.library import use_workers
@@ -290,7 +291,7 @@ def update(
     with in_python():
         held = _distinct(fragments)
         choices = choices_from(chosen, "update")
-        taken = taking.take_in(str(store), held, choices, on_duplicate, "Python", on_step)
+        taken = updating.take_in(str(store), held, choices, on_duplicate, "Python", on_step)
         return replace(taken, notes=tuple(in_keywords(note) for note in taken.notes))
 
 
@@ -313,7 +314,7 @@ def remove(
 
     """
     with in_python():
-        remover = erase if secure else events.remove
+        remover = erase if secure else removing.remove
         return remover(str(store), list(ids), source)
 
 
@@ -330,7 +331,7 @@ def decide(store: str | Path, decisions: Iterable[tuple[str, str, str]]) -> Even
 
     """
     with in_python():
-        return events.decide(str(store), events.decisions_of(decisions))
+        return deciding.decide(str(store), deciding.decisions_of(decisions))
 
 
 def undo(store: str | Path, number: int) -> EventResult:
@@ -345,7 +346,7 @@ def undo(store: str | Path, number: int) -> EventResult:
 
     """
     with in_python():
-        return events.undo(str(store), number)
+        return deciding.undo(str(store), number)
 
 
 def review(

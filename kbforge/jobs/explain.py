@@ -14,8 +14,8 @@ from kbforge.fit.choices import Choices
 from kbforge.fit.models import Fit, choices_of
 from kbforge.fit.prepare import prepare
 from kbforge.fit.review import explained
-from kbforge.jobs.living.frozen import thaw
-from kbforge.jobs.living.views import entities_of
+from kbforge.jobs.models import thaw
+from kbforge.jobs.views import entities_of
 from kbforge.kb.entities import fragments_of
 from kbforge.kb.read import made_by, with_fragment
 from kbforge.store.database import Database, is_store

@@ -312,7 +312,7 @@ class StoreView(View):
     """The entities of a store for exporters, reports and `kbforge show`, the earliest first.
 
     Subproblems are read many at a time. The confidence of entities is read, too: it is told when a
-    run ends (`kbforge.jobs.living.calibrating`). `tell` is asked for what changed since then.
+    run ends (`kbforge.jobs.confidence`). `tell` is asked for what changed since then.
 
     Args:
         store: to read; the reads of one pass are of one moment.

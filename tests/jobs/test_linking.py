@@ -10,9 +10,9 @@ import pytest
 from kbforge import cluster, load
 from kbforge.contracts import Fragment
 from kbforge.fit.choices import Choices, link_note
-from kbforge.jobs.living.events import remove
-from kbforge.jobs.living.take_in import take_in
-from kbforge.jobs.living.views import entities_of
+from kbforge.jobs.remove import remove
+from kbforge.jobs.update import take_in
+from kbforge.jobs.views import entities_of
 from kbforge.kb.view import Policy, golden
 from tests.people import people
 from tests.program import Run

@@ -20,11 +20,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from kbforge.errors import KBForgeError, OutputError
-from kbforge.jobs.living.events import decide
+from kbforge.jobs.decide import decide
 from kbforge.store.database import Database
 from kbforge.store.store import Store
-from tests.jobs.living.killing import PROCESSES
-from tests.jobs.living.test_killed import VERBS, copy, filled, give
+from tests.jobs.killing import PROCESSES
+from tests.jobs.test_killed import VERBS, copy, filled, give
 from tests.store.dump import dump
 
 READERS = 8

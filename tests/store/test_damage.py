@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kbforge.errors import KBForgeError
-from kbforge.jobs.living.calibrating import complete
+from kbforge.jobs.confidence import complete
 from kbforge.store.database import Database
 from kbforge.store.tables import COLUMNS, change_rows
 from tests.program import Run

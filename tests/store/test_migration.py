@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kbforge.errors import KBForgeError, OutputError
-from kbforge.jobs.living.events import undo
-from kbforge.jobs.living.views import entities_of
+from kbforge.jobs.decide import undo
+from kbforge.jobs.views import entities_of
 from kbforge.store import tables
 from kbforge.store.database import Database, lock
 from kbforge.store.store import Store

@@ -117,7 +117,7 @@ def _is_given(context: typer.Context, option: str) -> bool:
 
 
 def _draw_kb(kb: str, fragments: Sequence[Fragment], target: str) -> None:
-    from kbforge.jobs.living.views import entities_of
+    from kbforge.jobs.views import entities_of
     from kbforge.pictures import save
     from kbforge_lab.pictures.draw import draw
     from kbforge_lab.pictures.scene import scene_of_kb

@@ -8,8 +8,8 @@ import pytest
 
 from kbforge.contracts import Entity, Fragment
 from kbforge.fit.choices import Choices
-from kbforge.jobs.living.take_in import take_in
-from kbforge.jobs.living.views import entities_of
+from kbforge.jobs.update import take_in
+from kbforge.jobs.views import entities_of
 from tests.people import people
 
 

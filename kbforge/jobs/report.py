@@ -10,11 +10,10 @@ from typing import Any
 from kbforge.contracts import Run
 from kbforge.errors import UsageError, quoted
 from kbforge.files.io import called
-from kbforge.jobs.living.drift import Drift
-from kbforge.jobs.living.frozen import seen_of
-from kbforge.jobs.living.living import ERASING
-from kbforge.jobs.living.reviewing import answered
-from kbforge.jobs.living.views import store_view
+from kbforge.jobs.decide import answered
+from kbforge.jobs.models import Drift, seen_of
+from kbforge.jobs.update import ERASING
+from kbforge.jobs.views import store_view
 from kbforge.kb.report import DriftSummary, Facts, History, gather, report_html
 from kbforge.kb.view import file_view
 from kbforge.store.database import Database, is_store
@@ -177,7 +176,7 @@ class Status:
         kbforge: the version that learned the models, None if it did not say.
         learned_from: fragments.
         came_since: fragments.
-        drift: from 0 to 1, see `kbforge.jobs.living.drift`.
+        drift: from 0 to 1, see `kbforge.jobs.models.Drift`.
         drift_by_attribute: the attributes that differ most, by name.
         refit_is_worth_it: whether `kbforge refit` is.
         erasing: fragments that are removed, and not erased yet: `kbforge remove --secure` was

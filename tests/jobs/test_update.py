@@ -9,8 +9,8 @@ import pytest
 from kbforge.contracts import Fragment, Interrupted, Progress
 from kbforge.errors import KBForgeError, LikelihoodError, OutputError, UsageError
 from kbforge.fit.choices import Choices
-from kbforge.jobs.living.take_in import UpdateResult, take_in
-from kbforge.jobs.living.views import entities_of, view_of
+from kbforge.jobs.update import UpdateResult, take_in
+from kbforge.jobs.views import entities_of, view_of
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 from tests.people import people
@@ -175,7 +175,7 @@ def test_a_full_disk_keeps_what_was_committed(
         return connection
 
     monkeypatch.setattr(Database, "_opened", nearly_full)
-    monkeypatch.setattr("kbforge.jobs.living.living.COMMIT_FRAGMENTS", 20)
+    monkeypatch.setattr("kbforge.jobs.update.COMMIT_FRAGMENTS", 20)
     with pytest.raises(OutputError, match="free some space"):
         made(path, found[60:], Choices())
     monkeypatch.undo()

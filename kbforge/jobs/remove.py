@@ -21,14 +21,65 @@ from dataclasses import replace
 
 import orjson
 
-from kbforge.contracts import Run
-from kbforge.jobs.living.events import EventResult, no_source, require_all, unchanged
-from kbforge.jobs.living.living import ERASING, living, writable
-from kbforge.jobs.living.refit import learn, weigh
-from kbforge.jobs.living.reviewing import forget as forget_reported
+from kbforge.contracts import (
+    Run,
+)
+from kbforge.jobs.decide import forget as forget_reported
+from kbforge.jobs.refit import learn, weigh
+from kbforge.jobs.update import (
+    ERASING,
+    EventResult,
+    living,
+    no_source,
+    require_all,
+    unchanged,
+    writable,
+)
 from kbforge.store.store import Store
 from kbforge.store.tables import change_rows, insert_rows, read_rows, write_rows
 from kbforge.store.writing import FILLS, begin, write_run
+
+REMOVES = "remove"
+
+
+def remove(path: str, ids: Sequence[str], source: str | None = None) -> EventResult:
+    """Take fragments out of a store, as if they had not come: all of them, or none.
+
+    Fragments that were removed before are passed over, so that the command can be given again.
+
+    Args:
+        path: of the store.
+        ids: of fragments.
+        source: all fragments from there, too.
+
+    Raises:
+        UsageError: the store never had one of them, or has none from that source.
+        LikelihoodError: the likelihood fails on what is left.
+
+    """
+    began = time.perf_counter()
+    with writable(path) as store:
+        store.require_made()
+        about = ", ".join([*ids[:10], *([] if source is None else [f"source {source}"])])
+        known = store.pages.numbers(ids)
+        missing = [id for id in ids if id not in known]
+        require_all(store, missing, store.had(missing, REMOVES))
+        of_source = [] if source is None else store.of_source(source)
+        if source is not None and not of_source:
+            before = [run for run in store.runs() if (run.verb, run.about) == (REMOVES, about)]
+            if not before:
+                raise no_source(store, source)
+        wanted = list(dict.fromkeys([*(id for id in ids if id in known), *of_source]))
+        if not wanted:
+            return unchanged(store, removed=0, already=True)
+        held = living(store, REMOVES, about, began)
+        numbers = held.require(wanted)
+        held.session.remove(wanted)
+        held.writing.removed({number: id for id, number in numbers.items()})
+        held.run.removed += len(wanted)
+        held.commit(finished=True)
+        return held.result(removed=len(wanted), already=False)
+
 
 ERASES = "remove --secure"
 

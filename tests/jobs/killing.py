@@ -15,7 +15,7 @@ BOUNDARIES = ("BEGIN IMMEDIATE", "COMMIT", "VACUUM", "PRAGMA wal_checkpoint(TRUN
 _DIED = 77
 # forked from a process that has the modules and no threads
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.jobs.living.test_killed"])
+PROCESSES.set_forkserver_preload(["tests.jobs.test_killed"])
 
 
 def dies_at(boundary: int, act: Callable[..., object], *given: str) -> bool:

@@ -13,9 +13,9 @@ import pytest
 from kbforge.contracts import Fragment, LearnedState
 from kbforge.errors import ModelError
 from kbforge.fit.choices import Choices
-from kbforge.jobs.living.refit import refit
-from kbforge.jobs.living.take_in import take_in
-from kbforge.jobs.living.views import entities_of
+from kbforge.jobs.refit import refit
+from kbforge.jobs.update import take_in
+from kbforge.jobs.views import entities_of
 from kbforge.store.database import Database
 from kbforge.store.pages import kept_from_bytes
 from kbforge.store.store import Store, kept_row

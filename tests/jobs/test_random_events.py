@@ -12,9 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kbforge.errors import ContradictionError
 from kbforge.fit.choices import Choices
-from kbforge.jobs.living.events import decide, decisions_of, remove, revisit, undo
-from kbforge.jobs.living.secure import erase
-from kbforge.jobs.living.take_in import take_in
+from kbforge.jobs.decide import decide, decisions_of, undo
+from kbforge.jobs.refit import revisit
+from kbforge.jobs.remove import erase, remove
+from kbforge.jobs.update import take_in
 from kbforge.store.database import Database
 from kbforge.store.store import Store, changes
 from tests.people import people

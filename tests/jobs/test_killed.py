@@ -16,16 +16,16 @@ import pytest
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
 from kbforge.fit.choices import Choices
-from kbforge.jobs.living.events import decide, decisions_of, remove, revisit, undo
-from kbforge.jobs.living.refit import refit
-from kbforge.jobs.living.report import status_of
-from kbforge.jobs.living.secure import erase
-from kbforge.jobs.living.take_in import take_in
-from kbforge.jobs.living.views import entities_of
+from kbforge.jobs.decide import decide, decisions_of, undo
+from kbforge.jobs.refit import refit, revisit
+from kbforge.jobs.remove import erase, remove
+from kbforge.jobs.report import status_of
+from kbforge.jobs.update import take_in
+from kbforge.jobs.views import entities_of
 from kbforge.store.database import Database
 from kbforge.store.pages import kept_from_bytes
 from kbforge.store.store import Store
-from tests.jobs.living.killing import dies_at
+from tests.jobs.killing import dies_at
 from tests.people import people
 from tests.store.dump import dump
 

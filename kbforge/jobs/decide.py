@@ -1,111 +1,49 @@
-"""Changes of a stored knowledge base other than new fragments: removal, decisions, revision."""
+"""Review of a store: questions about uncertain pairs, each answer a decision.
+
+    with reviewed("kb.sqlite") as review:
+        while evidence := review.asks.question():
+            review.asks.answer(evidence, same=ask_somebody(evidence))
+        print(review.done().told["decisions"])
+
+An answer is written before the next question is asked. Subproblems of which one grouping was kept
+have no question, and their fragments are not read.
+
+What was reported of a pair when it was asked about is kept beside its decision, and the report
+compares it with the answers. The confidence map does not hear them: pairs are asked about because
+much depends on them, so they do not stand for the others, and once decided they hold.
+`kbforge.jobs.refit` hears them as all decisions, where it learns alpha.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
 import orjson
 
-from kbforge.contracts import Decision, DecisionRecord, Interrupted, Revision, SubproblemChanges
-from kbforge.errors import BadRecord, UsageError, quoted
+from kbforge.clustering.pages import subproblem_of
+from kbforge.contracts import (
+    Decision,
+    DecisionRecord,
+    Fragment,
+    Pages,
+    Subproblem,
+    SubproblemChanges,
+)
+from kbforge.errors import BadRecord, OutputError, UsageError, quoted
+from kbforge.evaluation.reliability import Claims, Reliability, reliability
 from kbforge.files.answers import record_of, same_of
 from kbforge.files.fragments import read_json_lines, stop
-from kbforge.jobs.living.living import OpenStore, living, opened, writable
+from kbforge.fit.questions import PairQuestion, PosteriorQueue
+from kbforge.fit.review import PosteriorReview
+from kbforge.jobs.update import EventResult, OpenStore, living, opened, unchanged, writable
 from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
-from kbforge.store.tables import (
-    bring_back,
-    change_rows,
-    insert_rows,
-    read_rows,
-    row_of,
-    write_rows,
-)
+from kbforge.store.tables import bring_back, change_rows, insert_rows, read_rows, row_of, write_rows
 from kbforge.store.writing import begin, write_run
-
-REMOVES = "remove"
-
-
-@dataclass(frozen=True, slots=True)
-class EventResult:
-    """What a command did to a store.
-
-    Attributes:
-        run: its number; of a command that changed nothing, that of the last run.
-        fragments: how many there are now.
-        entities: likewise.
-        told: figures of its own, by name.
-
-    """
-
-    run: int
-    fragments: int
-    entities: int
-    told: Mapping[str, Any]
-
-    def summary(self) -> dict[str, Any]:
-        """The figures that the verb's `--json` prints."""
-        return {
-            "run": self.run,
-            "fragments": self.fragments,
-            "entities": self.entities,
-            **self.told,
-        }
-
-
-def _done(held: OpenStore, **told: Any) -> EventResult:
-    return EventResult(held.run_number, held.session.n_fragments, held.writing.n_entities, told)
-
-
-def unchanged(store: Store, **told: Any) -> EventResult:
-    """What a command did that had been done before: nothing."""
-    last = store.last_run
-    return EventResult(
-        0 if last is None else last.number, store.n_fragments, store.n_entities, told
-    )
-
-
-def remove(path: str, ids: Sequence[str], source: str | None = None) -> EventResult:
-    """Take fragments out of a store, as if they had not come: all of them, or none.
-
-    Fragments that were removed before are passed over, so that the command can be given again.
-
-    Args:
-        path: of the store.
-        ids: of fragments.
-        source: all fragments from there, too.
-
-    Raises:
-        UsageError: the store never had one of them, or has none from that source.
-        LikelihoodError: the likelihood fails on what is left.
-
-    """
-    began = time.perf_counter()
-    with writable(path) as store:
-        store.require_made()
-        about = ", ".join([*ids[:10], *([] if source is None else [f"source {source}"])])
-        known = store.pages.numbers(ids)
-        missing = [id for id in ids if id not in known]
-        require_all(store, missing, store.had(missing, REMOVES))
-        of_source = [] if source is None else store.of_source(source)
-        if source is not None and not of_source:
-            before = [run for run in store.runs() if (run.verb, run.about) == (REMOVES, about)]
-            if not before:
-                raise no_source(store, source)
-        wanted = list(dict.fromkeys([*(id for id in ids if id in known), *of_source]))
-        if not wanted:
-            return unchanged(store, removed=0, already=True)
-        held = living(store, REMOVES, about, began)
-        numbers = held.require(wanted)
-        held.session.remove(wanted)
-        held.writing.removed({number: id for id, number in numbers.items()})
-        held.run.removed += len(wanted)
-        held.commit(finished=True)
-        return _done(held, removed=len(wanted), already=False)
 
 
 def decide(path: str, decisions: Sequence[Decision], unknown: bool = False) -> EventResult:
@@ -140,7 +78,7 @@ def decide(path: str, decisions: Sequence[Decision], unknown: bool = False) -> E
         finally:
             held.finish()
         numbers = [in_force[_said(decision)] for decision in decisions]
-        return _done(held, decisions=numbers, already=already and bool(decisions))
+        return held.result(decisions=numbers, already=already and bool(decisions))
 
 
 def _said(decision: Decision) -> tuple[bool, frozenset[str]]:
@@ -194,7 +132,7 @@ def undo(path: str, number: int) -> EventResult:
             lambda rows: change_rows(rows, "decision", {number: {"undone": held.run.number}})
         )
         held.commit(finished=True)
-        return _done(held, undone=number, exact=False, already=False)
+        return held.result(undone=number, exact=False, already=False)
 
 
 def _undo_exactly(store: Store, decided: DecisionRecord, began: float) -> EventResult:
@@ -253,68 +191,6 @@ def _images(
     return vanishing
 
 
-def revisit(
-    path: str,
-    passes: int = 1,
-    ids: Sequence[str] | None = None,
-    on_step: Callable[[int], None] | None = None,
-) -> EventResult:
-    """Spend time on old mistakes: neighbouring clusters are clustered again.
-
-    What was found is written when it ends, in one transaction; a revisit that is killed leaves the
-    store as it was.
-
-    Args:
-        path: of the store.
-        passes: how often to go over all clusters.
-        ids: go over these fragments instead.
-        on_step: is told how many steps are done; it may raise `Interrupted` to end there.
-
-    Raises:
-        UsageError: the store lacks a fragment.
-
-    """
-    with opened(path, "revisit", f"{passes} passes" if ids is None else ", ".join(ids)) as held:
-        if ids is not None:
-            held.require(ids)
-        steps = 0
-
-        def after_step() -> None:
-            nonlocal steps
-            steps += 1
-            held.writing.followed()
-            if on_step is not None:
-                on_step(steps)
-
-        try:
-            found: Revision | None = held.session.revise(passes, ids, after_step)
-        except Interrupted:
-            found = None
-        held.commit(finished=True)
-        if found is None:
-            return _done(held, steps=steps, complete=False)
-        return _done(held, steps=steps, changed=found.changed, gain=found.gain, complete=True)
-
-
-def require_all(store: Store, ids: Iterable[str], known: Collection[str]) -> None:
-    """Refuse ids that are not among those known.
-
-    Raises:
-        UsageError: names the first.
-
-    """
-    where = quoted(store.database.path, 400)
-    for id in ids:
-        if id not in known:
-            raise UsageError(f'{where} has no fragment "{quoted(id)}"')
-
-
-def no_source(store: Store, source: str) -> UsageError:
-    """The store has no fragment from a source."""
-    where = quoted(store.database.path, 400)
-    return UsageError(f'{where} has no fragment from the source "{quoted(source)}"')
-
-
 def called(decision: Decision) -> str:
     """A decision in words."""
     said = "same" if decision.same else "different"
@@ -358,3 +234,135 @@ def decisions_of(pairs: Iterable[tuple[str, str, str]]) -> list[Decision]:
             raise UsageError(f'expected two fragments, got "{quoted(first)}" twice')
         out.append(Decision(said == "same", first, second))
     return out
+
+
+_REPORTED = "reported"
+"""The fact that has, by decision, the probability that its pair is one entity."""
+
+
+class Review:
+    """A store that is open to be reviewed.
+
+    Args:
+        held: the store.
+
+    Attributes:
+        asks: what asks and hears.
+
+    """
+
+    def __init__(self, held: OpenStore) -> None:
+        self._held = held
+        self._made: list[DecisionRecord] = []
+        self.asks = PosteriorReview(
+            self, held.prepared.problem, PosteriorQueue(), _in_doubt(held.store.pages)
+        )
+
+    def subproblem(self, name: int) -> Subproblem:
+        """As `kbforge.fit.review.ReviewState`."""
+        return subproblem_of(self._held.store.pages.page(name))
+
+    def fragment(self, number: int) -> Fragment:
+        """As `kbforge.fit.review.ReviewState`."""
+        return self._held.store.pages.fragments([number])[number]
+
+    def decide(self, question: PairQuestion, same: bool) -> SubproblemChanges:
+        """As `kbforge.fit.review.ReviewState`; it is committed.
+
+        Raises:
+            OutputError: it cannot be written; the store is as it was, and the review at its end.
+
+        """
+        held = self._held
+        first, second = (self.fragment(n).id for n in (question.first, question.second))
+        number = str(held.store.next_decision)
+        before = dict(held.facts)
+        known = held.store.fact(_REPORTED, {})
+        held.facts[_REPORTED] = {**known, number: question.reported}
+        try:
+            decided, touched = decide_one(held, Decision(same, first, second))
+        finally:
+            held.facts = before
+        self._made.append(decided)
+        return touched
+
+    def undo(self) -> SubproblemChanges:
+        """As `kbforge.fit.review.ReviewState`; all is exactly as it was."""
+        held, number = self._held, self._made[-1].number
+        rows = held.store.database.connection
+        where = "WHERE decision = ? AND name = 'page'"
+        names = {
+            orjson.loads(key)[0] for _, _, key, _ in read_rows(rows, "erased", where, (number,))
+        }
+
+        def all_of_it(rows: sqlite3.Connection) -> None:
+            bring_back_all(held.store, rows, held.run.number, number)
+            write_run(rows, held.run.row(held.store.n_entities, False))
+
+        held.store.database.transaction(all_of_it)
+        held.reopen()
+        self._made.pop()
+        there = names & set(held.store.pages.names())
+        return SubproblemChanges(tuple(sorted(there)), tuple(sorted(names - there)))
+
+    def done(self) -> EventResult:
+        """What came of it by now."""
+        return self._held.result(decisions=[decided.number for decided in self._made])
+
+
+@contextlib.contextmanager
+def reviewed(path: str) -> Iterator[Review]:
+    """A store that is open to be reviewed, one run from begin to end.
+
+    Args:
+        path: of the store.
+
+    Raises:
+        KBForgeError: it cannot be opened, is written by another program, or is no store.
+
+    """
+    with opened(path, "review", "") as held:
+        try:
+            yield Review(held)
+        except OutputError:  # the session is ahead of what could be written
+            raise
+        except BaseException:
+            held.finish()
+            raise
+        held.finish()
+
+
+def answered(store: Store) -> Reliability:
+    """How often pairs that a review asked about are one entity, by what was reported of them.
+
+    Args:
+        store: its decisions in force are the answers.
+
+    """
+    known = store.fact(_REPORTED, {})
+    said = [
+        (known[str(one.number)], one.decision.same)
+        for one in store.decisions()
+        if one.undone is None and str(one.number) in known
+    ]
+    reported = np.array([probability for probability, _ in said], np.float64)
+    true = np.array([same for _, same in said], np.bool_)
+    # the table does not look at subproblems
+    none = np.zeros(len(said), np.int64)
+    return reliability(Claims(reported, none.astype(np.float64), none, true))
+
+
+def forget(rows: sqlite3.Connection) -> None:
+    """Forget what was reported of pairs whose decisions are no more, within a transaction."""
+    there = {str(number) for number, *_ in read_rows(rows, "decision")}
+    found = row_of(rows, "meta", _REPORTED)
+    if found is not None:
+        left = {number: p for number, p in orjson.loads(found[1]).items() if number in there}
+        write_rows(rows, "meta", {_REPORTED: (orjson.dumps(left),)})
+
+
+def _in_doubt(pages: Pages) -> Iterator[Subproblem]:
+    for name in pages.names():
+        page = pages.page(name)
+        if len(page.rows) > 1:
+            yield subproblem_of(page)

@@ -11,11 +11,10 @@ from kbforge.errors import ContradictionError, OutputError
 from kbforge.evaluation.scores import score_entities
 from kbforge.fit.choices import Choices
 from kbforge.fit.review import Evidence
-from kbforge.jobs.living.events import decide, decisions_of, undo
-from kbforge.jobs.living.reviewing import Review, answered, reviewed
-from kbforge.jobs.living.secure import erase
-from kbforge.jobs.living.take_in import take_in
-from kbforge.jobs.living.views import around, entities_of
+from kbforge.jobs.decide import Review, answered, decide, decisions_of, reviewed, undo
+from kbforge.jobs.remove import erase
+from kbforge.jobs.update import take_in
+from kbforge.jobs.views import around, entities_of
 from kbforge.store.database import Database
 from kbforge.store.store import Store, changes
 from tests.people import people

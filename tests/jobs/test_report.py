@@ -8,12 +8,12 @@ import pytest
 
 from kbforge.errors import UsageError
 from kbforge.fit.choices import Choices
-from kbforge.jobs.living.events import decide, decisions_of, remove, revisit
-from kbforge.jobs.living.report import report, status_of
-from kbforge.jobs.living.reviewing import reviewed
-from kbforge.jobs.living.secure import erase
-from kbforge.jobs.living.take_in import take_in
-from kbforge.jobs.living.views import entities_of
+from kbforge.jobs.decide import decide, decisions_of, reviewed
+from kbforge.jobs.refit import revisit
+from kbforge.jobs.remove import erase, remove
+from kbforge.jobs.report import report, status_of
+from kbforge.jobs.update import take_in
+from kbforge.jobs.views import entities_of
 from kbforge.store.database import Database
 from kbforge.store.store import Store, changes
 from tests.people import people

@@ -9,11 +9,10 @@ import pytest
 
 from kbforge.errors import OutputError
 from kbforge.fit.choices import Choices
-from kbforge.jobs.living import events
-from kbforge.jobs.living.events import decide, decisions_of, undo
-from kbforge.jobs.living.reviewing import reviewed
-from kbforge.jobs.living.take_in import take_in
-from kbforge.jobs.living.views import entities_of
+from kbforge.jobs import decide as events
+from kbforge.jobs.decide import decide, decisions_of, reviewed, undo
+from kbforge.jobs.update import take_in
+from kbforge.jobs.views import entities_of
 from kbforge.store.database import Database
 from kbforge.store.store import Store, changes
 from tests.people import people

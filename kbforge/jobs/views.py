@@ -43,7 +43,7 @@ def opened_to_read(path: str) -> Store:
     store = Store(Database(path))
     if not store.has_stale:
         return store
-    from kbforge.jobs.living.calibrating import complete  # it makes models
+    from kbforge.jobs.confidence import complete  # it makes models
 
     store.database.close()
     complete(path)
@@ -74,7 +74,7 @@ def _calibrated(store: Store) -> bool:
 
 def _telling(store: Store) -> Tell:
     def tell(names: Sequence[int]) -> Confidences:
-        from kbforge.jobs.living.calibrating import told_of  # it makes models
+        from kbforge.jobs.confidence import told_of  # it makes models
 
         return told_of(store, names)
 

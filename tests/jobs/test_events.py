@@ -12,12 +12,12 @@ from kbforge.contracts import Fragment, Kind
 from kbforge.errors import ContradictionError, KBForgeError, UsageError
 from kbforge.evaluation.scores import score_entities
 from kbforge.fit.choices import Choices
-from kbforge.jobs.living.events import decide, decisions_of, remove, revisit, undo
-from kbforge.jobs.living.refit import refit
-from kbforge.jobs.living.report import status_of
-from kbforge.jobs.living.secure import erase
-from kbforge.jobs.living.take_in import take_in
-from kbforge.jobs.living.views import entities_of
+from kbforge.jobs.decide import decide, decisions_of, undo
+from kbforge.jobs.refit import refit, revisit
+from kbforge.jobs.remove import erase, remove
+from kbforge.jobs.report import status_of
+from kbforge.jobs.update import take_in
+from kbforge.jobs.views import entities_of
 from kbforge.store.database import Database
 from kbforge.store.store import Store, changes
 from tests.people import people

@@ -6,12 +6,14 @@ import pytest
 
 from kbforge.contracts import Decision
 from kbforge.fit.choices import Choices
+from kbforge.jobs import confidence as calibrating
+from kbforge.jobs import views
 from kbforge.jobs.cluster import cluster
-from kbforge.jobs.living import calibrating, views
-from kbforge.jobs.living.events import decide, remove, revisit, undo
-from kbforge.jobs.living.refit import refit
-from kbforge.jobs.living.take_in import take_in
-from kbforge.jobs.living.views import EntitySelector, entities_of
+from kbforge.jobs.decide import decide, undo
+from kbforge.jobs.refit import refit, revisit
+from kbforge.jobs.remove import remove
+from kbforge.jobs.update import take_in
+from kbforge.jobs.views import EntitySelector, entities_of
 from kbforge.kb import read
 from kbforge.store.database import Database
 from kbforge.store.store import Store

@@ -9,9 +9,9 @@ import pytest
 
 from kbforge.contracts import Entity
 from kbforge.fit.choices import Choices
-from kbforge.jobs.living.events import remove
-from kbforge.jobs.living.take_in import take_in
-from kbforge.jobs.living.views import EntitySelector, entities_of
+from kbforge.jobs.remove import remove
+from kbforge.jobs.update import take_in
+from kbforge.jobs.views import EntitySelector, entities_of
 from kbforge.kb.show import outsiders
 from kbforge.store.database import Database
 from kbforge.store.pages import StoredPages

@@ -23,9 +23,11 @@ from kbforge.contracts import (
     Cluster,
     FloatArray,
     Fragment,
+    Interrupted,
     KeyFamilies,
     Likelihood,
     Page,
+    Revision,
     Session,
     SubproblemChanges,
 )
@@ -34,11 +36,9 @@ from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.choices import Choices
 from kbforge.fit.models import Fit, default_options
 from kbforge.fit.prepare import prepare
-from kbforge.jobs.living.calibrating import WHOLE, tell
-from kbforge.jobs.living.drift import drift_of
-from kbforge.jobs.living.events import EventResult
-from kbforge.jobs.living.frozen import FittedModels, chosen, freeze
-from kbforge.jobs.living.living import writable
+from kbforge.jobs.confidence import WHOLE, tell
+from kbforge.jobs.models import FittedModels, chosen, drift_of, freeze
+from kbforge.jobs.update import EventResult, opened, writable
 from kbforge.store.store import Store
 from kbforge.store.tables import insert_rows
 from kbforge.store.writing import ActiveRun, StoreWriter, begin
@@ -315,3 +315,46 @@ class _KeyFamilies:
             key: KeyFamilies(tuple(sorted(led)), sum(led.values()) > most)
             for key, led in self._families.items()
         }
+
+
+def revisit(
+    path: str,
+    passes: int = 1,
+    ids: Sequence[str] | None = None,
+    on_step: Callable[[int], None] | None = None,
+) -> EventResult:
+    """Spend time on old mistakes: neighbouring clusters are clustered again.
+
+    What was found is written when it ends, in one transaction; a revisit that is killed leaves the
+    store as it was.
+
+    Args:
+        path: of the store.
+        passes: how often to go over all clusters.
+        ids: go over these fragments instead.
+        on_step: is told how many steps are done; it may raise `Interrupted` to end there.
+
+    Raises:
+        UsageError: the store lacks a fragment.
+
+    """
+    with opened(path, "revisit", f"{passes} passes" if ids is None else ", ".join(ids)) as held:
+        if ids is not None:
+            held.require(ids)
+        steps = 0
+
+        def after_step() -> None:
+            nonlocal steps
+            steps += 1
+            held.writing.followed()
+            if on_step is not None:
+                on_step(steps)
+
+        try:
+            found: Revision | None = held.session.revise(passes, ids, after_step)
+        except Interrupted:
+            found = None
+        held.commit(finished=True)
+        if found is None:
+            return held.result(steps=steps, complete=False)
+        return held.result(steps=steps, changed=found.changed, gain=found.gain, complete=True)

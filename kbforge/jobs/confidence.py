@@ -22,7 +22,7 @@ from kbforge.contracts import CandidateIndex, Fragment, Posterior
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import BoolArray, ReportedEntities, entity_probabilities
 from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
-from kbforge.jobs.living.frozen import thaw
+from kbforge.jobs.models import thaw
 from kbforge.store.database import Database
 from kbforge.store.pages import fragment_from_bytes, page_from_bytes
 from kbforge.store.store import Confidences, Store, kept_row

@@ -1,1 +1,0 @@
-"""Use cases of a stored knowledge base: add, remove, decide, learn again, report."""

@@ -1,0 +1,564 @@
+"""An open store, and adding fragments to it."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import orjson
+
+from kbforge.contracts import (
+    DecisionRecord,
+    Fate,
+    Fragment,
+    Info,
+    Interrupted,
+    OnStage,
+    OnStep,
+    Progress,
+    Session,
+)
+from kbforge.contracts.fragment import ROW, is_of_source
+from kbforge.errors import LikelihoodError, UsageError, quoted
+from kbforge.files.fragments import to_line
+from kbforge.fit.choices import Choices
+from kbforge.fit.models import Fit
+from kbforge.jobs.models import Drift, drift_of, freeze, reading_of, require_same, seen_of, thaw
+from kbforge.store.database import Database, is_store
+from kbforge.store.pages import fragment_from_bytes
+from kbforge.store.store import Store
+from kbforge.store.tables import (
+    create_tables,
+    insert_rows,
+    write_rows,
+)
+from kbforge.store.writing import FILLS, ActiveRun, StoreWriter, begin, write_run
+
+COMMIT_SECONDS = 1.0
+"""Between two transactions, at least."""
+COMMIT_SHARE = 0.05
+"""Of the time that transactions may take: rows are all over the tables, so that many write much."""
+COMMIT_LATEST = 30.0
+"""Seconds after which there is one in any case: a crash loses at most these."""
+COMMIT_FRAGMENTS = 100_000
+"""Steps after which there is one in any case: what they did is held in memory."""
+ERASING = "erasing"
+"""The fact that an erasure has begun and not ended, see `kbforge.jobs.remove`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventResult:
+    """What a command did to a store.
+
+    Attributes:
+        run: its number; of a command that changed nothing, that of the last run.
+        fragments: how many there are now.
+        entities: likewise.
+        told: figures of its own, by name.
+
+    """
+
+    run: int
+    fragments: int
+    entities: int
+    told: Mapping[str, Any]
+
+    def summary(self) -> dict[str, Any]:
+        """The figures that the verb's `--json` prints."""
+        return {
+            "run": self.run,
+            "fragments": self.fragments,
+            "entities": self.entities,
+            **self.told,
+        }
+
+
+@dataclass(slots=True)
+class OpenStore:
+    """A store that is open to be written.
+
+    Attributes:
+        store: what it says.
+        prepared: its models.
+        choices: that it was made with.
+        session: where its subproblems are.
+        run: the one at hand.
+        writing: follows the session.
+        drift: of what came since the models learned.
+        facts: of the whole, to be written at the next commit.
+
+    """
+
+    store: Store
+    prepared: Fit
+    choices: Choices
+    session: Session
+    run: ActiveRun
+    writing: StoreWriter
+    drift: Drift
+    facts: dict[str, object] = field(default_factory=dict)
+    _written: float = field(default_factory=time.perf_counter)
+    _due: float = COMMIT_SECONDS
+    _steps: int = 0
+
+    def commit(self, finished: bool = False, decided: DecisionRecord | None = None) -> None:
+        """Write what has happened since the last time, in one transaction.
+
+        Args:
+            finished: whether the run has come to its end.
+            decided: as of `StoreWriter.write`.
+
+        Raises:
+            OutputError: it cannot be written; the store is as it was.
+
+        """
+        begin = time.perf_counter()
+        last = None if decided is None else decided.number
+        facts = {**self.facts, "drift": self.drift.to_json(), "last": last}
+        row = self.run.row(self.writing.n_entities, finished)
+        self.writing.write(row, facts, decided, self._tell if finished else None)
+        self.run.written = True
+        self._written, self._steps = time.perf_counter(), 0
+        lasted = self._written - begin
+        self._due = min(max(lasted / COMMIT_SHARE, COMMIT_SECONDS), COMMIT_LATEST)
+
+    def finish(self) -> None:
+        """Note that the run has ended, when all else is written; if it wrote nothing, do nothing.
+
+        Raises:
+            OutputError: it cannot be written.
+
+        """
+        if self.run.written:
+            row = self.run.row(self.writing.n_entities, True)
+
+            def note(rows: sqlite3.Connection) -> None:
+                self._tell(rows)
+                write_run(rows, row)
+
+            self.store.database.transaction(note)
+
+    @property
+    def run_number(self) -> int:
+        """Of the run at hand, or of the one before if this one has written nothing."""
+        return self.run.number if self.run.written else self.run.number - 1
+
+    def result(self, **told: Any) -> EventResult:
+        """What the run has done to the store, with figures of its own."""
+        return EventResult(self.run_number, self.session.n_fragments, self.writing.n_entities, told)
+
+    def _tell(self, rows: sqlite3.Connection) -> None:
+        """Tell the confidence of what the run changed, within the transaction at hand."""
+        from kbforge.jobs.confidence import tell  # .1 s to import
+
+        made, store = self.prepared, self.store
+        reading = made.confidence
+        if reading is None:
+            reading = reading_of(
+                store, made.models.likelihood, made.likelihood, self.choices.defaults
+            )
+        tell(store, rows, reading, made.models.index, store.fact("last"))
+
+    def stepped(self) -> None:
+        """A step is done: commit if the last time is long ago."""
+        self._steps += 1
+        late = time.perf_counter() - self._written > self._due
+        if late or self._steps >= COMMIT_FRAGMENTS:
+            self.commit()
+
+    def reopen(self) -> None:
+        """Begin anew from the tables, which are other than the session knows."""
+        rng = np.random.default_rng(self.choices.seed)
+        prepared, database = self.prepared, self.store.database
+        self.session = prepared.clusterer.open(prepared.problem, rng, pages=self.store.pages)
+        self.writing = StoreWriter(database, self.session, self.run)
+        self.drift = Drift.from_json(self.store.fact("drift"), self.drift.seen)
+        self.facts.clear()
+
+    def require(self, ids: Sequence[str]) -> Mapping[str, int]:
+        """The numbers of fragments.
+
+        Raises:
+            UsageError: the store lacks one.
+
+        """
+        numbers = self.store.pages.numbers(ids)
+        for id in ids:
+            if id not in numbers:
+                raise UsageError(
+                    f'{quoted(self.store.database.path, 400)} has no fragment "{quoted(id)}"'
+                )
+        return numbers
+
+
+@contextlib.contextmanager
+def writable(path: str) -> Iterator[Store]:
+    """A store that is there, to be written by nobody else until the end.
+
+    An erasure that was interrupted is finished first.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        KBForgeError: it cannot be opened, is written by another program, or is no store.
+
+    """
+    if not is_store(path):
+        Database(path).close()  # says what is wrong
+    with Database(path, write=True) as database:
+        store = Store(database)
+        finish_erasing(store)
+        yield store
+
+
+def finish_erasing(store: Store) -> None:
+    """Finish an erasure that was interrupted, if there is one.
+
+    Raises:
+        KBForgeError: as `kbforge.jobs.remove.finish`.
+
+    """
+    if store.database.version is not None and store.fact(ERASING) is not None:
+        from kbforge.jobs.remove import finish  # it learns again, by what builds on this
+
+        finish(store)
+
+
+@contextlib.contextmanager
+def opened(path: str, verb: str, about: str) -> Iterator[OpenStore]:
+    """A store that is there, open to be written.
+
+    Args:
+        path: of the file.
+        verb: of the run that begins.
+        about: what it was given, for people.
+
+    Raises:
+        KBForgeError: it cannot be opened, is written by another program, or is no store.
+
+    """
+    began = time.perf_counter()
+    with writable(path) as store:
+        store.require_made()
+        yield living(store, verb, about, began)
+
+
+def living(store: Store, verb: str, about: str, began: float) -> OpenStore:
+    """A store that was opened to be written, its models made again of what was kept.
+
+    Args:
+        store: that was opened.
+        verb: of the run that begins.
+        about: what it was given, for people.
+        began: when the command began, by `time.perf_counter`; the run's seconds count from there.
+
+    """
+    prepared, choices = thaw(store)
+    return _living(store, prepared, choices, verb, about, began)
+
+
+def created(
+    database: Database,
+    fragments: Sequence[Fragment],
+    choices: Choices,
+    verb: str,
+    about: str,
+    began: float,
+    on_stage: OnStage | None = None,
+) -> OpenStore:
+    """A new store, its models fitted to the fragments, none of which is taken in yet.
+
+    Args:
+        database: open to be written.
+        fragments: that the models learn from.
+        choices: of the store.
+        verb: of the run that begins.
+        about: what it was given, for people.
+        began: as of `living`.
+        on_stage: is told what is learned and tried.
+
+    Raises:
+        KBForgeError: as `prepare`.
+
+    """
+    from kbforge.fit.choices import require_link
+    from kbforge.fit.prepare import prepare
+
+    require_link(fragments, choices.link)
+    prepared = prepare(fragments, choices, on_stage=on_stage)
+    drift = drift_of(fragments, due=True)
+    frozen = freeze(prepared, choices, fragments, drift)
+
+    def all_of_it(rows: sqlite3.Connection) -> None:
+        if database.version is None:
+            create_tables(rows)
+        insert_rows(rows, "kept", frozen.kept.items(), "OR REPLACE")
+        facts = {name: (orjson.dumps(value),) for name, value in frozen.facts.items()}
+        write_rows(rows, "meta", facts)
+
+    database.transaction(all_of_it)
+    return _living(Store(database), prepared, choices, verb, about, began)
+
+
+def _living(
+    store: Store, prepared: Fit, choices: Choices, verb: str, about: str, began: float
+) -> OpenStore:
+    rng = np.random.default_rng(choices.seed)
+    begun = store.has_session
+    pages = store.pages if begun else None
+    session = prepared.clusterer.open(prepared.problem, rng, pages=pages)
+    run = begin(store, verb, about, began)
+    writing = StoreWriter(store.database, session, run)
+    drift = Drift.from_json(store.fact("drift"), seen_of(store))
+    return OpenStore(store, prepared, choices, session, run, writing, drift)
+
+
+def unchanged(store: Store, **told: Any) -> EventResult:
+    """What a command did that had been done before: nothing."""
+    last = store.last_run
+    return EventResult(
+        0 if last is None else last.number, store.n_fragments, store.n_entities, told
+    )
+
+
+def require_all(store: Store, ids: Iterable[str], known: Collection[str]) -> None:
+    """Refuse ids that are not among those known.
+
+    Raises:
+        UsageError: names the first.
+
+    """
+    where = quoted(store.database.path, 400)
+    for id in ids:
+        if id not in known:
+            raise UsageError(f'{where} has no fragment "{quoted(id)}"')
+
+
+def no_source(store: Store, source: str) -> UsageError:
+    """The store has no fragment from a source."""
+    where = quoted(store.database.path, 400)
+    return UsageError(f'{where} has no fragment from the source "{quoted(source)}"')
+
+
+OnDuplicate = Literal["error", "replace"]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateResult:
+    """What a run has taken in.
+
+    Attributes:
+        run: its number; if it took in nothing, that of the last run.
+        added: fragments, those that replace others among them.
+        replaced: fragments that were there with other content.
+        skipped: fragments that were there already.
+        fragments: that the store has now.
+        entities: likewise.
+        subproblems: likewise.
+        log10_effective_particles: likewise.
+        seconds: of the run: reading, opening, choosing, learning, clustering and writing.
+        likelihood: that the store clusters by.
+        alpha: likewise.
+        drift: of what came since the models learned.
+        worth_it: whether `kbforge refit` is worth it.
+        notes: sentences for the user.
+        complete: whether all that was given is taken in.
+
+    """
+
+    run: int
+    added: int
+    replaced: int
+    skipped: int
+    fragments: int
+    entities: int
+    subproblems: int
+    log10_effective_particles: float
+    seconds: float
+    likelihood: str
+    alpha: float
+    drift: float
+    worth_it: bool
+    notes: tuple[str, ...]
+    complete: bool
+
+    def summary(self) -> dict[str, Any]:
+        """The figures that `kbforge cluster --into --json` prints."""
+        names = [name for name in self.__slots__ if name != "notes"]
+        return {name: getattr(self, name) for name in names}
+
+
+def take_in(
+    path: str,
+    fragments: Sequence[Fragment],
+    choices: Choices,
+    on_duplicate: OnDuplicate = "error",
+    about: str = "",
+    on_step: OnStep | None = None,
+    on_stage: OnStage | None = None,
+    began: float | None = None,
+) -> UpdateResult:
+    """Take fragments into a store, one after another; it is made if it is not there.
+
+    What was taken in before a kill is there afterwards; the same call goes on, and ends with what
+    a call that was not killed ends with, byte for byte.
+
+    Args:
+        path: of the store.
+        fragments: distinct ids.
+        choices: of a new store; of one that is there, the same or none.
+        on_duplicate: what to do with a fragment that is there with other content.
+        about: what was given, for people.
+        on_step: is told of every step; it may raise `Interrupted` to end the run there.
+        on_stage: is told what a new store learns and tries before that.
+        began: when the command began, by `time.perf_counter`; None is now.
+
+    Raises:
+        UsageError: other choices than the store's, or a fragment that is there with other content;
+            nothing was taken in then.
+        KBForgeError: as `prepare`, or the store cannot be written.
+        LikelihoodError: the likelihood failed on a fragment; those before it were taken in.
+
+    """
+    began = time.perf_counter() if began is None else began
+    with Database(path, write=True) as database:
+        store = Store(database)
+        finish_erasing(store)
+        if database.version is None or store.fact("choices") is None:
+            known: Mapping[str, bool] = {}
+            held = created(database, fragments, choices, FILLS, about, began, on_stage)
+            notes = held.prepared.notes
+        else:
+            require_same(store, choices)
+            known = _known(store, fragments, on_duplicate)
+            held, notes = living(store, FILLS, about, began), ()
+        new = [fragment for fragment in fragments if not known.get(fragment.id, False)]
+        added = _run(held, new, known, on_step)
+        replaced = sum(fragment.id in known for fragment in new[:added])
+        skipped = len(fragments) - len(new)
+        return _taken(held, added, replaced, skipped, began, notes, added == len(new))
+
+
+def _taken(
+    held: OpenStore,
+    added: int,
+    replaced: int,
+    skipped: int,
+    began: float,
+    notes: Sequence[str],
+    complete: bool,
+) -> UpdateResult:
+    totals = held.store.pages.totals
+    return UpdateResult(
+        run=held.run_number,
+        added=added,
+        replaced=replaced,
+        skipped=skipped,
+        fragments=held.session.n_fragments,
+        entities=held.writing.n_entities,
+        subproblems=totals.n_subproblems,
+        log10_effective_particles=totals.log10_effective_particles,
+        seconds=time.perf_counter() - began,
+        likelihood=held.prepared.likelihood,
+        alpha=held.prepared.alpha,
+        drift=held.drift.figure,
+        worth_it=held.drift.worth_it,
+        notes=tuple(notes),
+        complete=complete,
+    )
+
+
+def _known(
+    store: Store, fragments: Sequence[Fragment], on_duplicate: OnDuplicate
+) -> Mapping[str, bool]:
+    """By id of the fragments that are there already, whether they are the same.
+
+    Raises:
+        UsageError: one is another, and is not to be replaced.
+
+    """
+    given = {fragment.id: fragment for fragment in fragments}
+    known = {}
+    for id, line in store.lines(list(given)):
+        known[id] = to_line(given[id]) == line or _says_the_same(given[id], line)
+        if not known[id] and on_duplicate == "error":
+            raise UsageError(
+                f'fragment "{quoted(id)}" is in {quoted(store.database.path, 400)} with other '
+                "content; --on-duplicate replace replaces it by the new one"
+            )
+    return known
+
+
+def _says_the_same(given: Fragment, line: bytes) -> bool:
+    """Whether a stored fragment differs at most in its row, which moves when a table changes."""
+    held = fragment_from_bytes(line)
+    if not is_of_source(held.source, given.source):
+        return False
+    return replace(held, source=None, metadata=_without_row(held)) == replace(
+        given, source=None, metadata=_without_row(given)
+    )
+
+
+def _without_row(fragment: Fragment) -> dict[str, Any]:
+    return {key: value for key, value in (fragment.metadata or {}).items() if key != ROW}
+
+
+def _run(
+    held: OpenStore, new: Sequence[Fragment], known: Mapping[str, bool], on_step: OnStep | None
+) -> int:
+    """Take in what is not there yet, until something stops it; how many came in."""
+    added = 0
+    held.session.foresee(new)
+    infos = held.session.adding(new)
+    try:
+        for fragment in new:
+            info = _take(held, fragment, fragment.id in known, infos)
+            added += 1
+            held.stepped()
+            if on_step is not None:
+                on_step(
+                    Progress(
+                        added,
+                        len(new),
+                        info.subproblems,
+                        info.log10_effective_particles,
+                        info.model_evaluations,
+                        held.session.posterior,
+                    )
+                )
+    except Interrupted:
+        pass
+    except LikelihoodError:
+        # the fragment was not taken in, but the one that it replaces has gone
+        if new[added].id not in known:
+            held.commit()
+        raise
+    if added:
+        held.commit(finished=added == len(new))
+    else:
+        held.finish()
+    return added
+
+
+def _take(held: OpenStore, fragment: Fragment, replaces: bool, infos: Iterator[Info]) -> Info:
+    """Take in the next fragment, in the place of the one with its id if there is one."""
+    place = None
+    if replaces:
+        number = held.session.number(fragment.id)
+        place = held.writing.place_of(number)
+        held.session.remove([fragment.id])
+        held.writing.removed({number: fragment.id})
+        held.run.removed += 1
+    info = next(infos)
+    held.writing.added(fragment, info.fragment, place)
+    if info.fate is not Fate.OPENED and held.session.bridge(fragment.id) > 0:
+        held.writing.followed()
+    held.run.added += 1
+    held.drift.add(fragment)
+    return info
