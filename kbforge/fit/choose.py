@@ -5,9 +5,9 @@ likelihood that the user names is judged by its own groupings alone, which gives
 clusters cannot be merged, it gets the alpha under which it opens as many entities as the best
 grouping has (`kbforge.fit.alpha`).
 
-In a large file only a part's pairs are compared (`kbforge.fit.sample`), unless the model of pairs
-is what clusters. Then confidence maps hear nothing of its pairs. In a file of hundreds of thousands
-the model of pairs is no choice.
+In a large file only a part's pairs are compared (`kbforge.fit.hypotheses`), unless the model of
+pairs clusters. Then confidence maps do not read its pairs. In a file of hundreds of thousands the
+model of pairs is no choice.
 """
 
 from __future__ import annotations
@@ -32,24 +32,21 @@ from kbforge.errors import UsageError, quoted
 from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.alpha import alpha_by_grouping
 from kbforge.fit.description import FileContext, PairModel
-from kbforge.fit.judge import (
-    JUDGE_FILE,
+from kbforge.fit.hypotheses import (
+    MOST_COMPARED,
+    MOST_OF_PAIRS,
+    MOST_TO_CHOOSE,
     NAMES,
     Hypothesis,
-    HypothesisScorer,
-    Judgement,
-    judge,
-    read_scorer,
+    part_of,
 )
+from kbforge.fit.judge import JUDGE_FILE, HypothesisScorer, Judgement, judge, read_scorer
 from kbforge.fit.models import default_options
-from kbforge.fit.sample import MOST_COMPARED, MOST_OF_PAIRS, MOST_TO_CHOOSE, part_of
 from kbforge.models.bundle import default_folder, read_default
 from kbforge.models.resolve import make_likelihood
 from kbforge.words import counted
 
 _CHOOSES_FROM = ("bigram", "attributes", "pairs")
-_LIKE = {"trigram": "bigram"}
-"""Likelihoods that are judged as if they were another one's."""
 _OF_PAIRS = "pairs"
 _OF_VECTORS = "gaussian"
 _OVERRIDE = "name another with --likelihood"
@@ -299,7 +296,7 @@ def _judged(
     def trying(name: str) -> None:
         stages.begin(f"trying {name}")
 
-    return judge(file.fragments, fitted, file.index, scorer, _LIKE, pairs, file.part, trying)
+    return judge(file.fragments, fitted, file.index, scorer, pairs, file.part, trying)
 
 
 def _why(judged: Judgement) -> str:

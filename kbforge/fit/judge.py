@@ -5,10 +5,9 @@
     statistics   of the sample and of each hypothesis
     scorer       what each is expected to gain over exact names; the best is chosen
 
-Hypotheses are groupings of the sample. The statistics also compare each with the others: what
-several likelihoods find is likely. The scorer's file has two ensembles of trees over the same
-statistics. One predicts the gain in mean B-cubed F1 over exact names, which compares hypotheses;
-the other predicts the F1 itself, which confidence maps read.
+The scorer's file has two ensembles of trees over the same statistics. One predicts the gain in mean
+B-cubed F1 over exact names, which compares hypotheses; the other predicts the F1 itself, which
+confidence maps read.
 
 The likelihoods are fitted to the whole file, so that an alpha found on the sample holds for the
 file: where a merge path is cut lies in the evidence of pairs that are close to each other.
@@ -24,246 +23,42 @@ from functools import cached_property
 import numpy as np
 import orjson
 
-from kbforge.clustering.sample import Sample, neighbourhoods
+from kbforge.clustering.sample import Sample
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.errors import ModelError, quoted
+from kbforge.evaluation.reliability import BoolArray
 from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.description import PairModel, Prediction
-from kbforge.fit.merge_path import MergePath, merge_path
-from kbforge.fit.questions import GroupingQueue
-from kbforge.fit.sample import close_ones
-from kbforge.fit.statistics import (
-    ATTRIBUTES,
-    EXPECTED,
-    NAN,
-    PairExpectations,
-    SamplePairs,
-    agreement,
-    compare_sample,
-    file_statistics,
-    grouping_statistics,
-    path_statistics,
+from kbforge.fit.hypotheses import (
+    NAMES,
+    Hypothesis,
+    hypotheses,
+    log_alphas_of,
+    merge_path,
+    sample_of,
 )
+from kbforge.fit.questions import GroupingQueue
+from kbforge.fit.statistics import ATTRIBUTES, PairExpectations, compare_sample, statistics_of
 from kbforge.models.trees import Trees, read_trees
-
-NAMES = "names"
-KINDS = (NAMES, "bigram", "attributes", "pairs")
-"""Likelihoods that the judge was trained with; another is judged as the one it is like."""
-_ANCHORS = ("attributes", "pairs")
-"""Likelihoods whose own alpha says something of a file, if not enough."""
-_LOG_ALPHAS: Mapping[str, tuple[float, ...]] = {
-    "bigram": tuple(float(a) for a in range(27)),
-    "attributes": tuple(float(a) for a in range(1, 22)),
-    "pairs": tuple(a / 2 for a in range(-6, 13)),
-}
-
-
-def log_alphas_of(likelihood: str, like: Mapping[str, str] | None = None) -> tuple[float, ...]:
-    """Where the merge path of a likelihood is looked at, ascending.
-
-    Args:
-        likelihood: its name.
-        like: likelihood -> the one of `KINDS` that it is judged as; another is as attributes are.
-
-    """
-    judged_as = (like or {}).get(likelihood, likelihood)
-    return _LOG_ALPHAS.get(judged_as, _LOG_ALPHAS["attributes"])
-
-
-@dataclass(frozen=True, eq=False)
-class Hypothesis:
-    """A grouping of a sample.
-
-    Attributes:
-        likelihood: which likelihood's merge path it is on; "names" for exact names.
-        log_alpha: where on the path; 0 for exact names.
-        labels: [n] its smallest fragment, by fragment.
-        own: the log alpha that the likelihood takes by itself; NaN if that says nothing of a file.
-
-    """
-
-    likelihood: str
-    log_alpha: float
-    labels: IntArray
-    own: float = NAN
-
-    @property
-    def alpha(self) -> float:
-        """The concentration under which the likelihood finds this grouping."""
-        return math.exp(self.log_alpha)
-
-    @property
-    def clusters(self) -> tuple[tuple[int, ...], ...]:
-        """Its clusters, by smallest fragment; each ascending."""
-        held: dict[int, list[int]] = {}
-        for i, label in enumerate(self.labels.tolist()):
-            held.setdefault(label, []).append(i)
-        return tuple(tuple(held[label]) for label in sorted(held))
-
-
-def hypotheses(
-    seen: SamplePairs,
-    paths: Mapping[str, MergePath],
-    own: Mapping[str, float],
-    like: Mapping[str, str] | None = None,
-) -> list[Hypothesis]:
-    """Exact names, then each path's groupings by alpha; those that repeat the one before are out.
-
-    Of groupings that repeat each other along a path the one in the middle of their alphas stays.
-
-    Args:
-        seen: the sample.
-        paths: likelihood -> its merge path on the sample.
-        own: likelihood -> the log alpha that it takes by itself.
-        like: likelihood -> the one of `KINDS` that it is judged as, where that is another.
-
-    """
-    out = [Hypothesis(NAMES, 0.0, seen.exact)]
-    for name, path in paths.items():
-        log_alphas = log_alphas_of(name, like)
-        groupings = path.labels(log_alphas)
-        telling = own[name] if (like or {}).get(name, name) in _ANCHORS else NAN
-        first = 0
-        for k in range(len(log_alphas)):
-            last = k + 1 == len(log_alphas)
-            if last or not np.array_equal(groupings[k], groupings[k + 1]):
-                log_alpha = 0.5 * (log_alphas[first] + log_alphas[k])
-                out.append(Hypothesis(name, log_alpha, groupings[k], telling))
-                first = k + 1
-    return out
-
-
-def statistics_of(
-    seen: SamplePairs,
-    found: Sequence[Hypothesis],
-    everything: Sequence[Fragment],
-    expected: PairExpectations | None,
-    like: Mapping[str, str] | None = None,
-) -> tuple[tuple[str, ...], FloatArray]:
-    """What the judge reads: names of the statistics, and [hypotheses, statistics].
-
-    Args:
-        seen: the sample.
-        found: as of `hypotheses`.
-        everything: the file.
-        expected: by the model of pairs; None where it can read nothing.
-        like: likelihood -> the one of `KINDS` that it is judged as, where that is another.
-
-    """
-    like = like or {}
-    of_file = file_statistics(seen, everything)
-    on_path: list[dict[str, float]] = []
-    for likelihood in dict.fromkeys(h.likelihood for h in found):
-        along = [h for h in found if h.likelihood == likelihood]
-        if likelihood == NAMES:
-            on_path += [_nowhere()]
-        else:
-            log_alphas, groupings = [h.log_alpha for h in along], [h.labels for h in along]
-            on_path += path_statistics(seen.n, log_alphas, groupings)
-    others = _beside_others(found, like)
-    anchored = _beside_anchors(found, like)
-    unknown = dict.fromkeys(EXPECTED, NAN)
-    rows = [
-        {
-            **of_file,
-            **grouping_statistics(seen, hypothesis.labels),
-            **path,
-            **beside,
-            **anchor,
-            **(unknown if expected is None else expected.of(hypothesis.labels)),
-            **_kind(hypothesis.likelihood, like),
-        }
-        for hypothesis, path, beside, anchor in zip(found, on_path, others, anchored, strict=True)
-    ]
-    names = tuple(rows[0])
-    return names, np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
-
-
-def _nowhere() -> dict[str, float]:
-    (row,) = path_statistics(1, [0.0], [np.zeros(1, dtype=np.int64)])
-    return dict.fromkeys(row, NAN)
-
-
-def _kind(likelihood: str, like: Mapping[str, str]) -> dict[str, float]:
-    judged_as = like.get(likelihood, likelihood)
-    return {f"is {kind}": float(kind == judged_as) for kind in KINDS}
-
-
-def _beside_others(found: Sequence[Hypothesis], like: Mapping[str, str]) -> list[dict[str, float]]:
-    """How well each agrees with the other likelihoods' hypotheses: best, and on average."""
-    n = len(found)
-    kinds = [_judged_as(h, like) for h in found]
-    alike = np.full((n, n), NAN)
-    for a in range(n):
-        for b in range(a):
-            if kinds[a] != kinds[b]:
-                alike[a, b] = alike[b, a] = agreement(found[a].labels, found[b].labels)[2]
-    out = []
-    for a in range(n):
-        row = {}
-        for kind in KINDS[1:]:
-            columns = [b for b in range(n) if found[b].likelihood == kind]
-            values = alike[a, columns] if kind != kinds[a] else np.zeros(0)
-            row[f"best like {kind}"] = float(values.max()) if len(values) else NAN
-            row[f"mean like {kind}"] = float(values.mean()) if len(values) else NAN
-        out.append(row)
-    return out
-
-
-def _beside_anchors(found: Sequence[Hypothesis], like: Mapping[str, str]) -> list[dict[str, float]]:
-    """How each stands to the groupings that likelihoods find at their own alphas."""
-    anchors: dict[str, Hypothesis] = {}
-    for kind in _ANCHORS:
-        along = [h for h in found if _judged_as(h, like) == kind]
-        if along:
-            anchors[kind] = min(along, key=lambda h: abs(h.log_alpha - h.own))
-    out = []
-    for hypothesis in found:
-        row = {"log alpha over its own": hypothesis.log_alpha - hypothesis.own}
-        for kind in _ANCHORS:
-            measured = (NAN,) * 3
-            if kind in anchors:
-                measured = agreement(hypothesis.labels, anchors[kind].labels)
-            for name, value in zip(("precision", "recall", "F1"), measured, strict=True):
-                row[f"like {kind} at its own alpha, {name}"] = value
-        out.append(row)
-    return out
-
-
-def _judged_as(hypothesis: Hypothesis, like: Mapping[str, str]) -> str:
-    return like.get(hypothesis.likelihood, hypothesis.likelihood)
-
 
 JUDGE_FILE = "judge.safetensors"
 _LARGEST_MARGIN = 1.0
 _SMOOTHING = (0.1, 0.2, 0.4, 0.2, 0.1)
-_PULL = 0.01
-"""F1 that a nat of log alpha away from a likelihood's own costs."""
-_FAR = 3.0
-"""Nats of log alpha from which on nothing more is lost."""
+_PULL = 0.01  # F1 that a nat of log alpha away from a likelihood's own costs
+_FAR = 3.0  # nats of log alpha from which on nothing more is lost
 _OF_RECORDS = "attributes"
 _ATTRIBUTES_OF_A_RECORD = 2.5
-_TRUST = 0.04
-"""F1 that the attribute likelihood at its own alpha is worth more on records."""
+_TRUST = 0.04  # F1 that the attribute likelihood at its own alpha is worth more on records
 
 
 @dataclass(frozen=True, eq=False)
 class HypothesisScorer:
-    """Trees and how they are read.
+    """Trees and how they are read."""
 
-    Attributes:
-        gain: predicts the gain in F1 over exact names.
-        level: predicts the F1.
-        margin: what another grouping must be expected to gain before it displaces exact names.
-        spread: standard deviation of what is predicted less what comes true, among the hypotheses
-            of one file.
-
-    """
-
-    gain: Trees
-    level: Trees
-    margin: float
-    spread: float
+    gain: Trees  # predicts the gain in F1 over exact names
+    level: Trees  # predicts the F1
+    margin: float  # expected gain from which on another grouping displaces exact names
+    spread: float  # standard deviation of the prediction's error among the hypotheses of one file
 
     def gains(
         self, names: Sequence[str], statistics: FloatArray, found: Sequence[Hypothesis]
@@ -295,11 +90,7 @@ _NUMBERS = ("margin", "spread")
 
 
 def read_scorer(content: bytes, where: str) -> HypothesisScorer:
-    """The scorer that `HypothesisScorer.to_bytes` wrote.
-
-    Args:
-        content: of the file.
-        where: how to call the file in errors.
+    """The scorer that `HypothesisScorer.to_bytes` wrote; `where` names the file in errors.
 
     Raises:
         ModelError: the content is damaged or something else.
@@ -343,9 +134,9 @@ def worths(
 ) -> FloatArray:
     """What hypotheses are compared by, [hypotheses]: gains, and what is held against surprises.
 
-    A grouping far from the alpha that its likelihood takes by itself has to be expected to gain a
-    little more, and so has one of a likelihood whose own alpha says nothing. What is obvious is
-    worth more: exact names, and on records what the attribute likelihood finds by itself.
+    A grouping far from the alpha that its likelihood takes by itself must be expected to gain a
+    little more, and so must one of a likelihood whose own alpha says nothing. The obvious is worth
+    more: exact names, and on records what the attribute likelihood finds by itself.
 
     Args:
         gains: [hypotheses] expected, over exact names.
@@ -372,41 +163,23 @@ def _in_order(names: Sequence[str], statistics: FloatArray, wanted: Sequence[str
     return np.asarray(statistics[:, [place[name] for name in wanted]])
 
 
-MOST_FRAGMENTS = 800
-"""A file with more is sampled."""
 _LEAST_SPREAD = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """What the judge found in a file: the hypotheses, how they compare, and the choice.
+    """What the judge found in a file: the hypotheses, how they compare, and the choice."""
 
-    Attributes:
-        sample: the fragments that were compared.
-        of: how many fragments the file has.
-        found: the hypotheses.
-        gains: [hypotheses] expected F1 over that of exact names.
-        levels: [hypotheses] expected F1.
-        names: of the statistics.
-        statistics: [hypotheses, statistics] all that the scorer reads.
-        open: [hypotheses] whether a hypothesis may be chosen.
-        margin: what displaces exact names.
-        spread: how far expected gains are from true ones, as a standard deviation.
-        answers: about pairs, by numbers of the file's fragments.
-
-    """
-
-    sample: Sample
-    of: int
+    sample: Sample  # the fragments that were compared
+    of: int  # fragments of the file
     found: tuple[Hypothesis, ...]
-    gains: FloatArray
-    levels: FloatArray
-    names: tuple[str, ...]
-    statistics: FloatArray
-    open: tuple[bool, ...]
-    margin: float
-    spread: float
-    answers: tuple[NumberedAnswer, ...] = ()
+    gains: FloatArray  # [hypotheses] expected F1 over that of exact names
+    levels: FloatArray  # [hypotheses] expected F1
+    attributes: float  # of a fragment, on average, the name apart
+    open: tuple[bool, ...]  # [hypotheses] whether a hypothesis may be chosen
+    margin: float  # what displaces exact names
+    spread: float  # how far expected gains are from true ones, as a standard deviation
+    answers: tuple[NumberedAnswer, ...] = ()  # by numbers of the file's fragments
 
     @property
     def allowed(self) -> IntArray:
@@ -438,12 +211,7 @@ class Judgement:
         return float(self.gains[place] + (self._moved(place) if self.answers else 0.0))
 
     def gain_over(self, before: Judgement) -> float:
-        """What the chosen grouping is expected to gain over the one chosen before, by answers.
-
-        Args:
-            before: the same with fewer answers.
-
-        """
+        """What the chosen grouping is expected to gain over the one chosen with fewer answers."""
         one, other = self.place, before.place
         moved = self._moved(one) - self._moved(other)
         return float(self.gains[one] - self.gains[other] + moved)
@@ -461,9 +229,7 @@ class Judgement:
     def predicted(self, likelihood: str) -> Prediction | None:
         """The prediction for the chosen grouping and all others, which confidence maps read.
 
-        Args:
-            likelihood: the one that clusters; the result is None if no grouping of it was judged.
-
+        It is None if another likelihood than the chosen one clusters.
         """
         if self.chosen.likelihood != likelihood:
             return None
@@ -475,24 +241,14 @@ class Judgement:
         )
 
     def answered(self, answers: Iterable[NumberedAnswer]) -> Judgement:
-        """The same, with more answers.
+        """The same, with more answers by numbers of the file's fragments.
 
-        Args:
-            answers: by numbers of the file's fragments; about others than the sample's they choose
-                nothing.
-
+        Answers about fragments outside the sample choose nothing.
         """
         return replace(self, answers=(*self.answers, *answers))
 
     def questions(self, seed: int) -> GroupingQueue:
-        """What to ask, to tell which of the hypotheses is best; with the answers so far.
-
-        Its fragments are the sample's.
-
-        Args:
-            seed: of the questions.
-
-        """
+        """What to ask about the sample's fragments, to tell which of the hypotheses is best."""
         allowed = self.allowed
         groupings = np.stack([self.found[k].labels for k in allowed.tolist()])
         queue = GroupingQueue(groupings, self._worth[allowed], _alike(self.sample.fragments), seed)
@@ -509,8 +265,7 @@ class Judgement:
 
     @property
     def _worth(self) -> FloatArray:
-        attributes = float(self.statistics[0, self.names.index(ATTRIBUTES)])
-        return worths(self.gains, self.found, self.margin, attributes)
+        return worths(self.gains, self.found, self.margin, self.attributes)
 
     def _moved(self, place: int) -> float:
         """By how much answers raise the expected gain of a hypothesis."""
@@ -526,19 +281,17 @@ class Judgement:
             ValueError: there are none.
 
         """
-        return self._restricted([h.likelihood == likelihood for h in self.found])
+        return self._restricted(np.array([h.likelihood == likelihood for h in self.found]))
 
     def without(self, likelihood: str) -> Judgement:
         """The same, but no hypothesis of this likelihood may be chosen, if there is any other."""
-        places = self.allowed
-        allowed = np.zeros(len(self.found), dtype=bool)
-        allowed[places] = [self.found[k].likelihood != likelihood for k in places.tolist()]
-        return self._restricted(allowed.tolist()) if allowed.any() else self
+        others = np.array([h.likelihood != likelihood for h in self.found]) & self.open
+        return self._restricted(others) if others.any() else self
 
-    def _restricted(self, allowed: Sequence[bool]) -> Judgement:
-        if not any(allowed):
+    def _restricted(self, allowed: BoolArray) -> Judgement:
+        if not allowed.any():
             raise ValueError("no hypothesis may be chosen")
-        return replace(self, open=tuple(allowed))
+        return replace(self, open=tuple(allowed.tolist()))
 
 
 def _alike(fragments: Sequence[Fragment]) -> IntArray:
@@ -556,7 +309,6 @@ def judge(
     likelihoods: Mapping[str, ConjugateLikelihood],
     index: CandidateIndex,
     scorer: HypothesisScorer,
-    like: Mapping[str, str] | None = None,
     pairs: PairModel | None = None,
     part: Sample | None = None,
     trying: Callable[[str], None] | None = None,
@@ -570,11 +322,10 @@ def judge(
         likelihoods: fitted to it, by name; their tables are mergeable.
         index: fitted to it; says what is close.
         scorer: trained.
-        like: likelihood -> the one of `hypotheses.KINDS` that it is judged as.
         pairs: the model of pairs, fitted to the file, or to the part of it; None where it can read
             nothing.
         part: of the file, as of `part_of`; None is all of it.
-        trying: called with the name of each likelihood before its merge path is found.
+        trying: called with each likelihood's name before its merge path is found.
 
     Raises:
         LikelihoodError: a likelihood failed on a fragment.
@@ -586,13 +337,13 @@ def judge(
     for name, likelihood in likelihoods.items():
         if trying is not None:
             trying(name)
-        least = log_alphas_of(name, like)[0]
+        least = log_alphas_of(name)[0]
         paths[name] = merge_path(likelihood, sample.fragments, likelihood.index, least)
     seen = compare_sample(sample.fragments, index, fragments)
     own = {name: math.log(likelihood.default_alpha) for name, likelihood in likelihoods.items()}
-    found = hypotheses(seen, paths, own, like)
+    found = hypotheses(seen.exact, paths, own)
     expected = None if pairs is None else PairExpectations(pairs.pair_odds(sample.fragments))
-    names, statistics = statistics_of(seen, found, fragments, expected, like)
+    names, statistics = statistics_of(seen, found, fragments, expected)
     gains = scorer.gains(names, statistics, found)
     levels = scorer.levels(names, statistics)
     return Judgement(
@@ -601,36 +352,11 @@ def judge(
         found=tuple(_at_their_own(found)),
         gains=gains,
         levels=levels,
-        names=names,
-        statistics=statistics,
+        attributes=float(statistics[0, names.index(ATTRIBUTES)]),
         open=(True,) * len(found),
         margin=scorer.margin,
         spread=scorer.spread,
     )
-
-
-def sample_of(
-    fragments: Sequence[Fragment],
-    index: CandidateIndex,
-    pairs: PairModel | None,
-    part: Sample | None = None,
-) -> Sample:
-    """The file, or a sample of a large one.
-
-    Args:
-        fragments: the file.
-        index: fitted to it.
-        pairs: the model of pairs, fitted to it or to the part of it; None where it can read
-            nothing.
-        part: of the file; None is all of it.
-
-    """
-    if pairs is None or len(fragments) <= MOST_FRAGMENTS:
-        return neighbourhoods(fragments, index, MOST_FRAGMENTS)
-    if part is None:
-        return close_ones(fragments, pairs.pair_odds(fragments), MOST_FRAGMENTS)
-    found = close_ones(part.fragments, pairs.pair_odds(part.fragments), MOST_FRAGMENTS)
-    return replace(found, places=tuple(part.places[i] for i in found.places))
 
 
 def _at_their_own(found: Sequence[Hypothesis]) -> list[Hypothesis]:

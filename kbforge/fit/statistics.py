@@ -1,14 +1,12 @@
 """Unlabelled statistics of a file and of groupings of it: all that the judge reads.
 
 All groupings of a sample are measured on the same pairs, so the pairs are compared once: how
-similar their names are, and whether each attribute that both have agrees, how rare the value is
-that it agrees on, and whether it contradicts. Nothing here knows what an attribute means.
-
-None of the statistics names an attribute, a language or a kind of entity. Those of a file are the
-same for all its groupings; those of a grouping say how it stands to exact names, what it keeps
-together and apart among pairs that are alike, and whether attributes agree inside clusters more
-often than among near misses: pairs that share something and are apart. A statistic that counts
-nothing is missing (NaN).
+similar their names are, and whether each attribute that both have agrees or contradicts, and how
+rare a value is that it agrees on. No statistic names an attribute, a language or a kind of entity.
+Those of a file are the same for all its groupings. Those of a grouping compare it with exact names
+and with the other groupings, and say what it keeps together and apart among pairs that are alike,
+and whether attributes agree inside clusters more often than among near misses: pairs that share
+something and are apart. A statistic that counts nothing is missing (NaN).
 
 A model of pairs says how probable it is that two fragments are one entity. From that follow the
 B-cubed precision and recall that a grouping is expected to have, fragment by fragment (Bagga and
@@ -33,67 +31,45 @@ from scipy.special import expit
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import CandidateIndex, FloatArray, Fragment, IntArray
 from kbforge.fit.description import PairOdds
-from kbforge.fit.merge_path import candidates
+from kbforge.fit.hypotheses import ANCHORS, KINDS, NAMES, Hypothesis, candidates, kind_of
 from kbforge.models.exact_names import exact_groups, exact_name, exact_names
 
-_LONGEST = 160
-"""Characters of a value that are compared."""
+_LONGEST = 160  # characters of a value that are compared
 _MOST_PAIRS = 60_000
 _MOST_ATTRIBUTES = 24
-_EQUAL_NAMES_NEXT = 8
-"""Each fragment is paired with so many of those that bear its name after it."""
+_EQUAL_NAMES_NEXT = 8  # a fragment is paired with so many of those that bear its name after it
 _AGREES, _CONTRADICTS = 0.9, 0.6
 
 
 @dataclass(frozen=True, eq=False)
 class SamplePairs:
-    """A sample and its pairs. A pair is two fragments that share a key or a name.
+    """A sample and its pairs. A pair is two fragments that share a key or a name."""
 
-    Attributes:
-        n: fragments.
-        exact: [n] cluster numbers of the grouping by exact names.
-        names: [n] exact names, cut.
-        words: [n] their words.
-        word_rarity: word -> -log of the share of exact names of the file that have it.
-        attributes: [n] how many each fragment has, its name apart.
-        record: [n] a number by all that a fragment states.
-        one: [pairs] a fragment.
-        two: [pairs] the other.
-        equal: [pairs] whether their exact names are equal.
-        similarity: [pairs] of names, 0 to 1.
-        common: [pairs] of the words of both names, by rarity, the share that both have.
-        agree: [pairs, attributes] 1 if both have it and it agrees.
-        contradict: [pairs, attributes] 1 if both have it and it is clearly another.
-        rarity: [pairs, attributes] -log of the share of fragments with the value agreed on.
-        random: [attributes] how often two fragments agree that have nothing to do with each other.
-
-    """
-
-    n: int
-    exact: IntArray
-    names: list[str]
-    words: list[list[str]]
-    word_rarity: dict[str, float]
-    attributes: IntArray
-    record: IntArray
-    one: IntArray
-    two: IntArray
-    equal: NDArray[np.bool_]
-    similarity: FloatArray
-    common: FloatArray
-    agree: FloatArray
-    contradict: FloatArray
-    rarity: FloatArray
-    random: FloatArray
+    n: int  # fragments
+    exact: IntArray  # [n] cluster numbers of the grouping by exact names
+    names: list[str]  # [n] exact names, cut
+    words: list[list[str]]  # [n] their words
+    word_rarity: dict[str, float]  # word -> -log of the share of the file's exact names with it
+    attributes: IntArray  # [n] how many each fragment has, its name apart
+    record: IntArray  # [n] a number by all that a fragment states
+    one: IntArray  # [pairs]
+    two: IntArray  # [pairs]
+    equal: NDArray[np.bool_]  # [pairs] whether their exact names are equal
+    similarity: FloatArray  # [pairs] of names, 0 to 1
+    common: FloatArray  # [pairs] of the words of both names, by rarity, the share that both have
+    agree: FloatArray  # [pairs, attributes] 1 if both have it and it agrees
+    contradict: FloatArray  # [pairs, attributes] 1 if both have it and it is clearly another
+    rarity: FloatArray  # [pairs, attributes] -log of the share of fragments with the value
+    random: FloatArray  # [attributes] how often two fragments agree by chance
 
 
 def compare_sample(
     sample: Sequence[Fragment], index: CandidateIndex, everything: Sequence[Fragment]
 ) -> SamplePairs:
-    """Compare what is close in a sample.
+    """Compare the pairs of a sample, some thousand fragments at most.
 
     Args:
-        sample: some thousand fragments at most.
+        sample: the fragments.
         index: fitted to everything.
         everything: the file, which says what is rare.
 
@@ -105,8 +81,6 @@ def compare_sample(
     word_rarity = _word_rarity(everything)
     one, two = _pairs(sample, index, exact)
     first, second = [names[i] for i in one.tolist()], [names[j] for j in two.tolist()]
-    similarity = _similar(first, second, fuzz.token_sort_ratio)
-    common = _common(words, word_rarity, one, two)
     values = _values(sample)
     shares = _shares(everything, list(values))
     agree, contradict, rarity, random = _compared(values, shares, one, two)
@@ -121,8 +95,8 @@ def compare_sample(
         one=one,
         two=two,
         equal=exact[one] == exact[two],
-        similarity=similarity,
-        common=common,
+        similarity=_similar(first, second, fuzz.token_sort_ratio),
+        common=_common(words, word_rarity, one, two),
         agree=agree,
         contradict=contradict,
         rarity=rarity,
@@ -185,6 +159,7 @@ def _values(sample: Sequence[Fragment]) -> dict[str, list[str]]:
 
 
 def _shares(everything: Sequence[Fragment], attributes: list[str]) -> dict[str, dict[str, float]]:
+    """By attribute, the share of the fragments with a value that state it."""
     raw: dict[str, Counter[tuple[str, ...]]] = {key: Counter() for key in attributes}
     for fragment in everything:
         for key, values in fragment.properties.items():
@@ -233,16 +208,11 @@ def _compared(
 
 def _records(sample: Sequence[Fragment]) -> IntArray:
     number: dict[tuple[tuple[str, str], ...], int] = {}
-    return np.array(
-        [
-            number.setdefault(
-                tuple((key, stated(values)) for key, values in sorted(f.properties.items())),
-                len(number),
-            )
-            for f in sample
-        ],
-        dtype=np.int64,
+    records = (
+        tuple((key, stated(values)) for key, values in sorted(f.properties.items())) for f in sample
     )
+    found = [number.setdefault(record, len(number)) for record in records]
+    return np.array(found, dtype=np.int64)
 
 
 NAN = float("nan")
@@ -305,13 +275,7 @@ def file_statistics(seen: SamplePairs, everything: Sequence[Fragment]) -> dict[s
 
 
 def grouping_statistics(seen: SamplePairs, labels: IntArray) -> dict[str, float]:
-    """What a grouping of a sample is like, by name.
-
-    Args:
-        seen: of the sample.
-        labels: [n] cluster numbers below n.
-
-    """
+    """What a grouping of a sample is like, by name; its cluster numbers [n] are below n."""
     n = max(seen.n, 1)
     sizes = np.bincount(labels, minlength=seen.n)
     of_item = sizes[labels].astype(np.float64)
@@ -334,26 +298,26 @@ def grouping_statistics(seen: SamplePairs, labels: IntArray) -> dict[str, float]
         "like exact names, F1": f1,
     }
     out |= _kept(seen, together)
-    inside, apart = together, ~together
+    apart = ~together
     for name, chosen in (
-        ("inside", inside),
-        ("inside, other names", inside & ~seen.equal),
+        ("inside", together),
+        ("inside, other names", together & ~seen.equal),
         ("apart", apart),
         ("apart, equal names", apart & seen.equal),
         ("apart, similar names", apart & ~seen.equal & (seen.similarity >= 0.85)),
     ):
         out |= {f"{name}: {key}": value for key, value in _attributes(seen, chosen).items()}
-    out |= _lift(seen, inside, apart)
+    out |= _lift(seen, together, apart)
     return out
 
 
 def agreement(
     labels: IntArray, others: IntArray, first: int | None = None
 ) -> tuple[float, float, float]:
-    """B-cubed precision, recall and mean F1 of one grouping against another, numbers below n.
+    """B-cubed precision, recall and mean F1 of one grouping against another.
 
     Args:
-        labels: [n] cluster numbers.
+        labels: [n] cluster numbers below n.
         others: [n] those of the other grouping.
         first: of so many fragments; None is of all.
 
@@ -407,16 +371,16 @@ def _kept(seen: SamplePairs, together: NDArray[np.bool_]) -> dict[str, float]:
     agreed = seen.agree.sum(axis=1) > 0
     n = max(seen.n, 1)
     out = {
-        "equal names kept": _share(together, seen.equal),
-        "equal names of one word kept": _share(together, seen.equal & ~long),
-        "equal names of several words kept": _share(together, seen.equal & long),
-        "equal names kept against a contradiction": _share(together, seen.equal & contradicted),
-        "equal names kept with an agreement": _share(together, seen.equal & agreed),
-        "rare agreements kept": _share(together, rare > math.log(n)),
-        "subsets of words kept": _share(together, alike & (seen.common >= 0.5)),
-        "other names inside": _share(alike, together),
-        "unlike names inside": _share(seen.similarity < 0.6, together),
-        "no common word inside": _share(seen.common == 0, together & long),
+        "equal names kept": _mean(together[seen.equal]),
+        "equal names of one word kept": _mean(together[seen.equal & ~long]),
+        "equal names of several words kept": _mean(together[seen.equal & long]),
+        "equal names kept against a contradiction": _mean(together[seen.equal & contradicted]),
+        "equal names kept with an agreement": _mean(together[seen.equal & agreed]),
+        "rare agreements kept": _mean(together[rare > math.log(n)]),
+        "subsets of words kept": _mean(together[alike & (seen.common >= 0.5)]),
+        "other names inside": _mean(alike[together]),
+        "unlike names inside": _mean((seen.similarity < 0.6)[together]),
+        "no common word inside": _mean((seen.common == 0)[together & long]),
         "similarity inside": _mean(seen.similarity[together & alike]),
         "similarity apart": _mean(seen.similarity[~together & alike]),
         "common words inside": _mean(seen.common[together & alike]),
@@ -427,7 +391,7 @@ def _kept(seen: SamplePairs, together: NDArray[np.bool_]) -> dict[str, float]:
     }
     for low, high in ((0.95, 1.1), (0.85, 0.95), (0.75, 0.85), (0.6, 0.75)):
         band = alike & (seen.similarity >= low) & (seen.similarity < high)
-        out[f"similar names kept, {low}"] = _share(together, band)
+        out[f"similar names kept, {low}"] = _mean(together[band])
     return out
 
 
@@ -490,10 +454,6 @@ def _names_of_largest(seen: SamplePairs, labels: IntArray, sizes: IntArray) -> f
     return len(np.unique(seen.exact[members])) / len(members)
 
 
-def _share(of: NDArray[np.bool_], among: NDArray[np.bool_]) -> float:
-    return _mean(of[among])
-
-
 def _mean(values: NDArray[np.bool_] | FloatArray) -> float:
     return float(np.mean(values)) if len(values) else NAN
 
@@ -507,12 +467,7 @@ EXPECTED = (
 
 
 class PairExpectations:
-    """Expectations of groupings of one sample.
-
-    Args:
-        odds: of the sample's fragments.
-
-    """
+    """Expectations of groupings of one sample, by the odds of its fragments."""
 
     def __init__(self, odds: PairOdds) -> None:
         self._n = len(odds.row)
@@ -520,12 +475,7 @@ class PairExpectations:
         self._others = self._summed(np.ones(len(self._first), dtype=np.bool_))
 
     def of(self, labels: IntArray) -> dict[str, float]:
-        """What is expected of a grouping, by name.
-
-        Args:
-            labels: [n] cluster numbers below n, n at least 1.
-
-        """
+        """What is expected of a grouping, by name; cluster numbers [n] below n, n at least 1."""
         sizes = np.bincount(labels, minlength=self._n)
         size = sizes[labels]
         right = 1 + self._summed(labels[self._first] == labels[self._second])
@@ -539,7 +489,7 @@ class PairExpectations:
         return dict(zip(EXPECTED, values, strict=True))
 
     def _summed(self, chosen: NDArray[np.bool_]) -> FloatArray:
-        """By fragment, the probabilities of these links of it."""
+        """By fragment, the sum of the probabilities of these links of it."""
         return np.bincount(
             self._first[chosen], self._probability[chosen], minlength=self._n
         ).astype(np.float64)
@@ -555,3 +505,88 @@ def _links(odds: PairOdds) -> tuple[IntArray, IntArray, FloatArray]:
     one, two = of_fragments.coords
     other = one != two
     return one[other].astype(np.int64), two[other].astype(np.int64), of_fragments.data[other]
+
+
+def statistics_of(
+    seen: SamplePairs,
+    found: Sequence[Hypothesis],
+    everything: Sequence[Fragment],
+    expected: PairExpectations | None,
+) -> tuple[tuple[str, ...], FloatArray]:
+    """What the judge reads: names of the statistics, and [hypotheses, statistics].
+
+    Args:
+        seen: the sample.
+        found: as of `hypotheses`.
+        everything: the file.
+        expected: by the model of pairs; None where it can read nothing.
+
+    """
+    of_file = file_statistics(seen, everything)
+    on_path: list[dict[str, float]] = []
+    for likelihood in dict.fromkeys(h.likelihood for h in found):
+        along = [h for h in found if h.likelihood == likelihood]
+        if likelihood == NAMES:
+            (row,) = path_statistics(1, [0.0], [np.zeros(1, dtype=np.int64)])
+            on_path.append(dict.fromkeys(row, NAN))
+        else:
+            log_alphas, groupings = [h.log_alpha for h in along], [h.labels for h in along]
+            on_path += path_statistics(seen.n, log_alphas, groupings)
+    others = _beside_others(found)
+    anchored = _beside_anchors(found)
+    unknown = dict.fromkeys(EXPECTED, NAN)
+    rows = [
+        {
+            **of_file,
+            **grouping_statistics(seen, hypothesis.labels),
+            **path,
+            **beside,
+            **anchor,
+            **(unknown if expected is None else expected.of(hypothesis.labels)),
+            **{f"is {kind}": float(kind == kind_of(hypothesis.likelihood)) for kind in KINDS},
+        }
+        for hypothesis, path, beside, anchor in zip(found, on_path, others, anchored, strict=True)
+    ]
+    names = tuple(rows[0])
+    return names, np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
+
+
+def _beside_others(found: Sequence[Hypothesis]) -> list[dict[str, float]]:
+    """How well each agrees with the other likelihoods' hypotheses: best, and on average."""
+    n = len(found)
+    kinds = [kind_of(h.likelihood) for h in found]
+    alike = np.full((n, n), NAN)
+    for a in range(n):
+        for b in range(a):
+            if kinds[a] != kinds[b]:
+                alike[a, b] = alike[b, a] = agreement(found[a].labels, found[b].labels)[2]
+    out = []
+    for a in range(n):
+        row = {}
+        for kind in KINDS[1:]:
+            columns = [b for b in range(n) if found[b].likelihood == kind]
+            values = alike[a, columns] if kind != kinds[a] else np.zeros(0)
+            row[f"best like {kind}"] = float(values.max()) if len(values) else NAN
+            row[f"mean like {kind}"] = float(values.mean()) if len(values) else NAN
+        out.append(row)
+    return out
+
+
+def _beside_anchors(found: Sequence[Hypothesis]) -> list[dict[str, float]]:
+    """How each stands to the groupings that likelihoods find at their own alphas."""
+    anchors: dict[str, Hypothesis] = {}
+    for kind in ANCHORS:
+        along = [h for h in found if kind_of(h.likelihood) == kind]
+        if along:
+            anchors[kind] = min(along, key=lambda h: abs(h.log_alpha - h.own))
+    out = []
+    for hypothesis in found:
+        row = {"log alpha over its own": hypothesis.log_alpha - hypothesis.own}
+        for kind in ANCHORS:
+            measured = (NAN,) * 3
+            if kind in anchors:
+                measured = agreement(hypothesis.labels, anchors[kind].labels)
+            for name, value in zip(("precision", "recall", "F1"), measured, strict=True):
+                row[f"like {kind} at its own alpha, {name}"] = value
+        out.append(row)
+    return out

@@ -14,7 +14,8 @@ from kbforge.contracts import ConjugateLikelihood, Fragment
 from kbforge.errors import ModelError
 from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.choose import shipped_scorer
-from kbforge.fit.judge import NAMES, Hypothesis, Judgement, judge, read_scorer, smoothed, worths
+from kbforge.fit.hypotheses import NAMES, Hypothesis
+from kbforge.fit.judge import Judgement, judge, read_scorer, smoothed, worths
 from kbforge.models.resolve import make_likelihood
 from tests.fit.people import made
 
@@ -94,7 +95,7 @@ def judged(fragments: list[Fragment], *names: str) -> Judgement:
         assert isinstance(likelihood, ConjugateLikelihood)
         likelihood.fit(fragments)
         fitted[name] = likelihood
-    return judge(fragments, fitted, index, shipped_scorer(None), {"trigram": "bigram"})
+    return judge(fragments, fitted, index, shipped_scorer(None))
 
 
 @pytest.fixture(scope="module")

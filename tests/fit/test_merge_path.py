@@ -9,7 +9,7 @@ import pytest
 
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
 from kbforge.errors import LikelihoodError
-from kbforge.fit.merge_path import MergePath, candidates, merge_path
+from kbforge.fit.hypotheses import MergePath, candidates, merge_path
 from kbforge.models.resolve import make_likelihood
 from kbforge_plugins.clusterers.offline import Agglomerative
 from kbforge_plugins.clusterers.sequential import SplitSmc

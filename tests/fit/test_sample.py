@@ -11,10 +11,10 @@ import pytest
 
 from kbforge.clustering.sample import MOST_RELATIVES
 from kbforge.contracts import CandidateIndex, Fragment
-from kbforge.fit import sample as part
+from kbforge.fit import hypotheses as part
 from kbforge.fit.choose import Chooser
 from kbforge.fit.description import PairOdds
-from kbforge.fit.sample import close_ones
+from kbforge.fit.hypotheses import close_ones
 from kbforge.models.resolve import make_likelihood
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
@@ -105,7 +105,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of hundreds are large."""
     monkeypatch.setattr("kbforge.fit.choose.MOST_COMPARED", 300)
     monkeypatch.setattr("kbforge.fit.choose.MOST_TO_CHOOSE", 400)
-    monkeypatch.setattr("kbforge.fit.judge.MOST_FRAGMENTS", 100)
+    monkeypatch.setattr("kbforge.fit.hypotheses.MOST_FRAGMENTS", 100)
     monkeypatch.setattr(part, "PART", 150)
 
 

@@ -51,7 +51,7 @@ from kbforge.fit.covariates import (
     Covariates,
 )
 from kbforge.fit.description import FileContext, PairModel
-from kbforge.fit.judge import NAMES
+from kbforge.fit.hypotheses import NAMES
 from kbforge.fit.maps import ENTITIES, FACTS, PAIRS, facts_toml, in_order
 from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees

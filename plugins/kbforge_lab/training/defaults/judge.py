@@ -24,21 +24,25 @@ from kbforge import registry
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.errors import UsageError
 from kbforge.fit.description import PairModel, PairOdds
-from kbforge.fit.judge import (
-    JUDGE_FILE,
+from kbforge.fit.hypotheses import (
     KINDS,
     NAMES,
     Hypothesis,
-    HypothesisScorer,
     hypotheses,
     log_alphas_of,
+    merge_path,
     sample_of,
-    statistics_of,
-    worths,
 )
-from kbforge.fit.merge_path import merge_path
-from kbforge.fit.statistics import ATTRIBUTES, PairExpectations, agreement, compare_sample
+from kbforge.fit.judge import JUDGE_FILE, HypothesisScorer, worths
+from kbforge.fit.statistics import (
+    ATTRIBUTES,
+    PairExpectations,
+    agreement,
+    compare_sample,
+    statistics_of,
+)
 from kbforge.models.bundle import list_defaults
+from kbforge.models.exact_names import exact_groups
 from kbforge.models.resolve import make_likelihood
 from kbforge.models.trees import Trees
 from kbforge_lab.training.defaults.families import (
@@ -146,7 +150,8 @@ def run(file: LabelledFile, pairs: Path | None) -> Run:
         for kind, one in fitted.items()
     }
     own = {kind: math.log(one.default_alpha) for kind, one in fitted.items()}
-    found = hypotheses(compare_sample(sample.fragments, index, file.fragments), paths, own)
+    exact = np.array(exact_groups(sample.fragments), dtype=np.int64)
+    found = hypotheses(exact, paths, own)
     odds = None if model is None else model.pair_odds(sample.fragments)
     return Run(tuple(found), odds, sample.places, sample.seeds)
 
