@@ -11,9 +11,8 @@ import pytest
 from scipy import stats
 
 from kbforge.clustering.batch.chain import Kernel, MarkovChain
-from kbforge.clustering.batch.grouping import NEW
+from kbforge.clustering.batch.grouping import NEW, Move
 from kbforge.clustering.batch.grouping import Grouping as State
-from kbforge.clustering.batch.grouping_model import Move
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
 from kbforge_plugins.clusterers.offline import Gibbs, Metropolis

@@ -18,17 +18,8 @@ import pytest
 
 from kbforge.clustering.batch import grouping_model
 from kbforge.clustering.batch.chain import GibbsKernel, Kernel, MarkovChain
-from kbforge.clustering.batch.grouping import NEW, Grouping
-from kbforge.clustering.batch.grouping_model import (
-    STAY,
-    GroupingModel,
-    Move,
-    apply,
-    merge,
-    model_of,
-    put,
-    split,
-)
+from kbforge.clustering.batch.grouping import NEW, STAY, Grouping, Move, apply, merge, put, split
+from kbforge.clustering.batch.grouping_model import GroupingModel, model_of
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Cluster, Fragment
 from kbforge.errors import UsageError

@@ -25,14 +25,8 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.grouping_model import (
-    GroupingModel,
-    Move,
-    SetModel,
-    apply,
-    merging_model_of,
-)
+from kbforge.clustering.batch.grouping import Grouping, Move, apply
+from kbforge.clustering.batch.grouping_model import GroupingModel, SetModel, merging_model_of
 from kbforge.clustering.batch.run import Watch, concluded, require_positive, stretches
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.scoring import without_model

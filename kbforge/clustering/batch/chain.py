@@ -32,17 +32,17 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kbforge.clustering.batch.grouping import NEW, Grouping, leaders
-from kbforge.clustering.batch.grouping_model import (
-    IMPOSSIBLE,
+from kbforge.clustering.batch.grouping import (
+    NEW,
     STAY,
     Follower,
-    GroupingModel,
+    Grouping,
     Move,
-    SetModel,
     apply,
+    leaders,
     put,
 )
+from kbforge.clustering.batch.grouping_model import IMPOSSIBLE, GroupingModel, SetModel
 from kbforge.clustering.batch.run import Watch, concluded, require_positive, stretches
 from kbforge.clustering.batch.visits import Visits, subproblems_of
 from kbforge.clustering.prior import DirichletProcess

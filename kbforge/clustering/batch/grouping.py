@@ -1,24 +1,38 @@
-"""One grouping of all fragments, changed move by move, for offline clusterers.
+"""One grouping of all fragments, and the moves that change it, for offline clusterers.
 
-Clusters are addressed by slot. The lowest free slot is used first, so that the slots in use stay
-few and every table that is indexed by them short.
+Clusters are addressed by slot. The lowest free slot is used first, which keeps every table that is
+indexed by slots short.
 
 | attribute | indexed by | meaning |
 |---|---|---|
 | slot_of | fragment | its cluster, -1 while it has none |
 | members | slot | the cluster's fragments; empty if the slot is free |
 | log_size | slot | log |C|, -inf if the slot is free |
+
+*Moves.* A move takes fragments out of one cluster and puts them all into one place: another
+cluster, or a new one.
+
+| move | fragments | place |
+|---|---|---|
+| `put` | one, perhaps in no cluster yet | a slot, or NEW |
+| `split` | some of a cluster, the fewer of the two parts | NEW |
+| `merge` | all of a cluster, the smaller of the two | the other's slot |
+| `STAY` | none | |
+
+Proposing a move only reads; `apply` is the one place that makes a move.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import Cluster, FloatArray, IntArray
+from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray
 
 NEW = -1
 """The place that is a new cluster; every other place is a slot."""
@@ -27,25 +41,20 @@ _START_CAPACITY = 64
 
 
 class Grouping:
-    """A partition of some of the fragments 0..n-1; to start with, of none."""
+    """A partition of some of the fragments 0..n-1, at first of none."""
 
     def __init__(self, n_fragments: int) -> None:
+        self.n_fragments = n_fragments
         self.slot_of = [-1] * n_fragments
         self.members: list[set[int]] = []
         self.log_size: FloatArray = np.full(_START_CAPACITY, -np.inf)
         # log of 0, 1, 2, ...: the prior's term of every size
-        self.log_of = np.log(np.arange(1, n_fragments + 1)).tolist()
-        self.log_of.insert(0, -np.inf)
+        self.log_of = [-np.inf, *np.log(np.arange(1, n_fragments + 1)).tolist()]
         self._free: list[int] = []
 
     @property
-    def n_fragments(self) -> int:
-        """How many fragments there are, in a cluster or not."""
-        return len(self.slot_of)
-
-    @property
     def n_slots(self) -> int:
-        """Slots 0..n_slots-1 are in use or free; the others have never been."""
+        """Slots 0..n_slots-1 are in use or free; no other slot has ever been used."""
         return len(self.members)
 
     @property
@@ -54,7 +63,7 @@ class Grouping:
         return len(self.members) - len(self._free)
 
     def begin(self, clusters: Sequence[Cluster]) -> None:
-        """Make these the clusters, in slots 0, 1, ...; there were none."""
+        """Make these the clusters, in slots 0, 1, ..., of a grouping without clusters."""
         for cluster in clusters:
             slot = self._new_slot()
             self.members[slot].update(cluster)
@@ -63,9 +72,9 @@ class Grouping:
                 self.slot_of[fragment] = slot
 
     def move(self, fragments: Sequence[int], to: int) -> int:
-        """Put fragments into the cluster of a slot, or with NEW into a new one; returns its slot.
+        """Put fragments of one cluster, or of none, into a slot or a NEW cluster; returns its slot.
 
-        They are all of one other cluster, which frees its slot when it is empty, or of none.
+        The cluster that they leave frees its slot if it is empty then.
         """
         old = self.slot_of[fragments[0]]
         if to < 0:
@@ -76,10 +85,10 @@ class Grouping:
         for fragment in fragments:
             self.slot_of[fragment] = to
         if old >= 0:
-            held = self.members[old]
-            held.difference_update(fragments)
-            self.log_size[old] = self.log_of[len(held)]
-            if not held:
+            left = self.members[old]
+            left.difference_update(fragments)
+            self.log_size[old] = self.log_of[len(left)]
+            if not left:
                 heapq.heappush(self._free, old)
         return to
 
@@ -93,11 +102,10 @@ class Grouping:
         return slot
 
     def compact(self) -> None:
-        """Number the clusters 0, 1, ... in the order of their slots; no slot is free then."""
-        held = [members for members in self.members if members]
-        self.members, self._free = held, []
+        """Number the clusters 0, 1, ... in the order of their slots, without free slots."""
+        self.members, self._free = [members for members in self.members if members], []
         self.log_size[:] = -np.inf
-        for slot, members in enumerate(held):
+        for slot, members in enumerate(self.members):
             self.log_size[slot] = self.log_of[len(members)]
             for fragment in members:
                 self.slot_of[fragment] = slot
@@ -116,23 +124,127 @@ class Grouping:
 
 
 def clusters_of(labels: IntArray) -> list[Cluster]:
-    """A grouping as clusters, by their smallest fragment.
-
-    Args:
-        labels: of each fragment, shape [n].
-
-    """
-    held: dict[int, list[int]] = {}
+    """The clusters of a grouping, by smallest fragment, from one label a fragment, shape [n]."""
+    clusters: dict[int, list[int]] = {}
     for fragment, label in enumerate(labels.tolist()):
-        held.setdefault(label, []).append(fragment)
-    return [tuple(cluster) for cluster in held.values()]
+        clusters.setdefault(label, []).append(fragment)
+    return [tuple(cluster) for cluster in clusters.values()]
 
 
 def leaders(labels: Sequence[int]) -> IntArray:
-    """A grouping as the smallest fragment of each fragment's cluster, shape [n].
-
-    That is the same however clusters are numbered, and for some of the fragments the same
-    whatever the others do, as long as no cluster has both.
-    """
+    """The smallest fragment of each fragment's cluster, shape [n]: clusters without numbers."""
     _, first, member = np.unique(labels, return_index=True, return_inverse=True)
     return first[member]
+
+
+class Follower(ABC):
+    """Follows a grouping, move after move. All values are in nats.
+
+    Questions may raise and change no later answer. `moved` and `regrouped` ask no likelihood, so
+    they cannot fail.
+
+    Attributes:
+        fragments: all of them, by number.
+
+    """
+
+    fragments: Sequence[Fragment]
+
+    @property
+    @abstractmethod
+    def evaluations(self) -> int:
+        """Number of distinct sets scored, or of clusters that a live table made."""
+
+    @abstractmethod
+    def log_marginal(self, clusters: Sequence[Cluster]) -> FloatArray:
+        """L of any clusters, shape [len(clusters)]."""
+
+    @abstractmethod
+    def read(self, fragments: range) -> None:
+        """Read the next fragments, in one batch, before anything is asked of them.
+
+        Raises:
+            LikelihoodError: a fragment that the model cannot read.
+
+        """
+
+    @abstractmethod
+    def moved(self, fragments: Sequence[int], old: int, new: int) -> None:
+        """The grouping has moved fragments from a slot (-1: none) to another."""
+
+    @abstractmethod
+    def regrouped(self, old: Sequence[int]) -> None:
+        """The grouping has begun or been compacted; `old` are the slots it had."""
+
+
+class Move(NamedTuple):
+    """Fragments of one cluster, where they go, and what that gains.
+
+    Attributes:
+        fragments: all of one cluster, or one that is in none yet; none if nothing moves.
+        place: the slot of a cluster, or NEW.
+        gain: what the move adds to the log posterior, nats.
+
+    """
+
+    fragments: Sequence[int]
+    place: int
+    gain: float
+
+
+STAY = Move((), NEW, 0.0)
+"""Nothing moves."""
+
+
+def put(fragment: int, place: int, gain: float) -> Move:
+    """One fragment goes to a slot, or with NEW into a cluster of its own."""
+    return Move((fragment,), place, gain)
+
+
+def split(grouping: Grouping, slot: int, part: Collection[int], gain: float) -> Move:
+    """A cluster becomes two: a part of it, and the rest. The fewer of them move."""
+    members = grouping.members[slot]
+    if 2 * len(part) <= len(members):
+        return Move(tuple(part), NEW, gain)
+    return Move(tuple(members.difference(part)), NEW, gain)
+
+
+def merge(grouping: Grouping, a: int, b: int, gain: float) -> Move:
+    """The clusters of two slots become one. The smaller moves, of equals the second."""
+    if len(grouping.members[a]) < len(grouping.members[b]):
+        a, b = b, a
+    return Move(tuple(grouping.members[b]), a, gain)
+
+
+def apply(move: Move, grouping: Grouping, models: Sequence[Follower]) -> bool:
+    """Make a move; whether anything changed.
+
+    No model is asked for a score, so that this cannot fail half way. A fragment that goes where it
+    is, and a whole cluster that goes into a new one, stay.
+
+    Raises:
+        ValueError: this is no move of this grouping. Nothing has changed then.
+
+    """
+    fragments, place = move.fragments, move.place
+    if not fragments:
+        return False
+    old = grouping.slot_of[fragments[0]]
+    if len(fragments) > 1:
+        _require_part(grouping, fragments, old)
+    if old >= 0 and place == old:
+        return False
+    if old >= 0 and place == NEW and len(fragments) == len(grouping.members[old]):
+        return False
+    if place != NEW and not grouping.members[place]:
+        raise ValueError(f"there is no cluster in slot {place}")
+    new = grouping.move(fragments, place)
+    for model in models:
+        model.moved(fragments, old, new)
+    return True
+
+
+def _require_part(grouping: Grouping, fragments: Sequence[int], slot: int) -> None:
+    part = set(fragments)
+    if slot < 0 or len(part) < len(fragments) or not part <= grouping.members[slot]:
+        raise ValueError("a move takes one fragment, or different ones of one cluster")

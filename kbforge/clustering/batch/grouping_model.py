@@ -1,43 +1,29 @@
-"""Moves of fragments between the clusters of a grouping, and a likelihood's scores beside it.
+"""What a likelihood says of the clusters of one grouping.
 
 Samplers, agglomeration and the calibrator by reassignment ask the same questions of a likelihood:
 how well does a fragment fit each cluster, how well its own without it, what do two clusters gain by
-a merge. There are two ways to answer, with one interface: a live table of a conjugate likelihood,
-which has the grouping's slots, and whole sets that a black box scores, each distinct content once.
+a merge. Two classes answer: `TableModel` by a live table of a conjugate likelihood, which has the
+grouping's slots, and `SetModel` by whole sets that a black box scores, each distinct content once.
 
-The online clusterers have another way (`scoring`), because there a fragment meets many
-groupings at once: particles share clusters, so clusters are copied to grow and no fragment ever
-leaves them. Here is one grouping, and its clusters change in place.
+Online clusterers have another way (`scoring`): there particles share clusters, which are
+copied to grow. Here is one grouping, and its clusters change in place.
 
 *Impossible sets.* Nothing joins a set with L = -inf, but a run may start in one, and leaving it
 must be worth more than any other move: there it counts as -1e12 nats (IMPOSSIBLE).
 
-*Tables that only grow.* Samplers take fragments out of clusters, and a table that is not `editable`
-can only grow them. `RebuiltClusters` works around that: a cluster that loses a fragment is rebuilt
-from the others, at a cost of one `extend` for each of them. `GrownClusters` finds the slots.
-
-*Moves.* A move takes fragments out of one cluster and puts them all into one place: another
-cluster, or a new one. One fragment that moves, a cluster that splits and two that merge are all of
-this form; so is a part of one cluster that joins another.
-
-| move | fragments | place |
-|---|---|---|
-| `put` | one, perhaps in no cluster yet | a slot, or NEW |
-| `split` | some of a cluster, the fewer of the two parts | NEW |
-| `merge` | all of a cluster, the smaller of the two | the other's slot |
-| `STAY` | none | |
-
-Proposing a move only reads; `apply` is the one place that makes a move.
+*Tables that only grow.* A table that is not `editable` can only grow its clusters.
+`RebuiltClusters` makes it editable: a cluster that loses a fragment is rebuilt from the others, at
+a cost of one `extend` for each of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import NamedTuple, Protocol
+from abc import abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 
-from kbforge.clustering.batch.grouping import NEW, Grouping
+from kbforge.clustering.batch.grouping import Follower, Grouping
 from kbforge.contracts import (
     Cluster,
     ConjugateLikelihood,
@@ -50,6 +36,12 @@ from kbforge.contracts import (
 )
 from kbforge.models.score_cache import SetScores
 
+IMPOSSIBLE = -1e12
+
+# A cluster of a table is rebuilt after so many moves and one for each of its members, which
+# costs a fraction of those moves and keeps their rounding errors from adding up.
+_MOVES = 1000
+
 
 def editable(table: LiveClusters) -> LiveClusters:
     """The table itself if fragments can leave its clusters, else one around it that rebuilds."""
@@ -57,13 +49,7 @@ def editable(table: LiveClusters) -> LiveClusters:
 
 
 class GrownClusters:
-    """A live table in which clusters grow by fragments, and that finds the slots for them.
-
-    Attributes:
-        table: the table itself.
-        n_slots: slots 0..n_slots-1 are in use or free.
-
-    """
+    """A live table whose clusters grow by fragments, and slots 0..n_slots-1 for them."""
 
     def __init__(self, table: LiveClusters) -> None:
         self.table = table
@@ -80,7 +66,7 @@ class GrownClusters:
         return child
 
     def add_all(self, xs: Sequence[Observation], parent: int) -> int:
-        """The slot of parent + all of xs; the parent stays, what lies between is released."""
+        """The slot of parent + all of xs; the parent stays."""
         slot = parent
         for x in xs:
             child = self.add(x, slot)
@@ -96,9 +82,7 @@ class GrownClusters:
 
 
 class RebuiltClusters(LiveClusters):
-    """Editable clusters on top of any table. Its slots are not the table's: a changed cluster
-    gets a new slot there.
-    """
+    """Editable clusters on any table, in which a changed cluster gets a new slot."""
 
     editable = True
 
@@ -163,160 +147,40 @@ class RebuiltClusters(LiveClusters):
         self._held[slot], self._place[slot] = held, place
 
 
-class Move(NamedTuple):
-    """Fragments of one cluster, where they go, and what that gains.
+class GroupingModel(Follower):
+    """A likelihood beside one grouping; all values in nats."""
 
-    Attributes:
-        fragments: all of one cluster, or one that is in none yet; none if nothing moves.
-        place: the slot of a cluster, or NEW.
-        gain: what the move adds to the log posterior, nats.
-
-    """
-
-    fragments: Sequence[int]
-    place: int
-    gain: float
-
-
-STAY = Move((), NEW, 0.0)
-"""Nothing moves."""
-
-
-def put(fragment: int, place: int, gain: float) -> Move:
-    """One fragment goes to a slot, or with NEW into a cluster of its own."""
-    return Move((fragment,), place, gain)
-
-
-def split(grouping: Grouping, slot: int, part: Collection[int], gain: float) -> Move:
-    """A cluster becomes two: a part of it, and the rest. The fewer of them move."""
-    members = grouping.members[slot]
-    if 2 * len(part) <= len(members):
-        return Move(tuple(part), NEW, gain)
-    return Move(tuple(members.difference(part)), NEW, gain)
-
-
-def merge(grouping: Grouping, a: int, b: int, gain: float) -> Move:
-    """The clusters of two slots become one. The smaller moves, of equals the second."""
-    if len(grouping.members[a]) < len(grouping.members[b]):
-        a, b = b, a
-    return Move(tuple(grouping.members[b]), a, gain)
-
-
-def apply(move: Move, grouping: Grouping, models: Sequence[Follower]) -> bool:
-    """Make a move; whether anything changed.
-
-    No model is asked for a score, so that this cannot fail half way. A fragment that goes where it
-    is, and a whole cluster that goes into a new one, stay.
-
-    Raises:
-        ValueError: this is no move of this grouping. Nothing has changed then.
-
-    """
-    fragments, place = move.fragments, move.place
-    if not fragments:
-        return False
-    old = grouping.slot_of[fragments[0]]
-    if len(fragments) > 1:
-        _require_part(grouping, fragments, old)
-    if old >= 0 and place == old:
-        return False
-    if old >= 0 and place == NEW and len(fragments) == len(grouping.members[old]):
-        return False
-    if place != NEW and not grouping.members[place]:
-        raise ValueError(f"there is no cluster in slot {place}")
-    new = grouping.move(fragments, place)
-    for model in models:
-        model.moved(fragments, old, new)
-    return True
-
-
-def _require_part(grouping: Grouping, fragments: Sequence[int], slot: int) -> None:
-    part = set(fragments)
-    if slot < 0 or len(part) < len(fragments) or not part <= grouping.members[slot]:
-        raise ValueError("a move takes one fragment, or different ones of one cluster")
-
-
-IMPOSSIBLE = -1e12
-
-# A cluster of a table is rebuilt after so many moves and one for each of its members, which
-# costs a fraction of those moves and keeps their rounding errors from adding up.
-_MOVES = 1000
-
-
-class Follower(Protocol):
-    """What follows a grouping, move after move. Values in nats.
-
-    Asking may raise and changes nothing that is asked for later. Telling (`moved`, `regrouped`)
-    asks no likelihood, so it cannot fail.
-
-    Attributes:
-        fragments: all of them, by number.
-
-    """
-
-    fragments: Sequence[Fragment]
-
-    @property
-    def evaluations(self) -> int:
-        """Sets scored: distinct ones, or by a live table clusters made."""
-        ...
-
-    def log_marginal(self, clusters: Sequence[Cluster]) -> FloatArray:
-        """L of any clusters, shape [len(clusters)]."""
-        ...
-
-    def read(self, fragments: range) -> None:
-        """Add the next fragments, in one batch: before that no place can be asked for them.
-
-        Raises:
-            LikelihoodError: a fragment that the model cannot read.
-
-        """
-        ...
-
-    def moved(self, fragments: Sequence[int], old: int, new: int) -> None:
-        """The grouping has moved fragments from a slot (-1: none) to another."""
-        ...
-
-    def regrouped(self, old: Sequence[int]) -> None:
-        """The grouping has begun, or been compacted; these were its slots."""
-        ...
-
-
-class GroupingModel(Follower, Protocol):
-    """A likelihood beside one grouping, as samplers that move fragments and mergers need it."""
-
+    @abstractmethod
     def fill(self, slots: Sequence[int]) -> None:
-        """Add these clusters as they are: before that they can neither move nor be asked for.
+        """Add these clusters as they are, before they move or are asked for.
 
         Raises:
             LikelihoodError: a fragment that the model cannot read.
 
         """
-        ...
 
+    @abstractmethod
     def alone(self, fragment: int) -> float:
         """L({x})."""
-        ...
 
+    @abstractmethod
     def joins(self, fragment: int) -> FloatArray:
         """L(C + x) - L(C) by slot, shape [n_slots]; unspecified for free slots and x's own."""
-        ...
 
+    @abstractmethod
     def held(self, fragment: int) -> float:
         """L(C) - L(C - x) of x's own cluster, which has other fragments, too."""
-        ...
 
+    @abstractmethod
     def merges(self, slot: int) -> FloatArray:
         """L(C + D) - L(C) - L(D) for all other D, shape [n_slots]; unspecified elsewhere."""
-        ...
 
+    @abstractmethod
     def merges_with(self, part: Sequence[int]) -> FloatArray:
-        """L(P + D) - L(P) - L(D) of some fragments of a cluster and all other clusters D.
+        """L(P + D) - L(P) - L(D) of a part P of a cluster and all other clusters D.
 
         Shape [n_slots]; unspecified elsewhere.
         """
-        ...
 
 
 def model_of(
@@ -346,7 +210,7 @@ def table_model(
     return TableModel(likelihood, editable(likelihood.live_clusters()), fragments, grouping)
 
 
-class TableModel:
+class TableModel(GroupingModel):
     """By a live table that fragments can leave, of which the grouping's slots are the slots."""
 
     def __init__(
@@ -357,11 +221,15 @@ class TableModel:
         grouping: Grouping,
     ) -> None:
         self.fragments = fragments
-        self.evaluations = 0
         self._likelihood, self._table, self._grouping = likelihood, table, grouping
+        self._made = 0
         self._x: dict[int, Observation] = {}
         self._alone: list[float] = []
         self._moves: list[int] = []
+
+    @property
+    def evaluations(self) -> int:
+        return self._made
 
     def log_marginal(self, clusters: Sequence[Cluster]) -> FloatArray:
         return self._likelihood.log_marginal([[self.fragments[i] for i in c] for c in clusters])
@@ -376,7 +244,7 @@ class TableModel:
             self._table.gather(held, slot)
             self._moves.extend([0] * (slot + 1 - len(self._moves)))
             self._moves[slot] = 0
-            self.evaluations += len(held)
+            self._made += len(held)
 
     def alone(self, fragment: int) -> float:
         return self._alone[fragment]
@@ -421,7 +289,7 @@ class TableModel:
         several = len(fragments) > 1 and not opens
         if several and not members[old] and self._table.mergeable:
             self._table.merge(old, new)
-            self.evaluations += 1
+            self._made += 1
             self._count(new, 1)
             return
         if old >= 0:
@@ -431,7 +299,7 @@ class TableModel:
             return
         for fragment in fragments:
             self._table.add(self._x[fragment], new)
-        self.evaluations += len(fragments)
+        self._made += len(fragments)
         self._count(new, len(fragments))
 
     def regrouped(self, old: Sequence[int]) -> None:
@@ -468,24 +336,14 @@ class TableModel:
 
 
 class MergingTable(TableModel):
-    """By a live table of which clusters only merge; fragments may be unable to leave them.
-
-    Each cluster is to be filled when it has one fragment.
-    """
-
-    def fill(self, slots: Sequence[int]) -> None:
-        for slot in slots:
-            (fragment,) = self._grouping.members[slot]
-            x = self._table.encode(self.fragments[fragment])
-            self._table.extend(x, np.array([-1]), np.array([slot]))
-            self.evaluations += 1
+    """By a live table whose clusters only merge; a table that is not editable will do."""
 
     def moved(self, fragments: Sequence[int], old: int, new: int) -> None:
         self._table.merge(old, new)
-        self.evaluations += 1
+        self._made += 1
 
 
-class SetModel:
+class SetModel(GroupingModel):
     """By L of whole sets, each distinct content scored once.
 
     An impossible union is no merge, but one that makes impossible clusters possible is better

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kbforge.clustering.batch.splitmerge.alike import Rotation
+from kbforge.clustering.batch.splitmerge import Rotation
 from kbforge.errors import UsageError
 from kbforge_lab.splitmerge.opposite import OppositeKernel, SignTables
 from kbforge_lab.splitmerge.published import PublishedOpposite

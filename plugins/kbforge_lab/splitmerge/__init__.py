@@ -1,4 +1,4 @@
-"""Split-merge kernels to compare with MinSM (`kbforge.clustering.batch.splitmerge.alike`).
+"""Split-merge kernels to compare with MinSM (`kbforge.clustering.batch.splitmerge`).
 
 | module | kernel | source |
 |---|---|---|

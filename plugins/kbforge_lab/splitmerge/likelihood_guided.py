@@ -33,9 +33,15 @@ from scipy.special import gammaln
 
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.grouping_model import GroupingModel
-from kbforge.clustering.batch.splitmerge.alike import any_parts, any_two, log_dumb_split
-from kbforge.clustering.batch.splitmerge.clusters import RandomChoices, SplitMergeGains
-from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel, Suggestion
+from kbforge.clustering.batch.splitmerge import (
+    RandomChoices,
+    SplitMergeGains,
+    SplitMergeKernel,
+    Suggestion,
+    any_parts,
+    any_two,
+    log_dumb_split,
+)
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.numerics import log_sum_exp
 from kbforge_lab.splitmerge.two_clusters import TwoClusters, dealt, log_dealt

@@ -33,8 +33,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.splitmerge.alike import BucketSplit, Rotation, SmartDumb, pairs_with
-from kbforge.clustering.batch.splitmerge.clusters import RandomChoices, SplitMergeGains
+from kbforge.clustering.batch.splitmerge import (
+    BucketSplit,
+    RandomChoices,
+    Rotation,
+    SmartDumb,
+    SplitMergeGains,
+    pairs_with,
+)
 from kbforge.contracts import FloatArray, IntArray
 
 _LOG_2 = math.log(2)

@@ -27,9 +27,15 @@ import math
 import numpy as np
 
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.splitmerge.alike import AlikeKernel, Buckets, Rotation
-from kbforge.clustering.batch.splitmerge.clusters import RandomChoices, SplitMergeGains
-from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel, Suggestion
+from kbforge.clustering.batch.splitmerge import (
+    AlikeKernel,
+    Buckets,
+    RandomChoices,
+    Rotation,
+    SplitMergeGains,
+    SplitMergeKernel,
+    Suggestion,
+)
 from kbforge.contracts import Features, FloatArray, IntArray
 from kbforge_lab.splitmerge.opposite import Looked, OppositeKernel, SignTables, shares
 

@@ -25,8 +25,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.splitmerge.clusters import RandomChoices, SplitMergeGains
-from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel, Suggestion
+from kbforge.clustering.batch.splitmerge import (
+    RandomChoices,
+    SplitMergeGains,
+    SplitMergeKernel,
+    Suggestion,
+)
 from kbforge.contracts import IntArray
 from kbforge_lab.splitmerge.two_clusters import TwoClusters, dealt, log_dealt
 

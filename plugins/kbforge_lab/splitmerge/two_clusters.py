@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from kbforge.clustering.batch.grouping_model import IMPOSSIBLE, editable
-from kbforge.clustering.batch.splitmerge.clusters import RandomChoices, SplitMergeGains
+from kbforge.clustering.batch.splitmerge import RandomChoices, SplitMergeGains
 from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood, Observation
 
 Side: TypeAlias = int

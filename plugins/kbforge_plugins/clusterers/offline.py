@@ -25,9 +25,14 @@ from kbforge.clustering.batch.chain import (
 )
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.grouping_model import GroupingModel, SetModel, model_of, table_model
-from kbforge.clustering.batch.splitmerge.alike import AlikeKernel, Buckets, Rotation
-from kbforge.clustering.batch.splitmerge.clusters import SplitMergeGains
-from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel, WithGibbs
+from kbforge.clustering.batch.splitmerge import (
+    AlikeKernel,
+    Buckets,
+    Rotation,
+    SplitMergeGains,
+    SplitMergeKernel,
+    WithGibbs,
+)
 from kbforge.clustering.scoring import without_model
 from kbforge.contracts import (
     Cluster,

@@ -9,9 +9,14 @@ import numpy as np
 
 from kbforge.clustering.batch.chain import MarkovChain
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.splitmerge.alike import AlikeKernel, Buckets, Rotation
-from kbforge.clustering.batch.splitmerge.clusters import RandomDraws, SplitMergeGains
-from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel
+from kbforge.clustering.batch.splitmerge import (
+    AlikeKernel,
+    Buckets,
+    RandomChoices,
+    Rotation,
+    SplitMergeGains,
+    SplitMergeKernel,
+)
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Fragment, Problem
 
@@ -21,7 +26,7 @@ Make = Callable[[Sequence[Fragment], Problem, Grouping, SplitMergeGains], SplitM
 def fixed(table: Any) -> Rotation[Any]:
     """One table for ever, already made: nothing is drawn but which of one it is."""
     rotation: Rotation[Any] = Rotation(lambda seed: table, n_fragments=1 << 60, kept=1)
-    rotation.next(RandomDraws(np.random.default_rng(0)))
+    rotation.next(RandomChoices(np.random.default_rng(0)))
     return rotation
 
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.splitmerge.alike import Buckets
-from kbforge.clustering.batch.splitmerge.clusters import SplitMergeGains
+from kbforge.clustering.batch.splitmerge import Buckets, SplitMergeGains
 from kbforge.contracts import Problem
 from kbforge.testing import UniformLikelihood
 from tests.clustering.splitmerge.kernels import alike

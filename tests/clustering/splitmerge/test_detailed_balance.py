@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel
+from kbforge.clustering.batch.splitmerge import SplitMergeKernel
 from tests.clustering.oracle import Grouping as Partition
 from tests.clustering.oracle import partitions
 from tests.clustering.splitmerge.choices import every_way

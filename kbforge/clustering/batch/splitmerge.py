@@ -1,19 +1,35 @@
-"""MinSM: fragments with the same weighted MinHash are split off, and bring clusters together.
+"""Kernels that split a cluster in two and merge two clusters; MinSM is the one that ships.
 
-Luo and Shrivastava, "Scaling-up split-merge MCMC with locality sensitive sampling" (2018), section
-3.2, with K = L = 1. One hash h is drawn, and S(u) are the fragments v with h(v) = h(u).
+*Metropolis-Hastings.* A kernel suggests to split a cluster C into {A, B}, or to merge A and B into
+C, and says how much more often the way back is suggested than the way there. The suggestion is
+followed with the probability
+
+    min(1, [posterior after / posterior before] x [q(back) / q(there)])
+
+A kernel that can suggest the same split in several ways may count all of them, in q(there) and in
+q(back), or only the way that it took; what else it drew is then part of the state for that step,
+and the way back draws the same. Both leave the posterior invariant. Gibbs sampling in between
+corrects single fragments, and leaves it invariant, too.
+
+The prior's part of a split of C, by Ewens' formula, is log alpha + lgamma|A| + lgamma|B| -
+lgamma|C|. A split or merge asks for L of three sets. A likelihood that has read the fragments once
+(`ConjugateLikelihood.set_marginals`) adds up what it has read, so a proposal costs as much as the
+clusters concerned are large.
+
+*MinSM.* Fragments with the same weighted MinHash are split off, and bring clusters together (Luo
+and Shrivastava, "Scaling-up split-merge MCMC with locality sensitive sampling", 2018, section 3.2,
+with K = L = 1). One hash h is drawn, and S(u) are the fragments v with h(v) = h(u).
 
 | symbol | meaning |
 |---|---|
-| n, M | how many fragments and clusters there are |
-| C, {A, B} | a cluster, and the two that it falls apart into |
-| S(u) | the bucket of u, u among them |
+| n, M | number of fragments and of clusters |
+| C, {A, B} | a cluster, and the two parts of a split, as ascending numbers of fragments |
+| S(u) | the bucket of u, which holds u itself |
 
 The paper averages the probability of a proposal over all h. Only K = 1 MinHash has a formula for
-that, which is but a lower bound (its equation 4: elementwise, min over A less max over B is what
-would be left if one feature decided alone). And it multiplies with the size of the bucket that came
-out, which is of one h. Here h is drawn first, whatever the grouping, and is given from then on.
-Then everything can be counted:
+that, which is a lower bound (its equation 4), and it multiplies this with the size of the bucket,
+which is of one h. Here h is drawn first, whatever the grouping, and is given from then on. Then
+everything can be counted:
 
 *Smart split.* u is uniform over the n fragments; its cluster C falls apart into C & S(u) and the
 rest. C becomes {A, B} if C & S(u) is A or is B, so that
@@ -80,16 +96,276 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.splitmerge.clusters import RandomChoices, SplitMergeGains
-from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel, Suggestion
-from kbforge.contracts import IntArray
+from kbforge.clustering.batch.chain import GibbsKernel, Kernel
+from kbforge.clustering.batch.grouping import STAY, Follower, Grouping, Move, merge, split
+from kbforge.clustering.batch.grouping_model import IMPOSSIBLE
+from kbforge.contracts import (
+    Cluster,
+    ConjugateLikelihood,
+    FloatArray,
+    Fragment,
+    IntArray,
+    Likelihood,
+    SetMarginals,
+)
+from kbforge.errors import LikelihoodError
+from kbforge.models.score_cache import SetScores
+
+
+class RandomChoices:
+    """Independent choices by a random number generator; a test enumerates them instead."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+
+    def below(self, n: int) -> int:
+        """A number of 0..n-1; a double is random enough, and much faster than an exact draw."""
+        return int(self._rng.random() * n)
+
+    def happens(self, p: float) -> bool:
+        """Whether something happens that has the probability p."""
+        return bool(self._rng.random() < p)
+
+    def coins(self, n: int) -> NDArray[np.bool_]:
+        """n fair coins, shape [n]."""
+        return self._rng.random(n) < 0.5
+
+    def index(self, log_weights: FloatArray) -> int:
+        """An index with probability proportional to exp(log_weights), one of which is finite."""
+        cumulative = np.exp(log_weights - log_weights.max()).cumsum()
+        u = self._rng.random() * cumulative[-1]
+        return int(cumulative.searchsorted(u, side="right"))
+
+    def shuffled(self, items: Sequence[int]) -> list[int]:
+        """The items in random order."""
+        order: list[int] = self._rng.permutation(np.asarray(items, dtype=np.int64)).tolist()
+        return order
+
+
+class SplitMergeGains(Follower):
+    """What splits and merges gain, in nats; L of a cluster is kept until the cluster changes."""
+
+    def __init__(
+        self,
+        likelihood: Likelihood,
+        fragments: Sequence[Fragment],
+        grouping: Grouping,
+        log_alpha: float,
+    ) -> None:
+        self.fragments = fragments
+        self._likelihood, self._grouping, self._log_alpha = likelihood, grouping, log_alpha
+        conjugate = isinstance(likelihood, ConjugateLikelihood)
+        self._sets = None if conjugate else SetScores(likelihood, fragments)
+        self._read: SetMarginals | None = None
+        self._asked = 0
+        self._score: dict[int, float] = {}
+        self._slots: list[int] = []
+        self._place: dict[int, int] = {}
+
+    @property
+    def evaluations(self) -> int:
+        return self._asked if self._sets is None else len(self._sets)
+
+    @property
+    def n(self) -> int:
+        """How many there are: M."""
+        return len(self._slots)
+
+    def slot(self, index: int) -> int:
+        """The slot of cluster 0..M-1, in an order of no meaning."""
+        return self._slots[index]
+
+    def members(self, slot: int) -> IntArray:
+        """The fragments of a cluster, ascending."""
+        held = self._grouping.members[slot]
+        members = np.fromiter(held, np.int64, len(held))
+        members.sort()
+        return members
+
+    def split_gain(self, slot: int, a: IntArray, b: IntArray) -> float:
+        """Of the cluster's falling apart into these parts; -inf if one of them is impossible."""
+        apart = self.scores([a, b]).sum()
+        return self.prior_of_split(len(a), len(b)) + float(apart) - self._known(slot)
+
+    def merge_gain(self, slots: Sequence[int], a: IntArray, b: IntArray) -> float:
+        """Of two clusters' becoming one; -inf if that is impossible.
+
+        Args:
+            slots: theirs.
+            a: the fragments of the first.
+            b: of the second.
+
+        """
+        one = self.scores([np.sort(np.concatenate([a, b]))])[0]
+        return float(one) - self.prior_of_split(len(a), len(b)) - sum(map(self._known, slots))
+
+    def scores(self, sets: Sequence[IntArray]) -> FloatArray:
+        """L of sets of fragments, shape [len(sets)].
+
+        Raises:
+            LikelihoodError: NaN or +inf.
+
+        """
+        if self._sets is not None:
+            return self._sets.score([tuple(one.tolist()) for one in sets])
+        self._asked += len(sets)
+        if self._read is not None:
+            scores = self._read.log_marginal(sets)
+        else:
+            named = [[self.fragments[i] for i in one.tolist()] for one in sets]
+            scores = self._likelihood.log_marginal(named)
+        if not scores.max(initial=-np.inf) < np.inf:
+            raise LikelihoodError(f"the likelihood returned {scores.max()}")
+        return scores
+
+    def _known(self, slot: int) -> float:
+        """L of a cluster."""
+        score = self._score.get(slot)
+        if score is None:
+            score = max(float(self.scores([self.members(slot)])[0]), IMPOSSIBLE)
+            self._score[slot] = score
+        return score
+
+    def together(self, one: int, other: int) -> bool:
+        """Whether two fragments share a cluster."""
+        return self._grouping.slot_of[one] == self._grouping.slot_of[other]
+
+    def prior_of_split(self, a: int, b: int) -> float:
+        """What the prior says to a cluster's falling apart into parts of these sizes."""
+        return self._log_alpha + math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+    def log_marginal(self, clusters: Sequence[Cluster]) -> FloatArray:
+        return self.scores([np.array(cluster, dtype=np.int64) for cluster in clusters])
+
+    def read(self, fragments: range) -> None:
+        if not fragments.start and isinstance(self._likelihood, ConjugateLikelihood):
+            self._read = self._likelihood.set_marginals(self.fragments)
+
+    def moved(self, fragments: Sequence[int], old: int, new: int) -> None:
+        members = self._grouping.members
+        if old >= 0:
+            self._score.pop(old, None)
+            if not members[old]:
+                place, last = self._place.pop(old), self._slots.pop()
+                if last != old:
+                    self._slots[place], self._place[last] = last, place
+        self._score.pop(new, None)
+        if new not in self._place:
+            self._place[new] = len(self._slots)
+            self._slots.append(new)
+
+    def regrouped(self, old: Sequence[int]) -> None:
+        self._slots = self._grouping.slots()
+        self._place = {slot: place for place, slot in enumerate(self._slots)}
+        self._score.clear()
+
+
+class Suggestion(NamedTuple):
+    """A split or merge, and the log of the ratio that it is followed by."""
+
+    move: Move
+    log_ratio: float
+
+
+class SplitMergeKernel(Kernel):
+    """A kernel of suggestions.
+
+    Args:
+        clusters: of the grouping that it is to work on.
+        others: further models that follow the grouping.
+        moves: suggestions of a sweep; None is as many as there are fragments.
+
+    """
+
+    def __init__(
+        self, clusters: SplitMergeGains, *others: Follower, moves: int | None = None
+    ) -> None:
+        super().__init__(clusters, *others)
+        self._clusters, self._moves = clusters, moves
+
+    @abstractmethod
+    def suggest(self, grouping: Grouping, draws: RandomChoices) -> Suggestion | None:
+        """A split or a merge; None: there is none this time, and everything stays."""
+
+    def propose(self, grouping: Grouping, rng: np.random.Generator) -> Move:
+        """A suggestion, if it is followed."""
+        return self.decided(grouping, RandomChoices(rng))
+
+    def decided(self, grouping: Grouping, draws: RandomChoices) -> Move:
+        """A suggestion, if it is followed; else STAY."""
+        suggestion = self.suggest(grouping, draws)
+        if suggestion is None or suggestion.log_ratio == -np.inf:
+            return STAY
+        followed = draws.happens(math.exp(min(suggestion.log_ratio, 0.0)))
+        return suggestion.move if followed else STAY
+
+    def sweep(self, grouping: Grouping, rng: np.random.Generator) -> Iterator[Move]:
+        """So many suggestions as were asked for."""
+        for _ in range(grouping.n_fragments if self._moves is None else self._moves):
+            yield self.propose(grouping, rng)
+
+    def splitting(
+        self, grouping: Grouping, slot: int, a: IntArray, b: IntArray, log_back_there: float
+    ) -> Suggestion:
+        """A cluster is to become two.
+
+        Args:
+            grouping: the state.
+            slot: of C.
+            a: A, of one fragment at least.
+            b: B, likewise.
+            log_back_there: log q(back) / q(there).
+
+        """
+        gain = self._clusters.split_gain(slot, a, b)
+        fewer = min(a, b, key=len).tolist()
+        return Suggestion(split(grouping, slot, fewer, gain), gain + log_back_there)
+
+    def merging(
+        self,
+        grouping: Grouping,
+        slots: tuple[int, int],
+        parts: tuple[IntArray, IntArray],
+        log_back_there: float,
+    ) -> Suggestion:
+        """The clusters of two slots are to become one; `parts` are their fragments."""
+        gain = self._clusters.merge_gain(slots, *parts)
+        return Suggestion(merge(grouping, *slots, gain), gain + log_back_there)
+
+
+class WithGibbs(Kernel):
+    """A sweep of split-merge moves, then some sweeps of Gibbs sampling.
+
+    Args:
+        first: splits and merges.
+        gibbs: moves single fragments, and places them at the start.
+        sweeps: of Gibbs sampling after each sweep of the other; perhaps none.
+
+    """
+
+    def __init__(self, first: SplitMergeKernel, gibbs: GibbsKernel, sweeps: int) -> None:
+        super().__init__(*dict.fromkeys([*first.models, *gibbs.models]))
+        self._first, self._gibbs, self._sweeps = first, gibbs, sweeps
+
+    def propose(self, grouping: Grouping, rng: np.random.Generator) -> Move:
+        """A split or a merge."""
+        return self._first.propose(grouping, rng)
+
+    def sweep(self, grouping: Grouping, rng: np.random.Generator) -> Iterator[Move]:
+        """One sweep of each, and so on."""
+        yield from self._first.sweep(grouping, rng)
+        for _ in range(self._sweeps):
+            yield from self._gibbs.sweep(grouping, rng)
+
+    def place(self, grouping: Grouping, fragment: int, u: Sequence[float]) -> Move:
+        """By Gibbs sampling."""
+        return self._gibbs.place(grouping, fragment, u)
 
 
 class Buckets:
@@ -162,7 +438,7 @@ class BucketSplit(NamedTuple):
 
 
 class SmartDumb(SplitMergeKernel, Generic[Given]):
-    """A kernel with these four moves; whoever subclasses it writes the smart ones."""
+    """A kernel with the four moves above; a subclass writes the smart ones."""
 
     @abstractmethod
     def given(self, draws: RandomChoices) -> Given:
