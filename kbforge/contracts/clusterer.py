@@ -8,7 +8,7 @@ One signature for the family, and a second one for those that are online:
 An `OnlineClusterer` writes `open` and has `cluster` for it. Any other `Clusterer` writes `cluster`:
 it is an offline method, and its `open` says so.
 
-Laws, tested for every member by `kbforge.testing.clusterer`:
+Laws, tested for every member by `kbforge.testing.ClustererContract`:
 
 1. Every fragment is in exactly one cluster of every particle of exactly one subproblem.
 2. No cluster reaches across subproblems; particles of a subproblem are distinct.

@@ -5,7 +5,7 @@ One signature for the family:
     start(make, workers) -> Crew
 
 An executor knows nothing of what the workers do. Laws, tested for every member by
-`kbforge.testing.executor`:
+`kbforge.testing.ExecutorContract`:
 
 1. Every worker is made by `make`, in a process of its own, and takes its orders in the order in
    which they were sent.

@@ -4,7 +4,7 @@ One signature for the family:
 
     resample(log_weights[n], size, rng) -> (indices[m], log_weights[m]),  m <= min(n, size)
 
-Laws, tested for every member by `kbforge.testing.resampler`:
+Laws, tested for every member by `kbforge.testing.ResamplerContract`:
 
 1. Indices are distinct and ascending in the order of their input.
 2. Mass: the greedy member keeps the kept particles' weights unchanged; every other member is

@@ -1,6 +1,6 @@
 """Serializers: a set of fragments as text that a model reads.
 
-Laws, tested for every member by `kbforge.testing.serializer`:
+Laws, tested for every member by `kbforge.testing.SerializerContract`:
 
 1. Equal sets serialize equally, whatever the order of fragments, attributes and values.
 2. `parse(serialize(x)) == canonical(x)`.
@@ -12,7 +12,7 @@ A grammar is a file of rules (`kbforge.grammar.rules` gives the notation) over l
 strings, and the name of the serializer whose texts it describes. It must be regular: what is
 compiled from it is a finite table. A plugin is a function without arguments that returns one.
 
-Laws, tested for every member by `kbforge.testing.grammar`:
+Laws, tested for every member by `kbforge.testing.GrammarContract`:
 
 1. The text of every set of fragments that have properties is accepted, and its tokens give the
    text back.

@@ -4,7 +4,7 @@ One signature for the family:
 
     read(inputs, on_bad) -> iterator of Fragment
 
-Laws, tested for every member by `kbforge.testing.source`:
+Laws, tested for every member by `kbforge.testing.SourceContract`:
 
 1. *Streaming*: memory does not grow with the input.
 2. *Deterministic*: the same files give the same fragments in the same order.

@@ -15,7 +15,7 @@ One signature for the family:
 
     export(view, target) -> None
 
-Laws, tested for every member by `kbforge.testing.exporter`:
+Laws, tested for every member by `kbforge.testing.ExporterContract`:
 
 1. Every entity is written once, in the order of the view. The view is read once.
 2. Same view, same bytes.

@@ -11,32 +11,30 @@ then becomes a test of your plugin:
 
 import pytest
 
-_MODULES = (
-    *("calibrator", "clusterer", "command", "executor", "exporter"),
-    *("grammar", "index"),
-    *("likelihood", "resampler", "serializer", "source"),
-)
+_MODULES = ("clusterer", "contract", "formats", "likelihood")
 # so that a failing assert shows its values, as in the author's own tests
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
 
-from kbforge.testing.calibrator import CalibratorContract  # noqa: E402
-from kbforge.testing.clusterer import ClustererContract, OnlineClustererContract  # noqa: E402
-from kbforge.testing.command import CommandContract  # noqa: E402
-from kbforge.testing.contract import Contract  # noqa: E402
-from kbforge.testing.executor import ExecutorContract  # noqa: E402
-from kbforge.testing.exporter import ExporterContract  # noqa: E402
-from kbforge.testing.fakes import (  # noqa: E402
+from kbforge.testing.clusterer import (  # noqa: E402
+    CalibratorContract,
+    ClustererContract,
+    OnlineClustererContract,
+    ResamplerContract,
+)
+from kbforge.testing.contract import CommandContract, Contract, ExecutorContract  # noqa: E402
+from kbforge.testing.examples import (  # noqa: E402
     BlackBox,
     Categorical,
     MemoryPages,
     UniformLikelihood,
 )
-from kbforge.testing.grammar import GrammarContract  # noqa: E402
-from kbforge.testing.index import IndexContract  # noqa: E402
-from kbforge.testing.likelihood import LikelihoodContract  # noqa: E402
-from kbforge.testing.resampler import ResamplerContract  # noqa: E402
-from kbforge.testing.serializer import SerializerContract  # noqa: E402
-from kbforge.testing.source import SourceContract  # noqa: E402
+from kbforge.testing.formats import (  # noqa: E402
+    ExporterContract,
+    GrammarContract,
+    SerializerContract,
+    SourceContract,
+)
+from kbforge.testing.likelihood import IndexContract, LikelihoodContract  # noqa: E402
 
 __all__ = [
     "BlackBox",

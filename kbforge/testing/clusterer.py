@@ -1,16 +1,18 @@
-"""The laws of `kbforge.contracts.clusterer`, as tests."""
+"""The laws of clusterers, resamplers and calibrators, as tests; see `kbforge.contracts`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
+from kbforge import registry
 from kbforge.contracts import (
+    CalibrationResult,
     CandidateIndex,
     Checkpoint,
     ConjugateLikelihood,
@@ -25,14 +27,15 @@ from kbforge.contracts import (
     Posterior,
     Problem,
     Progress,
+    Search,
     Session,
     Subproblem,
     Totals,
 )
-from kbforge.errors import ContradictionError, LikelihoodError, UsageError
+from kbforge.errors import ContradictionError, KBForgeError, LikelihoodError, UsageError
 from kbforge.testing import examples
 from kbforge.testing.contract import Contract
-from kbforge.testing.fakes import BlackBox, Categorical, MemoryPages, UniformLikelihood
+from kbforge.testing.examples import BlackBox, Categorical, MemoryPages, UniformLikelihood
 
 
 class ClustererContract(Contract):
@@ -447,3 +450,186 @@ def _check_target(subproblem: Subproblem, problem: Problem, items: Sequence[Frag
     total = np.logaddexp.reduce(densities)
     for particle, density in zip(subproblem.particles, densities, strict=True):
         assert particle.log_weight == pytest.approx(density - total, abs=1e-6)
+
+
+_STANDARD_ERRORS = 5.0
+
+
+class ResamplerContract(Contract):
+    """Distinct and ascending, mass preserved, exact when nothing need be dropped.
+
+    Attributes:
+        draws: how many draws the test of unbiasedness averages.
+
+    """
+
+    kind: ClassVar[str] = "resamplers"
+    draws: ClassVar[int] = 5_000
+
+    def cases(self) -> list[tuple[FloatArray, int]]:
+        """(log weights, heaviest first, and size): skewed, tied, tiny, shifted, impossible."""
+        rng = np.random.default_rng(5)
+        skewed = -np.sort(rng.exponential(3.0, size=20))
+        return [
+            (skewed, 6),
+            (skewed - 2000.0, 6),
+            (np.zeros(9), 4),
+            (np.log(np.array([0.45, 0.25, 0.1, 0.1, 0.05, 0.05])), 3),
+            (np.array([0.0, -1.0, -1.0, -800.0, -900.0]), 2),
+            (np.array([0.0, -0.5, -np.inf, -np.inf]), 1),
+            (np.array([0.0, -800.0, -801.0, -802.0]), 2),
+            (np.array([0.0, -0.5, -1.0, -np.inf, -np.inf]), 4),
+            (skewed, 1),
+        ]
+
+    def test_distinct_ascending_and_at_most_size(self) -> None:
+        for weights, size in self.cases():
+            for seed in range(20):
+                kept, out = self.make().resample(weights, size, np.random.default_rng(seed))
+                assert kept.shape == out.shape
+                assert 1 <= len(kept) <= size
+                assert (np.diff(kept) > 0).all()
+                assert kept[0] >= 0
+                assert kept[-1] < len(weights)
+                assert not np.isnan(out).any()
+
+    def test_nothing_to_drop_is_unchanged(self) -> None:
+        for weights, size in self.cases():
+            short = weights[:size]
+            kept, out = self.make().resample(short, size, np.random.default_rng(0))
+            assert kept.tolist() == list(range(len(short)))
+            assert out.tolist() == short.tolist()
+
+    def test_the_input_is_not_changed(self) -> None:
+        for weights, size in self.cases():
+            before = weights.copy()
+            self.make().resample(weights, size, np.random.default_rng(0))
+            assert weights.tolist() == before.tolist()
+
+    def test_a_constant_added_is_a_constant_added(self) -> None:
+        for weights, size in self.cases():
+            for seed in range(10):
+                kept, out = self.make().resample(weights, size, np.random.default_rng(seed))
+                kept2, out2 = self.make().resample(
+                    weights + 64.0, size, np.random.default_rng(seed)
+                )
+                assert kept2.tolist() == kept.tolist()
+                np.testing.assert_allclose(out2, out + 64.0, atol=1e-9)
+
+    def test_impossible_particles_go_first(self) -> None:
+        for weights, size in self.cases():
+            for seed in range(20):
+                kept, _ = self.make().resample(weights, size, np.random.default_rng(seed))
+                dropped = np.setdiff1d(np.arange(len(weights)), kept)
+                if np.isneginf(weights[kept]).any():
+                    assert not np.isfinite(weights[dropped]).any()
+
+    def test_the_seed_decides(self) -> None:
+        for weights, size in self.cases():
+            one, two = (
+                self.make().resample(weights, size, np.random.default_rng(6)) for _ in range(2)
+            )
+            assert one[0].tolist() == two[0].tolist()
+            assert one[1].tolist() == two[1].tolist()
+
+    def test_deterministic_members_keep_the_heaviest(self) -> None:
+        if not self.make().keeps_heaviest:
+            pytest.skip("this scheme draws")
+        for weights, size in self.cases():
+            kept, out = self.make().resample(weights, size, np.random.default_rng(7))
+            other, _ = self.make().resample(weights, size, np.random.default_rng(8))
+            assert kept.tolist() == other.tolist()
+            assert out.tolist() == weights[kept].tolist()
+            assert out.min() >= np.delete(weights, kept).max()
+
+    def test_drawing_members_are_unbiased(self) -> None:
+        """E[W_i] = w_i within five standard errors, for every particle."""
+        if self.make().keeps_heaviest:
+            pytest.skip("this scheme is not random")
+        resampler, rng = self.make(), np.random.default_rng(9)
+        for weights, size in self.cases()[:5]:
+            mass = np.exp(weights - np.logaddexp.reduce(weights))
+            shift = np.logaddexp.reduce(weights)
+            heaviest = 0.0
+            total, squares = np.zeros(len(weights)), np.zeros(len(weights))
+            for _ in range(self.draws):
+                kept, out = resampler.resample(weights, size, rng)
+                new = np.exp(out - shift)
+                total[kept] += new
+                squares[kept] += new**2
+                heaviest = max(heaviest, float(new.max()))
+            mean = total / self.draws
+            variance = np.maximum(squares / self.draws - mean**2, 0.0)
+            error = np.sqrt(variance / self.draws)
+            # a particle of mass m that is kept at weight c appears m / c of the time; one that
+            # appears a handful of times says nothing about its variance
+            frequent = mass * self.draws >= 30 * heaviest
+            off = np.abs(mean - mass) > _STANDARD_ERRORS * error + 1e-9
+            assert frequent.any()
+            assert not (off & frequent).any()
+
+
+class CalibratorContract(Contract):
+    """An alpha within the range searched, reproducible, with its curve."""
+
+    kind: ClassVar[str] = "calibrators"
+    search: ClassVar[Search] = Search(-6.0, 6.0)
+
+    def fragments(self) -> list[Fragment]:
+        """Labelled fragments."""
+        return examples.fragments(24)
+
+    def result(
+        self,
+        fragments: Sequence[Fragment] | None = None,
+        search: Search | None = None,
+        alpha: float = 1.0,
+        on_evaluation: Any = None,
+    ) -> CalibrationResult:
+        """One calibration of a small exact model, clustering greedily, with a fixed seed."""
+        found: CalibrationResult = self.make().calibrate(
+            self.fragments() if fragments is None else fragments,
+            Problem(Categorical(), alpha),
+            registry.create("clusterers", "greedy"),
+            search or self.search,
+            np.random.default_rng(12),
+            on_evaluation,
+        )
+        return found
+
+    def test_alpha_lies_in_the_range(self) -> None:
+        for search in (self.search, Search(1.0, 2.0), Search(-8.0, -7.0)):
+            found = self.result(search=search)
+            assert search.low - 1e-9 <= math.log(found.alpha) <= search.high + 1e-9
+            assert math.isfinite(found.objective)
+
+    def test_the_edge_is_reported(self) -> None:
+        assert self.result().at_edge in ("", "low", "high")
+        # far above any sensible alpha the objective cannot prefer still more
+        assert self.result(search=Search(15.0, 20.0)).at_edge in ("low", "high")
+
+    def test_the_curve_holds_the_answer(self) -> None:
+        found = self.result()
+        alphas = [alpha for alpha, _ in found.curve]
+        assert alphas == sorted(alphas)
+        assert max(value for _, value in found.curve) <= found.objective + 1e-9
+
+    def test_every_evaluation_is_reported(self) -> None:
+        reported: list[tuple[float, float]] = []
+        found = self.result(on_evaluation=lambda *point: reported.append(point))
+        assert reported
+        assert {alpha for alpha, _ in reported} >= {alpha for alpha, _ in found.curve}
+
+    def test_the_problems_alpha_is_ignored(self) -> None:
+        assert self.result(alpha=50.0) == self.result(alpha=0.1)
+
+    def test_same_seed_same_result(self) -> None:
+        assert self.result() == self.result()
+
+    def test_labels_are_needed_or_not_read(self) -> None:
+        blind = examples.without_gold(self.fragments())
+        if self.make().needs_labels:
+            with pytest.raises(KBForgeError):
+                self.result(blind)
+        else:
+            assert self.result(blind) == self.result()

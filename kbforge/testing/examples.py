@@ -1,12 +1,38 @@
-"""Fragments and entities of our own making, on which the contracts are tested."""
+"""Fragments, entities, likelihoods and pages of our own making, on which everything is tested.
+
+`Categorical` is a Dirichlet-multinomial over one attribute with K known values. For a cluster of n
+fragments, n_v of which have value v,
+
+    L(C) = lgamma(K beta) - lgamma(K beta + n) + sum over v of [lgamma(beta + n_v) - lgamma(beta)]
+    L(C + x) - L(C) = log((beta + n_x) / (K beta + n))
+"""
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from kbforge.contracts import Alternative, Entity, Fragment, Value
+import numpy as np
+
+from kbforge.contracts import (
+    Alternative,
+    Checkpoint,
+    ConjugateLikelihood,
+    Entity,
+    FloatArray,
+    Fragment,
+    IntArray,
+    KeyFamilies,
+    Likelihood,
+    LiveClusters,
+    Page,
+    Pages,
+    Totals,
+    Value,
+)
 
 _PEOPLE = (
     ("Ada Lovelace", "mathematician", "1815", "red"),
@@ -59,6 +85,14 @@ def _fragment(i: int, rng: random.Random) -> Fragment:
     )
 
 
+def hostile() -> list[Fragment]:
+    """A fragment with each of the hostile values, also as the name of an attribute."""
+    return [
+        Fragment(f"h{i}", {value: (value, "plain"), "name": (value,)})
+        for i, value in enumerate(HOSTILE_VALUES)
+    ]
+
+
 def without_gold(items: Sequence[Fragment]) -> list[Fragment]:
     """The same observations, with all that a model may not read cleared."""
     return [replace(item, label=None, source=None, metadata=None) for item in items]
@@ -87,3 +121,168 @@ def _entity(entity_id: str, name: str, value: str) -> Entity:
     fragment = f"from {value}"
     values = (Value(value, (fragment,)),)
     return Entity(entity_id, name, {"note": values, value: values}, (fragment,), 1.0, 0)
+
+
+class Categorical(ConjugateLikelihood):
+    """Fragments of an entity tend to share the first value of one attribute.
+
+    Args:
+        attribute: whose first value is read.
+        values: K, how many values there are.
+        beta: the Dirichlet prior's concentration on each value, > 0.
+
+    """
+
+    def __init__(self, attribute: str = "colour", values: int = 4, beta: float = 0.2) -> None:
+        self.attribute, self.values, self.beta = attribute, values, beta
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        return np.array([self._log_marginal(cluster) for cluster in clusters], dtype=np.float64)
+
+    def live_clusters(self) -> LiveClusters:
+        return _CategoricalTable(self)
+
+    def _log_marginal(self, cluster: Sequence[Fragment]) -> float:
+        total, beta = self.values * self.beta, self.beta
+        counts = Counter(f.properties[self.attribute][0] for f in cluster)
+        gains = sum(math.lgamma(beta + n) - math.lgamma(beta) for n in sorted(counts.values()))
+        return math.lgamma(total) - math.lgamma(total + len(cluster)) + gains
+
+
+class _CategoricalTable(LiveClusters):
+    def __init__(self, model: Categorical) -> None:
+        self._model = model
+        self._counts: dict[int, Counter[str]] = {}
+
+    def encode(self, fragment: Fragment) -> str:
+        return fragment.properties[self._model.attribute][0]
+
+    def log_predictive(self, x: str, slots: int) -> FloatArray:
+        return np.array([self._gain(x, self._counts.get(slot, Counter())) for slot in range(slots)])
+
+    def log_predictive_new(self, x: str) -> float:
+        return self._gain(x, Counter())
+
+    def extend(self, x: str, parents: IntArray, children: IntArray) -> None:
+        for parent, child in zip(parents.tolist(), children.tolist(), strict=True):
+            known = self._counts[parent] if parent >= 0 else Counter[str]()
+            self._counts[child] = known + Counter([x])
+
+    def release(self, slots: IntArray) -> None:
+        for slot in slots.tolist():
+            del self._counts[slot]
+
+    def _gain(self, x: str, counts: Counter[str]) -> float:
+        model = self._model
+        return math.log((model.beta + counts[x]) / (model.values * model.beta + counts.total()))
+
+
+class UniformLikelihood(ConjugateLikelihood):
+    """Every grouping is equally likely: L(C) = `per_fragment` |C|. Only the prior decides."""
+
+    def __init__(self, per_fragment: float = 0.0) -> None:
+        self.per_fragment = per_fragment
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        return self.per_fragment * np.array([len(cluster) for cluster in clusters], np.float64)
+
+    def live_clusters(self) -> LiveClusters:
+        return _UniformTable(self.per_fragment)
+
+
+class _UniformTable(LiveClusters):
+    def __init__(self, per_fragment: float) -> None:
+        self._per_fragment = per_fragment
+
+    def encode(self, fragment: Fragment) -> None:
+        return None
+
+    def log_predictive(self, x: None, slots: int) -> FloatArray:
+        return np.full(slots, self._per_fragment)
+
+    def log_predictive_new(self, x: None) -> float:
+        return self._per_fragment
+
+    def extend(self, x: None, parents: IntArray, children: IntArray) -> None:
+        return None
+
+
+class BlackBox(Likelihood):
+    """A likelihood without its sufficient statistics, as a neural one would be."""
+
+    def __init__(self, likelihood: Likelihood) -> None:
+        self._likelihood = likelihood
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        return self._likelihood.log_marginal(clusters)
+
+
+class MemoryPages(Pages):
+    """The pages of the last checkpoint that was written, in memory.
+
+    Args:
+        first: the checkpoint to begin with, which has everything.
+        fragments: all of the session's, by number.
+
+    Attributes:
+        fetched: names of the pages that were asked for, in order.
+
+    """
+
+    def __init__(self, first: Checkpoint, fragments: Mapping[int, Fragment]) -> None:
+        self.fetched: list[int] = []
+        self._pages: dict[int, Page] = {}
+        self._fragments: dict[int, Fragment] = {}
+        self._homes: dict[int, int] = {}
+        self._led: dict[int, KeyFamilies] = {}
+        self.write(first, fragments)
+
+    def write(self, checkpoint: Checkpoint, fragments: Mapping[int, Fragment]) -> None:
+        """Take up a checkpoint.
+
+        Args:
+            checkpoint: of a session with these pages.
+            fragments: its fragments, by number; those of the checkpoint's pages at least.
+
+        """
+        self._totals = checkpoint.totals
+        for name in checkpoint.gone:
+            del self._pages[name]
+        self._pages |= {page.name: page for page in checkpoint.pages}
+        for key, led in checkpoint.led.items():
+            if led.families or led.closed:
+                self._led[key] = led
+            else:
+                self._led.pop(key, None)
+        self._homes = {
+            number: page.name for page in self._pages.values() for number in page.members.tolist()
+        }
+        known = self._fragments | dict(fragments)
+        self._fragments = {number: known[number] for number in self._homes}
+
+    @property
+    def totals(self) -> Totals:
+        return self._totals
+
+    def page(self, name: int) -> Page:
+        page = self._pages[name]
+        self.fetched.append(name)
+        return page
+
+    def names(self) -> Sequence[int]:
+        return sorted(self._pages)
+
+    def fragments(self, numbers: Sequence[int]) -> Mapping[int, Fragment]:
+        return {n: self._fragments[n] for n in numbers if n in self._fragments}
+
+    def numbers(self, ids: Sequence[str]) -> Mapping[str, int]:
+        return {x.id: n for n, x in self._fragments.items() if x.id in ids}
+
+    def homes(self, numbers: Sequence[int]) -> Mapping[int, int]:
+        return {n: self._homes[n] for n in numbers if n in self._homes}
+
+    def led(self, keys: Sequence[int]) -> Mapping[int, KeyFamilies]:
+        return {key: self._led[key] for key in keys if key in self._led}
+
+    def keys(self) -> Sequence[int]:
+        return sorted(self._led)

@@ -1,12 +1,14 @@
-"""The laws of `kbforge.contracts.likelihood`, as tests."""
+"""The laws of likelihoods and indexes, and of what they keep, as tests; see `kbforge.contracts`."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+import orjson
 import pytest
 
 from kbforge.contracts import (
@@ -16,10 +18,11 @@ from kbforge.contracts import (
     Likelihood,
     LiveClusters,
 )
+from kbforge.contracts.kept import LearnedState
+from kbforge.errors import ModelError
 from kbforge.registry.options import option_parameters
 from kbforge.testing import examples
 from kbforge.testing.contract import Contract
-from kbforge.testing.keeping import not_refused, same, stored
 
 _STEPS = 60
 _MOST_CLUSTERS = 10
@@ -406,3 +409,191 @@ def _compare(
     assert (error <= 1e-8 + scale).all()
     alone = float(likelihood.log_marginal([[fragment]])[0])
     assert float(table.log_predictive_new(x)) == pytest.approx(alone, rel=1e-9, abs=1e-9)
+
+
+class IndexContract(Contract):
+    """Distinct keys of what a fragment says, whoever asks and in whatever order."""
+
+    kind: ClassVar[str] = "indexes"
+
+    def fragments(self) -> Sequence[Fragment]:
+        """Fragments of which some share a key and some do not; override for other attributes."""
+        return examples.fragments()
+
+    def fitted(self) -> Any:
+        """The index, fitted to the fragments if it fits itself."""
+        index = self.make()
+        index.fit(self.fragments())
+        return index
+
+    def test_distinct_whole_numbers(self) -> None:
+        index = self.fitted()
+        for fragment in self.fragments():
+            keys = list(index.keys(fragment))
+            assert all(type(key) is int for key in keys)
+            assert len(set(keys)) == len(keys)
+
+    def test_its_bounds_leave_something_to_compare(self) -> None:
+        index = self.fitted()
+        for bound in ("families", "shared"):
+            assert getattr(index, bound) >= 1, bound
+
+    def test_some_fragments_share_a_key_and_some_do_not(self) -> None:
+        found = _shared(self.fitted(), self.fragments())
+        assert any(found.values())
+        assert not all(found.values())
+
+    def test_deterministic(self) -> None:
+        index = self.fitted()
+        first = [list(index.keys(fragment)) for fragment in self.fragments()]
+        assert [list(index.keys(fragment)) for fragment in self.fragments()] == first
+        other = self.fitted()
+        assert [list(other.keys(fragment)) for fragment in self.fragments()] == first
+
+    def test_who_was_asked_about_first_does_not_count(self) -> None:
+        """The numbers may be others, but the same pairs share as many of them."""
+        items = list(self.fragments())
+        assert _shared(self.fitted(), items[::-1]) == _shared(self.fitted(), items)
+
+    def test_labels_and_ids_are_not_read(self) -> None:
+        index, items = self.fitted(), self.fragments()
+        for fragment, blind in zip(items, examples.without_gold(items), strict=True):
+            assert list(index.keys(blind)) == list(index.keys(fragment))
+            assert list(index.keys(replace(fragment, id="another"))) == list(index.keys(fragment))
+
+    def test_fragments_that_it_has_not_seen_have_keys_too(self) -> None:
+        """Those with the values of one that it was fitted to share a key with that one."""
+        *items, last = self.fragments()
+        index = self.make()
+        index.fit(items)
+        for fragment in (last, items[0]):
+            again = replace(fragment, id="another")
+            assert set(index.keys(again)) & set(index.keys(fragment))
+
+    def test_what_it_learned_is_taken_up(self) -> None:
+        """Also for fragments that it was not fitted to; the very numbers."""
+        items, index = list(self.fragments()), self.make()
+        index.fit(items[:-3])
+        before = [list(index.keys(fragment)) for fragment in items]
+        found = index.kept()
+        if found is None:
+            pytest.skip("it does not keep what it learned")
+        kept, other = stored(found), self.make()
+        other.take_up(kept)
+        assert [list(other.keys(fragment)) for fragment in items[::-1]] == before[::-1]
+        assert same(other.kept(), kept)
+
+    def test_nothing_damaged_is_taken_up(self) -> None:
+        found = self.fitted().kept()
+        if found is None:
+            pytest.skip("it does not keep what it learned")
+        assert not_refused(lambda kept: self.make().take_up(kept), found) == []
+
+
+def _shared(index: CandidateIndex, items: Sequence[Fragment]) -> dict[frozenset[str], int]:
+    """How many keys each pair of fragments, by their ids, has in common."""
+    keys = {fragment.id: set(index.keys(fragment)) for fragment in items}
+    return {
+        frozenset((one, two)): len(keys[one] & keys[two])
+        for one in keys
+        for two in keys
+        if one < two
+    }
+
+
+def stored(kept: LearnedState) -> LearnedState:
+    """As a store gives it back: values through JSON, arrays as bytes that cannot be written."""
+    arrays = {
+        name: np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
+        for name, array in kept.arrays.items()
+    }
+    return LearnedState(orjson.loads(orjson.dumps(kept.values)), arrays)
+
+
+def same(one: LearnedState, other: LearnedState) -> bool:
+    """Whether two hold the same, bit for bit."""
+    if one.values != other.values or one.arrays.keys() != other.arrays.keys():
+        return False
+    return all(
+        (array.dtype, array.shape, array.tobytes())
+        == (other.arrays[name].dtype, other.arrays[name].shape, other.arrays[name].tobytes())
+        for name, array in one.arrays.items()
+    )
+
+
+def not_refused(
+    take_up: Callable[[LearnedState], object], kept: LearnedState, signed: Collection[str] = ()
+) -> list[str]:
+    """What can be wrong with what was kept without an error of one line that says so.
+
+    Args:
+        take_up: is to refuse it.
+        kept: nothing is wrong with it.
+        signed: the arrays of whole numbers that may be below 0.
+
+    """
+    out = []
+    for how, wrong in damaged(stored(kept), signed):
+        try:
+            take_up(wrong)
+        except ModelError as error:
+            if "\n" not in str(error):
+                continue
+        out.append(how)
+    return out
+
+
+def damaged(kept: LearnedState, signed: Collection[str] = ()) -> Iterator[tuple[str, LearnedState]]:
+    """The same with one thing wrong, and what that is; `signed` as of `not_refused`."""
+    for name, array in kept.arrays.items():
+        rest = {other: held for other, held in kept.arrays.items() if other != name}
+        yield f"{name} is missing", LearnedState(kept.values, rest)
+        for how, wrong in _wrong(array, name in signed):
+            yield f"{name} {how}", LearnedState(kept.values, {**rest, name: wrong})
+    for place in _places(kept.values, {name.rpartition(".")[0] for name in kept.arrays}):
+        said = ".".join(place)
+        yield f"{said} is missing", LearnedState(_with(kept.values, place), kept.arrays)
+        for wrong in ({"": None}, None):
+            yield (
+                f"{said} is {wrong}",
+                LearnedState(_with(kept.values, place, [wrong]), kept.arrays),
+            )
+
+
+def _wrong(array: Any, signed: bool) -> Iterator[tuple[str, Any]]:
+    yield "has numbers of another type", array.astype(np.complex64)
+    yield "has another shape", array[None, None]
+    yield "is a list", array.tolist()
+    if array.dtype.kind == "f" and array.size:
+        for value in (np.nan, np.inf):
+            spoilt = array.copy()
+            spoilt.flat[-1] = value
+            yield f"holds {value}", spoilt
+    if array.dtype.kind == "i" and array.size and not signed:
+        spoilt = array.copy()
+        spoilt.flat[0] = -7
+        yield "holds a number below 0", spoilt
+
+
+def _places(values: Mapping[str, Any], parts: set[str]) -> Iterator[tuple[str, ...]]:
+    """The ways to all values, and to those of parts."""
+    for name, value in values.items():
+        yield (name,)
+        if name in parts and isinstance(value, dict):
+            for way in _places(value, {p.removeprefix(f"{name}.") for p in parts}):
+                yield (name, *way)
+
+
+def _with(
+    values: Mapping[str, Any], place: tuple[str, ...], wrong: Sequence[Any] = ()
+) -> dict[str, Any]:
+    """The values with one of them replaced, or left out."""
+    name, *rest = place
+    out = dict(values)
+    if rest:
+        out[name] = _with(out[name], tuple(rest), wrong)
+    else:
+        del out[name]
+        if wrong:
+            out[name] = wrong[0]
+    return out

@@ -55,8 +55,6 @@ def test_every_kind_with_plugins_has_a_test_kit() -> None:
         if isinstance(member, type) and issubclass(member, Contract) and member is not Contract
     }
     assert kinds == kits
-    for kind in kinds:
-        importlib.import_module(f"kbforge.testing.{registry.singular(kind)}")
 
 
 # Equal values of a file's fragments are one object, and are checked as any others.

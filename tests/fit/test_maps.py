@@ -46,7 +46,7 @@ from kbforge.fit.prepare import prepare
 from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
 from kbforge.registry import create
-from kbforge.testing.keeping import not_refused, same, stored
+from kbforge.testing.likelihood import not_refused, same, stored
 from tests.fit.test_covariates import entities_of, pairs_of, people
 from tests.people import people as people_of_lists
 

@@ -16,7 +16,7 @@ from kbforge import registry
 from kbforge.contracts import Fragment, Grammar
 from kbforge.errors import GrammarError
 from kbforge.grammar.tokens import ILLEGAL, OPEN, WHOLE, Codec, string_state
-from kbforge.testing.grammar import PIECES, longest_pieces, sample
+from kbforge.testing.formats import PIECES, longest_pieces, sample
 from tests.grammar.slow import is_beginning, is_whole
 
 NAMES = ["canonical-json", "flat-json"]

@@ -14,7 +14,7 @@ from kbforge import registry
 from kbforge.errors import GrammarError
 from kbforge.grammar.skeleton import Skeleton, compile_skeleton
 from kbforge.grammar.tokens import START, STATES, Codec, TokenTable, compile_table
-from kbforge.testing.grammar import PIECES, longest_pieces, reachable
+from kbforge.testing.formats import PIECES, longest_pieces, reachable
 from tests.grammar.random_grammars import LETTERS, TREES
 from tests.grammar.slow import EndlessError, Place, SlowTable, Tree, rules_of
 from tests.profile import examples

@@ -18,7 +18,7 @@ from kbforge.errors import ModelError, UsageError
 from kbforge.models.bundle import Bundle, write_bundle
 from kbforge.models.resolve import make_likelihood
 from kbforge.testing.examples import HOSTILE_VALUES
-from kbforge.testing.keeping import stored
+from kbforge.testing.likelihood import stored
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.likelihoods.attributes import fitting
 from kbforge_plugins.likelihoods.attributes.distortion import AttributeRates, to_toml

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kbforge.contracts import Fragment
 from kbforge.errors import ModelError, UsageError
 from kbforge.models.bundle import Bundle, write_bundle
-from kbforge.testing.keeping import stored
+from kbforge.testing.likelihood import stored
 from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, Bigram, NgramCounts, NgramPrior, Trigram
 from kbforge_plugins.likelihoods.ngram_text import END, START, ngrams, normalised
 from tests.profile import examples

@@ -21,8 +21,8 @@ from kbforge.errors import UsageError
 from kbforge.models import tempering
 from kbforge.models.tempering import temper, tempered
 from kbforge.testing import examples
-from kbforge.testing.fakes import BlackBox, Categorical
-from kbforge.testing.keeping import stored
+from kbforge.testing.examples import BlackBox, Categorical
+from kbforge.testing.likelihood import stored
 
 
 class TestGaussian(testing.LikelihoodContract):

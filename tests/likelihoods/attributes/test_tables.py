@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment, LearnedState
 from kbforge.errors import ModelError
-from kbforge.testing.keeping import same, stored
+from kbforge.testing.likelihood import same, stored
 from kbforge_plugins.likelihoods.attributes.distortion import (
     SLIPS,
     AttributeRates,

@@ -1,0 +1,485 @@
+"""The laws of sources, exporters, serializers and grammars, as tests; see `kbforge.contracts`."""
+
+from __future__ import annotations
+
+import io
+import random
+import sys
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from kbforge import registry
+from kbforge.contracts import Entity, Fragment, Grammar, Value
+from kbforge.errors import BadRecord, KBForgeError, UsageError
+from kbforge.grammar.tokens import Codec
+from kbforge.kb.entities import fragments_of
+from kbforge.kb.view import EntitiesView
+from kbforge.testing import examples
+from kbforge.testing.contract import Contract
+
+GARBAGE = {
+    "nothing": b"",
+    "a newline": b"\n",
+    "NUL": b"\0\0\0\n\0",
+    "invalid UTF-8": b"\xff\xfe\xfa\n\xc3\n",
+    "half an object": b'{"id": "a", "properties": {"name": ["x"',
+    "nested": b"[" * 50_000 + b"\n",
+    "a long line": b"x" * 200_000 + b"\n",
+    "damaged gzip": b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xff\xff",
+    "damaged zstd": b"\x28\xb5\x2f\xfd\xff\xff\xff\xff",
+}
+
+
+class SourceContract(Contract):
+    """Streaming, deterministic, and nothing silently lost.
+
+    Attributes:
+        filename: how the file is called that `document` is written to.
+
+    """
+
+    kind: ClassVar[str] = "sources"
+    filename: ClassVar[str] = "input"
+
+    def document(self, n: int) -> bytes:
+        """A good file of n records that become n fragments, each of 200 bytes or more."""
+        raise NotImplementedError
+
+    def bad_documents(self) -> Mapping[str, bytes]:
+        """What is wrong -> a file with a good record, one bad record, and another good one."""
+        raise NotImplementedError
+
+    def inputs(self, folder: Path, content: bytes) -> list[str]:
+        """Write `content` to the folder; the inputs to read. Override it for several files."""
+        path = folder / self.filename
+        path.write_bytes(content)
+        return [str(path)]
+
+    def test_every_good_record_is_read(self, tmp_path: Path) -> None:
+        found = self._read(self.inputs(tmp_path, self.document(7)))
+        assert len(found) == 7
+        assert len({fragment.id for fragment in found}) == 7
+
+    def test_fragments_keep_their_laws(self, tmp_path: Path) -> None:
+        for fragment in self._read(self.inputs(tmp_path, self.document(7))):
+            assert Fragment.from_json(fragment.to_json(), "test") == fragment
+
+    def test_same_files_same_fragments(self, tmp_path: Path) -> None:
+        inputs = self.inputs(tmp_path, self.document(20))
+        assert self._read(inputs) == self._read(inputs)
+
+    def test_memory_does_not_grow_with_the_input(self, tmp_path: Path) -> None:
+        small, large = self.document(100), self.document(10_000)
+        peaks = []
+        for size, content in (("small", small), ("large", large)):
+            inputs = self._written(tmp_path / size, content)
+            source = self.make()
+            tracemalloc.start()
+            count = sum(1 for _ in source.read(inputs, _raise))
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        assert count == 10_000
+        # an index of the ids seen is allowed, the records are not: a Python object for each
+        # would take several times the bytes of the file
+        assert peaks[1] - peaks[0] < (len(large) - len(small))
+
+    def test_bad_records_are_handed_over_and_good_ones_kept(self, tmp_path: Path) -> None:
+        for i, (what, content) in enumerate(self.bad_documents().items()):
+            bad: list[tuple[BadRecord, bytes]] = []
+            inputs = self._written(tmp_path / str(i), content)
+            good = list(self.make().read(inputs, lambda error, raw: bad.append((error, raw))))  # noqa: B023
+            assert len(good) == 2, what
+            assert len(bad) == 1, what
+            error, raw = bad[0]
+            assert Path(inputs[0]).name in error.where, what
+            assert isinstance(raw, bytes), what
+            assert "\n" not in str(error), what
+
+    def test_on_bad_may_stop_the_reading(self, tmp_path: Path) -> None:
+        for i, (what, content) in enumerate(self.bad_documents().items()):
+            with pytest.raises(BadRecord):
+                assert self._read(self._written(tmp_path / str(i), content)) is None, what
+
+    def test_garbage_is_a_sentence_never_a_crash(self, tmp_path: Path) -> None:
+        for i, (what, content) in enumerate(GARBAGE.items()):
+            said = ""
+            try:
+                self._read(self._written(tmp_path / str(i), content))
+            except KBForgeError as error:
+                said = str(error)
+            assert "\n" not in said, what
+
+    def test_a_missing_file_is_a_sentence(self, tmp_path: Path) -> None:
+        inputs = self.inputs(tmp_path, self.document(1))
+        for path in inputs:
+            Path(path).unlink()
+        with pytest.raises(KBForgeError):
+            self._read(inputs)
+
+    def _read(self, inputs: Iterable[str]) -> list[Fragment]:
+        return list(self.make().read(list(inputs), _raise))
+
+    def _written(self, folder: Path, content: bytes) -> list[str]:
+        """The inputs in a new folder."""
+        folder.mkdir()
+        return self.inputs(folder, content)
+
+
+def _raise(error: BadRecord, raw: bytes) -> NoReturn:
+    raise error
+
+
+class ExporterContract(Contract):
+    """Every entity once and in order, same bytes every time, and values that stay data.
+
+    Attributes:
+        streaming: whether bytes leave before the last entity has arrived.
+        folder: whether the target is a folder of several files.
+
+    """
+
+    kind: ClassVar[str] = "exporters"
+    streaming: ClassVar[bool] = True
+    folder: ClassVar[bool] = False
+
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        """(id, texts that `holds` names) of each entity in the file or folder, in its order.
+
+        Write it with the format's own parser, not with the exporter's code.
+        """
+        raise NotImplementedError
+
+    def holds(self, entity: Entity) -> set[str]:
+        """Which texts of an entity the format keeps: the values of all properties.
+
+        Override it for a format that keeps others.
+        """
+        return {value.value for values in entity.properties.values() for value in values}
+
+    def entities(self) -> list[Entity]:
+        """The entities to export: values that try to break out of the format."""
+        return examples.entities()
+
+    def exported(self, entities: list[Entity], folder: Path, known: bool = False) -> Path:
+        """Where one export went.
+
+        Args:
+            entities: to export.
+            folder: a file or folder in it.
+            known: give the view fragments that have sources and metadata.
+
+        """
+        target = folder / f"kb-{len(list(folder.iterdir()))}"
+        fragments = [f for entity in entities for f in with_sources(entity)] if known else None
+        self.make().export(_Once(lambda: iter(entities), fragments), str(target))
+        return target
+
+    @pytest.mark.parametrize("known", [False, True])
+    def test_every_entity_once_and_values_stay_data(self, tmp_path: Path, known: bool) -> None:
+        entities = self.entities()
+        expected = [(entity.id, self.holds(entity)) for entity in entities]
+        assert self.parse(self.exported(entities, tmp_path, known)) == expected
+
+    def test_nul_survives_or_is_replaced(self, tmp_path: Path) -> None:
+        values = {"note": (Value("a\0b", ("f", "g")),)}
+        entity = Entity("E-nul", "a", values, ("f", "g"), 1.0, 0)
+        ((entity_id, held),) = self.parse(self.exported([entity], tmp_path))
+        whole = self.holds(entity)
+        assert entity_id == "E-nul"
+        assert held in (whole, {text.replace("\0", "\ufffd") for text in whole})
+
+    def test_same_entities_same_bytes(self, tmp_path: Path) -> None:
+        one, other = (self.exported(self.entities(), tmp_path, True) for _ in range(2))
+        assert content(one) == content(other)
+
+    def test_no_entities_is_a_valid_file(self, tmp_path: Path) -> None:
+        assert self.parse(self.exported([], tmp_path)) == []
+
+    def test_standard_output_has_the_same_bytes_and_stays_open(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stdout = _Stdout()
+        monkeypatch.setattr(sys, "stdout", stdout)
+        view = EntitiesView(lambda: iter(self.entities()))
+        if self.folder:
+            with pytest.raises(UsageError):
+                self.make().export(view, "-")
+            assert stdout.buffer.getvalue() == b""
+        else:
+            self.make().export(view, "-")
+            assert not stdout.buffer.closed
+            whole = self.exported(self.entities(), tmp_path).read_bytes()
+            assert stdout.buffer.getvalue() == whole
+
+    def test_writes_as_it_reads(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Bytes leave before the last entity has arrived, unless the format cannot."""
+        if not self.streaming or self.folder:
+            pytest.skip("the format needs the last entity before the first byte")
+        stdout, written = _Stdout(), []
+        monkeypatch.setattr(sys, "stdout", stdout)
+
+        def many() -> Iterator[Entity]:
+            yield from self._many(5_000)
+            written.append(stdout.buffer.tell())
+
+        self.make().export(EntitiesView(many), "-")
+        assert written[0] > 0
+
+    def test_a_failure_leaves_what_was_there(self, tmp_path: Path) -> None:
+        old = self.exported(self.entities(), tmp_path)
+        before = content(old)
+
+        def torn() -> Iterator[Entity]:
+            yield from self._many(200)
+            raise ValueError("torn")
+
+        for target in (old, tmp_path / "new"):
+            with pytest.raises(ValueError, match="torn"):
+                self.make().export(EntitiesView(torn), str(target))
+        assert content(old) == before
+        assert list(tmp_path.iterdir()) == [old]
+
+    def test_memory_does_not_grow_with_the_entities(self, tmp_path: Path) -> None:
+        def export(n: int) -> None:
+            view = EntitiesView(lambda: self._many(n))
+            self.make().export(view, str(tmp_path / f"{n}"))
+
+        export(1)  # what is imported once does not count
+        peaks = []
+        for n in (100, 3_000):
+            tracemalloc.start()
+            export(n)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        # the entities would take 6 MB more
+        assert peaks[1] - peaks[0] < 1_000_000
+
+    def _many(self, n: int) -> Iterator[Entity]:
+        """Entities of 2 kB or more, made one at a time."""
+        first = self.entities()[0]
+        for i in range(n):
+            long = Value(f"{i} " * 500, (f"f{i}",))
+            yield replace(
+                first,
+                id=f"E{i}",
+                properties={"note": (long,)},
+                fragments=(f"f{i}", f"g{i}"),
+                alternatives=(),
+            )
+
+
+def with_sources(entity: Entity) -> list[Fragment]:
+    """The fragments of an entity as they might have gone in: with source and metadata."""
+    return [
+        replace(
+            fragment,
+            vector=None if fragment.properties else entity.vector or (0.5,),
+            source=f"https://example.org/{i % 2}.csv:{i}",
+            metadata={"page": i},
+        )
+        for i, fragment in enumerate(fragments_of(entity))
+    ]
+
+
+def content(target: Path) -> dict[str, bytes]:
+    """The bytes of a file, or of each file of a folder."""
+    files = target.iterdir() if target.is_dir() else [target]
+    return {"" if file == target else file.name: file.read_bytes() for file in files}
+
+
+class _Once(EntitiesView):
+    """A view that is read once."""
+
+    def __init__(
+        self, entities: Callable[[], Iterator[Entity]], fragments: list[Fragment] | None
+    ) -> None:
+        super().__init__(entities, fragments)
+        self._asked = False
+
+    def entities(self) -> Iterator[Entity]:
+        assert not self._asked, "the exporter reads the view twice"
+        self._asked = True
+        return super().entities()
+
+
+class _Stdout:
+    """Standard output that is no terminal, as far as it takes bytes."""
+
+    def __init__(self) -> None:
+        self.buffer = io.BytesIO()
+
+    def isatty(self) -> bool:
+        return False
+
+
+class SerializerContract(Contract):
+    """Equal sets give equal text, and the text gives the set back."""
+
+    kind: ClassVar[str] = "serializers"
+
+    def sets(self) -> list[list[Fragment]]:
+        """Sets of fragments: none, one, repeated ones, and hostile text."""
+        people = examples.fragments()
+        return [[], people[:1], people, [people[0], people[0], people[1]], examples.hostile()]
+
+    def test_order_and_repetition_of_values_do_not_count(self) -> None:
+        rng, serializer = random.Random(11), self.make()
+        for items in self.sets():
+            assert serializer.serialize(_shuffled(items, rng)) == serializer.serialize(items)
+
+    def test_repetition_of_fragments_counts(self) -> None:
+        one = self.sets()[1]
+        assert self.make().serialize(one * 2) != self.make().serialize(one)
+
+    def test_different_sets_give_different_text(self) -> None:
+        texts = [self.make().serialize(items) for items in self.sets()]
+        assert len(set(texts)) == len(texts)
+
+    def test_parsing_gives_the_set_back(self) -> None:
+        serializer = self.make()
+        for items in self.sets():
+            found = serializer.parse(serializer.serialize(items))
+            assert Counter(map(_form, found)) == Counter(_form(f.properties) for f in items)
+
+    def test_one_line_of_unicode(self) -> None:
+        for items in self.sets():
+            text = self.make().serialize(items)
+            assert text.encode().decode() == text
+            assert "\n" not in text
+            assert "\r" not in text
+
+    def test_other_text_is_refused(self) -> None:
+        serializer = self.make()
+        text = serializer.serialize(self.sets()[2])
+        for wrong in (text[:-1], text + " ", " " + text, text + "x", text[len(text) // 2 :]):
+            with pytest.raises(ValueError):
+                serializer.parse(wrong)
+
+
+def _form(properties: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple((key, tuple(sorted(set(properties[key])))) for key in sorted(properties))
+
+
+def _shuffled(items: list[Fragment], rng: random.Random) -> list[Fragment]:
+    out = []
+    for item in rng.sample(items, len(items)):
+        keys = rng.sample(sorted(item.properties), len(item.properties))
+        properties = {}
+        for key in keys:
+            values = [*item.properties[key], item.properties[key][0]]
+            properties[key] = tuple(rng.sample(values, len(values)))
+        out.append(replace(item, properties=properties))
+    return out
+
+
+_WORDS = ("name", "colour", "Ada", "Love", "lace", " L", "ovel", "é", "北京", "\U0001f9ed", "19")
+PIECES = (
+    *(bytes([byte]) for byte in range(256)),
+    *(word.encode() for word in _WORDS),
+    *(f" {word}".encode() for word in _WORDS),
+    # byte-level BPE cuts characters, too
+    b" \xe5\x8c",
+    b"\x97\xe4\xba",
+    b"a\xf0\x9f",
+)
+"""A vocabulary for tests: every byte, some words, some that begin or end inside a character."""
+
+_NUMBERS = {piece: number for number, piece in enumerate(PIECES)}
+_LONGEST = max(map(len, PIECES))
+
+_SAMPLES = 300
+_MOST_TOKENS = 2_000
+
+
+class GrammarContract(Contract):
+    """What the serializer writes is accepted, and so is whatever legal tokens spell."""
+
+    kind: ClassVar[str] = "grammars"
+
+    def sets(self) -> list[list[Fragment]]:
+        """Sets of fragments that the grammar's serializer can write, hostile text among them."""
+        people = examples.fragments()
+        return [people[:1], people, [people[0], people[0]], examples.hostile()]
+
+    def codec(self) -> Codec:
+        """Tokens of the grammar's texts, with `PIECES` inside their strings."""
+        return Codec(self.make(), PIECES, longest_pieces)
+
+    def test_it_says_what_it_is(self) -> None:
+        grammar = self.make()
+        assert isinstance(grammar, Grammar)
+        assert grammar.version >= 1
+        if hasattr(self, "name"):
+            assert grammar.name == self.name
+        assert grammar.serializer in registry.names("serializers")
+
+    def test_texts_are_accepted_and_tokens_give_them_back(self) -> None:
+        codec = self.codec()
+        serializer: Any = registry.create("serializers", self.make().serializer)
+        for items in self.sets():
+            text = serializer.serialize(items)
+            tokens = codec.encode(text)
+            assert codec.decode(tokens) == text
+            last = codec.table.states(tokens)[-1]
+            assert codec.table.may_end[last, tokens[-1]]
+
+    def test_wherever_a_text_can_go_on_there_is_a_choice(self) -> None:
+        table = self.codec().table
+        for state in reachable(table.next_state, table.first_state):
+            assert table.legal[state].sum() != 1, f"one token alone is legal in state {state}"
+            assert table.legal[state].any() or table.may_end[table.next_state == state].all()
+
+    def test_what_legal_tokens_spell_is_accepted(self) -> None:
+        codec, rng = self.codec(), np.random.default_rng(12)
+        texts = [codec.decode(sample(codec, rng)) for _ in range(_SAMPLES)]
+        for text in texts:
+            assert text.encode().decode() == text
+            # the tokens may be others: pieces can be joined in several ways
+            assert codec.decode(codec.encode(text)) == text
+        assert len(set(texts)) > 1
+
+
+def longest_pieces(content: str) -> list[int]:
+    """The numbers of `PIECES` that make up a text, each the longest that fits."""
+    rest, out = content.encode(), []
+    while rest:
+        piece = next(rest[:n] for n in range(_LONGEST, 0, -1) if rest[:n] in _NUMBERS)
+        out.append(_NUMBERS[piece])
+        rest = rest[len(piece) :]
+    return out
+
+
+def reachable(next_state: NDArray[np.int16], first: int) -> list[int]:
+    """The states that legal tokens lead to from the first one."""
+    found, todo = {first}, [first]
+    while todo:
+        for target in np.unique(next_state[todo.pop()]).tolist():
+            if target >= 0 and target not in found:
+                found.add(target)
+                todo.append(target)
+    return sorted(found)
+
+
+def sample(codec: Codec, rng: np.random.Generator) -> Sequence[int]:
+    """Random legal tokens up to a place where the text may end.
+
+    Strings close as soon as they can, half of the time: they are as long as names, not as books.
+    """
+    table, state, tokens = codec.table, codec.table.first_state, list[int]()
+    while True:
+        legal = np.flatnonzero(table.legal[state])
+        symbols = legal[legal < table.first_piece]
+        token = int(rng.choice(symbols if len(symbols) and rng.random() < 0.5 else legal))
+        tokens.append(token)
+        may_end, state = table.may_end[state, token], int(table.next_state[state, token])
+        ends = not table.legal[state].any() or rng.random() < 0.5 or len(tokens) > _MOST_TOKENS
+        if may_end and ends:
+            return tokens
