@@ -39,7 +39,7 @@ from kbforge.fit.hypotheses import (
 )
 from kbforge.fit.questions import GroupingQueue
 from kbforge.fit.statistics import ATTRIBUTES, PairExpectations, compare_sample, statistics_of
-from kbforge.models.trees import Trees, read_trees
+from kbforge.models.trees import Trees, load_parts, save_parts
 
 JUDGE_FILE = "judge.safetensors"
 _LARGEST_MARGIN = 1.0
@@ -78,14 +78,10 @@ class HypothesisScorer:
 
     def to_bytes(self) -> bytes:
         """The scorer as safetensors."""
-        from safetensors.numpy import save
-
-        parts = {name: np.frombuffer(getattr(self, name).to_bytes(), np.uint8) for name in _TREES}
         numbers = {name: np.array([getattr(self, name)]) for name in _NUMBERS}
-        return bytes(save({**parts, **numbers}))
+        return save_parts({"gain": self.gain, "level": self.level}, numbers)
 
 
-_TREES = ("gain", "level")
 _NUMBERS = ("margin", "spread")
 
 
@@ -96,24 +92,12 @@ def read_scorer(content: bytes, where: str) -> HypothesisScorer:
         ModelError: the content is damaged or something else.
 
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    try:
-        parts = load(content)
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise ModelError(f"{where}: the judge is damaged: {quoted(str(error), 200)}") from error
-    if parts.keys() != {*_TREES, *_NUMBERS}:
-        name = min(parts.keys() ^ {*_TREES, *_NUMBERS})
-        raise ModelError(f"{where}: expected {', '.join((*_TREES, *_NUMBERS))}; see {quoted(name)}")
-    numbers = {}
-    for name in _NUMBERS:
-        value = parts[name]
+    trees, numbers = load_parts(content, where, ("gain", "level"), _NUMBERS)
+    for name, value in numbers.items():
         if value.shape != (1,) or value.dtype != np.float64 or not 0 <= value[0] <= _LARGEST_MARGIN:
             raise ModelError(f"{where}: {name}: expected one number from 0 to {_LARGEST_MARGIN:g}")
-        numbers[name] = float(value[0])
-    gain, level = (read_trees(parts[name].tobytes(), f"{where}: {name}") for name in _TREES)
-    return HypothesisScorer(gain, level, numbers["margin"], numbers["spread"])
+    margin, spread = (float(numbers[name][0]) for name in _NUMBERS)
+    return HypothesisScorer(trees["gain"], trees["level"], margin, spread)
 
 
 def smoothed(gains: FloatArray, found: Sequence[Hypothesis]) -> FloatArray:

@@ -5,28 +5,23 @@ probability c; with offset o the claim has logit c + o. The offset is nothing be
 S^2): with few answers the map stays as it is.
 
 An answer that contradicts a cluster says that it is not exactly an entity, unless the person erred
-(with probability e). One that agrees says less: only a share h of the clusters that are wrong are
-found out by the pair that was asked about. So
+(with probability e). One that agrees says less: only a share h of the wrong clusters are found out
+by the pair that was asked about. So
 
     P(contradiction) = e + (1 - 2 e) h (1 - sigmoid(logit c + o)),   logit h ~ N(0, 1)
 
 and o is its posterior mean, on a grid of o and h.
 
-2. The maps that ship are trees, which read a report and its covariates. A map of the reported
-probability alone is good for the data that it was fitted on. On other data the same report is true
-far more or far less often. So these maps read the covariates of `kbforge.fit.covariates`, too. They
-were fitted on many families of data, each of which counts as much as the others. A folder holds
-them:
-
-    doubt.toml                    what they were fitted on
-    doubt.pairs.safetensors       log odds that two fragments are one entity
-    doubt.entities.safetensors    log odds that a cluster is exactly an entity
+2. The maps that ship are trees, in `confidence.safetensors`: log odds that two fragments, or the
+fragments of a cluster, are exactly one entity. A map of the reported probability alone is good for
+the data that it was fitted on; on other data the same report is true far more or far less often.
+So these maps read the covariates of `kbforge.fit.covariates`, too. They were fitted on many
+families of data, each of which counts as much as the others.
 
 The trees never descend in the reported log odds, all else equal. Within a subproblem claims keep
-the order of their reports: where the trees would turn it round, both get their mean.
-
-The maps know some likelihoods. For another likelihood the lower of report and map counts. They do
-not cover fragments without properties.
+the order of their reports: where the trees would turn it round, both get their mean. The maps know
+some likelihoods. For another likelihood the lower of report and map counts. They do not cover
+fragments without properties.
 
 3. A store keeps a map, and reads it again:
 
@@ -42,20 +37,21 @@ the file gives it, and it is frozen for the reports on parts that follow.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray
+from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.contracts.kept import LearnedState
 from kbforge.errors import ModelError, quoted
 from kbforge.evaluation.reliability import BoolArray, ReportedPairs
 from kbforge.files.answers import NumberedAnswer
-from kbforge.files.records import Record, parse_toml, table_of, toml_value
+from kbforge.files.records import Record, parse_toml
 from kbforge.fit.confidence import (
     ClusteringReport,
     ConfidenceMap,
@@ -69,34 +65,26 @@ from kbforge.fit.description import FileContext, FileCounts, FileSummary, PairMo
 from kbforge.fit.questions import ERROR
 from kbforge.models.bundle import default_folder, read_default
 from kbforge.models.keeping import KeptReader, together
-from kbforge.models.trees import Trees, read_trees
+from kbforge.models.trees import Trees, load_parts, save_parts
 
 _SPREAD = 1.0  # S, nats
 _GRID = 61
 _WIDEST = 3.0  # standard deviations
 _LEAST = 1e-3  # no map is surer than that
 
-
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """What is added to the log odds of claims.
-
-    Attributes:
-        offset: nats.
-
-    """
-
-    offset: float = 0.0
-
-    def apply(self, probability: FloatArray) -> FloatArray:
-        """The shifted probabilities, same shape; 0 and 1 stay what they are."""
-        if not self.offset:
-            return probability
-        return np.asarray(expit(logit(probability) + self.offset), np.float64)
+Audit: TypeAlias = tuple[str, str, bool]
+"""An answer that tests an entity: ids of two fragments, and whether they are one entity."""
 
 
-def shift_of(probability: FloatArray, contradicted: BoolArray) -> Shift:
-    """The shift of claims that were put to the test.
+def shifted(probability: FloatArray, offset: float) -> FloatArray:
+    """The probabilities with this added to their log odds, same shape; 0 and 1 stay."""
+    if not offset:
+        return probability
+    return np.asarray(expit(logit(probability) + offset), np.float64)
+
+
+def offset_of(probability: FloatArray, contradicted: BoolArray) -> float:
+    """The offset of claims that were put to the test, in nats.
 
     Args:
         probability: of each claim by the map, shape [claims].
@@ -104,7 +92,7 @@ def shift_of(probability: FloatArray, contradicted: BoolArray) -> Shift:
 
     """
     if not len(probability):
-        return Shift()
+        return 0.0
     z = np.linspace(-_WIDEST, _WIDEST, _GRID)
     offsets = (_SPREAD * z)[:, None, None]
     found = expit(z)[None, :, None]
@@ -113,43 +101,27 @@ def shift_of(probability: FloatArray, contradicted: BoolArray) -> Shift:
     weight = np.log(np.where(contradicted, said, 1 - said)).sum(axis=2)
     weight = weight - (z[:, None] ** 2 + z[None, :] ** 2) / 2
     mass = np.exp(weight - weight.max())
-    return Shift(float((mass.sum(axis=1) * _SPREAD * z).sum() / mass.sum()))
-
-
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """An answer that tests an entity.
-
-    Attributes:
-        a: id of a fragment.
-        b: id of another one.
-        same: whether they are one entity.
-
-    """
-
-    a: str
-    b: str
-    same: bool
+    return float((mass.sum(axis=1) * _SPREAD * z).sum() / mass.sum())
 
 
 @dataclass(frozen=True, slots=True)
 class AuditedConfidence:
     """A map, and answers about the fragments that it reads.
 
-    What it says of pairs stays: pairs are asked about because they are doubtful, so their answers
+    What it says of pairs stays: pairs are asked about because they are uncertain, so their answers
     do not stand for the others.
 
     Attributes:
         reading: the map.
         audits: of fragments, of which some may not be there when it is read.
-        shift: by the audits, if some of the fragments are read alone; None tells it from those
-            that are read.
+        offset: by the audits, if a part of the fragments is read; None computes it from what is
+            read.
 
     """
 
     reading: ConfidenceMap
     audits: tuple[Audit, ...]
-    shift: Shift | None = None
+    offset: float | None = None
 
     @classmethod
     def of(
@@ -158,16 +130,9 @@ class AuditedConfidence:
         answers: Sequence[NumberedAnswer],
         fragments: Sequence[Fragment],
     ) -> AuditedConfidence:
-        """The map with the audits among some answers.
-
-        Args:
-            reading: the map.
-            answers: by numbers of the fragments.
-            fragments: that the answers are about.
-
-        """
+        """The map with the audits among some answers, by numbers of the fragments."""
         audits = (
-            Audit(fragments[answer.first].id, fragments[answer.second].id, answer.same)
+            (fragments[answer.first].id, fragments[answer.second].id, answer.same)
             for answer in answers
             if answer.audit and answer.same is not None
         )
@@ -176,55 +141,35 @@ class AuditedConfidence:
     def of_entities(self, reported: ClusteringReport) -> FloatArray:
         """As `ConfidenceMap`, shifted."""
         before = self.reading.of_entities(reported)
-        return (self.shift or self.shift_of(reported, before)).apply(before)
+        offset = self.offset_by(reported, before) if self.offset is None else self.offset
+        return shifted(before, offset)
 
-    def shift_of(self, reported: ClusteringReport, before: FloatArray) -> Shift:
-        """The shift by all that is reported.
-
-        Args:
-            reported: of all fragments.
-            before: what the map says of the entities.
-
-        """
-        asked = {name for audit in self.audits for name in (audit.a, audit.b)}
+    def offset_by(self, reported: ClusteringReport, before: FloatArray) -> float:
+        """The offset by a report on all fragments, of whose entities the map says `before`."""
+        asked = {name for a, b, _ in self.audits for name in (a, b)}
         number = {f.id: k for k, f in enumerate(reported.fragments) if f.id in asked}
         placed = [
-            NumberedAnswer(number[audit.a], number[audit.b], audit.same, audit=True)
-            for audit in self.audits
-            if audit.a in number and audit.b in number
+            (number[a], number[b], same)
+            for a, b, same in self.audits
+            if a in number and b in number
         ]
-        return shift_by(placed, reported.entities.clusters, before)
+        clusters = reported.entities.clusters
+        holder = {fragment: k for k, held in enumerate(clusters) for fragment in held}
+        tested = [
+            (holder[a], same != (holder[a] == holder[b]))
+            for a, b, same in placed
+            if a in holder and b in holder
+        ]
+        numbers = np.array([number for number, _ in tested], np.int64)
+        failed = np.array([failed for _, failed in tested], np.bool_)
+        return offset_of(before[numbers], failed)
 
     def of_pairs(self, reported: ClusteringReport, pairs: ReportedPairs) -> FloatArray:
         """As `ConfidenceMap`."""
         return self.reading.of_pairs(reported, pairs)
 
 
-def shift_by(
-    answers: Sequence[NumberedAnswer], clusters: Sequence[Cluster], probability: FloatArray
-) -> Shift:
-    """How much surer or less sure of its entities a run may be, by the audits among the answers.
-
-    Args:
-        answers: about the fragments that were clustered, or others, which are passed over.
-        clusters: the point estimate.
-        probability: that each cluster is exactly an entity, by the map, shape [clusters].
-
-    """
-    holder = {fragment: number for number, held in enumerate(clusters) for fragment in held}
-    tested = [
-        (holder[a.first], a.same != (holder[a.first] == holder[a.second]))
-        for a in answers
-        if a.audit and a.same is not None and a.first in holder and a.second in holder
-    ]
-    numbers = np.array([number for number, _ in tested], np.int64)
-    return shift_of(probability[numbers], np.array([failed for _, failed in tested], np.bool_))
-
-
-FORMAT = 1
-FACTS = "doubt.toml"
-PAIRS = "doubt.pairs.safetensors"
-ENTITIES = "doubt.entities.safetensors"
+CONFIDENCE_FILE = "confidence.safetensors"
 
 _WRITER = "python -m kbforge_lab.training.defaults.doubt"
 _AT_ONCE = 200_000  # pairs, whose covariates are held at one time
@@ -248,13 +193,13 @@ class TreeConfidence:
     context: FileContext
 
     def of_entities(self, reported: ClusteringReport) -> FloatArray:
-        """As `kbforge.fit.confidence.Reading`."""
+        """As `ConfidenceMap`."""
         entities = reported.entities
         rows = Covariates(reported, self.context).entities(self.entities.features)
         return self._ordered(entities.probability, self.entities.predict(rows), entities.subproblem)
 
     def of_pairs(self, reported: ClusteringReport, pairs: ReportedPairs) -> FloatArray:
-        """As `kbforge.fit.confidence.Reading`."""
+        """As `ConfidenceMap`."""
         described = Covariates(reported, self.context)
         sums = np.empty(len(pairs))
         for start in range(0, len(pairs), _AT_ONCE):
@@ -294,39 +239,26 @@ def in_order(probability: FloatArray, calibrated: FloatArray, subproblem: IntArr
     return out
 
 
-def facts_toml(likelihoods: tuple[str, ...], families: tuple[str, ...], fitted_on: int) -> bytes:
-    """The content of `doubt.toml`.
+def confidence_bytes(
+    pairs: Trees,
+    entities: Trees,
+    likelihoods: tuple[str, ...],
+    families: tuple[str, ...],
+    files: int,
+) -> bytes:
+    """The content of `confidence.safetensors`.
 
     Args:
+        pairs: the map of pairs.
+        entities: the map of entities.
         likelihoods: whose reports the maps were fitted on.
         families: of data.
-        fitted_on: how many files.
+        files: how many they were fitted on.
 
     """
-    listed = [", ".join(map(toml_value, names)) for names in (likelihoods, families)]
-    return (
-        f"# Written by {_WRITER}.\n"
-        f"format = {FORMAT}\nlikelihoods = [{listed[0]}]\nfamilies = [{listed[1]}]\n"
-        f"files = {fitted_on}\n"
-    ).encode()
-
-
-def read_tree_confidence(folder: Path, context: FileContext) -> TreeConfidence:
-    """The maps of a folder, for a file.
-
-    Raises:
-        KBForgeError: a file is missing, damaged or names covariates that there are not.
-
-    """
-    top = table_of(read_default(folder, FACTS), quoted(str(folder / FACTS), 400), _WRITER)
-    top.only("format", "likelihoods", "families", "files")
-    top.version(FORMAT)
-    return TreeConfidence(
-        _trees(folder / PAIRS, {*PAIR_FEATURES}),
-        _trees(folder / ENTITIES, {*ENTITY_FEATURES}),
-        top.texts("likelihoods"),
-        context,
-    )
+    facts = {"likelihoods": likelihoods, "families": families, "files": files}
+    told = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+    return save_parts({"pairs": pairs, "entities": entities}, {"facts": told})
 
 
 def shipped_confidence(context: FileContext, defaults: str | None = None) -> TreeConfidence:
@@ -337,22 +269,38 @@ def shipped_confidence(context: FileContext, defaults: str | None = None) -> Tre
         defaults: a folder with other maps; those that ship are used if it has none.
 
     Raises:
-        KBForgeError: they are damaged.
+        ModelError: they are damaged, or name covariates that this version does not have.
 
     """
-    return read_tree_confidence(default_folder(defaults, FACTS), context)
+    folder = default_folder(defaults, CONFIDENCE_FILE)
+    where = quoted(str(folder / CONFIDENCE_FILE), 400)
+    content = read_default(folder, CONFIDENCE_FILE)
+    trees, others = load_parts(content, where, ("pairs", "entities"), ("facts",))
+    for kind, known in (("pairs", PAIR_FEATURES), ("entities", ENTITY_FEATURES)):
+        for name in trees[kind].features:
+            if name not in known:
+                raise ModelError(
+                    f'{where}: expected covariates that this version has, got "{quoted(name)}" '
+                    f"({_WRITER} writes this file)"
+                )
+    return TreeConfidence(
+        **trees, likelihoods=_likelihoods(others["facts"], where), context=context
+    )
 
 
-def _trees(path: Path, known: set[str]) -> Trees:
-    where = quoted(str(path), 400)
-    found = read_trees(read_default(path.parent, path.name), where)
-    for name in found.features:
-        if name not in known:
-            raise ModelError(
-                f'{where}: expected covariates that this version has, got "{quoted(name)}" '
-                f"({_WRITER} writes this file)"
-            )
-    return found
+def _likelihoods(facts: NDArray[Any], where: str) -> tuple[str, ...]:
+    def wrong(field: str, expected: str, got: str) -> ModelError:
+        return ModelError(
+            f"{where}: {field}: expected {expected}, got {got} ({_WRITER} writes this file)"
+        )
+
+    try:
+        told = json.loads(facts.tobytes())
+    except ValueError as error:
+        raise wrong("facts", "JSON", quoted(str(error), 200)) from error
+    if not isinstance(told, dict):
+        raise wrong("facts", "an object", quoted(told, 40))
+    return Record(told, wrong).only("likelihoods", "families", "files").texts("likelihoods")
 
 
 _CALLED = "confidence map"
@@ -370,7 +318,7 @@ def kept_map(reading: ConfidenceMap) -> LearnedState:
     if isinstance(reading, MonotoneConfidence):
         return LearnedState({"kind": _MAP, "toml": confidence_toml(reading).decode()})
     if isinstance(reading, AuditedConfidence):
-        audits = [[audit.a, audit.b, audit.same] for audit in reading.audits]
+        audits = [list(audit) for audit in reading.audits]
         return together(
             LearnedState({"kind": _ANSWERED, "audits": audits}), reading=kept_map(reading.reading)
         )
@@ -390,12 +338,12 @@ def kept_map(reading: ConfidenceMap) -> LearnedState:
 def map_from(
     kept: LearnedState, pairs: PairModel | None = None, defaults: str | None = None
 ) -> ConfidenceMap:
-    """The map that was kept.
+    """The map that `kept_map` kept.
 
     Args:
-        kept: as of `kept_map`.
+        kept: the plain data.
         pairs: the model of pairs that it had, if it had one.
-        defaults: the folder of maps that it was of, if it was not of those that ship.
+        defaults: the folder of maps that it came from, if it was not of those that ship.
 
     Raises:
         ModelError: it is damaged, or no model of pairs was given, and it had one.
@@ -405,7 +353,8 @@ def map_from(
     read = KeptReader(kept, _CALLED)
     kind = read.fields.choice("kind", KINDS)
     if kind == _MAP:
-        return _map(read.only("kind", "toml").get("toml", str), read)
+        toml = read.only("kind", "toml").get("toml", str)
+        return parse_confidence(Record(parse_toml(toml.encode(), _CALLED, ModelError), read.wrong))
     if kind == _ANSWERED:
         read.only("kind", "audits", "reading")
         return AuditedConfidence(map_from(read.part("reading"), pairs, defaults), _audits(read))
@@ -435,16 +384,9 @@ def reads_whole(reading: ConfidenceMap) -> bool:
 
 
 def whole_of(reading: ConfidenceMap, reported: ClusteringReport) -> LearnedState | None:
-    """What a map reads of the file as a whole, to be kept; None if it reads nothing of it.
-
-    Args:
-        reading: the map.
-        reported: on all of the file.
-
-    """
+    """What a map reads of the file as a whole, by a report on all of it; None if nothing."""
     if isinstance(reading, AuditedConfidence):
-        before = reading.reading.of_entities(reported)
-        shift = reading.shift_of(reported, before).offset
+        shift = reading.offset_by(reported, reading.reading.of_entities(reported))
         return together(LearnedState({"shift": shift}), reading=whole_of(reading.reading, reported))
     if not isinstance(reading, TreeConfidence):
         return None
@@ -464,7 +406,7 @@ def whole_of(reading: ConfidenceMap, reported: ClusteringReport) -> LearnedState
 
 
 def with_whole(reading: ConfidenceMap, kept: LearnedState) -> ConfidenceMap:
-    """The map, reading parts of the file of which this was kept.
+    """The map for reports on parts of the file of which this was kept.
 
     Raises:
         ModelError: it is damaged.
@@ -475,7 +417,7 @@ def with_whole(reading: ConfidenceMap, kept: LearnedState) -> ConfidenceMap:
         inner = reading.reading
         if "reading" in kept.values:
             inner = with_whole(inner, read.part("reading"))
-        return replace(reading, reading=inner, shift=Shift(read.fields.number("shift")))
+        return replace(reading, reading=inner, offset=read.fields.number("shift"))
     if not isinstance(reading, TreeConfidence):
         return reading
     fields = read.only("columns", "fragments", "names", "naming", "others")
@@ -496,17 +438,13 @@ def with_whole(reading: ConfidenceMap, kept: LearnedState) -> ConfidenceMap:
     return replace(reading, context=replace(reading.context, whole=FileSummary(counted, columns)))
 
 
-def _map(toml: str, read: KeptReader) -> MonotoneConfidence:
-    return parse_confidence(Record(parse_toml(toml.encode(), _CALLED, ModelError), read.wrong))
-
-
 def _audits(read: KeptReader) -> tuple[Audit, ...]:
     out = []
     for number, audit in enumerate(read.fields.get("audits", list)):
         if not isinstance(audit, list) or list(map(type, audit)) != [str, str, bool]:
             expected = "two ids and whether they are one entity"
             raise read.fields.wrong(f"audits[{number}]", expected, audit)
-        out.append(Audit(*audit))
+        out.append((audit[0], audit[1], audit[2]))
     return tuple(out)
 
 

@@ -15,7 +15,7 @@ A folder of default models has files of known names, and a manifest with their d
     manifest.json              as of a model bundle; it lists the files below that are there
     pairs.safetensors          the pair model
     judge.safetensors          what a likelihood and an alpha are chosen by
-    doubt.*                    confidence maps (`kbforge.fit.maps`)
+    confidence.safetensors     confidence maps (`kbforge.fit.maps`)
 
 `kbforge lab train-default` adds one part after the other, and keeps what it trained them on in the
 same folder. So the manifest accounts for these files alone, and each is verified when it is read.
@@ -337,13 +337,7 @@ def _unreadable(path: Path, error: OSError) -> ModelError:
     return ModelError(f"cannot read {quoted(str(path), 400)}: {reason}")
 
 
-FILES = (
-    "pairs.safetensors",
-    "judge.safetensors",
-    "doubt.toml",
-    "doubt.pairs.safetensors",
-    "doubt.entities.safetensors",
-)
+FILES = ("pairs.safetensors", "judge.safetensors", "confidence.safetensors")
 _KIND = "defaults"
 _WRITER = "kbforge lab train-default"
 _MOST_BYTES = 64 << 20

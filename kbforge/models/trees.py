@@ -11,7 +11,7 @@ of bounds.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ctypes import CDLL
 from dataclasses import dataclass
 from functools import cached_property
@@ -346,6 +346,37 @@ def read_trees(content: bytes, where: str) -> Trees:
     trees = Trees(features, **tensors)
     _require_trees(trees, where)
     return trees
+
+
+def save_parts(trees: Mapping[str, Trees], others: Mapping[str, NDArray[Any]]) -> bytes:
+    """Several ensembles and other arrays as one safetensors file."""
+    from safetensors.numpy import save
+
+    parts = {name: np.frombuffer(one.to_bytes(), np.uint8) for name, one in trees.items()}
+    return bytes(save({**parts, **others}))
+
+
+def load_parts(
+    content: bytes, where: str, trees: Sequence[str], others: Sequence[str]
+) -> tuple[dict[str, Trees], dict[str, NDArray[Any]]]:
+    """The ensembles and the other arrays that `save_parts` wrote, by these names and no others.
+
+    Raises:
+        ModelError: the content is damaged or something else; `where` names the file.
+
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        parts = load(content)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise ModelError(f"{where}: the file is damaged: {quoted(str(error), 200)}") from error
+    if parts.keys() != {*trees, *others}:
+        name = min(parts.keys() ^ {*trees, *others})
+        raise ModelError(f"{where}: expected {', '.join((*trees, *others))}; see {quoted(name)}")
+    found = {name: read_trees(parts[name].tobytes(), f"{where}: {name}") for name in trees}
+    return found, {name: parts[name] for name in others}
 
 
 def _features(content: bytes) -> tuple[str, ...]:

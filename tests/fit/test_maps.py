@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.numpy import load, save
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, ModelError
@@ -25,25 +28,20 @@ from kbforge.fit.confidence import (
 from kbforge.fit.covariates import ENTITY_FEATURES, PAIR_FEATURES, REPORTED
 from kbforge.fit.description import FileContext, Prediction
 from kbforge.fit.maps import (
-    ENTITIES,
-    FACTS,
-    PAIRS,
-    Audit,
+    CONFIDENCE_FILE,
     AuditedConfidence,
-    Shift,
     TreeConfidence,
-    facts_toml,
+    confidence_bytes,
     in_order,
     kept_map,
     map_from,
-    read_tree_confidence,
-    shift_by,
-    shift_of,
+    offset_of,
+    shifted,
     shipped_confidence,
 )
 from kbforge.fit.models import Fit
 from kbforge.fit.prepare import prepare
-from kbforge.models.bundle import list_defaults
+from kbforge.models.bundle import MANIFEST, list_defaults
 from kbforge.models.trees import Trees
 from kbforge.registry import create
 from kbforge.testing.likelihood import not_refused, same, stored
@@ -54,8 +52,8 @@ from tests.people import people as people_of_lists
 def share(contradicted: int, count: int, probability: float) -> float:
     """What a claim of this probability becomes when so many of the tested ones failed."""
     failed = np.arange(count) < contradicted
-    found = shift_of(np.full(count, probability), failed)
-    return float(found.apply(np.array([probability]))[0])
+    offset = offset_of(np.full(count, probability), failed)
+    return float(shifted(np.array([probability]), offset)[0])
 
 
 def test_claims_that_fail_lower_the_others_and_those_that_hold_raise_them() -> None:
@@ -76,11 +74,11 @@ def test_claims_that_hold_never_make_certain() -> None:
 
 
 def test_nothing_tested_changes_nothing() -> None:
-    assert shift_of(np.zeros(0), np.zeros(0, np.bool_)) == Shift(0.0)
+    assert offset_of(np.zeros(0), np.zeros(0, np.bool_)) == 0.0
 
 
 def test_certainties_stay() -> None:
-    moved = Shift(-1.0).apply(np.array([0.0, 0.5, 1.0]))
+    moved = shifted(np.array([0.0, 0.5, 1.0]), -1.0)
     assert moved.tolist() == pytest.approx([0.0, 1 / (1 + np.e), 1.0])
 
 
@@ -104,6 +102,10 @@ def reported() -> ClusteringReport:
     return ClusteringReport(fragments, ReportedEntities(CLUSTERS, ones, ones, np.arange(4)))
 
 
+def offset_by(answers: list[NumberedAnswer]) -> float:
+    return AuditedConfidence.of(Fixed(), answers, reported().fragments).offset_by(reported(), SURE)
+
+
 def audit(first: int, second: int, same: bool | None) -> NumberedAnswer:
     return NumberedAnswer(first, second, same, audit=True)
 
@@ -111,8 +113,8 @@ def audit(first: int, second: int, same: bool | None) -> NumberedAnswer:
 def test_an_answer_contradicts_what_was_joined_or_left_apart() -> None:
     failed = [audit(0, 1, False), audit(2, 3, False), audit(4, 5, True), audit(5, 0, True)]
     held = [audit(0, 1, True), audit(2, 3, True), audit(4, 5, False), audit(5, 0, False)]
-    assert shift_by(failed, CLUSTERS, SURE).offset < -0.5
-    assert shift_by(held, CLUSTERS, SURE).offset > 0
+    assert offset_by(failed) < -0.5
+    assert offset_by(held) > 0
     told = AuditedConfidence.of(Fixed(), failed, reported().fragments).of_entities(reported())
     assert (told < SURE).all()
     assert (np.diff(told) < 0).all()  # the order stays
@@ -124,9 +126,11 @@ def test_what_is_no_audit_shifts_nothing() -> None:
         audit(0, 1, None),
         audit(0, 9, False),  # a fragment that an interrupted run did not get to
     ]
-    assert shift_by(others, CLUSTERS, SURE) == Shift(0.0)
-    told = AuditedConfidence.of(Fixed(), others[:2], reported().fragments)
+    fragments = [*reported().fragments, *(Fragment(f"g{k}", {}) for k in range(4))]
+    told = AuditedConfidence.of(Fixed(), others, fragments)
     assert told.of_entities(reported()).tolist() == SURE.tolist()
+    interrupted = replace(reported(), fragments=fragments)
+    assert told.of_entities(interrupted).tolist() == SURE.tolist()
 
 
 def test_pairs_are_told_as_the_map_does() -> None:
@@ -143,7 +147,7 @@ def test_answers_hold_for_fragments_wherever_they_are_by_now() -> None:
     now = [Fragment("new", {"name": ("y",)}), *fragments[:5]]
     clusters = ((1, 2), (3, 4), (5,), (0,))
     later = ClusteringReport(now, ReportedEntities(clusters, np.ones(4), np.ones(4), np.arange(4)))
-    expected = shift_by([audit(1, 2, False)], clusters, SURE).apply(SURE)
+    expected = shifted(SURE, offset_by([audit(0, 1, False)]))
     assert heard.of_entities(later).tolist() == expected.tolist()
 
 
@@ -185,12 +189,20 @@ def stump(features, column, offset):
 
 
 def write(folder, pairs=None, entities=None):
-    (folder / PAIRS).write_bytes((pairs or stump(PAIR_FEATURES, REPORTED, 0.0)).to_bytes())
-    known = entities or stump(ENTITY_FEATURES, "borne_elsewhere", 0.5)
-    (folder / ENTITIES).write_bytes(known.to_bytes())
-    (folder / FACTS).write_bytes(facts_toml(("bigram",), ("made",), 3))
+    pairs = pairs or stump(PAIR_FEATURES, REPORTED, 0.0)
+    entities = entities or stump(ENTITY_FEATURES, "borne_elsewhere", 0.5)
+    content = confidence_bytes(pairs, entities, ("bigram",), ("made",), 3)
+    return listed(folder, content)
+
+
+def listed(folder, content):
+    (folder / CONFIDENCE_FILE).write_bytes(content)
     list_defaults(folder)
     return folder
+
+
+def read_from(folder, likelihood="bigram"):
+    return shipped_confidence(FileContext(likelihood), str(folder))
 
 
 def sigmoid(x):
@@ -198,7 +210,7 @@ def sigmoid(x):
 
 
 def test_a_folder_is_read_and_applied(tmp_path):
-    found = read_tree_confidence(write(tmp_path), FileContext("bigram"))
+    found = read_from(write(tmp_path))
     entities = entities_of((0, 1), (2,), (3,), (4,), (5,))
     reported = ClusteringReport(people(), entities)
     borne = [True, True, False, False, False]
@@ -214,27 +226,40 @@ def test_a_folder_is_read_and_applied(tmp_path):
 def test_of_another_likelihood_nothing_bolder_than_its_report_is_told(tmp_path):
     entities = entities_of((0, 1), (2,), (3,), (4,), (5,), probability=[0.2, 0.99, 0.1, 1, 1])
     reported = ClusteringReport(people(), entities)
-    known = read_tree_confidence(write(tmp_path), FileContext("bigram")).of_entities(reported)
-    other = read_tree_confidence(tmp_path, FileContext("stranger")).of_entities(reported)
+    known = read_from(write(tmp_path)).of_entities(reported)
+    other = read_from(tmp_path, "stranger").of_entities(reported)
     assert other == pytest.approx(np.minimum(known, entities.probability))
     assert (other < known).any()
 
 
 def test_what_is_wrong_is_one_sentence(tmp_path):
+    write(tmp_path)
+    (tmp_path / MANIFEST).unlink()
     with pytest.raises(KBForgeError, match="is not a model bundle: it has no manifest"):
-        read_tree_confidence(tmp_path, FileContext("bigram"))
+        read_from(tmp_path)
     write(tmp_path, entities=stump((REPORTED, "colour"), "colour", 0.0))
     with pytest.raises(KBForgeError, match='covariates that this version has, got "colour"'):
-        read_tree_confidence(tmp_path, FileContext("bigram"))
+        read_from(tmp_path)
+    listed(tmp_path, b"x" * 40)
+    with pytest.raises(KBForgeError, match="the file is damaged"):
+        read_from(tmp_path)
     write(tmp_path)
-    (tmp_path / PAIRS).write_bytes(b"x" * 40)
-    list_defaults(tmp_path)
-    with pytest.raises(KBForgeError, match="the trees are damaged"):
-        read_tree_confidence(tmp_path, FileContext("bigram"))
-    (tmp_path / FACTS).write_text("format = 9\n")
-    list_defaults(tmp_path)
-    with pytest.raises(KBForgeError, match=r"doubt\.toml: format: expected 1, got 9"):
-        read_tree_confidence(tmp_path, FileContext("bigram"))
+    parts = load((tmp_path / CONFIDENCE_FILE).read_bytes())
+    for facts, why in (
+        (b"{", "facts: expected JSON"),
+        (b"[]", "facts: expected an object"),
+        (b"{}", "likelihoods: expected an array, got nothing"),
+        (b'{"likelihoods": ["a"], "more": 1}', "more: expected one of likelihoods"),
+    ):
+        listed(tmp_path, save({**parts, "facts": np.frombuffer(facts, np.uint8)}))
+        with pytest.raises(KBForgeError, match=re.escape(why)):
+            read_from(tmp_path)
+    listed(tmp_path, save({**parts, "pairs": parts["pairs"][:-9]}))
+    with pytest.raises(KBForgeError, match="pairs: the trees are damaged"):
+        read_from(tmp_path)
+    listed(tmp_path, save({"pairs": parts["pairs"]}))
+    with pytest.raises(KBForgeError, match="expected pairs, entities, facts"):
+        read_from(tmp_path)
 
 
 @pytest.fixture
@@ -363,7 +388,7 @@ def test_a_map_that_has_heard_answers(prepared: tuple[list[Fragment], Fit]) -> N
     fragments, how = prepared
     doubt = how.confidence
     assert isinstance(doubt, TreeConfidence)
-    audits = tuple(Audit(fragments[k].id, fragments[k + 1].id, k % 3 > 0) for k in range(0, 9, 2))
+    audits = tuple((fragments[k].id, fragments[k + 1].id, k % 3 > 0) for k in range(0, 9, 2))
     reading = AuditedConfidence(doubt, audits)
     read = map_from(stored(kept_map(reading)), doubt.context.pairs)
     assert told(read, fragments) == told(reading, fragments) != told(doubt, fragments)
@@ -396,7 +421,7 @@ def test_nothing_damaged_is_read(kind: str) -> None:
     readings: dict[str, ConfidenceMap] = {
         "map": MAP,
         "doubt": doubt,
-        "answered": AuditedConfidence(doubt, (Audit("a", "b", True),)),
+        "answered": AuditedConfidence(doubt, (("a", "b", True),)),
     }
     assert not_refused(map_from, kept_map(readings[kind])) == []
 

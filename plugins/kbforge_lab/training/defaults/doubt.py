@@ -52,13 +52,13 @@ from kbforge.fit.covariates import (
 )
 from kbforge.fit.description import FileContext, PairModel
 from kbforge.fit.hypotheses import NAMES
-from kbforge.fit.maps import ENTITIES, FACTS, PAIRS, facts_toml, in_order
+from kbforge.fit.maps import CONFIDENCE_FILE, confidence_bytes, in_order
 from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
 from kbforge_lab.training.defaults.families import FAMILIES, LabelledFile, resampled
 from kbforge_lab.training.defaults.trees import fit_trees
 
-KINDS = {"entities": (ENTITIES, ENTITY_FEATURES), "pairs": (PAIRS, PAIR_FEATURES)}
+KINDS = {"entities": ENTITY_FEATURES, "pairs": PAIR_FEATURES}
 PARAMETERS: dict[str, Any] = {
     "objective": "binary",
     "seed": 0,
@@ -217,7 +217,7 @@ def weights(known: Known) -> FloatArray:
 
 def fitted(known: Known, kind: str) -> Trees:
     """The map of claims."""
-    features = KINDS[kind][1]
+    features = KINDS[kind]
     known = _forgetful(_thinned(known), features)
     monotone = [int(name in _SPEAKS_FOR) for name in features]
     return fit_trees(
@@ -307,7 +307,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ships = np.array([family.name for family in FAMILIES if family.ships], object)
     names = [family.name for family in FAMILIES]
     files = 0
-    for kind, (file_name, _) in KINDS.items():
+    maps: dict[str, dict[str, Trees]] = {}
+    for kind in KINDS:
         known = gathered(chosen.claims, kind)
         may = np.isin(known.family, ships)
         files = max(files, len(np.unique(known.file[may])))
@@ -317,14 +318,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if not own.any():
                 continue
             trees = fitted(known.where(may & ~own), kind)
-            _write(chosen.out / "without" / name / file_name, trees.to_bytes())
+            maps.setdefault(f"without/{name}", {})[kind] = trees
             part = known.where(own & known.chosen)
             if len(part.true):
                 _print(kind, name, judged(part, read(trees, part)))
-        _write(chosen.out / file_name, fitted(known.where(may), kind).to_bytes())
-    for name in ("", *(f"without/{name}" for name in names)):
+        maps.setdefault("", {})[kind] = fitted(known.where(may), kind)
+    for name, trees_of in maps.items():
+        if trees_of.keys() != KINDS.keys():  # no claims of a kind
+            continue
         others = tuple(str(ship) for ship in ships if name != f"without/{ship}")
-        _write(chosen.out / name / FACTS, facts_toml(LIKELIHOODS, others, files))
+        content = confidence_bytes(
+            **trees_of, likelihoods=LIKELIHOODS, families=others, files=files
+        )
+        _write(chosen.out / name / CONFIDENCE_FILE, content)
         list_defaults(chosen.out / name)
 
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from kbforge.fit.description import FileContext
-from kbforge.fit.maps import ENTITIES, PAIRS, read_tree_confidence
+from kbforge.fit.maps import CONFIDENCE_FILE, shipped_confidence
 from kbforge_lab.training.defaults import doubt
 from kbforge_lab.training.defaults.families import Family
 
@@ -61,7 +61,7 @@ def test_the_default_weighs_as_much_as_all_else_that_was_run():
 
 
 def test_maps_learn_to_do_without_the_judge():
-    features = doubt.KINDS["entities"][1]
+    features = doubt.KINDS["entities"]
     n = 400
     claims = doubt.Known(
         np.zeros((n, len(features))), np.full(n, 0.5), np.arange(n), np.ones(n, bool),
@@ -92,18 +92,18 @@ def test_one_command_makes_them_and_goes_on_where_it_was(tmp_path, families, cap
     said = capsys.readouterr().out
     assert said.count(".npz\n") == 6
     assert said.count("entities: ") == said.count("pairs: ") == 4
-    found = read_tree_confidence(out, FileContext("bigram"))
+    found = shipped_confidence(FileContext("bigram"), str(out))
     assert found.likelihoods == ("names", "bigram", "attributes", "pairs")
-    without = read_tree_confidence(out / "without" / "first", FileContext("bigram"))
-    assert (out / "without/first/doubt.toml").read_text().count('"second"') == 1
-    assert '"third"' not in (out / "doubt.toml").read_text()
+    without = shipped_confidence(FileContext("bigram"), str(out / "without" / "first"))
+    assert (out / "without/first" / CONFIDENCE_FILE).read_bytes().count(b'"second"') == 1
+    assert b'"third"' not in (out / CONFIDENCE_FILE).read_bytes()
     assert without.entities.to_bytes() != found.entities.to_bytes()
     # nothing of the third family is in what ships
-    third = read_tree_confidence(out / "without" / "third", FileContext("bigram"))
+    third = shipped_confidence(FileContext("bigram"), str(out / "without" / "third"))
     assert third.entities.to_bytes() == found.entities.to_bytes()
-    before = {path: path.read_bytes() for path in sorted(out.rglob("doubt.*"))}
+    before = {path: path.read_bytes() for path in sorted(out.rglob(CONFIDENCE_FILE))}
     next(iter(sorted(claims.rglob("*.npz")))).unlink()
     doubt.main(line)
     assert capsys.readouterr().out.count(".npz\n") == 1
-    assert {path: path.read_bytes() for path in sorted(out.rglob("doubt.*"))} == before
-    assert {PAIRS, ENTITIES} <= {path.name for path in before}
+    assert {path: path.read_bytes() for path in sorted(out.rglob(CONFIDENCE_FILE))} == before
+    assert len(before) == 4
