@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.batch.agglomerate import MergeRules, PairMatrix, agglomerate
+from kbforge.clustering.batch.agglomerate import PairMatrix, agglomerate
 from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood, Problem
 from kbforge.errors import UsageError
 from kbforge.models.score_cache import ScoreCache
@@ -247,7 +247,7 @@ def test_what_was_in_memory_before_is_never_a_gain(monkeypatch: pytest.MonkeyPat
     for init in (make, littered):
         monkeypatch.setattr(PairMatrix, "__init__", init)
         rng = np.random.default_rng(0)
-        ends.append(agglomerate(fragments, problem, MergeRules(None, None), start, rng))
+        ends.append(agglomerate(fragments, problem, start, rng))
     assert ends[0] == ends[1]
     assert all(set(g) <= set(c) for g in start[:2] for c in ends[0].clusters() if g[0] in c)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kbforge.clustering.batch import run as offline
-from kbforge.clustering.batch.agglomerate import MergeRules, agglomerate
+from kbforge.clustering.batch.agglomerate import agglomerate
 from kbforge.clustering.batch.chain import MarkovChain
 from kbforge.clustering.batch.grouping import NEW, Grouping
 from kbforge.clustering.prior import DirichletProcess
@@ -222,9 +222,9 @@ def test_merges_go_on_from_a_start(likelihood: Any) -> None:
     """What is merged first does not matter where merging all is best by far."""
     fragments, problem = fragments_of(LOOSE[:4]), Problem(likelihood, 1e-9)
     rng = np.random.default_rng(0)
-    found = agglomerate(fragments, problem, MergeRules(None, None), [(0, 3), (1,), (2,)], rng)
+    found = agglomerate(fragments, problem, [(0, 3), (1,), (2,)], rng)
     assert found.clusters() == [(0, 1, 2, 3)]
-    alone = agglomerate(fragments, problem, MergeRules(None, None), [(i,) for i in range(4)], rng)
+    alone = agglomerate(fragments, problem, [(i,) for i in range(4)], rng)
     assert found.log_posterior == pytest.approx(alone.log_posterior)
 
 

@@ -1,33 +1,31 @@
 """Agglomerative clustering: the best merge of two clusters, until none gains anything.
 
-Three ways to find the next merge, one class each: all pairs, kept up to date; a sampled batch of
-pairs; and the pairs that a surrogate ranks first. A cluster's slot is its smallest fragment.
+Three functions find the next merge: of all pairs, of a sampled batch of pairs, and of the pairs
+that a surrogate ranks first. A cluster's slot is its smallest fragment.
 
 *Gain.* The Bayesian merge statistic says how much more probable two clusters are as one:
 
     gain(C, D) = [log p(C + D) + L(C + D)] - [log p(C) + L(C)] - [log p(D) + L(D)]
 
 with log p(C) = log alpha + lgamma(|C|) of the Dirichlet process: what a merge adds to the log
-posterior (Heller and Ghahramani 2005; split-SMC paper, section 4). The likelihood's part comes from
-the model beside the grouping.
+posterior (Heller and Ghahramani 2005; split-SMC paper, section 4).
 
-*Matrix.* The matrix of all gains is symmetric. Each row remembers its best entry, so that a merge,
-which changes one row and column and empties another, costs time proportional to n and to the few
-rows that had their best there. Among equals the pair of the earliest clusters is the best.
+*Matrix.* The matrix of all gains is symmetric. Each row remembers its best entry, so a merge, which
+changes one row and column and empties another, costs time proportional to n and to the few rows
+that had their best there. Among equals the pair of the earliest clusters is the best.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from kbforge.clustering.batch.grouping import Grouping, Move, apply
 from kbforge.clustering.batch.grouping_model import GroupingModel, SetModel, merging_model_of
-from kbforge.clustering.batch.run import Watch, concluded, require_positive, stretches
+from kbforge.clustering.batch.run import Watch, concluded, stretches
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.scoring import without_model
 from kbforge.contracts import (
@@ -57,7 +55,7 @@ class PairMatrix:
         self._partner = np.zeros(n, dtype=np.int64)
 
     def fill(self, a: int, gains: FloatArray) -> None:
-        """Set a's row and column; all are to be, and `settle` is to be called, before `best`."""
+        """Set a's row and column; fill all of them and call `settle` before `best`."""
         self._gain[a] = gains
         self._gain[:, a] = gains
 
@@ -109,13 +107,7 @@ def _largest(values: FloatArray, count: int) -> IntArray:
 
 
 class MergeGains:
-    """What merges of a grouping's clusters gain. Values in nats.
-
-    Args:
-        grouping: of fragments that all have a cluster; it may only merge them from now on.
-        prior: of the groupings.
-
-    """
+    """What merges gain, in nats, of a complete grouping whose clusters only merge from now on."""
 
     def __init__(self, grouping: Grouping, prior: DirichletProcess) -> None:
         self._grouping = grouping
@@ -148,7 +140,6 @@ class MergeGains:
         return model.pairs(a, b) + self._prior_gain(a, b)
 
     def _prior_gain(self, a: IntArray | int, b: IntArray | int) -> FloatArray:
-        """The prior's part."""
         both = self._log_cluster[self._size[a] + self._size[b] - 1]
         return np.asarray(both - self._log_prior[a] - self._log_prior[b])
 
@@ -157,43 +148,40 @@ MOST_FRAGMENTS = 20_000  # the matrix of all pairs then has 3.2 GB
 _IDLE_BATCHES = 100
 
 
-@dataclass(frozen=True, slots=True)
-class MergeRules:
-    """How merges are found, and when to stop.
-
-    Attributes:
-        batch: pairs a round, sampled; None looks at all.
-        budget: seconds; None for any number.
-
-    """
-
-    batch: int | None
-    budget: float | None
-
-    def __post_init__(self) -> None:
-        require_positive(batch=self.batch, budget=self.budget)
-
-
 def agglomerate(
     fragments: Sequence[Fragment],
     problem: Problem,
-    rules: MergeRules,
     start: Sequence[Cluster],
     rng: np.random.Generator,
+    batch: int | None = None,
+    budget: float | None = None,
     on_step: OnStep | None = None,
 ) -> Posterior:
     """Merge clusters of the fragments, from a partition of them on.
 
+    Args:
+        fragments: what is clustered.
+        problem: by what.
+        start: the partition.
+        rng: draws the pairs of a batch.
+        batch: pairs to draw and compare in a round; None compares all.
+        budget: see `Watch`.
+        on_step: see `Watch`.
+
     Raises:
         LikelihoodError: NaN, or a fragment that is possible in no cluster; the message names it.
-        UsageError: more fragments than all pairs can be held of.
+        UsageError: too many fragments to hold all pairs.
 
     """
 
     def begun() -> _Agglomeration:
-        return _Agglomeration(fragments, without_model(problem), rules, start, rng)
+        return _Agglomeration(fragments, without_model(problem), start, rng, batch)
 
-    return concluded(begun, fragments, problem, rules.budget, on_step)
+    return concluded(begun, fragments, problem, budget, on_step)
+
+
+Merge: TypeAlias = tuple[int, int, float]
+"""Two slots, the earlier first, and what their merge gains."""
 
 
 class _Agglomeration:
@@ -203,32 +191,45 @@ class _Agglomeration:
         self,
         fragments: Sequence[Fragment],
         problem: Problem,
-        rules: MergeRules,
         start: Sequence[Cluster],
         rng: np.random.Generator,
+        batch: int | None,
     ) -> None:
         n = len(fragments)
         self._prior, self._start = DirichletProcess(problem.alpha), start
-        self._grouping = Grouping(n)
-        self._grouping.begin([(i,) for i in range(n)])
-        self._gains = MergeGains(self._grouping, self._prior)
-        self._search = _search_of(fragments, problem, rules, self._grouping, self._gains, rng)
+        self._grouping = grouping = Grouping(n)
+        grouping.begin([(i,) for i in range(n)])
+        self._gains = gains = MergeGains(grouping, self._prior)
         self._placed = self._merges = 0
         # what each cluster contributes to the log posterior, by slot; -inf until it is scored
         self._terms = np.zeros(n)
         self._terms[[group[0] for group in start]] = -np.inf
+        if batch is None and n > MOST_FRAGMENTS:
+            raise UsageError(
+                f"agglomerative looks at all pairs of at most {MOST_FRAGMENTS:,} fragments, got "
+                f"{n:,}; --set clusterer.batch=1000 samples pairs"
+            )
+        likelihood, surrogate, most = problem.likelihood, problem.surrogate, problem.max_evals
+        self._models: tuple[GroupingModel, ...]
+        if batch is not None:
+            sets = SetModel(likelihood, fragments, grouping)
+            self._models = (sets,)
+            self._rounds = _best_of_samples(sets, grouping, gains, batch, rng)
+        elif surrogate is not None and most is not None:
+            sets = SetModel(likelihood, fragments, grouping)
+            ranking = merging_model_of(surrogate, fragments, grouping)
+            self._models = sets, ranking
+            self._rounds = _best_of_ranked(sets, ranking, grouping, gains, most)
+        else:
+            model = merging_model_of(likelihood, fragments, grouping)
+            self._models = (model,)
+            self._rounds = _best_of_all(model, grouping, gains)
 
     def until_done(self, watch: Watch) -> Ending:
-        """Go on until no merge is left that gains anything.
-
-        Raises:
-            OutOfTime: the budget is spent.
-            Interrupted: the callback has had enough.
-
-        """
+        """See `BatchRun`."""
         for _ in self._begin():
             watch.step(self.progress)
-        for found in self._search.rounds():
+        for found in self._rounds:
             if found is None:
                 watch.step(self.progress)
                 continue
@@ -240,7 +241,7 @@ class _Agglomeration:
         """Bring the models to where the run starts, some groups at a time."""
         for some in stretches(len(self._start)):
             groups = self._start[some.start : some.stop]
-            for model in self._search.models:
+            for model in self._models:
                 model.fill([fragment for group in groups for fragment in group])
             for first, *others in groups:
                 for other in others:
@@ -255,12 +256,12 @@ class _Agglomeration:
         self._merges += 1
         self._terms[a] += self._terms[b] + gain
         self._terms[b] = 0.0
-        if self._terms[a] == -np.inf:  # what the gain of leaving the impossible is, is arbitrary
+        if self._terms[a] == -np.inf:  # the gain of leaving the impossible is arbitrary
             self._terms[a] = self.log_terms([self._grouping.cluster(a)])[0]
 
     def _join(self, move: Move) -> None:
         b = self._grouping.slot_of[move.fragments[0]]
-        apply(move, self._grouping, self._search.models)
+        apply(move, self._grouping, self._models)
         self._gains.merged(move.place, b)
 
     def progress(self) -> Progress:
@@ -270,7 +271,7 @@ class _Agglomeration:
             total=self._grouping.n_fragments,
             subproblems=1,
             log10_effective_particles=0.0,
-            model_evaluations=self._search.models[0].evaluations,
+            model_evaluations=self._models[0].evaluations,
             posterior=partial(self.posterior, Ending.INTERRUPTED),
             rounds=Rounds(self._merges, most, most + 1 - self._merges, float(self._terms.sum())),
         )
@@ -278,7 +279,7 @@ class _Agglomeration:
     def posterior(self, ended: Ending) -> Posterior:
         """One grouping, each cluster a subproblem of its own.
 
-        Within the start it is that of the fragments before the first of a cluster not yet scored.
+        During the start it has the fragments before the first one of a cluster not yet scored.
         """
         found = map(self._grouping.cluster, self._grouping.slots())
         taken = (tuple(i for i in cluster if i < self._placed) for cluster in found)
@@ -287,134 +288,65 @@ class _Agglomeration:
             tuple(Subproblem(cluster, (Particle(0.0, (cluster,)),)) for cluster in clusters),
             float(self.log_terms(clusters).sum()),
             self._placed,
-            self._search.models[0].evaluations,
+            self._models[0].evaluations,
             ended,
         )
 
     def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
-        """What clusters contribute to the log posterior, one each."""
-        return self._prior.log_terms(clusters, self._search.models[0].log_marginal(clusters))
+        """See `BatchRun`."""
+        return self._prior.log_terms(clusters, self._models[0].log_marginal(clusters))
 
 
-Merge: TypeAlias = tuple[int, int, float]
-"""Two slots, the earlier first, and what their merge gains."""
+# Each search yields the merge of a round, or None; the caller makes it before asking for more.
 
 
-class _Search(Protocol):
-    """Finds merges.
+def _best_of_all(
+    model: GroupingModel, grouping: Grouping, gains: MergeGains
+) -> Iterator[Merge | None]:
+    """The best of all pairs."""
+    matrix = PairMatrix(grouping.n_slots)
+    yield from _fill(matrix, model, grouping, gains)
+    while True:
+        a, b, gain = matrix.best()
+        if not gain > 0:
+            return
+        yield a, b, gain
+        matrix.update(a, b, gains.row(model, a))
 
-    Attributes:
-        models: what is to be told of merges; the likelihood itself first.
 
-    """
-
-    models: tuple[GroupingModel, ...]
-
-    def rounds(self) -> Iterator[Merge | None]:
-        """The merge that a round finds, or None; the caller makes it before asking for more."""
-        ...
-
-
-def _search_of(
-    fragments: Sequence[Fragment],
-    problem: Problem,
-    rules: MergeRules,
+def _best_of_ranked(
+    model: SetModel,
+    surrogate: GroupingModel,
     grouping: Grouping,
     gains: MergeGains,
-    rng: np.random.Generator,
-) -> _Search:
-    """The way that rules and problem ask for."""
-    if rules.batch is not None:
-        model = SetModel(problem.likelihood, fragments, grouping)
-        return _SampledPairs(model, grouping, gains, rules.batch, rng)
-    if len(fragments) > MOST_FRAGMENTS:
-        raise UsageError(
-            f"agglomerative looks at all pairs of at most {MOST_FRAGMENTS:,} fragments, got "
-            f"{len(fragments):,}; --set clusterer.batch=1000 samples pairs"
-        )
-    if problem.surrogate is not None and problem.max_evals is not None:
-        model = SetModel(problem.likelihood, fragments, grouping)
-        surrogate = merging_model_of(problem.surrogate, fragments, grouping)
-        return _RankedPairs(model, surrogate, grouping, gains, problem.max_evals)
-    model_of_all = merging_model_of(problem.likelihood, fragments, grouping)
-    return _AllPairs(model_of_all, grouping, gains)
+    max_evals: int,
+) -> Iterator[Merge | None]:
+    """The best of the `max_evals` pairs that gain most by the surrogate."""
+    matrix = PairMatrix(grouping.n_slots)
+    yield from _fill(matrix, surrogate, grouping, gains)
+    while found := _best_of(model, gains, *matrix.heaviest(max_evals)):
+        yield found
+        matrix.update(*found[:2], gains.row(surrogate, found[0]))
 
 
-class _AllPairs:
-    """The best of all pairs."""
-
-    def __init__(self, model: GroupingModel, grouping: Grouping, gains: MergeGains) -> None:
-        self.models: tuple[GroupingModel, ...] = (model,)
-        self._matrix = PairMatrix(grouping.n_slots)
-        self._model, self._grouping, self._gains = model, grouping, gains
-
-    def rounds(self) -> Iterator[Merge | None]:
-        yield from _fill(self._matrix, self._model, self._grouping, self._gains)
-        while True:
-            a, b, gain = self._matrix.best()
-            if not gain > 0:
-                return
-            yield a, b, gain
-            self._matrix.update(a, b, self._gains.row(self._model, a))
-
-
-class _RankedPairs:
-    """The best of the M pairs that gain most by the surrogate."""
-
-    def __init__(
-        self,
-        model: SetModel,
-        surrogate: GroupingModel,
-        grouping: Grouping,
-        gains: MergeGains,
-        max_evals: int,
-    ) -> None:
-        self.models: tuple[GroupingModel, ...] = (model, surrogate)
-        self._matrix = PairMatrix(grouping.n_slots)
-        self._model, self._surrogate = model, surrogate
-        self._grouping, self._gains, self._max_evals = grouping, gains, max_evals
-
-    def rounds(self) -> Iterator[Merge | None]:
-        yield from _fill(self._matrix, self._surrogate, self._grouping, self._gains)
-        while True:
-            a, b = self._matrix.heaviest(self._max_evals)
-            found = _best_of(self._model, self._gains, a, b)
-            if found is None:
-                return
-            yield found
-            self._matrix.update(*found[:2], self._gains.row(self._surrogate, found[0]))
-
-
-class _SampledPairs:
+def _best_of_samples(
+    model: SetModel, grouping: Grouping, gains: MergeGains, batch: int, rng: np.random.Generator
+) -> Iterator[Merge | None]:
     """The best of a batch of pairs drawn at random, until many batches in a row gain nothing."""
-
-    def __init__(
-        self,
-        model: SetModel,
-        grouping: Grouping,
-        gains: MergeGains,
-        batch: int,
-        rng: np.random.Generator,
-    ) -> None:
-        self.models: tuple[GroupingModel, ...] = (model,)
-        self._model, self._grouping, self._gains = model, grouping, gains
-        self._batch, self._rng = batch, rng
-
-    def rounds(self) -> Iterator[Merge | None]:
-        idle = 0
-        while idle < _IDLE_BATCHES:
-            slots = self._grouping.in_use().nonzero()[0]
-            pairs = len(slots) * (len(slots) - 1) // 2
-            size = min(self._batch, pairs)
-            number = np.sort(self._rng.choice(pairs, size, replace=False, shuffle=False))
-            second = ((1 + np.sqrt(1 + 8 * number)) / 2).astype(np.int64)
-            second -= second * (second - 1) // 2 > number  # the root may have been rounded up
-            first = number - second * (second - 1) // 2
-            found = _best_of(self._model, self._gains, slots[first], slots[second])
-            if found is None and size == pairs:
-                return
-            idle = idle + 1 if found is None else 0
-            yield found
+    idle = 0
+    while idle < _IDLE_BATCHES:
+        slots = grouping.in_use().nonzero()[0]
+        pairs = len(slots) * (len(slots) - 1) // 2
+        size = min(batch, pairs)
+        number = np.sort(rng.choice(pairs, size, replace=False, shuffle=False))
+        second = ((1 + np.sqrt(1 + 8 * number)) / 2).astype(np.int64)
+        second -= second * (second - 1) // 2 > number  # the root may have been rounded up
+        first = number - second * (second - 1) // 2
+        found = _best_of(model, gains, slots[first], slots[second])
+        if found is None and size == pairs:
+            return
+        idle = idle + 1 if found is None else 0
+        yield found
 
 
 def _fill(

@@ -66,15 +66,7 @@ _MOVING = 0.9  # see MetropolisKernel
 
 
 class Kernel(ABC):
-    """A way of proposing moves.
-
-    Args:
-        models: what is to be told of moves; the model itself first.
-
-    Attributes:
-        models: the same.
-
-    """
+    """A way of proposing moves; `models` follow the grouping, the model itself first."""
 
     def __init__(self, *models: Follower) -> None:
         self.models = models
@@ -89,15 +81,15 @@ class Kernel(ABC):
         """
 
     def sweep(self, grouping: Grouping, rng: np.random.Generator) -> Iterator[Move]:
-        """As many proposals as there are fragments; each is made before the next is asked for."""
+        """As many proposals as there are fragments; make each before asking for the next."""
         for _ in range(grouping.n_fragments):
             yield self.propose(grouping, rng)
 
     def place(self, grouping: Grouping, fragment: int, u: Sequence[float]) -> Move:
-        """Where a fragment goes that is in no cluster yet; u are two numbers uniform in [0, 1).
+        """Where a fragment without a cluster goes; u are two numbers uniform in [0, 1).
 
         Raises:
-            UsageError: this kernel moves only what has a place.
+            UsageError: this kernel moves only fragments that have a cluster.
 
         """
         raise UsageError("start: this sampler cannot start sequentially; expected singletons")
@@ -133,7 +125,7 @@ class FragmentKernel(Kernel):
             yield self.place(grouping, fragment, u)
 
     def place(self, grouping: Grouping, fragment: int, u: Sequence[float]) -> Move:
-        """As `choose`, whose errors it makes name the fragment."""
+        """As `choose`, with errors that name the fragment."""
         try:
             return self.choose(grouping, fragment, u)
         except LikelihoodError as error:
@@ -157,16 +149,19 @@ class GibbsKernel(FragmentKernel):
 
 
 class MetropolisKernel(FragmentKernel):
-    """x is proposed another C than its own with probability proportional to q(C), and goes there
-    with probability .9 min(1, pi(C) q(here) (Q - q(here)) / (pi(here) q(C) (Q - q(C)))), Q being
-    the sum of q; only C + x and x's own cluster without it are scored.
+    """Propose another C for x with probability proportional to q(C), and score only C + x and x's
+    own cluster without it.
 
-    Proposing where x is already would cost nothing and gain nothing; never to do so is much more
-    efficient where the surrogate is surer of x's place than the model (Liu 1996, "Peskun's theorem
-    and a modified discrete-state Gibbs sampler"). But where two are as well together as apart, it
-    would move each of them at every chance, and every sweep would end where it began: hence the .9.
+    The proposal is accepted with probability
 
-    From where the model or the surrogate says that nothing can be, x goes elsewhere if it can.
+        .9 min(1, pi(C) q(here) (Q - q(here)) / (pi(here) q(C) (Q - q(C)))),    Q the sum of q
+
+    Never to propose x's present place is much more efficient where the surrogate is surer of it
+    than the model (Liu 1996, "Peskun's theorem and a modified discrete-state Gibbs sampler"). But
+    two fragments that are as well together as apart would then move at every chance, and every
+    sweep would end where it began: hence the .9.
+
+    x leaves a place that the model or the surrogate calls impossible, if it can.
 
     Args:
         model: L.
@@ -296,14 +291,14 @@ class MarkovChain:
         kernel: proposes moves.
         grouping: the kernel's, with no fragment placed.
         prior: of the groupings.
-        rng: of all draws.
+        rng: draws all random numbers.
 
     Attributes:
-        placed: how many fragments have been taken in; all of them, once the start is over.
-        log_posterior: of the present grouping, unnormalised, nats; rounded where the likelihood is
-            0, as the chain may start, and until the end of the sweep that leaves it.
-        best: the most probable grouping visited, as `leaders`, shape [placed]; what it is to
-            start from of them until all fragments are placed.
+        placed: number of fragments placed; all of them, once the start is over.
+        log_posterior: of the present grouping, unnormalised, nats; rounded from a start of
+            likelihood 0 to the end of the sweep that leaves it.
+        best: the most probable grouping visited, as `leaders`, shape [placed]; before all
+            fragments are placed, the part of the start that is.
         best_log_posterior: its `log_posterior`; -inf until all fragments are placed.
         best_clusters: how many clusters it has.
 
@@ -330,16 +325,11 @@ class MarkovChain:
 
     @property
     def n_fragments(self) -> int:
-        """How many there are."""
+        """Number of fragments, placed or not."""
         return self.grouping.n_fragments
 
-    @property
-    def evaluations(self) -> int:
-        """Sets that the model itself has scored."""
-        return self._kernel.models[0].evaluations
-
     def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
-        """What any clusters contribute to the log posterior by the model itself, one each."""
+        """What clusters contribute to the log posterior, in nats, one each."""
         return self._prior.log_terms(clusters, self._kernel.models[0].log_marginal(clusters))
 
     @property
@@ -348,11 +338,10 @@ class MarkovChain:
         return leaders(best[: self.placed])
 
     def start(self, groups: Sequence[Cluster] | None) -> Iterator[None]:
-        """Place all fragments: after steps in which their sets are scored, or one a step.
+        """Place all fragments; a step scores the sets of some, or places one.
 
         Args:
-            groups: a partition of them; None puts each one, in the order given, where the kernel
-                wants it given those before it.
+            groups: a partition; None places each fragment by the kernel, given those before it.
 
         """
         # drawn either way: the sweeps that follow do not depend on it
@@ -393,7 +382,7 @@ class MarkovChain:
             model.read(fragments)
 
     def sweep(self) -> Iterator[None]:
-        """One sweep of the kernel's; a step is one move."""
+        """One sweep of the kernel; a step is one move."""
         for move in self._kernel.sweep(self.grouping, self._rng):
             self.make(move)
             yield
@@ -407,7 +396,7 @@ class MarkovChain:
                 model.regrouped(slots)
 
     def _leave_the_impossible(self) -> None:
-        """Know the log posterior exactly, if that is possible by now."""
+        """Compute the log posterior exactly, if it is finite by now."""
         terms = self.log_terms([self.grouping.cluster(slot) for slot in self.grouping.slots()])
         exact = float(terms.sum())
         if exact > -np.inf:
@@ -415,7 +404,7 @@ class MarkovChain:
             self.log_posterior, self._rounded = exact, False
 
     def make(self, move: Move) -> None:
-        """Make a move: the grouping, the models and the best are what they are after it."""
+        """Make a move, and keep the models and the best up to date."""
         leaves = bool(move.fragments) and not self._better(self.log_posterior + move.gain)
         if self._at_best and leaves:
             self._best = list(self.grouping.slot_of)
@@ -488,68 +477,65 @@ def run_chain(
         prior = DirichletProcess(problem.alpha)
         grouping = Grouping(len(fragments))
         kernel = make_kernel(fragments, problem, grouping, prior.log_alpha)
-        return _ChainRun(MarkovChain(kernel, grouping, prior, rng), rules, start)
+        return _ChainRun(kernel, grouping, prior, rng, rules, start)
 
     return concluded(begun, fragments, problem, rules.budget, on_step)
 
 
-class _ChainRun:
-    """A chain, its visits, and how far it has come."""
+class _ChainRun(MarkovChain):
+    """A chain with its rules, its start, and the groupings that it visits."""
 
     def __init__(
-        self, chain: MarkovChain, rules: ChainRules, start: Sequence[Cluster] | None
+        self,
+        kernel: Kernel,
+        grouping: Grouping,
+        prior: DirichletProcess,
+        rng: np.random.Generator,
+        rules: ChainRules,
+        start: Sequence[Cluster] | None,
     ) -> None:
-        self._chain, self._rules, self._start = chain, rules, start
-        self._visits = Visits(chain.n_fragments)
+        super().__init__(kernel, grouping, prior, rng)
+        self._rules, self._start = rules, start
+        self._visits = Visits(grouping.n_fragments)
         self._sweeps = 0
 
     def until_done(self, watch: Watch) -> Ending:
-        """Go on until a stop rule holds; which one.
-
-        Raises:
-            OutOfTime: the budget is spent.
-            Interrupted: the callback has had enough.
-
-        """
-        chain, rules = self._chain, self._rules
-        for _ in chain.start(self._start):
+        """See `BatchRun`."""
+        rules = self._rules
+        for _ in self.start(self._start):
             watch.step(self.progress)
         idle = 0
         while self._sweeps != rules.sweeps and idle != rules.patience:
-            before = chain.best_log_posterior
-            for _ in chain.sweep():
+            before = self.best_log_posterior
+            for _ in self.sweep():
                 watch.step(self.progress)
             self._sweeps += 1
-            idle = idle + 1 if chain.best_log_posterior == before else 0
-            self._visits.record(leaders(chain.grouping.slot_of))
+            idle = idle + 1 if self.best_log_posterior == before else 0
+            self._visits.record(leaders(self.grouping.slot_of))
             watch.round(self.progress)
         return Ending.SWEEPS if self._sweeps == rules.sweeps else Ending.PATIENCE
 
     def progress(self) -> Progress:
-        chain = self._chain
         return Progress(
-            fragments=chain.placed,
-            total=chain.n_fragments,
+            fragments=self.placed,
+            total=self.n_fragments,
             subproblems=1,
             log10_effective_particles=0.0,
-            model_evaluations=chain.evaluations,
+            model_evaluations=self._kernel.models[0].evaluations,
             posterior=partial(self.posterior, Ending.INTERRUPTED),
             rounds=Rounds(
-                self._sweeps, self._rules.sweeps, chain.best_clusters, chain.best_log_posterior
+                self._sweeps, self._rules.sweeps, self.best_clusters, self.best_log_posterior
             ),
         )
 
     def posterior(self, ended: Ending) -> Posterior:
-        chain = self._chain
+        """See `BatchRun`."""
         subproblems, log_posterior = subproblems_of(
             self._visits.after_burn_in(),
-            chain.best,
+            self.best,
             self._rules.particles,
             self._rules.resampler,
             self.log_terms,
         )
-        return Posterior(subproblems, log_posterior, chain.placed, chain.evaluations, ended)
-
-    def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
-        """See `MarkovChain.log_terms`."""
-        return self._chain.log_terms(clusters)
+        evaluations = self._kernel.models[0].evaluations
+        return Posterior(subproblems, log_posterior, self.placed, evaluations, ended)

@@ -34,10 +34,9 @@ class Watch:
     """Looks at the clock between the small steps of a run.
 
     Args:
-        budget: seconds (of a monotonic clock) from now on that the run may take, those that
-            `on_step` takes not counted; None for any number. A run that ends by it depends on
-            the machine and on what else that does.
-        on_step: is told of every round, and of progress within long ones.
+        budget: seconds that the run may take from now on, without those of `on_step`; None is no
+            limit. A result that ends by a budget depends on the machine.
+        on_step: called after every round, and now and then within long ones.
 
     """
 
@@ -51,13 +50,13 @@ class Watch:
 
         Raises:
             OutOfTime: the budget is spent.
-            Interrupted: `on_step` has had enough.
+            Interrupted: `on_step` ends the run.
 
         """
         self._look(progress, _SECONDS_BETWEEN_REPORTS)
 
     def round(self, progress: Callable[[], Progress]) -> None:
-        """After a round: reported always, and otherwise as `step`."""
+        """After a round, which is always reported; otherwise as `step`."""
         self._look(progress, 0.0)
 
     def _look(self, progress: Callable[[], Progress], apart: float) -> None:
@@ -72,7 +71,7 @@ class Watch:
 
 
 def stretches(count: int) -> Iterator[range]:
-    """The numbers 0..count-1, few enough at a time to score a set for each between two looks."""
+    """The numbers 0..count-1, few enough at a time to score as many sets between two looks."""
     for begin in range(0, count, _SETS_A_STEP):
         yield range(begin, min(begin + _SETS_A_STEP, count))
 
@@ -90,24 +89,18 @@ def require_positive(**options: float | None) -> None:
 
 
 class BatchRun(Protocol):
-    """What goes on until something ends it."""
+    """A run that `concluded` carries to its end."""
 
     def until_done(self, watch: Watch) -> Ending:
-        """Go on until a rule of its own ends it; which one.
-
-        Raises:
-            OutOfTime: the budget is spent.
-            Interrupted: the callback has had enough.
-
-        """
+        """Go on until a stop rule holds, and return which; raises what `Watch` raises."""
         ...
 
     def posterior(self, ended: Ending) -> Posterior:
-        """What has been found so far."""
+        """The result so far."""
         ...
 
     def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
-        """What clusters contribute to the log posterior, one each, nats."""
+        """What clusters contribute to the log posterior, in nats, one each."""
         ...
 
 
@@ -118,19 +111,19 @@ def concluded(
     budget: float | None,
     on_step: OnStep | None,
 ) -> Posterior:
-    """Begin a run and let it go on to its end; its posterior, which says what ended it.
+    """The posterior of a run, which says what ended it.
 
     Args:
-        make_run: begins it, which counts as its time; no fragments need none.
-        fragments: what is clustered.
+        make_run: begins the run, in the run's time; not called without fragments.
+        fragments: to cluster.
         problem: by what.
         budget: see `Watch`.
         on_step: see `Watch`.
 
     Raises:
         UsageError: the problem has constraints.
-        LikelihoodError: a run ended by its own rule without having found a place for a fragment,
-            which the message names. With more time it might have found one.
+        LikelihoodError: the run ended by its own rule, and a fragment, which the message names, has
+            no possible place. With more time it might have found one.
 
     """
     problem.require_free()

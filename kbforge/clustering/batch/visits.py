@@ -1,24 +1,21 @@
 """The groupings that a Markov chain visits, and the posterior that they show.
 
-After a burn-in they are a sample of the posterior. This makes them a `Posterior` of the common
-form: subproblems, each with at most P distinct weighted groupings.
-
-*Burn-in.* The first half of the sweeps is left out.
+After a burn-in, the first half of the sweeps, they are a sample of the posterior. This module makes
+them a `Posterior` of the common form: subproblems, each with at most P distinct weighted groupings.
 
 *Subproblems.* They start as the clusters of the most probable grouping visited; two that share a
-cluster in at least 1/P of the sample are one, until none do. So that rare crossings do not add up,
-a subproblem whose border is crossed in 5/P of the sample (or half of it, if that is less) is one
-with those that it shares clusters with most often, too. A grouping with a cluster across a
-subproblem's border says nothing of that subproblem and is left out there. Given that there is no
-such cluster, the posterior factorises, because prior and likelihood do.
+cluster in at least 1/P of the sample are joined, until none do. So that rare crossings do not add
+up, a subproblem whose border is crossed in 5/P of the sample (at most half of it) is also joined
+with those that it shares clusters with most often. A grouping with a cluster across a subproblem's
+border is not counted there. Without such clusters the posterior factorises, because prior and
+likelihood do.
 
 *Weights.* How often each grouping of a subproblem was visited. Of more than P different ones the
-most probable is kept, and a resampler chooses among the others. Chance may make a less probable
-grouping the more visited one, although which is the more probable is known; so the frequencies are
-replaced by their maximum-likelihood estimate under that known order, which is their isotonic
-regression (Robertson, Wright and Dykstra, "Order restricted statistical inference", 1988, chapter
-1): it pools the neighbours that are out of order and is never further from the truth. So the
-heaviest is the most probable.
+most probable is kept, and a resampler chooses among the others. Which of two groupings is the more
+probable is known, but chance may visit the other one more often. So the frequencies are replaced by
+their maximum-likelihood estimate under the known order, their isotonic regression (Robertson,
+Wright and Dykstra, "Order restricted statistical inference", 1988, chapter 1), which is never
+further from the truth; the heaviest grouping is then the most probable.
 
 *Point estimate.* Each subproblem's most probable grouping: together at least as probable as the
 most probable grouping that was visited as a whole, which counts as one more visit.
@@ -46,12 +43,7 @@ _SEED = 0
 
 
 class Visits:
-    """The groupings visited, one a sweep; with many different ones, every second, fourth, ...
-
-    Args:
-        n_fragments: how many a grouping groups.
-
-    """
+    """The groupings visited, one a sweep; with many different ones, every second, fourth, ..."""
 
     def __init__(self, n_fragments: int) -> None:
         size = 4 * max(n_fragments, 1)
@@ -78,7 +70,7 @@ class Visits:
         self._order = [self._numbers.setdefault(key, len(self._numbers)) for key in kept]
 
     def after_burn_in(self) -> VisitSample:
-        """The groupings of the second half of the visits that were recorded."""
+        """The second half of the recorded visits."""
         keys = list(self._numbers)
         numbers, often = np.unique(self._order[len(self._order) // 2 :], return_counts=True)
         joined = b"".join(keys[int(number)] for number in numbers)
@@ -101,7 +93,7 @@ class VisitSample:
 
     @property
     def visits(self) -> int:
-        """How many there were."""
+        """Number of visits."""
         return int(self.often.sum())
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kbforge.clustering.batch.agglomerate import MergeRules, agglomerate
+from kbforge.clustering.batch.agglomerate import agglomerate
 from kbforge.clustering.batch.chain import (
     ChainRules,
     GibbsKernel,
@@ -25,6 +25,7 @@ from kbforge.clustering.batch.chain import (
 )
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.grouping_model import GroupingModel, SetModel, model_of, table_model
+from kbforge.clustering.batch.run import require_positive
 from kbforge.clustering.batch.splitmerge import (
     AlikeKernel,
     Buckets,
@@ -133,7 +134,8 @@ class Agglomerative(Clusterer):
         self, batch: int | None = None, start: str = SINGLETONS, budget: float | None = None
     ) -> None:
         self._start = require_start(start, SINGLETONS)
-        self._rules = MergeRules(batch, budget)
+        require_positive(batch=batch, budget=budget)
+        self._batch, self._budget = batch, budget
 
     def cluster(
         self,
@@ -144,7 +146,7 @@ class Agglomerative(Clusterer):
     ) -> Posterior:
         """See `kbforge.contracts.clusterer`."""
         start = groups_from(self._start, fragments)
-        return agglomerate(fragments, problem, self._rules, start, rng, on_step)
+        return agglomerate(fragments, problem, start, rng, self._batch, self._budget, on_step)
 
 
 class ChainSampler(Clusterer):
