@@ -32,7 +32,7 @@ HEAVY = {
 NEURAL = (
     "kbforge_training.",
     *(f"kbforge_plugins.likelihoods.{name}" for name in ("gpt", "weights")),
-    *(f"kbforge_lab.{name}.diffusion" for name in ("likelihoods", "models", "training")),
+    *(f"kbforge_lab.{name}.diffusion" for name in ("likelihoods", "training")),
     "kbforge_lab.training.defaults",
 )
 TEST_ONLY = {"pytest", "hypothesis", "_pytest"}

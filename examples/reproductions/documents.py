@@ -34,11 +34,8 @@ from kbforge.clustering.batch.run import Watch
 from kbforge.contracts import IntArray, SparseCounts
 from kbforge.evaluation.scores import compare
 from kbforge.kernel.library import use_workers
-from kbforge_lab.fastex.counts import Counts, Taylor
-from kbforge_lab.fastex.mixture import Mixture
-from kbforge_lab.fastex.mixture_run import MixtureRun
-from kbforge_lab.fastex.run import FastExRules, FastExRun
-from kbforge_lab.fastex.uncollapsed import UncollapsedRun
+from kbforge_lab.fastex.families import Counts, Mixture, Taylor
+from kbforge_lab.fastex.run import FastExRules, FastExRun, MixtureRun, UncollapsedRun
 from kbforge_lab.suites.documents import DocumentMixture
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from kbforge_plugins.resamplers import Optimal

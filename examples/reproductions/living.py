@@ -51,7 +51,7 @@ from kbforge.jobs.update import take_in
 from kbforge.jobs.views import entities_of
 from kbforge.store.database import Database
 from kbforge.store.store import Store
-from kbforge_lab.suites.labelled_sets import SETS
+from kbforge_lab.suites.accuracy import SETS
 
 ADDED = 100
 """Fragments whose addition is timed."""

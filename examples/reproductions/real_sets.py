@@ -36,7 +36,7 @@ from kbforge.contracts import Fragment
 from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments, write_fragments
 from kbforge.fit.alpha import read_calibration
-from kbforge_lab.suites.labelled_sets import first_entities
+from kbforge_lab.suites.accuracy import first_entities
 
 CLUSTERERS = ("greedy", "smc", "split-smc")
 BASELINES = ("all apart", "all together", "exact name")

@@ -46,7 +46,7 @@ from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments, write_fragments
 from kbforge.fit.choices import Choices
 from kbforge.fit.prepare import prepare
-from kbforge_lab.suites.labelled_sets import first_entities
+from kbforge_lab.suites.accuracy import first_entities
 
 SECONDS = 240.0
 DEMO_THRESHOLD = 0.95

@@ -28,7 +28,7 @@ from shell import data_folder, kbforge_json, table
 
 from kbforge.contracts import Fragment
 from kbforge.files.fragments import read_fragments, write_fragments
-from kbforge_lab.suites.labelled_sets import first_entities
+from kbforge_lab.suites.accuracy import first_entities
 
 SIZE = 5_000
 SET = "splink_hist50k/historical_50k.jsonl.gz"

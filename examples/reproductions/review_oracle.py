@@ -39,7 +39,7 @@ from kbforge.fit.models import Fit
 from kbforge.fit.questions import PairMap, PairQuestion, PosteriorQueue
 from kbforge.jobs.cluster import open_live
 from kbforge.pictures import PALETTE, look, new_figure, save
-from kbforge_lab.suites.labelled_sets import SETS, LabelledSet
+from kbforge_lab.suites.accuracy import SETS, LabelledSet
 
 RANDOM, DOUBT = "random uncertain", "random in doubt"
 WAYS = ("gain", "gain, map", "information", DOUBT, RANDOM)

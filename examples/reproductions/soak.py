@@ -32,8 +32,8 @@ from kbforge.contracts import Fragment, Problem
 from kbforge.fit.choices import Choices
 from kbforge.jobs.update import take_in
 from kbforge.kernel.library import kernel_status
-from kbforge_lab.bench.costs import resident_mib
-from kbforge_lab.bench.scale.people import records
+from kbforge_lab.bench.perform import resident_mib
+from kbforge_lab.bench.scale.measuring import records
 from kbforge_plugins.clusterers.sequential import SplitSmc
 
 _PART = 2_000

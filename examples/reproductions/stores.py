@@ -32,7 +32,7 @@ from shell import data_folder, table
 
 from kbforge.contracts import Fragment
 from kbforge.files.fragments import read_fragments, write_fragments
-from kbforge_lab.suites.labelled_sets import SETS
+from kbforge_lab.suites.accuracy import SETS
 
 ADDED = 100
 QUICK = 1000

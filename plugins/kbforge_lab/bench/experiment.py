@@ -15,11 +15,9 @@ from kbforge import interrupts, registry
 from kbforge.errors import KBForgeError, quoted
 from kbforge.pictures import require_matplotlib
 from kbforge.words import counted
-from kbforge_lab.bench.race import reached
-from kbforge_lab.bench.report import draw, write_report, write_table
+from kbforge_lab.bench.report import draw, reached, write_report, write_table
 from kbforge_lab.bench.results import Results, Row, alone_in
-from kbforge_lab.bench.runs import Run, narrowed, runs_of, select
-from kbforge_lab.bench.settings import BenchSettings, described
+from kbforge_lab.bench.runs import BenchSettings, Run, described, narrowed, runs_of, select
 from kbforge_lab.bench.summary import Line, Verdict, failures, lines, shortfalls, verdicts
 from kbforge_lab.bench.workers import Failure, perform_all
 from kbforge_lab.contracts.suite import TASK_NAME, Plan, Suite

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from kbforge_lab.bench.experiment import Benched
-    from kbforge_lab.bench.overview import Grid
+    from kbforge_lab.bench.report import Grid
     from kbforge_lab.bench.results import Row
     from kbforge_lab.bench.workers import Failure
     from kbforge_lab.contracts.suite import Task
@@ -139,8 +139,7 @@ def bench(
     from kbforge.registry.options import parse_settings
     from kbforge_lab.bench.experiment import bench as run
     from kbforge_lab.bench.experiment import prepare
-    from kbforge_lab.bench.runs import Selection
-    from kbforge_lab.bench.settings import BenchSettings
+    from kbforge_lab.bench.runs import BenchSettings, Selection
 
     if seconds is not None and not seconds > 0:
         raise UsageError(f"--seconds: expected a number above 0, got {seconds:g}")
@@ -252,13 +251,13 @@ def _methods_table(done: Benched) -> Table:
 
 
 def _overview_table(done: Benched) -> Table:
-    from kbforge_lab.bench.overview import overview
+    from kbforge_lab.bench.report import overview
 
     return _grid_table(overview(done.plan, done.lines))
 
 
 def _pairs_table(done: Benched, task: Task) -> Table:
-    from kbforge_lab.bench.pairs_table import pairs_table
+    from kbforge_lab.bench.report import pairs_table
 
     grid = pairs_table(task, done.plan, done.lines)
     table = _grid_table(grid)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kbforge.fit.choices import Choices
     from kbforge_lab.bench.scale.measuring import Measured
-    from kbforge_lab.bench.scale.report import Scaled
+    from kbforge_lab.bench.scale.plan import Scaled
     from kbforge_lab.bench.scale.running import Draw
 
 app = typer.Typer(add_completion=False)
@@ -87,8 +87,7 @@ def scale(
         kbforge lab bench scale --sizes 1000,2000,4000,8000 --likelihood attributes --json
     """
     from kbforge.files.io import open_output, require_apart, require_writable
-    from kbforge_lab.bench.scale.plan import Wishes
-    from kbforge_lab.bench.scale.report import Scaled, markdown, summary
+    from kbforge_lab.bench.scale.plan import Scaled, Wishes, markdown, summary
     from kbforge_lab.bench.scale.running import count_fragments, sizes_of
 
     for name, number in (("gib", gib), ("hours", hours)):
@@ -157,7 +156,7 @@ def _print(scaled: Scaled) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from kbforge_lab.bench.scale.report import grids, sentences
+    from kbforge_lab.bench.scale.plan import grids, sentences
 
     screen = console.stdout()
     screen.width = _WIDEST  # the terminal breaks lines: figures that are cut short are none

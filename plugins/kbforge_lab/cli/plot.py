@@ -76,8 +76,7 @@ def plot(
     from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_apart, require_distinct
     from kbforge.pictures import require_format, require_matplotlib
-    from kbforge_lab.pictures.animation import require_gif
-    from kbforge_lab.pictures.scene import points_of
+    from kbforge_lab.pictures import points_of, require_gif
 
     if kb is not None:
         _require_no_clustering(context)
@@ -119,8 +118,7 @@ def _is_given(context: typer.Context, option: str) -> bool:
 def _draw_kb(kb: str, fragments: Sequence[Fragment], target: str) -> None:
     from kbforge.jobs.views import entities_of
     from kbforge.pictures import save
-    from kbforge_lab.pictures.draw import draw
-    from kbforge_lab.pictures.scene import scene_of_kb
+    from kbforge_lab.pictures import draw, scene_of_kb
 
     save(draw(scene_of_kb(entities_of(kb), fragments)), target)
     console.note(f"wrote {target}")
@@ -136,9 +134,7 @@ def _cluster_and_draw(
 ) -> None:
     from kbforge.pictures import save
     from kbforge.words import counted
-    from kbforge_lab.pictures.animation import Recorder, write_animation
-    from kbforge_lab.pictures.draw import draw
-    from kbforge_lab.pictures.scene import scene_of_posterior
+    from kbforge_lab.pictures import Recorder, draw, scene_of_posterior, write_animation
 
     recorder = Recorder(fragments, frames) if animate is not None else None
     done = _clustered(fragments, choices, recorder)

@@ -47,7 +47,7 @@ groupings by examples the F1 of pairs."""
 
 Baseline: TypeAlias = Literal["exact name", "ceiling"]
 """A grouping that no model makes: fragments of one name, or by their labels as far as what they say
-tells them apart (see `kbforge_lab.bench.baselines`)."""
+tells them apart (see `kbforge_lab.bench.perform`)."""
 
 Standing: TypeAlias = Literal["held out", "unseen", "seen"]
 """What the default's models were trained on: all but this family, nothing that this family could be

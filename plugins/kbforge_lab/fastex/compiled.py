@@ -18,10 +18,8 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.kernel.binding import Prototype, address, declare
-from kbforge_lab.fastex.counts import Counts
-from kbforge_lab.fastex.hashes import TEMPERATURES, Directions
-from kbforge_lab.fastex.mixture import Mixture
-from kbforge_lab.fastex.points import Points
+from kbforge_lab.fastex.families import Counts, Mixture, Points
+from kbforge_lab.fastex.proposals import TEMPERATURES, Directions
 
 
 class Told(Structure):

@@ -12,22 +12,21 @@ from typing import NamedTuple
 import numpy as np
 
 from kbforge.contracts import FloatArray, IntArray
-from kbforge_lab.fastex.counts import Counts
-from kbforge_lab.fastex.draws import Purpose, uniform
-from kbforge_lab.fastex.hashes import (
+from kbforge_lab.fastex.families import Counts, Mixture, Points
+from kbforge_lab.fastex.proposals import (
     ELSEWHERE,
     EXPLORE,
     TEMPERATURES,
     Directions,
     Hashed,
+    Purpose,
     cosines,
     drawn,
     error_term,
     log_weight,
     packed,
+    uniform,
 )
-from kbforge_lab.fastex.mixture import Mixture
-from kbforge_lab.fastex.points import Points
 
 NEW = -1
 """The place that is a new cluster."""

@@ -1,36 +1,197 @@
-"""A run of FastEx: the start, sweeps until a stop rule holds, then the posterior."""
+"""What runs of mixture samplers share: sweeps until a stop rule holds, then the posterior.
+
+A run of FastEx: the start, sweeps until a stop rule holds, then the posterior.
+
+The rival: memberships and parameters in turn, each given the other.
+
+    z_i | theta, w ~ w_k p(x_i | theta_k)          w | z ~ Dirichlet(alpha/K + n)
+    theta_k | z    ~ the posterior of the cluster's parameters
+
+Every fragment is scored by every component, and parameters are drawn for every component and every
+word, used or not; given them, fragments are independent of each other. For a mixture of K
+components: a Dirichlet process has no end of them.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from kbforge.clustering.batch.chain import ChainRules
-from kbforge.clustering.batch.grouping import clusters_of
+from kbforge.clustering.batch.grouping import clusters_of, leaders
 from kbforge.clustering.batch.run import Watch, concluded
+from kbforge.clustering.batch.visits import Visits, subproblems_of
 from kbforge.contracts import (
     Cluster,
+    ConjugateLikelihood,
+    Ending,
+    FloatArray,
     Fragment,
     IntArray,
+    Likelihood,
     OnStep,
     Posterior,
     Problem,
+    Progress,
+    Rounds,
+    SparseCounts,
 )
+from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.kernel.library import kernel_library, workers
+from kbforge.numerics import on_grid
 from kbforge_lab.fastex.compiled import CompiledSampler
-from kbforge_lab.fastex.counts import Counts, Taylor
-from kbforge_lab.fastex.draws import stream
-from kbforge_lab.fastex.hashes import TEMPERATURES, Directions
-from kbforge_lab.fastex.mixture import Mixture
-from kbforge_lab.fastex.mixture_run import (
-    MixtureRun,
-    family_of,
-    require_components,
-)
-from kbforge_lab.fastex.points import Points
+from kbforge_lab.fastex.families import Counts, Mixture, Points, Taylor
+from kbforge_lab.fastex.proposals import TEMPERATURES, Directions, stream
 from kbforge_lab.fastex.reference import Sampler
+from kbforge_plugins.clusterers.offline import chain_start
+
+# a better grouping must be better by more than rounding, in nats
+_BETTER = 1e-6
+RANDOM = "random"
+"""A start: every fragment in a component drawn evenly."""
+
+
+def family_of(
+    likelihood: Likelihood, fragments: Sequence[Fragment], taylor: Taylor
+) -> Counts | Points:
+    """The likelihood as a family that is known here."""
+    told = None
+    if isinstance(likelihood, ConjugateLikelihood):
+        told = likelihood.exponential_family(fragments)
+    if told is None:
+        raise UsageError(
+            f"this sampler needs an exponential family, which {type(likelihood).__name__} does not "
+            "say it is: expected dirichlet-multinomial or gaussian"
+        )
+    family = Counts(told, taylor) if isinstance(told, SparseCounts) else Points(told)
+    if not np.isfinite(family.alone).all():
+        bad = fragments[int(np.argmin(np.isfinite(family.alone)))]
+        raise LikelihoodError(f'fragment "{quoted(bad.id)}": the fragment has no finite assignment')
+    return family
+
+
+class MixtureRun(ABC):
+    """A chain over groupings, its visits, and how far it has come.
+
+    Attributes:
+        placed: how many fragments are in a cluster; all of them, once the start is over.
+        sweeps: done so far.
+        log_posterior: of the present grouping, unnormalised, nats.
+
+    """
+
+    def __init__(self, family: Counts | Points, prior: Mixture, ends: ChainRules) -> None:
+        self.family, self.prior, self._ends = family, prior, ends
+        self.placed = self.sweeps = 0
+        self.log_posterior = 0.0
+        self._best_log_posterior = -np.inf
+        self._best: IntArray = np.full(family.n, -1, dtype=np.int64)
+        self._visits = Visits(family.n)
+
+    @abstractmethod
+    def begin(self, watch: Watch) -> None:
+        """Place all fragments."""
+
+    @abstractmethod
+    def sweep(self, watch: Watch) -> None:
+        """Go over all of them once."""
+
+    @abstractmethod
+    def slots(self) -> IntArray:
+        """The number of each fragment's cluster, shape [n]."""
+
+    @abstractmethod
+    def evaluations(self) -> int:
+        """Clusters made."""
+
+    def until_done(self, watch: Watch) -> Ending:
+        """Go on until a stop rule holds; which one."""
+        self.begin(watch)
+        idle, ends = 0, self._ends
+        while self.sweeps != ends.sweeps and idle != ends.patience:
+            before = self._best_log_posterior
+            self.sweep(watch)
+            idle = idle + 1 if self._best_log_posterior == before else 0
+            self._visits.record(leaders(self.slots().tolist()))
+            watch.round(self.progress)
+        return Ending.SWEEPS if self.sweeps == ends.sweeps else Ending.PATIENCE
+
+    def keep_best(self) -> None:
+        """Remember the present grouping if it is the most probable one so far."""
+        if self.placed < self.family.n:
+            self._best = self.slots()
+        elif self.log_posterior > self._best_log_posterior + _BETTER:
+            self._best_log_posterior = self.log_posterior
+            self._best = self.slots()
+
+    def progress(self) -> Progress:
+        """How far it has come."""
+        return Progress(
+            fragments=self.placed,
+            total=self.family.n,
+            subproblems=1,
+            log10_effective_particles=0.0,
+            model_evaluations=self.evaluations(),
+            posterior=partial(self.posterior, Ending.INTERRUPTED),
+            rounds=Rounds(
+                self.sweeps,
+                self._ends.sweeps,
+                len(np.unique(self._best[: self.placed])),
+                self._best_log_posterior,
+            ),
+        )
+
+    def posterior(self, ended: Ending) -> Posterior:
+        """What has been found so far."""
+        best = leaders(self._best[: self.placed].tolist())
+        subproblems, log_posterior = subproblems_of(
+            self._visits.after_burn_in(),
+            best,
+            self._ends.particles,
+            self._ends.resampler,
+            self.log_terms,
+        )
+        log_posterior += self.prior.log_choices(sum(len(s.clusters) for s in subproblems))
+        return Posterior(subproblems, log_posterior, self.placed, self.evaluations(), ended)
+
+    def log_posterior_of(self, clusters: Sequence[Cluster]) -> float:
+        """Of a whole grouping, unnormalised, nats."""
+        return float(self.log_terms(clusters).sum()) + self.prior.log_choices(len(clusters))
+
+    def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
+        """What clusters contribute to the log posterior, but for `Mixture.log_choices`, nats."""
+        sizes = np.array([len(cluster) for cluster in clusters], dtype=np.int64)
+        return on_grid(self.prior.log_clusters(sizes) + self.family.log_marginal(clusters))
+
+    def labels_of(self, clusters: Sequence[Cluster]) -> IntArray:
+        """A partition as one number a fragment, shape [n]."""
+        labels = np.zeros(self.family.n, dtype=np.int64)
+        for slot, cluster in enumerate(clusters):
+            labels[list(cluster)] = slot
+        return labels
+
+
+def mixture_start(
+    start: str, fragments: Sequence[Fragment], components: int | None, rng: np.random.Generator
+) -> list[Cluster] | None:
+    """As `chain_start`, and for `random` a component drawn evenly for every fragment."""
+    if start != RANDOM:
+        return chain_start(start, fragments)
+    assert components is not None
+    return clusters_of(rng.integers(components, size=len(fragments)))
+
+
+def require_components(start: Sequence[Cluster], components: int | None) -> None:
+    """Refuse a start that has more clusters than there are components."""
+    if components is not None and len(start) > components:
+        raise UsageError(f"start: {len(start):,} clusters are more than {components:,} components")
+
 
 FITTED = 20
 """The first sweeps, in which the temperature is fitted."""
@@ -165,3 +326,166 @@ class FastExRun(MixtureRun):
             self.log_posterior += self.sampler.block(block, stream(self._seed, self.sweeps))
             self.keep_best()
             watch.step(self.progress)
+
+
+_AT_ONCE = 2048
+_MOST_NUMBERS = 2**24
+"""Of parameters that are drawn at once."""
+
+
+class _Components(Protocol):
+    """Parameters of components, drawn given the memberships, and how they score fragments.
+
+    Attributes:
+        size: numbers that a component's parameters are.
+
+    """
+
+    size: int
+
+    def scores(self, z: IntArray, some: range, rng: np.random.Generator) -> FloatArray:
+        """log p(x | theta_k) of some components, up to a number for each fragment, [n, some]."""
+        ...
+
+
+class DocumentComponents:
+    """theta of documents: a Dirichlet draw over the words, and over those that were never seen.
+
+    Logs of gamma variables: of small shapes they are below the smallest number, so log Gamma(a) is
+    drawn as log Gamma(a + 1) + log(U) / a.
+    """
+
+    def __init__(self, family: Counts) -> None:
+        data = family.data
+        if len(family.totals) != 1:
+            raise UsageError(
+                f"clusterer uncollapsed: expected documents of one attribute, got "
+                f"{len(family.totals)}; name it by --set likelihood.attributes=NAME"
+            )
+        shape = (family.n, family.rows)
+        counts = csr_array((data.counts.astype(np.float64), data.rows, data.starts), shape)
+        words = np.flatnonzero(data.signs > 0)
+        self.size = len(words)
+        self._counts = counts[:, words]
+        self._pseudo = data.pseudo_counts[words]
+        self._rest = float(data.pseudo_counts[family.totals[0]] - self._pseudo.sum())
+
+    def scores(self, z: IntArray, some: range, rng: np.random.Generator) -> FloatArray:
+        members = np.flatnonzero((z >= some.start) & (z < some.stop))
+        places = (z[members] - some.start, np.arange(len(members)))
+        member = csr_array((np.ones(len(members)), places), (len(some), len(members)))
+        shape = self._pseudo[:, None] + (member @ self._counts[members]).toarray().T
+        log_theta = np.log(rng.standard_gamma(shape + 1.0))
+        log_theta += np.log1p(-rng.random(shape.shape)) / shape
+        total = np.exp(log_theta).sum(axis=0)
+        if self._rest > 0:
+            total += rng.standard_gamma(self._rest, len(some))
+        return np.asarray(self._counts @ (log_theta - np.log(total)))
+
+
+class PointComponents:
+    """Mean and precision of components, in each dimension."""
+
+    def __init__(self, family: Points) -> None:
+        self._family, self.size = family, family.n * family.points.shape[1]
+
+    def scores(self, z: IntArray, some: range, rng: np.random.Generator) -> FloatArray:
+        points = self._family.points
+        out = np.empty((len(points), len(some)))
+        for column, component in enumerate(some):
+            x = points[z == component]
+            mean = x.mean(axis=0) if len(x) else np.zeros(points.shape[1])
+            moments = np.stack([0.0 * mean + len(x), mean, np.square(x - mean).sum(axis=0)])
+            a, b, mu, lam = self._family.posterior(moments)
+            precision = rng.standard_gamma(a) / b
+            away = points - rng.normal(mu, 1 / np.sqrt(lam * precision))
+            out[:, column] = 0.5 * (np.log(precision) - precision * np.square(away)).sum(axis=1)
+        return out
+
+
+class UncollapsedRun(MixtureRun):
+    """A run of it."""
+
+    def __init__(
+        self,
+        family: Counts | Points,
+        prior: Mixture,
+        ends: ChainRules,
+        start: Sequence[Cluster],
+        rng: np.random.Generator,
+    ) -> None:
+        super().__init__(family, prior, ends)
+        self._rng, self._start = rng, start
+        self._components: _Components
+        if isinstance(family, Counts):
+            self._components = DocumentComponents(family)
+        else:
+            self._components = PointComponents(family)
+        self._z: IntArray = np.full(family.n, -1, dtype=np.int64)
+        self._made = 0
+
+    def slots(self) -> IntArray:
+        """The number of each fragment's cluster, shape [n]."""
+        return self._z.copy()
+
+    def evaluations(self) -> int:
+        """Clusters made."""
+        return self._made
+
+    def begin(self, watch: Watch) -> None:
+        """Place all fragments."""
+        self._z = self.labels_of(self._start)
+        self.placed, self._made = self.family.n, len(self._start)
+        self.log_posterior = self.log_posterior_of(self._start)
+        self.keep_best()
+        watch.step(self.progress)
+
+    def sweep(self, watch: Watch) -> None:
+        """Draw the parameters, then all memberships."""
+        self.draw_memberships(watch)
+        self.sweeps += 1
+        clusters = clusters_of(self._z)
+        self._made += len(clusters)
+        self.log_posterior = self.log_posterior_of(clusters)
+        self.keep_best()
+        watch.step(self.progress)
+
+    def draw_memberships(self, watch: Watch) -> None:
+        """Draw the parameters, then all memberships."""
+        components = self.prior.components
+        assert components is not None
+        sizes = np.bincount(self._z, minlength=components)
+        log_w = np.log(self._rng.dirichlet(sizes + self.prior.share) + 1e-300)
+        scores = np.empty((len(self._z), components), dtype=np.float32)
+        at_once = max(1, _MOST_NUMBERS // self._components.size)
+        for begin in range(0, components, at_once):
+            some = range(begin, min(begin + at_once, components))
+            scores[:, begin : some.stop] = self._components.scores(self._z, some, self._rng)
+            watch.step(self.progress)
+        z = self._z.copy()
+        for begin in range(0, len(z), _AT_ONCE):
+            rows = slice(begin, begin + _AT_ONCE)
+            log_p = scores[rows] + log_w
+            weights = np.exp(log_p - log_p.max(axis=1, keepdims=True)).cumsum(axis=1)
+            aim = self._rng.random(len(weights)) * weights[:, -1]
+            z[rows] = (weights <= aim[:, None]).sum(axis=1)
+        self._z = z
+
+
+def run_uncollapsed(
+    fragments: Sequence[Fragment],
+    problem: Problem,
+    components: int,
+    ends: ChainRules,
+    start: Sequence[Cluster],
+    rng: np.random.Generator,
+    on_step: OnStep | None = None,
+) -> Posterior:
+    """Sample groupings of the fragments."""
+
+    def begun() -> UncollapsedRun:
+        require_components(start, components)
+        family = family_of(problem.likelihood, fragments, "secant")
+        return UncollapsedRun(family, Mixture(problem.alpha, components), ends, start, rng)
+
+    return concluded(begun, fragments, problem, ends.budget, on_step)

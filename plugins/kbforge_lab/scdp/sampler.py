@@ -1,4 +1,32 @@
-"""The sampler of supervised clustering: its models, its state, and one sweep.
+"""The concentration of a Dirichlet process, drawn anew given how many clusters there are.
+
+| symbol | meaning |
+|---|---|
+| alpha | the concentration; its prior is gamma with shape a and rate b |
+| n_m, k_m | references and clusters of group m, one of M |
+| x_m | an auxiliary variable, beta(alpha + 1, n_m) |
+
+Given x, alpha's density is proportional to
+
+    alpha^(a - M - 1 + sum k) exp(-alpha (b - sum log x)) product over m of (alpha + n_m)
+
+The product is a polynomial in alpha whose coefficients are the elementary symmetric polynomials of
+the n_m. So alpha is a mixture of M + 1 gammas, of the shapes a - M + sum k + s for s = 0, ..., M,
+and its weights take O(M^2) steps: nothing of it needs a Gibbs sampler over the 2^M subsets.
+
+Sources: West (1992), "Hyperparameter estimation in Dirichlet process mixture models", for M = 1;
+Daumé and Marcu (2005), appendix B, whose a-hat is one too small.
+
+Draws of means and types, given the clusters.
+
+Without separation both are drawn from their conditionals. With separation, an independence sampler
+draws candidates from those conditionals, has the current value among them, and chooses one by what
+separation gives to each; it does so feature by feature, over which everything is a product.
+
+Source: Daumé and Marcu (2005), section 4.2, which draws the candidates from the base density and
+weighs them by all the rest; in 64 dimensions none of those would ever be chosen.
+
+The sampler of supervised clustering: its models, its state, and one sweep.
 
 | symbol | meaning |
 |---|---|
@@ -34,15 +62,131 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from kbforge.contracts import FloatArray, IntArray
-from kbforge_lab.scdp.concentration import GammaPrior
-from kbforge_lab.scdp.gaussian import MeansOpening, TypePrior, TypesOpening
+from kbforge_lab.scdp.gaussian import (
+    MeansOpening,
+    Near,
+    Separation,
+    TypePrior,
+    TypesOpening,
+    draw_means,
+    draw_types,
+    sums,
+)
 from kbforge_lab.scdp.references import References
-from kbforge_lab.scdp.seating import Scan, Seats
-from kbforge_lab.scdp.separation import Near, Separation
-from kbforge_lab.scdp.split_merge import split_merge
-from kbforge_lab.scdp.values import resample_means, resample_types
+from kbforge_lab.scdp.seating import Scan, Seats, split_merge
+
+
+@dataclass(frozen=True)
+class GammaPrior:
+    """Of a concentration: its shape a and its rate b, both > 0."""
+
+    shape: float = 1.0
+    rate: float = 1.0
+
+    def resample(
+        self, alpha: float, sizes: IntArray, clusters: IntArray, rng: np.random.Generator
+    ) -> float:
+        """alpha, given its present value.
+
+        Args:
+            sizes: n_m of the groups that are not empty, shape [M], M at least 1.
+
+        """
+        rate = self.rate - np.log(rng.beta(alpha + 1, sizes)).sum()
+        shapes = self.shape - len(sizes) + clusters.sum() + np.arange(len(sizes) + 1)
+        log_weights = mixture_log_weights(shapes, rate, sizes)
+        weights = np.exp(log_weights - log_weights.max())
+        return float(rng.gamma(rng.choice(shapes, p=weights / weights.sum())) / rate)
+
+
+def mixture_log_weights(shapes: FloatArray, rate: float, sizes: IntArray) -> FloatArray:
+    """Unnormalised log weights of the gammas of these shapes, shape [M + 1]."""
+    ordinary = log_symmetric(np.log(sizes))[::-1]  # alpha^s goes with the products of M - s sizes
+    return np.asarray(ordinary + gammaln(shapes) - shapes * np.log(rate))
+
+
+def log_symmetric(log_terms: FloatArray) -> FloatArray:
+    """Logs of the elementary symmetric polynomials e_0, ..., e_M of exp(log_terms), [M + 1]."""
+    found = np.full(len(log_terms) + 1, -np.inf)
+    found[0] = 0.0
+    for done, term in enumerate(log_terms):
+        found[1 : done + 2] = np.logaddexp(found[1 : done + 2], found[: done + 1] + term)
+    return found
+
+
+def resample_means(
+    references: FloatArray,
+    publication: IntArray,
+    precisions: FloatArray,
+    means: FloatArray,
+    types: FloatArray,
+    variance: float,
+    separation: Separation | None,
+    power: float,
+    candidates: int,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """New means, one publication after another where they depend on each other.
+
+    Args:
+        references: r, shape [n, F].
+        publication: of each, shape [n].
+        precisions: the type of each reference, shape [n, F].
+        means: present ones, shape [K, F].
+        types: every type, shape [L, F].
+
+    """
+    total = power * sums(precisions, publication, len(means))
+    weighted = power * sums(precisions * references, publication, len(means))
+    if separation is None:
+        return draw_means(weighted, total, variance, rng)
+    found = means.copy()
+    wide = (candidates - 1, *means.shape)
+    drawn = draw_means(weighted, np.broadcast_to(total, wide), variance, rng)
+    for k in range(len(means)):
+        tried = np.concatenate([found[k][None], drawn[:, k]])
+        others = np.delete(found, k, axis=0)
+        found[k] = _chosen(tried, separation.of_means(tried, others, types), rng)
+    return found
+
+
+def resample_types(
+    squares: FloatArray,
+    kind: IntArray,
+    types: FloatArray,
+    means: FloatArray,
+    prior: TypePrior,
+    separation: Separation | None,
+    power: float,
+    candidates: int,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """New types, which are independent given the means.
+
+    Args:
+        squares: (r - p)^2 by feature, shape [n, F].
+        kind: the type of each reference, shape [n].
+        types: present ones, shape [L, F].
+        means: every publication's, shape [K, F].
+
+    """
+    total = sums(squares, kind, len(types))
+    counts = np.bincount(kind, minlength=len(types))[:, None].astype(np.float64)
+    if separation is None:
+        return draw_types(total, counts, prior, power, rng)
+    wide = np.broadcast_to(total, (candidates - 1, *total.shape))
+    tried = np.concatenate([types[None], draw_types(wide, counts, prior, power, rng)])
+    return _chosen(tried, separation.of_types(tried, means), rng)
+
+
+def _chosen(tried: FloatArray, log_weights: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """One of the values along the first axis, for each place of the others."""
+    best = (log_weights + rng.gumbel(size=log_weights.shape)).argmax(axis=0)
+    return np.asarray(np.take_along_axis(tried, best[None], axis=0)[0])
+
 
 _LEAST = 1e-6
 """Of a re-estimated mean or variance of precisions, so that a gamma of them exists."""

@@ -43,7 +43,7 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray
 from kbforge.errors import UsageError
 from kbforge_lab.contracts.suite import Expectation, Method, Model, Plan, Published, Suite, Task
-from kbforge_lab.suites.methods import GREEDY, offline, smc, split_smc
+from kbforge_lab.suites.data import GREEDY, offline, smc, split_smc
 
 # nats below the best centre, so that all others together are less than a float can tell
 _NEGLIGIBLE = 60.0

@@ -66,12 +66,10 @@ from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.errors import KBForgeError, quoted
 from kbforge.evaluation.scores import compare
 from kbforge_lab.contracts.suite import Grouped
-from kbforge_lab.scdp.annealing import warmed_up
-from kbforge_lab.scdp.choosing import scored
+from kbforge_lab.scdp.gaussian import Near
 from kbforge_lab.scdp.references import References, references
-from kbforge_lab.scdp.run import Trace, run
+from kbforge_lab.scdp.run import Trace, run, scored, warmed_up
 from kbforge_lab.scdp.sampler import Scdp, start
-from kbforge_lab.scdp.separation import Near
 
 
 def rows_of(fragments: Sequence[Fragment]) -> FloatArray:

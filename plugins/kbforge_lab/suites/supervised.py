@@ -1,4 +1,6 @@
-"""Suite `supervised`: groupings by examples (Daumé and Marcu 2005, section 7.3.1, table 1).
+"""The settings of chains in the suite `supervised`, and the alternatives that it chooses from.
+
+Suite `supervised`: groupings by examples (Daumé and Marcu 2005, section 7.3.1, table 1).
 
 Digits 1, 3, 5, 8 and 9 are labelled, 0, 2, 4, 6 and 7 are to be grouped. Of methods that draw, a
 run is one seed: of a chain's, R-hat and the effective sample size say whether they have met.
@@ -21,8 +23,8 @@ features centred and scaled over all of them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +32,9 @@ import numpy as np
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge_lab.contracts.suite import Expectation, Method, Plan, Published, Suite, Task
+from kbforge_lab.scdp import sampler
+from kbforge_lab.scdp.gaussian import Near
+from kbforge_lab.scdp.sampler import SCDP1, SCDP2, SCDP3, Scdp
 from kbforge_lab.suites.groupers import (
     Binary,
     Chain,
@@ -40,7 +45,31 @@ from kbforge_lab.suites.groupers import (
     Start,
     XingKMeans,
 )
-from kbforge_lab.suites.scdp_settings import UNTRAINED, candidates, published
+
+UNTRAINED = "CDP"
+"""Sees no examples."""
+
+_POWERS = (1.0, 0.5, 0.3, 0.2)
+_RATES = (1.0, 0.3, 0.1, 0.03)
+
+
+def published() -> Mapping[str, Scdp]:
+    """The paper's models, by name."""
+    return {UNTRAINED: sampler.UNTRAINED, "SCDP-1": SCDP1, "SCDP-2": SCDP2, "SCDP-3": SCDP3}
+
+
+def candidates() -> Mapping[str, tuple[Scdp, ...]]:
+    """What is chosen from, by name: powers of the likelihood, and rates of the separation."""
+    return {
+        "SCDP-1": tuple(replace(SCDP1, power=power) for power in _POWERS),
+        "SCDP-2": tuple(replace(SCDP2, power=power) for power in _POWERS),
+        "SCDP-3": tuple(
+            replace(SCDP3, power=power, separation=Near(rate))
+            for power in _POWERS[:3]
+            for rate in _RATES
+        ),
+    }
+
 
 EXAMPLES = (1, 3, 5, 8, 9)
 USPS = "usps/usps.h5"

@@ -43,9 +43,7 @@ from kbforge.errors import UsageError
 from kbforge.files.io import require_writable
 from kbforge.models.bundle import require_place, write_bundle
 from kbforge.models.resolve import require_device
-from kbforge_lab.models.diffusion.network import SetDenoiser, Shape
-from kbforge_lab.models.diffusion.standard import Standard
-from kbforge_lab.models.diffusion.trained import SetDiffusion, to_bundle
+from kbforge_lab.likelihoods.diffusion import SetDenoiser, SetDiffusion, Shape, Standard, to_bundle
 from kbforge_lab.suites.circles import Circles
 from kbforge_training.fitting.loop import Loop, LoopSettings, Step
 from kbforge_training.fitting.loss_plot import metrics_and_picture

@@ -24,8 +24,8 @@ from kbforge.errors import KBForgeError
 from kbforge.evaluation.scores import compare
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, fingerprint, to_toml
 from kbforge.models.bundle import Bundle, require_place, write_bundle
-from kbforge_lab.clusterers.scdp import variant
-from kbforge_lab.models.supervised import (
+from kbforge_lab.clusterers.supervised import variant
+from kbforge_lab.likelihoods.supervised import (
     CARD,
     MODELS,
     PLUGIN,

@@ -16,7 +16,7 @@ from kbforge_lab.bench.figures import log_posterior_by_seconds, seconds_by_size
 from kbforge_lab.bench.report import draw
 from kbforge_lab.bench.results import Row
 from kbforge_lab.contracts.suite import Method
-from kbforge_lab.suites import methods
+from kbforge_lab.suites import data
 from kbforge_lab.suites.circles import CirclesSuite
 from kbforge_lab.suites.gauss import Gauss
 from tests.lab.bench.drawn import (
@@ -164,13 +164,13 @@ def test_a_method_has_its_colour_whoever_else_has_run() -> None:
 
 
 def test_a_method_has_its_colour_in_every_suite() -> None:
-    online = (methods.GREEDY, methods.smc(100), methods.split_smc(100))
+    online = (data.GREEDY, data.smc(100), data.split_smc(100))
     tables = [
         Gauss().plan().methods,
         CirclesSuite().plan().methods,
         CirclesSuite().plan(quick=True).methods,
-        (*online, *methods.offline()),
-        *([method] for method in methods.offline()),
+        (*online, *data.offline()),
+        *([method] for method in data.offline()),
     ]
     seen: dict[str, set[object]] = {}
     for table in tables:
@@ -185,7 +185,7 @@ def test_a_method_has_its_colour_in_every_suite() -> None:
 
 def test_a_method_of_a_stranger_takes_no_colour_of_the_table() -> None:
     strangers = [Method(name, "greedy") for name in ("A", "B", "Z")]
-    table = (GREEDY, *strangers, SPLIT, *methods.offline())
+    table = (GREEDY, *strangers, SPLIT, *data.offline())
     shown = colours_of(
         axes_of(figures.metric_by_runtime([row(m) for m in table], [], table))["B-cubed F1"]
     )
@@ -323,8 +323,8 @@ def markers(axes: Axes) -> list[object]:
 
 
 def test_a_run_that_was_cut_short_is_pointed_at_where_it_would_press_the_rest_flat() -> None:
-    cut = [row(m, cut=True, log_posterior=-9e3, f1=0.1) for m in (GIBBS, methods.metropolis())]
-    table = (*TABLE, methods.metropolis())
+    cut = [row(m, cut=True, log_posterior=-9e3, f1=0.1) for m in (GIBBS, data.metropolis())]
+    table = (*TABLE, data.metropolis())
     found = axes_of(figures.metric_by_runtime([*ROWS[:3], *ROWS[6:], *cut], [], table))
     posterior, f1 = found["log posterior (nats)"], found["B-cubed F1"]
     assert posterior.get_ylim()[0] > -110

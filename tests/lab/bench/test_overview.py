@@ -17,14 +17,14 @@ from kbforge.evaluation.scores import compare
 from kbforge.fit.calibrate import ReliabilitySettings, fit_confidence, measure_reliability
 from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import cluster
-from kbforge_lab.bench import ways
-from kbforge_lab.bench.overview import Grid, details, long_table, overview, standings
+from kbforge_lab.bench import perform as performing
 from kbforge_lab.bench.perform import perform
+from kbforge_lab.bench.report import Grid, details, long_table, overview, standings
 from kbforge_lab.bench.results import Row
 from kbforge_lab.bench.runs import Run
 from kbforge_lab.bench.summary import lines
 from kbforge_lab.contracts.suite import Method, Model, Plan, Task
-from kbforge_lab.suites.invented import invented
+from kbforge_lab.suites.accuracy import invented
 from tests.lab.bench import toys
 
 EXACT = Method("exact name", baseline="exact name")
@@ -232,8 +232,8 @@ def test_a_map_that_goes_with_the_likelihood_is_measured_too(
 ) -> None:
     choices, settings = Choices(likelihood="bigram"), ReliabilitySettings()
     found = fit_confidence(RECORDS.fragments, choices, settings)
-    before = ways.prepare
-    monkeypatch.setattr(ways, "prepare", lambda *g: replace(before(*g), confidence=found))
+    before = performing.prepare
+    monkeypatch.setattr(performing, "prepare", lambda *g: replace(before(*g), confidence=found))
     row = done(replace(DEFAULT, likelihood=Model("bigram")))
     report = measure_reliability(RECORDS.fragments, choices, settings, found)
     assert report.pairs.mapped is not None
@@ -283,8 +283,8 @@ def test_a_search_without_time_left_keeps_the_best_so_far(monkeypatch: pytest.Mo
     method = Method("best", "greedy", likelihood=Model("bigram"), alphas=(1e5, 1e6, 1e7))
     alone = done(replace(method, alphas=(1e5,)))
     ends = iter([math.inf, 0.0])
-    before = ways._until
-    monkeypatch.setattr(ways, "_until", lambda _: before(next(ends)))
+    before = performing._until
+    monkeypatch.setattr(performing, "_until", lambda _: before(next(ends)))
     row = done(method)
     assert (row.f1, row.alpha, row.fragments) == (alone.f1, 1e5, row.of)
     assert row.cut
@@ -294,9 +294,11 @@ def test_other_orders_are_other_clusterings_with_other_seeds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen = []
-    before = ways.prepare
+    before = performing.prepare
     monkeypatch.setattr(
-        ways, "prepare", lambda held, given: (seen.append((held, given)), before(held, given))[1]
+        performing,
+        "prepare",
+        lambda held, given: (seen.append((held, given)), before(held, given))[1],
     )
     for shuffle in (0, 1):
         done(shuffle=shuffle)

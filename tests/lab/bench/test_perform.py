@@ -190,7 +190,7 @@ class Clocks:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         for name in ("perf_counter", "process_time", "monotonic"):
-            monkeypatch.setattr(f"kbforge_lab.bench.costs.time.{name}", lambda: self.now)
+            monkeypatch.setattr(f"kbforge_lab.bench.perform.time.{name}", lambda: self.now)
 
 
 class Ticking(Clusterer):

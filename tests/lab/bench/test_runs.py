@@ -21,8 +21,8 @@ from kbforge import __version__
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
 from kbforge.evaluation.scores import compare
-from kbforge_lab.bench.pairs_table import pairs_table
 from kbforge_lab.bench.perform import Outcome, perform
+from kbforge_lab.bench.report import pairs_table
 from kbforge_lab.bench.results import Results, Row
 from kbforge_lab.bench.runs import (
     Run,

@@ -13,11 +13,9 @@ import pytest
 from kbforge.contracts.fragment import Fragment
 from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments
-from kbforge_lab.bench import costs
-from kbforge_lab.bench.baselines import ceiling, exact_name
-from kbforge_lab.bench.perform import perform
-from kbforge_lab.bench.race import race_part, reached
-from kbforge_lab.bench.report import table
+from kbforge_lab.bench import perform as performing
+from kbforge_lab.bench.perform import ceiling, exact_name, perform
+from kbforge_lab.bench.report import race_part, reached, table
 from kbforge_lab.bench.results import Row
 from kbforge_lab.bench.summary import Spread, failures, footnotes, lines, shortfalls, verdicts
 from kbforge_lab.bench.workers import Failure
@@ -262,28 +260,28 @@ def _cells(line: str) -> list[str]:
 
 
 def test_a_peak_grows_with_what_is_held_and_stays() -> None:
-    before = costs.peak_mib()
+    before = performing.peak_mib()
     if before is None:
         pytest.skip("this system does not say")
     held = bytearray(b"x") * (int(before + 64) << 20)
-    high = costs.peak_mib()
+    high = performing.peak_mib()
     assert high is not None
     assert high >= before + 50
     del held
-    assert costs.peak_mib() == pytest.approx(high, abs=1.0)
+    assert performing.peak_mib() == pytest.approx(high, abs=1.0)
 
 
 def test_a_system_that_says_nothing_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(costs, "_STATUS", tmp_path / "none")
-    assert costs.peak_mib() is None
-    assert costs.resident_mib() is None
+    monkeypatch.setattr(performing, "_STATUS", tmp_path / "none")
+    assert performing.peak_mib() is None
+    assert performing.resident_mib() is None
     (tmp_path / "none").write_text("VmRSS: 512 kB\n")
-    assert costs.peak_mib() is None
-    assert costs.resident_mib() == 0.5
+    assert performing.peak_mib() is None
+    assert performing.resident_mib() == 0.5
     (tmp_path / "none").write_text("Name: x\nVmHWM:\t  2048 kB\n")
-    assert costs.peak_mib() == 2.0
+    assert performing.peak_mib() == 2.0
 
 
 # When each method of a race reached what the slowest ended at.

@@ -8,11 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from kbforge.contracts import ConjugateLikelihood, Fragment
-from kbforge_lab.fastex.counts import Counts, Taylor
-from kbforge_lab.fastex.hashes import Directions
-from kbforge_lab.fastex.mixture import Mixture
-from kbforge_lab.fastex.mixture_run import family_of
-from kbforge_lab.fastex.points import Points
+from kbforge_lab.fastex.families import Counts, Mixture, Points, Taylor
+from kbforge_lab.fastex.proposals import Directions
+from kbforge_lab.fastex.run import family_of
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.oracle import Grouping, log_sum_exp, partitions

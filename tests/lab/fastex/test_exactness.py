@@ -15,13 +15,10 @@ from kbforge.clustering.batch.run import Watch
 from kbforge.contracts import Fragment
 from kbforge.kernel.library import kernel_library
 from kbforge_lab.fastex import reference
-from kbforge_lab.fastex.draws import Purpose, stream
-from kbforge_lab.fastex.hashes import ELSEWHERE, log_weight
-from kbforge_lab.fastex.mixture import Mixture
-from kbforge_lab.fastex.mixture_run import family_of
+from kbforge_lab.fastex.families import Mixture
+from kbforge_lab.fastex.proposals import ELSEWHERE, Purpose, log_weight, stream
 from kbforge_lab.fastex.reference import NEW, OPEN, Proposed, Sampler, Try
-from kbforge_lab.fastex.run import sampler_of
-from kbforge_lab.fastex.uncollapsed import UncollapsedRun
+from kbforge_lab.fastex.run import UncollapsedRun, family_of, sampler_of
 from kbforge_plugins.resamplers import Optimal
 from tests.clustering.oracle import Grouping, partitions
 from tests.lab.fastex.problems import FAMILIES, PRIORS, directions, exact, groups, problem

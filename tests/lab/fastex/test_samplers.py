@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from kbforge.kernel.library import kernel_library
 from kbforge_lab.fastex.compiled import CompiledSampler
-from kbforge_lab.fastex.counts import Taylor
-from kbforge_lab.fastex.draws import mixed, stream, uniform
-from kbforge_lab.fastex.hashes import (
+from kbforge_lab.fastex.families import Mixture, Taylor
+from kbforge_lab.fastex.proposals import (
     MOST,
     STEPS,
     WEIGHTS,
@@ -23,9 +22,11 @@ from kbforge_lab.fastex.hashes import (
     distances,
     drawn,
     error_term,
+    mixed,
     packed,
+    stream,
+    uniform,
 )
-from kbforge_lab.fastex.mixture import Mixture
 from kbforge_lab.fastex.reference import Sampler
 from tests.lab.fastex.problems import FAMILIES, directions, problem
 

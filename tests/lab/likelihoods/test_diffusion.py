@@ -17,8 +17,9 @@ from torch import Tensor
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import LikelihoodError, ModelError, UsageError
 from kbforge.models.resolve import make_likelihood
-from kbforge_lab.likelihoods.diffusion import Diffusion, shipped_model
-from kbforge_lab.models.diffusion.density import (
+from kbforge_lab.likelihoods.diffusion import (
+    Diffusion,
+    SetDenoiser,
     SetDensity,
     adams_bashforth,
     estimated_flow,
@@ -26,8 +27,8 @@ from kbforge_lab.models.diffusion.density import (
     in_order,
     integrate,
     probe_directions,
+    shipped_model,
 )
-from kbforge_lab.models.diffusion.network import SetDenoiser
 from kbforge_lab.suites.circles import Circles
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.lab.training.circles_models import diffusion, random_model, untrained, write

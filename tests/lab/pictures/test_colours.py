@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.pictures import PALETTE
-from kbforge_lab.pictures.draw import Colours
-from kbforge_lab.pictures.matching import moved
+from kbforge_lab.pictures import Colours, moved_fragments
 
 
 def test_a_cluster_keeps_its_colour_and_neighbours_differ() -> None:
@@ -57,7 +56,8 @@ def test_where_colours_suffice_one_changes_where_the_rings_are(labels: list[list
     painted = [dict(zip(clusters, colours.paint(clusters), strict=True)) for clusters in groupings]
     of = [{i: colour for cluster, colour in own.items() for i in cluster} for own in painted]
     for clusters, colour in zip(groupings[1:], of[1:], strict=True):
-        assert moved(groupings[0], clusters) == tuple(i for i in range(8) if colour[i] != of[0][i])
+        left = tuple(i for i in range(8) if colour[i] != of[0][i])
+        assert moved_fragments(groupings[0], clusters) == left
 
 
 def test_a_new_cluster_takes_the_colour_that_is_farthest() -> None:

@@ -13,9 +13,15 @@ import pytest
 from kbforge.contracts import Fragment, Posterior, Progress, Rounds
 from kbforge.errors import UsageError
 from kbforge.pictures import PALETTE, look, require_matplotlib, save
-from kbforge_lab.pictures.animation import Recorder, write_animation
-from kbforge_lab.pictures.draw import draw, limits
-from kbforge_lab.pictures.scene import Scene, View, scene_of_posterior
+from kbforge_lab.pictures import (
+    Recorder,
+    Scene,
+    View,
+    draw,
+    limits,
+    scene_of_posterior,
+    write_animation,
+)
 from tests.lab.pictures.test_scene import POINTS, POSTERIOR, subproblem
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kbforge.contracts import Posterior, Progress, Rounds
 from kbforge.errors import UsageError
-from kbforge_lab.pictures.animation import Recorder
+from kbforge_lab.pictures import Recorder
 from tests.lab.pictures.test_scene import POINTS, POSTERIOR, subproblem
 
 APART = Posterior(tuple(subproblem((i,), (1.0, [(i,)])) for i in range(5)), -9.0, 5, 1)

@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Entity, Fragment, Particle, Posterior, Subproblem
 from kbforge.errors import UsageError
-from kbforge_lab.pictures.matching import matched, moved
-from kbforge_lab.pictures.scene import heaviest, points_of, scene_of_kb, scene_of_posterior
+from kbforge_lab.pictures import (
+    heaviest,
+    matched,
+    moved_fragments,
+    points_of,
+    scene_of_kb,
+    scene_of_posterior,
+)
 
 POINTS = [
     Fragment(f"p{i}", {}, vector=(float(x), float(y)))
@@ -156,4 +162,4 @@ def test_clusters_are_recognised_by_their_bulk(
     left: tuple[int, ...],
 ) -> None:
     assert matched(before, after) == same
-    assert moved(before, after) == left
+    assert moved_fragments(before, after) == left

@@ -11,8 +11,7 @@ import pytest
 from kbforge.contracts import FloatArray, Posterior, Problem
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.kb.consensus import similarity
-from kbforge_lab.clusterers.sir import Sir
-from kbforge_lab.replicas import Replicas
+from kbforge_lab.clusterers.sir import Replicas, Sir
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.test_exactness import FAMILIES, exact_posterior, vectors
 from tests.clustering.toys import Rule

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from kbforge.errors import UsageError
-from kbforge_lab.scdp.embedding import embedding
-from kbforge_lab.scdp.joint import log_joint
-from kbforge_lab.scdp.references import UNKNOWN, References
+from kbforge_lab.scdp.references import UNKNOWN, References, embedding
+from kbforge_lab.scdp.run import log_joint
 from kbforge_lab.scdp.sampler import SCDP1, SCDP3, State
 
 

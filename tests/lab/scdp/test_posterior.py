@@ -14,10 +14,9 @@ import pytest
 from numpy.polynomial.hermite_e import hermegauss
 from numpy.polynomial.laguerre import laggauss
 
-from kbforge_lab.scdp.concentration import GammaPrior
+from kbforge_lab.scdp.gaussian import Apart, Near
 from kbforge_lab.scdp.references import UNKNOWN, References
-from kbforge_lab.scdp.sampler import Scdp, State, sweep
-from kbforge_lab.scdp.separation import Apart, Near
+from kbforge_lab.scdp.sampler import GammaPrior, Scdp, State, sweep
 
 FEATURES, DRAWS, BATCHES = 2, 2000, 40
 LABELS = np.array([0, 0, 1, UNKNOWN, UNKNOWN, UNKNOWN])

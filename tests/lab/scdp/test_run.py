@@ -11,7 +11,7 @@ import pytest
 from kbforge.clustering.batch.run import Watch
 from kbforge.contracts import Cluster, Ending, FloatArray, Interrupted, Progress
 from kbforge.errors import UsageError
-from kbforge_lab.scdp.chain_run import ScdpRules, ScdpRun
+from kbforge_lab.clusterers.supervised import ScdpRules, ScdpRun
 from kbforge_lab.scdp.references import References, references
 from kbforge_lab.scdp.run import run
 from kbforge_lab.scdp.sampler import SCDP1, start

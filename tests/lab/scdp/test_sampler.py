@@ -13,26 +13,32 @@ from scipy.special import gammaln
 from scipy.stats import gamma, norm, t
 
 from kbforge.errors import UsageError
-from kbforge_lab.scdp import annealing
-from kbforge_lab.scdp.annealing import warmed_up
-from kbforge_lab.scdp.choosing import hidden_in_turn, scored
-from kbforge_lab.scdp.concentration import GammaPrior, log_symmetric, mixture_log_weights
-from kbforge_lab.scdp.gaussian import MeansOpening, TypePrior, TypesOpening
-from kbforge_lab.scdp.joint import log_ewens, log_joint
+from kbforge_lab.scdp import run as chain
+from kbforge_lab.scdp.gaussian import Apart, MeansOpening, Near, Separation, TypePrior, TypesOpening
 from kbforge_lab.scdp.references import UNKNOWN, References, references
-from kbforge_lab.scdp.run import run, run_several
+from kbforge_lab.scdp.run import (
+    hidden_in_turn,
+    log_ewens,
+    log_joint,
+    run,
+    run_several,
+    scored,
+    warmed_up,
+)
 from kbforge_lab.scdp.sampler import (
     SCDP1,
     SCDP2,
     SCDP3,
     UNTRAINED,
+    GammaPrior,
     Scdp,
     State,
+    log_symmetric,
+    mixture_log_weights,
     start,
     sweep,
     type_prior,
 )
-from kbforge_lab.scdp.separation import Apart, Near, Separation
 
 RNG = np.random.default_rng(2)
 SEPARATIONS = [Near(0.3), Apart(0.8)]
@@ -260,7 +266,7 @@ def test_a_warm_up_ends_at_the_models_own_power(monkeypatch: pytest.MonkeyPatch)
         powers.append(model.power)
         return state
 
-    monkeypatch.setattr(annealing, "sweep", recorded)
+    monkeypatch.setattr(chain, "sweep", recorded)
     data = clusters()
     first = start(data, np.zeros(27, dtype=np.int64))
     model = Scdp(power=0.6)

@@ -12,10 +12,8 @@ import pytest
 from scipy.special import gammaln
 from scipy.stats import multivariate_normal, multivariate_t
 
-from kbforge_lab.scdp.gaussian import MeansOpening, TypePrior, TypesOpening
-from kbforge_lab.scdp.seating import Seats
-from kbforge_lab.scdp.separation import Near
-from kbforge_lab.scdp.split_merge import split_merge
+from kbforge_lab.scdp.gaussian import MeansOpening, Near, TypePrior, TypesOpening
+from kbforge_lab.scdp.seating import Seats, split_merge
 
 ALPHA, SIGMA, ROWS, FEATURES = 0.8, 1.5, 5, 2
 RNG = np.random.default_rng(4)

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from kbforge.clustering.batch.grouping_model import model_of
-from kbforge_lab.splitmerge.likelihood_guided import LikelihoodGuidedKernel
 from kbforge_lab.splitmerge.opposite import OppositeKernel, SignTables
-from kbforge_lab.splitmerge.restricted_gibbs import RestrictedGibbsKernel
-from kbforge_lab.splitmerge.two_clusters import two_clusters
+from kbforge_lab.splitmerge.two_clusters import (
+    LikelihoodGuidedKernel,
+    RestrictedGibbsKernel,
+    two_clusters,
+)
 from tests.clustering.splitmerge.kernels import Make, fixed
 
 

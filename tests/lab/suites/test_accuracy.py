@@ -9,9 +9,14 @@ import pytest
 
 from kbforge.errors import KBForgeError, UsageError
 from kbforge_lab.contracts.suite import Plan
-from kbforge_lab.suites.accuracy import Accuracy
-from kbforge_lab.suites.invented import invented
-from kbforge_lab.suites.labelled_sets import SETS, UNSEEN, LabelledSet, first_entities
+from kbforge_lab.suites.accuracy import (
+    SETS,
+    UNSEEN,
+    Accuracy,
+    LabelledSet,
+    first_entities,
+    invented,
+)
 from kbforge_lab.testing import SuiteContract
 from kbforge_lab.training.defaults.families import FAMILIES
 from tests.lab.suites.test_suites import write_fragments

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbforge.kernel.library import kernel_library, kernel_status
-from kbforge_lab.suites.labelled_sets import SETS, LabelledSet
+from kbforge_lab.suites.accuracy import SETS, LabelledSet
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from tests.clustering.test_compiled import fitted, run

@@ -20,8 +20,7 @@ from kbforge.registry.options import describe
 from kbforge_lab.contracts.suite import TASK_NAME, Plan
 from kbforge_lab.suites.documents import DocumentMixture, Documents
 from kbforge_lab.suites.gauss import Gauss
-from kbforge_lab.suites.name_variants import name_variants
-from kbforge_lab.suites.text import Text
+from kbforge_lab.suites.text import Text, name_variants
 from kbforge_lab.testing import SuiteContract
 from kbforge_plugins.likelihoods.gpt.likelihood import Gpt
 from tests.lab.bench.toys import plan, task

@@ -14,8 +14,8 @@ from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.evaluation.scores import compare
 from kbforge_lab.contracts.suite import Grouped, Grouper
+from kbforge_lab.scdp.gaussian import Near
 from kbforge_lab.scdp.sampler import SCDP1, SCDP3, UNTRAINED, Scdp
-from kbforge_lab.scdp.separation import Near
 from kbforge_lab.suites.groupers import (
     Binary,
     Chain,

@@ -8,9 +8,7 @@ from typing import Any
 import torch
 
 from kbforge.models.bundle import write_bundle
-from kbforge_lab.models.diffusion.network import SetDenoiser, Shape
-from kbforge_lab.models.diffusion.standard import Standard
-from kbforge_lab.models.diffusion.trained import SetDiffusion, to_bundle
+from kbforge_lab.likelihoods.diffusion import SetDenoiser, SetDiffusion, Shape, Standard, to_bundle
 from kbforge_lab.training.diffusion import DiffusionRecipe, read_diffusion_recipe
 
 _RECIPE = """

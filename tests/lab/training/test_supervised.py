@@ -10,7 +10,7 @@ import pytest
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, ModelError, UsageError
 from kbforge.models.bundle import read_bundle
-from kbforge_lab.models.supervised import from_bundle
+from kbforge_lab.likelihoods.supervised import from_bundle
 from kbforge_lab.training import supervised
 from kbforge_lab.training.supervised import PARTS, train
 from tests.people import people

@@ -1,4 +1,15 @@
-"""One size, from file to knowledge base, in a process of its own: the cost of each part.
+"""An endless stream of noisy records of made-up people, for files of any size.
+
+Nobody's data are needed to see how costs grow. A person is drawn from the numbers of the seed and
+of the person alone, so that a population of any size takes no memory.
+
+What a router of shards would send for the fragments of a finished run.
+
+Only the end of the run is known: which subproblem every fragment is in. So what was connected for a
+while is left out, and the counts are from below. The router is the one of a real run; nothing is
+sent, so that one process can stand for any number of shards.
+
+One size, from file to knowledge base, in a process of its own: the cost of each part.
 
     python -m kbforge_lab.bench.scale.measuring < JOB.json
 
@@ -11,24 +22,204 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from kbforge.contracts import OnStep, Posterior, Progress
-from kbforge.errors import KBForgeError
+from kbforge.clustering.sharding.router import KeyCounts, Router
+from kbforge.clustering.sharding.shard import ShardReport
+from kbforge.contracts import CandidateIndex, Fragment, OnStep, Posterior, Progress
+from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.fragments import held, read_fragments
 from kbforge.fit.choices import Choices
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.cluster import KnowledgeBase, Times
 from kbforge.kernel.library import kernel_status
-from kbforge_lab.bench.costs import Clocks, peak_mib, resident_mib
-from kbforge_lab.bench.scale.shards import Routed, routed
+from kbforge_lab.bench.perform import Clocks, peak_mib, resident_mib
+
+RECORDS_A_PERSON = 3
+"""Of a population that grows with the file."""
+
+_LETTERS = "abcdefghijklmnoprstuvwz"
+_DIGITS = "0123456789"
+_VOWELS = "aeiou"
+_SLIP, _GAP = 0.08, 0.1
+_FIRST_NAMES, _SURNAMES, _TOWNS = 400, 20_000, 500
+
+
+def records(population: int, seed: int = 0, spellings: int | None = None) -> Iterator[Fragment]:
+    """Records without end, each of a person drawn at random, with typos and gaps."""
+    if population < 1:
+        raise UsageError(f"people: expected 1 or more, got {population}")
+    for number in count():
+        rng = random.Random(f"record {seed} {number}")
+        person = rng.randrange(population)
+        properties = {
+            name: (_slipped(value, rng, spellings),)
+            for name, value in _person(person, seed).items()
+            if rng.random() >= _GAP
+        }
+        if not properties:
+            properties = {"name": (_person(person, seed)["name"],)}
+        yield Fragment(f"r{number}", properties, label=f"p{person}")
+
+
+def _person(number: int, seed: int) -> dict[str, str]:
+    """What is true of a person."""
+    rng = random.Random(f"person {seed} {number}")
+    names = (_word(rng, "first", _FIRST_NAMES), _word(rng, "last", _SURNAMES))
+    return {
+        "name": " ".join(names),
+        "born": f"{rng.randint(1900, 1999)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}",
+        "town": _word(rng, "town", _TOWNS),
+    }
+
+
+def _word(rng: random.Random, kind: str, kinds: int) -> str:
+    """One of so many words; few of them are frequent, as among names."""
+    number = int(kinds * rng.random() ** 2)
+    made = random.Random(f"{kind} {number}")
+    syllables = made.randint(2, 4)
+    return "".join(made.choice(_LETTERS) + made.choice(_VOWELS) for _ in range(syllables))
+
+
+def _slipped(value: str, rng: random.Random, spellings: int | None) -> str:
+    """The value, now and then with one character in place of another."""
+    if rng.random() >= _SLIP:
+        return value
+    if spellings is not None:
+        rng = random.Random(f"slip {rng.randrange(spellings)} {value}")
+    at = rng.randrange(len(value))
+    return value[:at] + rng.choice(_DIGITS if value[at].isdigit() else _LETTERS) + value[at + 1 :]
+
+
+AHEAD = 64
+"""Fragments that are pending when the next one is routed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """What so many shards would cost.
+
+    Attributes:
+        shards: how many.
+        fragments: routed.
+        messages: one a fragment and one a hand-over.
+        crossing: fragments that had to look at subproblems of several shards.
+        moves: hand-overs.
+        skew: fragments of the busiest shard over the mean.
+        seconds: that the router alone took, in one process.
+
+    """
+
+    shards: int
+    fragments: int
+    messages: int
+    crossing: int
+    moves: int
+    skew: float
+    seconds: float
+
+    @property
+    def busiest(self) -> float:
+        """The share of all fragments that the busiest shard takes."""
+        return self.skew / self.shards
+
+
+Step: TypeAlias = tuple[Sequence[int], ShardReport]
+"""A fragment's keys, and what taking it in did."""
+
+
+def simulate(steps: Iterable[Step], families: int, shards: int, ahead: int) -> KeyCounts:
+    """What a router asks of its shards.
+
+    Args:
+        steps: of the fragments, in order, numbered from 0.
+        families: of the index.
+        shards: how many there are.
+        ahead: how many fragments are pending, at most.
+
+    """
+    router, waiting = Router(shards, families), list[ShardReport]()
+    for keys, report in steps:
+        if len(waiting) == ahead:
+            router.hear(waiting.pop(0))
+        router.route(keys)
+        waiting.append(report)
+    return router.counts
+
+
+def steps_in_groups(
+    keys: Iterable[Sequence[int]], subproblem: Sequence[int], families: int
+) -> Iterator[Step]:
+    """The steps of a run of which only the end is known, as if every subproblem had one family.
+
+    It leaves out two things that happen on the way: subproblems that were connected for a while,
+    and families beside the first of a subproblem. So keys close later than in the run.
+
+    Args:
+        keys: of the fragments, in order.
+        subproblem: that each fragment ended in, by name.
+        families: of the index: a key that leads to more is closed.
+
+    """
+    led: dict[int, set[int]] = {}
+    closed: set[int] = set()
+    begun: set[int] = set()
+    for number, (of_one, name) in enumerate(zip(keys, subproblem, strict=True)):
+        found = tuple(
+            key for key in of_one if key not in closed and len(led.get(key, ())) > families
+        )
+        closed.update(found)
+        for key in of_one:
+            if key in closed:
+                led.pop(key, None)
+            else:
+                led.setdefault(key, set()).add(name)
+        before = (name,) if name in begun else ()
+        begun.add(name)
+        yield of_one, ShardReport(number, before, ((name, (name,)),), (name,), found)
+
+
+def routed(
+    fragments: Sequence[Fragment],
+    index: CandidateIndex,
+    posterior: Posterior,
+    shards: Sequence[int],
+) -> list[Routed]:
+    """The costs of each number of shards."""
+    keys = [tuple(index.keys(x)) for x in fragments]
+    names = [0] * len(fragments)
+    for subproblem in posterior.subproblems:
+        name = min(subproblem.fragments)
+        for number in subproblem.fragments:
+            names[number] = name
+    steps = list(steps_in_groups(keys, names, index.families))
+    out = []
+    for number in shards:
+        begin = time.perf_counter()
+        told = simulate(steps, index.families, number, AHEAD)
+        seconds = time.perf_counter() - begin
+        out.append(
+            Routed(
+                number,
+                len(fragments),
+                told.messages,
+                told.crossing,
+                told.moves,
+                told.skew,
+                seconds,
+            )
+        )
+    return out
+
 
 PARTS = ("reading", "preparing", "clustering", "writing")
 Tell: TypeAlias = Callable[[Mapping[str, Any]], None]

@@ -1,4 +1,19 @@
-"""What larger files would take: time, memory and workers, with intervals and assumptions.
+"""Fits of measurements, with intervals for extrapolation.
+
+The interval of a value at x_0 is that of a new observation by ordinary least squares,
+
+    y_0 -+ t(.95, k - 2) s sqrt(1 + 1/k + (x_0 - mean x)^2 / S_xx),
+
+90 % if the errors were normal and the line were true beyond the measurements, which no figure can
+show (Draper and Smith, Applied Regression Analysis, section 3.1).
+
+| symbol | meaning |
+|---|---|
+| k | points |
+| s | standard deviation of the residuals, by k - 2 |
+| S_xx | the sum of squares of x about their mean |
+
+What larger files would take: time, memory and workers, with intervals and assumptions.
 
 | cost | fitted as | where a fragment gets cheaper |
 |---|---|---|
@@ -15,16 +30,128 @@ as it was simulated. The busiest one holds as large a part of the memory.
 
 The interval of a sum adds the ends of its parts' intervals:
 their errors go together.
+
+The measurements, their fits and the plan: tables for people, one object for programs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from kbforge_lab.bench.scale.fit import Between, Growth, Line, growth, line
-from kbforge_lab.bench.scale.measuring import PARTS, Measured
+from kbforge import __version__
+from kbforge.errors import KBForgeError
+from kbforge.words import percent
+from kbforge_lab.bench.scale.measuring import AHEAD as PENDING
+from kbforge_lab.bench.scale.measuring import PARTS, Measured, Routed, figures
+
+LEAST_SIZES = 3
+SPAN = 100
+"""Costs are fitted on sizes from the largest one's hundredth: below, fixed costs rule."""
+
+_MOST = 690.0  # of a logarithm, so that its exponential is a number
+# 95 % quantiles of Student's t with 1, 2, ... degrees of freedom; the last also serves for more
+_T95 = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812)
+
+
+class Between(NamedTuple):
+    """A value and its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A straight line through points.
+
+    Attributes:
+        slope: of y by x.
+        residual: standard deviation of the points about the line.
+        points: k.
+        mean_x: of the points.
+        mean_y: of the points; the line goes through both.
+        spread: S_xx.
+
+    """
+
+    slope: float
+    residual: float
+    points: int
+    mean_x: float
+    mean_y: float
+    spread: float
+
+    def at(self, x: float) -> Between:
+        """The line there, with its interval."""
+        value = self.mean_y + self.slope * (x - self.mean_x)
+        away = (x - self.mean_x) ** 2 / self.spread
+        t = _T95[min(self.points - 2, len(_T95)) - 1]
+        half = t * self.residual * math.sqrt(1 + 1 / self.points + away)
+        return Between(value, value - half, value + half)
+
+
+def line(xs: Sequence[float], ys: Sequence[float]) -> Line:
+    """The line of least squares."""
+    mean_x, mean_y = _means(xs, ys)
+    spread = math.fsum((x - mean_x) ** 2 for x in xs)
+    if len(xs) < LEAST_SIZES or not spread:
+        raise KBForgeError(
+            f"a fit needs {LEAST_SIZES} sizes or more, got {len(set(xs))}; name more with --sizes"
+        )
+    slope = math.fsum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / spread
+    errors = (y - mean_y - slope * (x - mean_x) for x, y in zip(xs, ys, strict=True))
+    residual = math.sqrt(math.fsum(error**2 for error in errors) / (len(xs) - 2))
+    return Line(slope, residual, len(xs), mean_x, mean_y, spread)
+
+
+def _means(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, float]:
+    return math.fsum(xs) / len(xs), math.fsum(ys) / len(ys)
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """How a cost grows with the number of fragments.
+
+    Attributes:
+        power: log cost a fragment against log N; its slope is b - 1 where the cost is c N^b.
+        straight: cost against N, for one that falls a fragment; None otherwise.
+        last: the cost of the largest file measured.
+
+    """
+
+    power: Line
+    straight: Line | None
+    last: float
+
+    @property
+    def exponent(self) -> float:
+        """The b of c N^b."""
+        return 1 + self.power.slope
+
+    def total(self, n: float) -> Between:
+        """The cost of so many fragments, more than were measured."""
+        if self.straight is not None:
+            return Between(*(max(cost, self.last) for cost in self.straight.at(n)))
+        found = self.power.at(math.log(n))
+        return Between(*(max(n * math.exp(min(y, _MOST)), self.last) for y in found))
+
+
+def growth(sizes: Sequence[int], costs: Sequence[float]) -> Growth:
+    """Fit the costs of files of these sizes.
+
+    A cost that falls a fragment has a fixed part. To believe that it falls for ever would make the
+    largest files free. Such a cost is taken to be a fixed part and the same for every fragment.
+    """
+    begin = min(sum(SPAN * size < sizes[-1] for size in sizes), max(len(sizes) - LEAST_SIZES, 0))
+    ns, found = sizes[begin:], costs[begin:]
+    each = [math.log(cost / n) for n, cost in zip(ns, found, strict=True)]
+    power = line(list(map(math.log, ns)), each)
+    return Growth(power, line(ns, found) if power.slope < 0 else None, costs[-1])
+
 
 AHEAD = (10**7, 10**8, 10**9)
 SHARED = "clustering"
@@ -175,3 +302,276 @@ def _shared(parts: Mapping[str, Between], share: float) -> dict[str, Between]:
 
 def _sum(parts: Mapping[str, Between]) -> Between:
     return Between(*(sum(ends) for ends in zip(*parts.values(), strict=True)))
+
+
+_NONE = "none are enough"
+_UNKNOWN = 1_000.0  # times the value: an interval up to there has no upper end
+_UNITS = ((86_400.0, "days"), (3_600.0, "h"), (60.0, "min"), (0.0, "s"))
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table: what is above its columns, its rows, and what it is about."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """All that a bench of sizes has found.
+
+    Attributes:
+        source: what was measured: a file's name, or that the records are made up.
+        draw: how the parts of a file were drawn, in words.
+        sizes: measured, ascending.
+        wishes: what a worker has.
+
+    """
+
+    source: str
+    draw: str
+    sizes: Sequence[Measured]
+    wishes: Wishes
+
+    @property
+    def fits(self) -> Fits:
+        """How costs grow."""
+        return Fits.of(self.sizes)
+
+    @property
+    def plans(self) -> list[Needs]:
+        """What larger files would take."""
+        fits = self.fits
+        return [needs(fits, n, self.wishes) for n in AHEAD if n > self.sizes[-1].fragments]
+
+
+def grids(scaled: Scaled) -> list[Grid]:
+    """The tables."""
+    tables = [_measured(scaled.sizes), _fitted(scaled.fits), _planned(scaled.plans)]
+    return [*tables, *([_routed(routed)] if (routed := scaled.sizes[-1].routed) else [])]
+
+
+def _measured(sizes: Sequence[Measured]) -> Grid:
+    head = ["fragments", "on the wall", *PARTS, "processor s", "engine/s", "peak MiB"]
+    rows = []
+    for one in sizes:
+        rows.append(
+            [
+                f"{one.fragments:,}",
+                _digits(one.seconds),
+                *(_digits(one.own(part)) for part in PARTS),
+                _digits(sum(one.cpu.values())),
+                f"{one.engine_per_second:,.0f}",
+                "-" if one.peak_mib is None else f"{one.peak_mib:,.0f}",
+                f"{one.entities:,}",
+                f"{one.subproblems:,}",
+            ]
+        )
+    return Grid("measured", [*head, "entities", "subproblems"], rows)
+
+
+def _fitted(fits: Fits) -> Grid:
+    rows = [_grown(f"{part}, s", found, "s") for part, found in fits.time.items()]
+    if fits.memory is not None:
+        rows.append(_line("peak of memory, MiB", fits.memory, "MiB"))
+    for name, found in fits.counts.items():
+        rows.append(_power(name, found))
+    return Grid("fitted", ["", "grows as", "residual", "sizes"], rows)
+
+
+def _grown(name: str, found: Growth, unit: str) -> list[str]:
+    return _power(name, found) if found.straight is None else _line(name, found.straight, unit)
+
+
+def _power(name: str, found: Growth) -> list[str]:
+    residual = f"{100 * found.power.residual:.1f} %"
+    return [name, f"N^{found.exponent:.2f}", residual, str(found.power.points)]
+
+
+def _line(name: str, found: Line, unit: str) -> list[str]:
+    rule = f"{_digits(found.at(0).value)} + {_digits(1000 * found.slope)} a thousand"
+    return [name, rule, f"{_digits(found.residual)} {unit}", str(found.points)]
+
+
+def _planned(plans: Sequence[Needs]) -> Grid:
+    head = ["fragments", "time, one process", "memory", "workers by memory", "by time"]
+    rows = [
+        [
+            f"{one.fragments:,}",
+            duration(one.seconds),
+            "-" if one.gib is None else f"{_within(one.gib, 1)} GiB",
+            "-" if one.by_memory is None else _whole(one.by_memory),
+            _NONE if one.by_time is None else f"{one.by_time:,}",
+            f"{duration(one.with_workers)} on {one.workers:,}",
+        ]
+        for one in plans
+    ]
+    return Grid("planned", [*head, "time with workers"], rows)
+
+
+def _routed(found: Sequence[Routed]) -> Grid:
+    head = ["shards", "messages a fragment", "crossing", "hand-overs a fragment", "skew"]
+    rows = [
+        [
+            f"{one.shards:,}",
+            f"{one.messages / one.fragments:.3f}",
+            f"{100 * one.crossing / one.fragments:.1f} %",
+            f"{one.moves / one.fragments:.3f}",
+            f"{one.skew:.2f}",
+            f"{one.fragments / max(one.seconds, 1e-9):,.0f}",
+        ]
+        for one in found
+    ]
+    return Grid("routed", [*head, "router, fragments/s"], rows)
+
+
+def duration(seconds: Between) -> str:
+    """A time and its interval, in the unit that suits it."""
+    size, unit = next(one for one in _UNITS if seconds.value >= one[0])
+    return f"{_within(seconds, size or 1.0)} {unit}"
+
+
+def _within(found: Between, unit: float) -> str:
+    value, low, high = (_digits(one / unit) for one in found)
+    return f"{value} ({low} to {high if _is_known(found) else '?'})"
+
+
+def _is_known(found: Between) -> bool:
+    """Whether the interval says anything of its upper end."""
+    return found.high < _UNKNOWN * found.value
+
+
+def _whole(found: Between) -> str:
+    value, low, high = (_NONE if math.isinf(one) else f"{one:,.0f}" for one in found)
+    if value == _NONE:
+        return _NONE
+    return f"{value} ({low} to {high})"
+
+
+def _digits(number: float) -> str:
+    """Three digits that mean something."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def sentences(scaled: Scaled) -> Iterator[str]:
+    """What the plan takes for granted."""
+    wishes, last = scaled.wishes, scaled.sizes[-1]
+    yield (
+        f"Measured on {scaled.source} ({scaled.draw}), likelihood {last.likelihood}, KBForge "
+        f"{__version__}, {last.kernel}. The seconds of a part are those on the wall, or of the "
+        "processor where that is less: then it waited for other programs of the machine."
+    )
+    yield (
+        "The seconds of each part are fitted as c N^b on the sizes from the largest one's "
+        "hundredth. Where a fragment gets cheaper as there are more of them, there is a fixed "
+        "cost; the part is then fitted as a fixed cost and the same for every fragment."
+    )
+    yield (
+        "In brackets are 90 % intervals of a new measurement, if the fit holds. Whether it holds a "
+        "thousand times beyond the last size, no interval can say: measure as large a part as you "
+        "can with --sizes. A question mark is an upper end of more than a thousand times the "
+        "value: more sizes, or a quieter machine, would narrow it."
+    )
+    yield (
+        "What grows with the fragments: the input, which is held; the distinct values and keys; "
+        "the subproblems with their clusters and particles. What does not grow: the families that "
+        "a fragment is compared with (the index bounds them) and the particles of a subproblem."
+    )
+    yield (
+        f"A worker has {wishes.gib:g} GiB and holds its share of everything (the busiest "
+        "one, its larger share): fragments, keys and subproblems. What several workers hold "
+        "twice, such as values that occur at all of them, is not counted."
+    )
+    yield (
+        f"Workers share the {SHARED} alone; reading, preparing and writing stay in one process. "
+        f"The shares are {'even' if not wishes.share else 'as the router was simulated'}. Messages "
+        f"between machines cost nothing here. By time means: done within {wishes.hours:g} hours."
+    )
+    if last.routed:
+        yield (
+            f"The router was simulated on the {last.fragments:,} fragments, {PENDING} of them "
+            "pending at a time, from the subproblems that the run ended with: what was connected "
+            "for a while is left out, so messages and hand-overs are counted from below. Of "
+            f"{last.routed[-1].shards:,} shards the busiest takes "
+            f"{percent(last.routed[-1].busiest)} of the fragments; no "
+            "number of workers is taken to do better."
+        )
+    yield from _bounds(scaled.plans)
+
+
+def _bounds(plans: Sequence[Needs]) -> Iterator[str]:
+    for bound, why in (
+        ("memory", "memory asks for more workers than time does"),
+        ("time", "time asks for more workers than memory does"),
+        ("one worker", "the busiest worker holds too much, however many there are"),
+        ("one process", "what one process does alone takes longer than it may"),
+        ("neither", "one process is enough"),
+    ):
+        where = [f"{one.fragments:,}" for one in plans if one.bound == bound]
+        if where:
+            yield f"At {', '.join(where)} fragments {why}."
+
+
+def markdown(scaled: Scaled) -> str:
+    """The report as a page."""
+    parts = ["# What a larger file would take\n"]
+    for grid in grids(scaled):
+        lines = [grid.head, ["---:"] * len(grid.head), *grid.rows]
+        shown = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+        parts.append(f"## {grid.title.capitalize()}\n\n{shown}\n")
+    parts.append("## Taken for granted\n")
+    parts += [f"- {sentence}" for sentence in sentences(scaled)]
+    return "\n".join(parts) + "\n"
+
+
+def summary(scaled: Scaled) -> dict[str, Any]:
+    """The same for programs: seconds, MiB, GiB."""
+    fits, wishes = scaled.fits, scaled.wishes
+    growths = {**fits.time, **fits.counts}
+    memory = fits.memory
+    return {
+        "source": scaled.source,
+        "draw": scaled.draw,
+        "version": __version__,
+        "sizes": [
+            {
+                **figures(one),
+                "seconds": one.seconds,
+                "engine_per_second": one.engine_per_second,
+            }
+            for one in scaled.sizes
+        ],
+        "fits": {
+            name: {
+                "exponent": found.exponent,
+                "residual_log": found.power.residual,
+                "straight": None if found.straight is None else _straight(found.straight),
+                "sizes": found.power.points,
+            }
+            for name, found in growths.items()
+        },
+        "memory_mib": None if memory is None else _straight(memory),
+        "worker": {"gib": wishes.gib, "hours": wishes.hours, "share": wishes.share},
+        "plans": [_plan(one) for one in scaled.plans],
+        "assumptions": list(sentences(scaled)),
+    }
+
+
+def _straight(found: Line) -> dict[str, float]:
+    return {"fixed": found.at(0).value, "a_fragment": found.slope, "residual": found.residual}
+
+
+def _plan(one: Needs) -> dict[str, Any]:
+    return {
+        "fragments": one.fragments,
+        "seconds": one.seconds._asdict(),
+        "parts": {part: found._asdict() for part, found in one.parts.items()},
+        "gib": None if one.gib is None else one.gib._asdict(),
+        "workers_by_memory": None if one.by_memory is None else one.by_memory._asdict(),
+        "workers_by_time": one.by_time,
+        "workers": one.workers,
+        "seconds_with_workers": one.with_workers._asdict(),
+        "bound": one.bound,
+    }

@@ -22,8 +22,7 @@ from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.fragments import read_fragments, to_line
 from kbforge.files.io import open_output, read_lines
 from kbforge.fit.choices import Choices
-from kbforge_lab.bench.scale.measuring import Measured, read_figures
-from kbforge_lab.bench.scale.people import RECORDS_A_PERSON, records
+from kbforge_lab.bench.scale.measuring import RECORDS_A_PERSON, Measured, read_figures, records
 
 Draw: TypeAlias = Literal["first", "random"]
 OnPart: TypeAlias = Callable[[int, str, float], None]

@@ -56,7 +56,7 @@ from kbforge.fit.maps import CONFIDENCE_FILE, confidence_bytes, in_order
 from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
 from kbforge_lab.training.defaults.families import FAMILIES, LabelledFile, resampled
-from kbforge_lab.training.defaults.trees import fit_trees
+from kbforge_lab.training.defaults.pairs import fit_trees
 
 KINDS = {"entities": ENTITY_FEATURES, "pairs": PAIR_FEATURES}
 PARAMETERS: dict[str, Any] = {

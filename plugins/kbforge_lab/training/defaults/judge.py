@@ -53,7 +53,7 @@ from kbforge_lab.training.defaults.families import (
     small,
     whole,
 )
-from kbforge_lab.training.defaults.trees import averaged, fit_trees
+from kbforge_lab.training.defaults.pairs import averaged, fit_trees
 from kbforge_plugins.likelihoods.pairs.odds import MODEL
 
 _PARAMETERS = {

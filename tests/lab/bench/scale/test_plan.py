@@ -15,13 +15,20 @@ import pytest
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import Choices
-from kbforge_lab.bench.scale.fit import growth, line
-from kbforge_lab.bench.scale.measuring import PARTS
-from kbforge_lab.bench.scale.people import records
-from kbforge_lab.bench.scale.plan import Fits, Wishes, needs
-from kbforge_lab.bench.scale.report import Scaled, grids, markdown, sentences, summary
+from kbforge_lab.bench.scale.measuring import PARTS, Routed, records
+from kbforge_lab.bench.scale.plan import (
+    Fits,
+    Scaled,
+    Wishes,
+    grids,
+    growth,
+    line,
+    markdown,
+    needs,
+    sentences,
+    summary,
+)
 from kbforge_lab.bench.scale.running import count_fragments, measure_all, sizes_of, write_parts
-from kbforge_lab.bench.scale.shards import Routed
 from tests.lab.bench.scale.sizes import size
 from tests.people import write_people
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.sharding.shard import Shard
 from kbforge.contracts import Fragment, Problem
-from kbforge_lab.bench.scale.shards import Step, simulate, steps_in_groups
+from kbforge_lab.bench.scale.measuring import Step, simulate, steps_in_groups
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.resamplers import Greedy
 from tests.clustering.test_sharding import sharded

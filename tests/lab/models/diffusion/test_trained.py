@@ -17,7 +17,7 @@ from torch import Tensor
 
 from kbforge.errors import ModelError
 from kbforge.models.bundle import Bundle, read_bundle, write_bundle
-from kbforge_lab.models.diffusion.trained import SetDiffusion, from_bundle, to_bundle
+from kbforge_lab.likelihoods.diffusion import SetDiffusion, from_bundle, to_bundle
 from kbforge_plugins.likelihoods.weights import WEIGHTS
 from tests.lab.training.circles_models import diffusion, random_model, untrained, write
 

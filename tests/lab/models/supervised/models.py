@@ -8,12 +8,12 @@ from pathlib import Path
 from kbforge.contracts import Fragment
 from kbforge.models.bundle import Bundle, write_bundle
 from kbforge.testing import examples
-from kbforge_lab.likelihoods.supervised import Supervised
-from kbforge_lab.models.supervised import (
+from kbforge_lab.likelihoods.supervised import (
     PLUGIN,
     Choice,
     Compared,
     Settings,
+    Supervised,
     Trained,
     files_of,
     slimmed,

@@ -16,8 +16,8 @@ from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import LikelihoodError, PluginError, UsageError
 from kbforge.testing import examples
 from kbforge_lab.features import Edit, Years
-from kbforge_lab.models import supervised
-from kbforge_lab.models.supervised import (
+from kbforge_lab.likelihoods import supervised
+from kbforge_lab.likelihoods.supervised import (
     Columns,
     Compared,
     Scatter,
@@ -27,7 +27,7 @@ from kbforge_lab.models.supervised import (
     scaled,
     usual,
 )
-from kbforge_lab.scdp.embedding import embedding
+from kbforge_lab.scdp.references import embedding
 from tests.people import people
 
 

@@ -18,12 +18,12 @@ from kbforge.models.bundle import Bundle, read_bundle, write_bundle
 from kbforge.models.resolve import make_likelihood
 from kbforge.testing import examples
 from kbforge_lab.likelihoods import supervised
-from kbforge_lab.likelihoods.supervised import Supervised
-from kbforge_lab.models.supervised import (
+from kbforge_lab.likelihoods.supervised import (
     PLUGIN,
     REFERENCES,
     SETTINGS,
     Compared,
+    Supervised,
     Trained,
     files_of,
     from_bundle,

@@ -20,7 +20,7 @@ from kbforge_lab.training.defaults.families import (
     generated,
     resampled,
 )
-from kbforge_lab.training.defaults.trees import averaged, fit_trees, trees_of
+from kbforge_lab.training.defaults.pairs import averaged, fit_trees, trees_of
 
 
 def _name(entity: int) -> str:

@@ -16,7 +16,7 @@ from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.fragments import write_fragments
 from kbforge.models.bundle import read_bundle
-from kbforge_lab.models.diffusion.trained import from_bundle
+from kbforge_lab.likelihoods.diffusion import from_bundle
 from kbforge_lab.suites.circles import Circles
 from kbforge_lab.training.diffusion import read_diffusion_recipe, train_diffusion
 from kbforge_plugins.likelihoods.weights import WEIGHTS
@@ -128,7 +128,7 @@ def test_ctrl_c_leaves_a_checkpoint(
         return show
 
     with monkeypatch.context() as patched:
-        patched.setattr("kbforge_lab.cli.train_diffusion._shown", pressed)
+        patched.setattr("kbforge_lab.cli.train._shown", pressed)
         stopped = program(*COMMAND)
     assert stopped.code == 130
     assert "interrupted: the same command continues after step 4 (" in stopped.err

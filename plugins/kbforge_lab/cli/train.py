@@ -1,0 +1,322 @@
+"""`kbforge lab train-default`: the models behind the default, from labelled families of data.
+
+`kbforge lab train-diffusion`: simulated clusters of points in, a diffusion model out.
+
+`kbforge lab train-supervised`: from clustered examples to a model for the clusterer scdp.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kbforge import interrupts
+from kbforge.cli import console, options
+from kbforge.errors import UsageError, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kbforge_lab.training.defaults.judge import JudgedFile, Trained
+    from kbforge_lab.training.supervised import TrainedSupervised
+    from kbforge_training.fitting.loop import Step
+
+app = typer.Typer(add_completion=False)
+
+_PARTS = ("pairs", "judge", "doubt")
+
+
+@app.command()
+def train_default(
+    data: Annotated[Path, typer.Argument(help="Folder of the labelled data.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for models and what they come from.")
+    ],
+    leave_out: Annotated[
+        str, typer.Option("--leave-out", help="A family to judge by, or each.")
+    ] = "each",
+    part: Annotated[
+        str | None, typer.Option("--part", help="pairs, judge or doubt; none trains all.")
+    ] = None,
+    files: Annotated[
+        int | None,
+        typer.Option(min=1, help="Resampled files a family; none takes each part's own number."),
+    ] = None,
+) -> None:
+    """Train the pair model, the judge and the confidence maps that ship, and judge them.
+
+    Each is trained on many files that are resampled from families of labelled data, once on all
+    and once without each family, which is what its figures are of. What was run is kept in the
+    output folder, so a run that was interrupted goes on. OUTPUT/without/FAMILY holds the models
+    that have not seen a family; kbforge cluster --defaults takes such a folder.
+
+    Examples:
+
+        kbforge lab train-default data/ -o models/ --part judge
+
+        kbforge cluster people.jsonl --defaults models/without/febrl
+    """
+    from kbforge_lab.training.defaults.families import FAMILIES, family_named
+
+    if part is not None and part not in _PARTS:
+        raise UsageError(f'--part: expected {", ".join(_PARTS)}, got "{quoted(part)}"')
+    if not data.is_dir():
+        raise UsageError(f'"{quoted(str(data), 400)}" is no folder of labelled data')
+    left = () if leave_out == "each" else (family_named(leave_out).name,)
+    output.mkdir(parents=True, exist_ok=True)
+    for name in _PARTS if part is None else (part,):
+        if name == "pairs":
+            _train_pairs(data, output, files, left)
+        elif name == "judge":
+            ships = frozenset(family.name for family in FAMILIES if family.ships)
+            _train_judge(data, output, files, ships, left)
+        else:
+            from kbforge_lab.training.defaults.doubt import main
+
+            claims = str(output / "claims")
+            main(["--data", str(data), "--claims", claims, "--out", str(output)])
+
+
+def _train_pairs(data: Path, output: Path, files: int | None, left: tuple[str, ...]) -> None:
+    from kbforge_lab.training.defaults.pairs import FILES, train
+
+    for line in train(data, output, files or FILES, left):
+        console.print_json(line)
+
+
+def _train_judge(
+    data: Path, output: Path, files: int | None, ships: frozenset[str], left: tuple[str, ...]
+) -> None:
+    from kbforge_lab.training.defaults.judge import FILES, judged_files, train_each, write
+
+    def told(file: JudgedFile) -> None:
+        console.note(
+            f"{file.family} {file.name}: exact names {file.f1[0]:.3f}, best {file.f1.max():.3f}"
+        )
+
+    trained = train_each(judged_files(data, output, files or FILES, told), ships, left)
+    write(trained, output)
+    _print_judge(trained)
+
+
+def _print_judge(trained: Trained) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("family")
+    for title in ("exact names", "chosen", "best", "files below by .005", "by .01"):
+        table.add_column(title, justify="right")
+    for family, found in trained.by_family.items():
+        shares = (f"{share:.0%}" for share in (found.below, found.far_below))
+        scores = (f"{f1:.3f}" for f1 in (found.exact, found.chosen, found.best))
+        table.add_row(family, *scores, *shares)
+    console.stdout().print(table)
+    console.note(f"margin {trained.ships.margin:g}, spread {trained.ships.spread:.3f}")
+
+
+_COLUMNS = (
+    "step {task.fields[step]}",
+    "{task.fields[nats_per_point]} nats/point",
+    "held out {task.fields[held_out]}",
+)
+
+
+@app.command()
+def train_diffusion(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the model; an old model is replaced.")
+    ],
+    recipe: Annotated[
+        str, typer.Option(help="small, circles, or a TOML file of your own.")
+    ] = "small",
+    points: Annotated[
+        int | None,
+        typer.Option(min=1, help="Learn from this many points instead of the recipe's number."),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, max=2**40, help="Of weights and clusters, instead of the recipe's."),
+    ] = None,
+    checkpoint_minutes: Annotated[
+        float, typer.Option(min=0, help="Between checkpoints; a killed run goes on from the last.")
+    ] = 5.0,
+    gpu: options.Gpu = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Train a diffusion model of clusters of points: circles, simulated as the recipe says.
+
+    It is the likelihood of points that belong together in a way no simple formula tells. Until
+    it is done, a run is kept in a folder beside the model: one that was interrupted or killed
+    goes on where it was when the same command is given again.
+
+    Examples:
+
+        kbforge lab train-diffusion -o model/
+
+        kbforge lab train-diffusion --recipe circles -o model/
+
+        kbforge cluster points.jsonl --likelihood model/ -o kb.jsonl
+    """
+    from dataclasses import asdict, replace
+
+    from kbforge_lab.training.diffusion import read_diffusion_recipe
+    from kbforge_lab.training.diffusion import train_diffusion as run
+    from kbforge_training.fitting.run_folder import interrupted
+
+    chosen = read_diffusion_recipe(recipe)
+    changes = {"tokens": points, "seed": seed}
+    schedule: Any = {name: value for name, value in changes.items() if value is not None}
+    chosen = replace(chosen, schedule=replace(chosen.schedule, **schedule))
+    total, where = chosen.schedule.tokens, options.device_of(gpu)
+    try:
+        with console.progress(*_COLUMNS, total=total, description="training") as bar:
+            trained = run(
+                output, chosen, where, 60.0 * checkpoint_minutes, _shown(bar), console.note
+            )
+    except KeyboardInterrupt:
+        console.note(interrupted(output, total, "points"))
+        raise typer.Exit(interrupts.exit_code()) from None
+    if json:
+        console.print_json({"model": str(output), **asdict(trained)})
+        return
+    console.note(
+        f"{output}: diffusion model of {trained.parameters:,} parameters, {trained.steps:,} steps "
+        f"over {trained.points:,} points"
+    )
+    console.note(
+        f"held-out bound {trained.nats_per_point:.3f} nats a point; a perfect model has "
+        f"{trained.entropy:.3f}"
+    )
+
+
+def _shown(bar: Any) -> Callable[[Step], None]:
+    """Shows each step on a progress bar."""
+    held_out = "…"
+
+    def show(step: Step) -> None:
+        nonlocal held_out
+        if step.dev_nats_per_fragment is not None:
+            held_out = f"{step.dev_nats_per_fragment:.3f}"
+        bar.update(
+            step.tokens,
+            step=f"{step.step:,}",
+            nats_per_point=f"{step.nats_per_fragment:.3f}",
+            held_out=held_out,
+        )
+
+    return show
+
+
+@app.command()
+def train_supervised(
+    fragments: Annotated[
+        list[str],
+        typer.Argument(help="JSON lines files of labelled fragments; - for stdin."),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the model; an old model is replaced.")
+    ],
+    feature: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--feature",
+            metavar="ATTRIBUTE=NAME,...",
+            help="Compare an attribute (* is the whole record) by these features alone; kbforge "
+            "plugins list shows them.",
+            show_default="by the kind of each attribute",
+        ),
+    ] = None,
+    references: Annotated[
+        int,
+        typer.Option(
+            min=12, max=5000, help="Keep no more labelled fragments than this, of whole entities."
+        ),
+    ] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Of all random draws.")] = 0,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Read no further than this many fragments of a file.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Learn from clustered examples which differences matter, and write a model for scdp.
+
+    Labelled entities are hidden in turn and grouped beside the others; what groups them best is
+    chosen: how many dimensions of each feature, which model of the paper, its rate of separation,
+    and how much a fragment counts (the power of its likelihood). The model keeps what is compared
+    of the labelled fragments, readably, because new ones are grouped beside them. The table says
+    how well each clusterer does on hidden entities: scdp, linkage, or agglomerative, which stands
+    for those that take any likelihood. Hidden entities are few, and of this file:
+    docs/supervised.md says when examples pay.
+
+    Examples:
+
+        kbforge lab train-supervised labelled.jsonl -o model/
+
+        kbforge lab train-supervised labelled.jsonl --feature name=last-word,initials --feature
+        born=years -o model/
+
+        kbforge cluster new.jsonl --likelihood model/ --clusterer scdp -o kb.jsonl
+
+        kbforge cluster new.jsonl --likelihood model/ --clusterer scdp --set clusterer.model=3
+        --set clusterer.sweeps=200 --seed 1 -o kb.jsonl
+    """
+    from itertools import chain
+
+    from kbforge.files.fragments import read_fragments
+    from kbforge.files.io import require_apart
+    from kbforge_lab.training.supervised import PARTS, train
+
+    require_apart(output, fragments, whole=True)
+    read = list(chain.from_iterable(read_fragments(path, limit=limit) for path in fragments))
+    with console.progress(total=PARTS, description="hiding entities") as bar:
+        trained = train(read, output, feature or (), references, seed, bar.update)
+    if json:
+        console.print_json({"model": str(output), **_summary(trained)})
+    else:
+        _print_supervised(trained, output)
+
+
+def _summary(found: TrainedSupervised) -> dict[str, Any]:
+    trained, settings = found.trained, found.trained.settings
+    return {
+        "fragments": found.fragments,
+        "entities": found.entities,
+        "references": len(trained.references),
+        "features": [[each.attribute, each.feature] for each in trained.compared],
+        "vectors": trained.vectors,
+        "dimensions": settings.dimensions,
+        "scdp": settings.model,
+        "models": {
+            str(model): {"rate": choice.rate, "power": choice.power, "f1": choice.score}
+            for model, choice in settings.choices.items()
+        },
+        "linkage": {"f1": found.linkage},
+        "agglomerative": {"factor": settings.factor, "f1": found.one_type},
+        "best": found.best,
+    }
+
+
+def _print_supervised(found: TrainedSupervised, output: Path) -> None:
+    from rich.table import Table
+
+    trained, settings = found.trained, found.trained.settings
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("clusterer")
+    for title in ("rate", "power", "F1 on hidden entities"):
+        table.add_column(title, justify="right")
+    for model, choice in settings.choices.items():
+        rate = f"{choice.rate:g}" if model == 3 else ""
+        chosen = " *" if model == settings.model else ""
+        table.add_row(f"scdp {model}{chosen}", rate, f"{choice.power:g}", f"{choice.score:.3f}")
+    table.add_row("linkage", "", "", f"{found.linkage:.3f}")
+    table.add_row("agglomerative", "", "", f"{found.one_type:.3f}")
+    console.stdout().print(table)
+    features = ", ".join(quoted(str(each), 60) for each in trained.compared) or "vectors"
+    console.note(
+        f"{quoted(str(output), 400)}: learned from {len(trained.references):,} of "
+        f"{found.fragments:,} labelled fragments of {found.entities:,} entities; "
+        f"{settings.dimensions} dimensions each of {features}"
+    )
+    console.note(f"best on hidden entities: --clusterer {found.best}")

@@ -1,0 +1,165 @@
+"""Split-merge sampling by signs of random projections (Luo and Shrivastava 2018), offline.
+
+MinSM with the ratio that it was published with (Luo and Shrivastava 2018), offline.
+
+Split-merge sampling with restricted Gibbs proposals (Jain and Neal 2004), offline.
+
+Smart-dumb/dumb-smart split-merge sampling (Wang and Russell 2015), offline.
+"""
+
+from __future__ import annotations
+
+from kbforge.clustering.batch.splitmerge import Rotation
+from kbforge.errors import UsageError
+from kbforge_lab.splitmerge.opposite import (
+    OppositeKernel,
+    PublishedAlike,
+    PublishedOpposite,
+    SignTables,
+)
+from kbforge_lab.splitmerge.two_clusters import (
+    LikelihoodGuidedKernel,
+    RestrictedGibbsKernel,
+    two_clusters,
+)
+from kbforge_plugins.clusterers.offline import (
+    SINGLETONS,
+    KernelInput,
+    MinSm,
+    SplitMerge,
+    require_tables,
+)
+from kbforge_plugins.indexes.features import features_of, sides_of
+
+_MOST_ROWS = 16
+
+
+class LshSm(SplitMerge):
+    """Parts fragments on opposite sides of random directions, and merges those on the same.
+
+    In a split all other fragments go by a coin, so that clusters of more than some tens hardly ever
+    fall apart as they should: `minsm` is the better one, and this is here to compare.
+
+    Args:
+        rows: K, directions of a table.
+        tables: L, tables; where the one that is asked first has no answer, others are asked.
+        hashes: how many sets of tables are kept to choose from; a new one comes, and the oldest
+            goes, after as many moves as there are fragments.
+        standardised: whether vectors are taken from their median, and each dimension is divided by
+            the spread of its values, before they are projected.
+        as_published: whether moves are accepted by the published ratio, which is not exact, so that
+            what comes out is no sample of the posterior.
+
+    """
+
+    def __init__(
+        self,
+        particles: int = 100,
+        start: str = SINGLETONS,
+        patience: int | None = 500,
+        sweeps: int | None = None,
+        budget: float | None = None,
+        moves: int | None = None,
+        gibbs: int = 0,
+        rows: int = 10,
+        tables: int = 10,
+        hashes: int = 2,
+        standardised: bool = True,
+        as_published: bool = False,
+    ) -> None:
+        super().__init__(particles, start, patience, sweeps, budget, moves, gibbs)
+        require_tables(rows=rows, tables=tables, hashes=hashes)
+        if rows > _MOST_ROWS:
+            raise UsageError(f"rows: expected 1 to {_MOST_ROWS}, got {rows}")
+        self._rows, self._tables, self._hashes = rows, tables, hashes
+        self._standardised, self._as_published = standardised, as_published
+
+    def splitting(self, ground: KernelInput) -> OppositeKernel:
+        features = features_of(ground.fragments, ground.likelihood, self._standardised)
+        rotation = Rotation(
+            lambda seed: SignTables(sides_of(features, seed, self._tables, self._rows)),
+            len(ground.fragments),
+            self._hashes,
+        )
+        if self._as_published:
+            return PublishedOpposite(ground.clusters, rotation, features, self._rows, self._moves)
+        return OppositeKernel(ground.clusters, rotation, self._moves)
+
+
+class MinSmPublished(MinSm):
+    """The clusterer minsm, whose moves are accepted by the published ratio.
+
+    The ratio is not exact, so what comes out is no sample of the posterior. It is of one MinHash.
+
+    Args:
+        hashes: how many hash functions are kept to choose from; a new one comes, and the oldest
+            goes, after as many moves as there are fragments.
+        standardised: whether vectors are taken from their median, and each dimension is divided by
+            the spread of its values, before they are hashed.
+
+    """
+
+    def __init__(
+        self,
+        particles: int = 100,
+        start: str = SINGLETONS,
+        patience: int | None = 500,
+        sweeps: int | None = None,
+        budget: float | None = None,
+        moves: int | None = None,
+        gibbs: int = 0,
+        hashes: int = 10,
+        standardised: bool = True,
+    ) -> None:
+        super().__init__(
+            particles, start, patience, sweeps, budget, moves, gibbs, 1, hashes, standardised
+        )
+
+    def splitting(self, ground: KernelInput) -> PublishedAlike:
+        features = self.features(ground)
+        return PublishedAlike(ground.clusters, self.tables(features), features, self._moves)
+
+
+class Rgsm(SplitMerge):
+    """Splits and merges of the clusters of two fragments drawn at random.
+
+    A split is proposed by Gibbs sampling among the fragments concerned, so that a proposal takes
+    several times as long as those are many; it is good, if the two fragments were.
+
+    Args:
+        scans: t, scans of that Gibbs sampling before the one that proposes.
+
+    """
+
+    def __init__(
+        self,
+        particles: int = 100,
+        start: str = SINGLETONS,
+        patience: int | None = 500,
+        sweeps: int | None = None,
+        budget: float | None = None,
+        moves: int | None = None,
+        gibbs: int = 0,
+        scans: int = 5,
+    ) -> None:
+        super().__init__(particles, start, patience, sweeps, budget, moves, gibbs)
+        if scans < 0:
+            raise UsageError(f"scans: must not be negative, got {scans}")
+        self._scans = scans
+
+    def splitting(self, ground: KernelInput) -> RestrictedGibbsKernel:
+        two = two_clusters(ground.likelihood, ground.fragments, ground.clusters)
+        return RestrictedGibbsKernel(ground.clusters, two, self._scans, self._moves)
+
+
+class Sdds(SplitMerge):
+    """Splits and merges that the likelihood proposes, each with dumb ones for its way back.
+
+    A merge looks at all clusters and takes one by how much it gains; a split deals out the
+    fragments of a cluster one after another. So a proposal is good, and its cost grows with the
+    number of clusters.
+    """
+
+    def splitting(self, ground: KernelInput) -> LikelihoodGuidedKernel:
+        two = two_clusters(ground.likelihood, ground.fragments, ground.clusters)
+        return LikelihoodGuidedKernel(ground.clusters, ground.model, two, self._moves)

@@ -1,1 +1,0 @@
-"""What the likelihoods of the laboratory are made of."""

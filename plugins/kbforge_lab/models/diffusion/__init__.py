@@ -1,1 +1,0 @@
-"""The diffusion model of sets of points: its network, bundle and density."""

@@ -1,1 +1,0 @@
-"""Points in the colours of their entities, and films of how groupings came about."""
