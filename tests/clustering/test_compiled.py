@@ -258,8 +258,8 @@ def test_draws_are_those_of_the_reference() -> None:
     assert table is not None
     table.tell(table.encode(titles))
     compared = 0
-    for index, urns in enumerate(model._model._urns):
-        met = table._met[index]
+    for index, urns in enumerate(model._urns):
+        met = table._values[index]
         for u, mine in enumerate(met):
             for v, others in enumerate(met[:60]):
                 told = KERNEL.kb_attributes_draw(table.handle, index, u, v)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from kbforge.contracts import Clusterer, Fragment, Likelihood, Posterior, Problem
 from kbforge.testing import UniformLikelihood
 from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc
-from kbforge_plugins.likelihoods.attributes.distortion import AttributeRates
 from kbforge_plugins.likelihoods.attributes.fitting import FittedAttributes, vocabularies_of
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
+from kbforge_plugins.likelihoods.attributes.urn import AttributeRates
 from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian

@@ -20,8 +20,6 @@ from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, fingerprint, to_tom
 from kbforge.models.bundle import Bundle, require_place, write_bundle
 from kbforge_plugins.indexes.recall import IndexRecall, recall_of
 from kbforge_plugins.indexes.selective import Selective
-from kbforge_plugins.likelihoods.attributes.distortion import AttributeRates
-from kbforge_plugins.likelihoods.attributes.distortion import to_toml as rates_to_toml
 from kbforge_plugins.likelihoods.attributes.fitting import (
     FittedAttributes,
     fit_labelled,
@@ -30,6 +28,8 @@ from kbforge_plugins.likelihoods.attributes.fitting import (
 )
 from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind
 from kbforge_plugins.likelihoods.attributes.likelihood import RATES_FILE, VALUES_FILE
+from kbforge_plugins.likelihoods.attributes.urn import AttributeRates
+from kbforge_plugins.likelihoods.attributes.urn import to_toml as rates_to_toml
 
 _OBJECTIVE = "expected entities"
 

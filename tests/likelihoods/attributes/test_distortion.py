@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge_plugins.likelihoods.attributes.distortion import (
+from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind, feature_names
+from kbforge_plugins.likelihoods.attributes.urn import (
     COPY,
     EDIT,
     SLIPS,
@@ -18,7 +19,6 @@ from kbforge_plugins.likelihoods.attributes.distortion import (
     components,
     slip,
 )
-from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind, feature_names
 from kbforge_plugins.likelihoods.attributes.vocabulary import Vocabulary
 from tests.likelihoods.attributes.toys import LETTERS, random_rates, random_vocabulary, world
 from tests.profile import examples

@@ -11,7 +11,6 @@ import pytest
 from kbforge.contracts import Fragment
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.attributes import fitting
-from kbforge_plugins.likelihoods.attributes.distortion import AttributeRates
 from kbforge_plugins.likelihoods.attributes.fitting import (
     FittedAttributes,
     concentration_for,
@@ -22,6 +21,7 @@ from kbforge_plugins.likelihoods.attributes.fitting import (
 )
 from kbforge_plugins.likelihoods.attributes.kinds import counts_of
 from kbforge_plugins.likelihoods.attributes.model import Encoder
+from kbforge_plugins.likelihoods.attributes.urn import AttributeRates
 from tests.people import people
 
 

@@ -10,10 +10,9 @@ from collections import Counter
 import pytest
 
 from kbforge_plugins.likelihoods.attributes import fitting
-from kbforge_plugins.likelihoods.attributes.distortion import SLIPS, AttributeRates, component_names
 from kbforge_plugins.likelihoods.attributes.fitting import Counts, learn_rates
 from kbforge_plugins.likelihoods.attributes.kinds import Kind, feature_names
-from kbforge_plugins.likelihoods.attributes.urn import Urns
+from kbforge_plugins.likelihoods.attributes.urn import SLIPS, AttributeRates, Urns, component_names
 from kbforge_plugins.likelihoods.attributes.vocabulary import LEAST_COUNT, Vocabulary
 
 

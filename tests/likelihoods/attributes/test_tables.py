@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 from kbforge.contracts import Fragment, LearnedState
 from kbforge.errors import ModelError
 from kbforge.testing.likelihood import same, stored
-from kbforge_plugins.likelihoods.attributes.distortion import (
-    SLIPS,
-    AttributeRates,
-    components,
-    words_kept,
-)
 from kbforge_plugins.likelihoods.attributes.fitting import discounts_of, vocabularies_of
 from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind, features_of
 from kbforge_plugins.likelihoods.attributes.model import Encoder
-from kbforge_plugins.likelihoods.attributes.urn import Urns
+from kbforge_plugins.likelihoods.attributes.urn import (
+    SLIPS,
+    AttributeRates,
+    Urns,
+    components,
+    words_kept,
+)
 from kbforge_plugins.likelihoods.attributes.vocabulary import RETENTIONS, Vocabulary
 from tests.likelihoods.attributes.toys import LETTERS, random_rates, random_vocabulary, world
 from tests.profile import examples
@@ -184,7 +184,7 @@ def test_values_that_come_later_change_nothing() -> None:
     assert vocabulary.base[:2] == base
     assert vocabulary.mass[: len(mass)] == mass
     assert vocabulary.alphabet == letters
-    assert all(vocabulary.shared_mass(feature) >= 0 for _, feature in vocabulary.features[late])
+    assert all(vocabulary.mass[feature] >= 0 for _, feature in vocabulary.features[late])
 
 
 def test_a_frequent_value_is_more_probable_than_a_rare_one_than_an_unseen_one() -> None:

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge_plugins.likelihoods.attributes import urn as urn_module
-from kbforge_plugins.likelihoods.attributes.distortion import AttributeRates
 from kbforge_plugins.likelihoods.attributes.kinds import KINDS
-from kbforge_plugins.likelihoods.attributes.urn import Urn, Urns
+from kbforge_plugins.likelihoods.attributes.urn import AttributeRates, Urn, Urns
 from kbforge_plugins.likelihoods.attributes.vocabulary import Vocabulary
 from tests.likelihoods.attributes.toys import (
     LETTERS,

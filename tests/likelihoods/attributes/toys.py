@@ -8,12 +8,12 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from kbforge_plugins.likelihoods.attributes.distortion import (
+from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind
+from kbforge_plugins.likelihoods.attributes.urn import (
     AttributeRates,
     component_names,
     components,
 )
-from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind
 from kbforge_plugins.likelihoods.attributes.vocabulary import Vocabulary
 
 LETTERS: dict[Kind, str] = {

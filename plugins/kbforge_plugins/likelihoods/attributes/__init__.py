@@ -2,8 +2,7 @@
 
 kinds        the kinds of attributes, the features that their values share, and counts of values
 vocabulary   an attribute's values as numbers, with base probabilities
-distortion   G(u | v): how probable an observed value is if the true one is v; the rates
-urn          the marginal probability of an attribute's values in one cluster
+urn          the probability of an attribute's values in one cluster, and its rates
 model        the live clusters of a run, in Python and in the kernel
 fitting      rates, discounts and alpha from unlabelled fragments
 likelihood   the plugin

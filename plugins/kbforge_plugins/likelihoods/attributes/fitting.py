@@ -5,9 +5,9 @@
     repeat: cluster the sample greedily; from its clusters learn the rates, how many entities
             have each value, and alpha
 
-Clusters of a clustering are not labels, so two thirds of every weight are the prior's
-(`AttributeRates.prior`) and a third is learned. The sample is chosen by hashes of the fragments'
-ids, so that the result depends on the set of fragments and not on their order.
+Clusters are not labels, so two thirds of every weight are the prior's (`AttributeRates.prior`) and
+a third is learned. The sample is chosen by hashes of the fragments' ids, so that the result depends
+on the set of fragments and not on their order.
 
 *Rates.* The hidden facts are the true value of each cluster, how often each value was drawn afresh
 and did not repeat an earlier one (the tables of the Chinese restaurant: a value seen n times with
@@ -17,10 +17,10 @@ fresh draws, and c solves a fixed point: fresh draws = c (psi(c + n) - psi(c)) s
 (Minka 2000).
 
 *Discounts* make an agreement worth less where other attributes agree already. Records of two
-products of one line share the brand, words of the title and often the price. Added up as if these
-were independent, they say that the products are one. How often they go together is seen in near
-misses: records of different clusters that have a rare key of some other attribute in common. One
-pair of records votes for a pair of clusters. With
+products of one line share the brand, words of the title and often the price; if these were
+independent, the products would be one. How often they go together is seen in near misses: records
+of different clusters that have a rare key of some other attribute in common. One pair of records
+votes for a pair of clusters. With
 
     q = share of near misses that agree on the attribute
     m = share of pairs of one cluster that do
@@ -52,18 +52,18 @@ from scipy.special import digamma, gammaln
 
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.sample import neighbourhoods
-from kbforge.contracts import CandidateIndex, Cluster, FloatArray, IntArray, Problem
+from kbforge.contracts import CandidateIndex, Cluster, FloatArray, Problem
 from kbforge.contracts.fragment import Fragment
 from kbforge_plugins.clusterers.sequential import GreedyClusterer
-from kbforge_plugins.likelihoods.attributes.distortion import (
+from kbforge_plugins.likelihoods.attributes.kinds import Contents, Kind, counts_of, kind_of
+from kbforge_plugins.likelihoods.attributes.model import AttributeModel, Encoder, Record
+from kbforge_plugins.likelihoods.attributes.urn import (
     COPY,
     AttributeRates,
     Rates,
+    Urns,
     components,
 )
-from kbforge_plugins.likelihoods.attributes.kinds import Contents, Kind, counts_of, kind_of
-from kbforge_plugins.likelihoods.attributes.model import AttributeModel, Encoder, Record
-from kbforge_plugins.likelihoods.attributes.urn import Urns
 from kbforge_plugins.likelihoods.attributes.vocabulary import LEAST_COUNT, Vocabulary
 
 Counts: TypeAlias = dict[int, int]
@@ -74,25 +74,25 @@ _CONVERGED = 1e-4
 _PSEUDO_DRAWS = 4.0
 _PSEUDO_CLUSTERS = 2.0
 _MOST_VALUES = 24
-_SMALLEST = 1e-300
-"""What a probability that rounds to zero is taken for, so that logs are finite."""
+_SMALLEST = 1e-300  # the least probability, so that logs are finite
 
 
 def learn_rates(
     vocabulary: Vocabulary, clusters: Sequence[Counts], prior: AttributeRates, doubt: float = 0.0
 ) -> AttributeRates:
-    """The most probable rates, with the prior worth a few draws, and more if clusters are doubted.
+    """The most probable rates, with the prior worth a few draws.
 
     Args:
         vocabulary: of the attribute.
-        clusters: what each holds of the attribute; those with one observation say nothing.
-        prior: where to start, and what to believe without data.
-        doubt: what the prior's weights are worth beside that, in draws for each draw of the data.
+        clusters: the attribute's values in each; a cluster with one observation says nothing.
+        prior: the first guess, and the result without data.
+        doubt: additional weight of the prior, in draws for each draw of the data.
 
     """
-    data = _Data.of(vocabulary, [c for c in clusters if sum(c.values()) > 1])
-    if data is None:
+    clusters = [c for c in clusters if sum(c.values()) > 1]
+    if not clusters:
         return prior
+    data = _Cells(vocabulary, clusters)
     believed = np.array(prior.weights())
     weights, concentration = believed, prior.concentration
     for _ in range(_ROUNDS):
@@ -110,85 +110,57 @@ def learn_rates(
     return AttributeRates.of(vocabulary.kind, weights.tolist(), concentration)
 
 
-@dataclass(frozen=True, slots=True)
-class _Data:
-    """All clusters, flat: a cell for each cluster, true value v and value u of it.
+class _Cells:
+    """All clusters, flat: a cell for each cluster, true value v (a row) and value u of it.
 
     Attributes:
-        parts: G's components of each cell, shape [cells, components].
-        count: how often u was seen, shape [cells].
-        row_start: where the cells of each (cluster, v) begin.
-        log_base: of each row's v.
-        row_cluster: of each row.
-        base: of each (cluster, u), shape [pairs].
-        pair_count: how often u was seen, shape [pairs].
-        pair_start: where the pairs of each cluster begin.
         sizes: observations of each cluster.
 
     """
 
-    parts: FloatArray
-    count: FloatArray
-    row_start: IntArray
-    log_base: FloatArray
-    row_cluster: IntArray
-    base: FloatArray
-    pair_count: FloatArray
-    pair_start: IntArray
-    sizes: FloatArray
-
-    @classmethod
-    def of(cls, vocabulary: Vocabulary, clusters: Sequence[Counts]) -> _Data | None:
-        if not clusters:
-            return None
+    def __init__(self, vocabulary: Vocabulary, clusters: Sequence[Counts]) -> None:
         kept = [_most_seen(counts) for counts in clusters]
         lengths = np.array([len(counts) for counts in kept])
         rows = [(i, v) for i, counts in enumerate(kept) for v in counts]
         cells = [(u, v, n) for counts in kept for v in counts for u, n in counts.items()]
-        base = np.array(vocabulary.base)
         pairs = [(u, n) for counts in kept for u, n in counts.items()]
+        base = np.array(vocabulary.base)
         row_lengths = np.repeat(lengths, lengths)
-        return cls(
-            parts=np.array([components(vocabulary, u, v) for u, v, _ in cells]),
-            count=np.array([n for *_, n in cells], dtype=float),
-            row_start=np.cumsum(row_lengths) - row_lengths,
-            log_base=np.log(base[[v for _, v in rows]]),
-            row_cluster=np.array([i for i, _ in rows]),
-            base=base[[u for u, _ in pairs]],
-            pair_count=np.array([n for _, n in pairs], dtype=float),
-            pair_start=np.cumsum(lengths) - lengths,
-            sizes=np.array([sum(counts.values()) for counts in kept], dtype=float),
-        )
+        # G's components and n_u of each cell; rows of cells
+        self._parts = np.array([components(vocabulary, u, v) for u, v, _ in cells])
+        self._count = np.array([n for *_, n in cells], dtype=float)
+        self._row_start = np.cumsum(row_lengths) - row_lengths
+        self._row_cluster = np.array([i for i, _ in rows])
+        self._log_base = np.log(base[[v for _, v in rows]])
+        # base and n_u of each (cluster, u)
+        self._base = base[[u for u, _ in pairs]]
+        self._pair_count = np.array([n for _, n in pairs], dtype=float)
+        self._pair_start = np.cumsum(lengths) - lengths
+        self.sizes = np.array([sum(counts.values()) for counts in kept], dtype=float)
 
     def expected(self, weights: FloatArray, concentration: float) -> tuple[FloatArray, float]:
-        """Expected fresh draws by component, shape [components], and in all.
-
-        Args:
-            weights: of the components, shape [components].
-            concentration: c.
-
-        """
-        mixed = np.maximum(self.parts @ weights, _SMALLEST)
+        """Expected fresh draws by component, shape [components], and in all."""
+        mixed = np.maximum(self._parts @ weights, _SMALLEST)
         a = concentration * mixed
-        log_rows = self.log_base + np.add.reduceat(_log_rising(a, self.count), self.row_start)
-        chance = np.maximum(concentration * (1 - weights[COPY]) * self.base, _SMALLEST)
-        log_chance = np.add.reduceat(_log_rising(chance, self.pair_count), self.pair_start)
+        log_rows = self._log_base + np.add.reduceat(_log_rising(a, self._count), self._row_start)
+        chance = np.maximum(concentration * (1 - weights[COPY]) * self._base, _SMALLEST)
+        log_chance = np.add.reduceat(_log_rising(chance, self._pair_count), self._pair_start)
         top = log_chance.copy()
-        np.maximum.at(top, self.row_cluster, log_rows)
-        of_rows = np.exp(log_rows - top[self.row_cluster])
+        np.maximum.at(top, self._row_cluster, log_rows)
+        of_rows = np.exp(log_rows - top[self._row_cluster])
         of_chance = np.exp(log_chance - top)
-        total = of_chance + np.bincount(self.row_cluster, of_rows, minlength=len(top))
-        of_rows /= total[self.row_cluster]
+        total = of_chance + np.bincount(self._row_cluster, of_rows, minlength=len(top))
+        of_rows /= total[self._row_cluster]
         of_chance /= total
 
-        cells_in_row = np.diff(np.append(self.row_start, len(a)))
-        fresh = _tables(a, self.count) * np.repeat(of_rows, cells_in_row)
-        drawn = ((fresh / mixed)[:, None] * self.parts * weights).sum(axis=0)
-        pairs_in_cluster = np.diff(np.append(self.pair_start, len(chance)))
+        cells_in_row = np.diff(np.append(self._row_start, len(a)))
+        fresh = _tables(a, self._count) * np.repeat(of_rows, cells_in_row)
+        drawn = ((fresh / mixed)[:, None] * self._parts * weights).sum(axis=0)
+        pairs_in_cluster = np.diff(np.append(self._pair_start, len(chance)))
         by_chance = (
-            _tables(chance, self.pair_count) * np.repeat(of_chance, pairs_in_cluster)
+            _tables(chance, self._pair_count) * np.repeat(of_chance, pairs_in_cluster)
         ).sum()
-        # a true value that was not seen: all observations are distorted, nobody knows how
+        # a true value that was not seen: all observations are distorted in unknown ways
         others = np.array(weights)
         others[COPY] = 0.0
         drawn += by_chance * others / others.sum()
@@ -211,10 +183,8 @@ def _most_seen(counts: Counts) -> Counts:
     return dict(ranked[:_MOST_VALUES])
 
 
-_LEAST_EVIDENCE = 1.0
-"""Nats from which on two values agree."""
-_MOST_HOLDERS = 12
-"""A key that more records of the sample have is not rare."""
+_LEAST_EVIDENCE = 1.0  # nats from which two values agree
+_MOST_HOLDERS = 12  # records of the sample with a rare key
 _MOST_NEAR_MISSES = 4_000
 _FEWEST_VOTES = 30
 _PSEUDO_VOTES = 10.0
@@ -229,8 +199,8 @@ def discounts_of(
 
     Args:
         urns: of each attribute, without a discount.
-        records: what was clustered.
-        clusters: of the records, by place.
+        records: of the clustered fragments.
+        clusters: of places among the records.
 
     """
     apart = [_Votes() for _ in urns]
@@ -268,7 +238,7 @@ class _Votes:
         self.evidence = 0.0
 
     def discount(self, split: float) -> float:
-        """With this share of all pairs taken out, for they agree as one entity."""
+        """The discount, without this share of all pairs, which agree as one entity."""
         if self.all < _FEWEST_VOTES or not self.agreeing:
             return 1.0
         mean = self.evidence / self.agreeing
@@ -296,7 +266,7 @@ def _vote(
 def _near_misses(
     urns: Sequence[Urns], records: Sequence[Record], clusters: Sequence[Cluster]
 ) -> list[tuple[int, int, set[int]]]:
-    """Pairs of records, and the attributes of which they have a rare key in common."""
+    """Pairs of records, and the attributes in which they share a rare key."""
     of_record = {i: number for number, cluster in enumerate(clusters) for i in cluster}
     holders: dict[tuple[int, int, int], list[int]] = {}
     for i, record in enumerate(records):
@@ -322,13 +292,11 @@ def _near_misses(
 _MOST_ATTRIBUTES = 200
 _SAMPLE = 2000
 _MOST_ROUNDS = 4
-_SETTLED = 0.03
-"""A change of the number of entities that ends the rounds."""
+_SETTLED = 0.03  # the rounds end at a smaller relative change of the number of entities
+# draws that the prior is worth for each draw of the clusters found: otherwise similar entities that
+# were once merged would make rates that merge more of them
 _DOUBT = 2.0
-"""Draws that the prior is worth for each draw of the clusters that were found: different things
-that are alike, once together, would make rates that put more of them together."""
-_START_SIZE = 2.0
-"""Fragments an entity, before anything is known."""
+_START_SIZE = 2.0  # fragments of an entity, as a first guess
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,8 +306,8 @@ class FittedAttributes:
     Attributes:
         vocabularies: by attribute.
         rates: of the attributes.
-        alpha: the concentration that gives as many entities as were found.
-        sample: fragments that were clustered (or labelled).
+        alpha: the concentration that expects as many entities as were found.
+        sample: number of fragments that were clustered (or labelled).
 
     """
 
@@ -356,7 +324,7 @@ def vocabularies_of(
 
     Args:
         fragments: to count.
-        kinds: attribute -> its kind, where that is known better than the values tell.
+        kinds: by attribute, known kinds; the values tell the others.
 
     """
     counts = counts_of(fragments)
@@ -380,7 +348,7 @@ def fit_unlabelled(
         fragments: at least one.
         vocabularies: of the attributes to learn about.
         index: fitted to the fragments.
-        given: attribute -> rates that are known and stay as they are.
+        given: by attribute, known rates that are not learned.
 
     """
     drawn = neighbourhoods(fragments, index, _SAMPLE, _digest)
@@ -427,13 +395,12 @@ def fit_labelled(
 
 
 def most_entities(contents: Contents) -> float:
-    """More entities than this are not believed, whatever a clustering says.
+    """The maximum number of entities that is believed, whatever a clustering says.
 
-    Of n fragments D are different. Every one is stated n / D times word for word, and an entity is
-    taken to have at least as many different ones: D / (n / D). Where nothing repeats that is n and
-    bounds nothing. Without it, a grouping that leaves all fragments alone would confirm itself
-    where they have little more than a name: with an alpha above n no agreement on one attribute
-    outweighs a new entity.
+    Of n fragments D are different. Each is stated n / D times word for word, and an entity is taken
+    to have at least as many different ones: D / (n / D). Where nothing repeats that is n. Without
+    the bound, a grouping that leaves alone all fragments with little more than a name would confirm
+    itself: with an alpha above n no agreement on one attribute outweighs a new entity.
     """
     return contents.different**2 / contents.fragments
 
@@ -443,8 +410,8 @@ def _counted_by_content(
 ) -> dict[str, Vocabulary]:
     """The vocabularies with fragments that state the same counted once.
 
-    Counted by fragment, a bare name that fifty of them have looks common. Its agreement looks weak
-    then, the fifty stay apart, and each round of learning confirms that they are.
+    Counted by fragment, a bare name of fifty fragments looks common and agreement on it weak, so
+    that the fifty stay apart in every round.
     """
     counts = contents.counts()
     return {
@@ -460,18 +427,18 @@ def counted_by_entity(
 ) -> dict[str, Vocabulary]:
     """The vocabularies with each value counted once an entity, as far as the clusters tell.
 
-    What the base distribution is of are the true values of entities. Counted by record, the value
-    of an entity with many records looks common, and agreement on it weak. Values that are not in
-    the clusters are counted as others are on average. Of titles, of which an entity may have as
-    many variants as records, all variants of an entity are counted once together.
+    The base distribution is of the true values of entities. Counted by record, the value of an
+    entity with many records looks common, and agreement on it weak. Values that are not in the
+    clusters are counted as others are on average. An entity may have as many variants of a title as
+    records; they are counted once together.
     """
     titles = [vocabulary.kind == "title" for vocabulary in vocabularies.values()]
     of_records: list[Counter[int]] = [Counter() for _ in vocabularies]
     of_entities: list[dict[int, float]] = [{} for _ in vocabularies]
     for cluster in clusters:
-        held = Counter(pair for i in cluster for pair in records[i])
+        values = Counter(pair for i in cluster for pair in records[i])
         of_attribute = Counter(index for i in cluster for index, _ in records[i])
-        for (index, value), n in held.items():
+        for (index, value), n in values.items():
             of_records[index][value] += n
             share = n / of_attribute[index] if titles[index] else 1.0
             of_entities[index][value] = of_entities[index].get(value, 0.0) + share
@@ -518,7 +485,7 @@ def discounted(
     records: Sequence[Record],
     clusters: Sequence[Cluster],
 ) -> dict[str, AttributeRates]:
-    """The rates with each attribute's discount, as clusters and near misses show it."""
+    """The rates with each attribute's discount, from clusters and near misses."""
     urns = [Urns(vocabulary, rates[name]) for name, vocabulary in vocabularies.items()]
     found = discounts_of(urns, records, clusters)
     return {
@@ -529,7 +496,7 @@ def discounted(
 
 def concentration_for(fragments: int, entities: float) -> float:
     """The alpha under which so many fragments are expected to form so many entities."""
-    from scipy.optimize import brentq  # .2 s to import, and what takes up a model does not fit
+    from scipy.optimize import brentq  # .2 s to import, which a kept model does not need
 
     low, high = -10.0, 30.0
     target = min(max(entities, 1.0 + 1e-9), fragments * (1 - 1e-9))

@@ -1,7 +1,7 @@
 """Kinds of attributes: what sort of values they have, and which features two values may share.
 
 A feature is a part of a value that survives when the rest is distorted: a word of a name, the
-year of a date, the district of a postcode. `distortion` draws a variant of a value from all values
+year of a date, the district of a postcode. `urn` draws a variant of a value from all values
 that have a feature in common with it.
 
 | kind | features |
@@ -15,8 +15,7 @@ that have a feature in common with it.
 | set | members, words |
 
 An attribute with several values a record (authors, aliases, types) is read as one value, the set:
-its members come together, so they are no separate evidence. The counts of a file's values normalise
-each different list of values once.
+its members come together, so they are no separate evidence.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ Features: TypeAlias = dict[str, tuple[str, ...]]
 """Feature name -> the value's features of that name, distinct."""
 
 LONGEST_VALUE = 400
-"""Characters of a value that are read; what is longer is cut."""
+"""Characters of a value that are read; the rest is cut."""
 
 _MOST_WORDS = 32
 _MOST_MEMBERS = 32
@@ -81,7 +80,7 @@ def normalised(value: str) -> str:
 
 
 def _meant(value: str) -> str:
-    """One spelling for those that mean the same number, phone number or name."""
+    """One spelling for all that mean the same number, phone number or name."""
     if value[:1] in "+0" and (found := _PHONE.fullmatch(value)):
         return "+" + re.sub(r"\(0\)|\D", "", found[1])
     if found := _GROUPED.fullmatch(value) or _DECIMAL.fullmatch(value):
@@ -93,16 +92,13 @@ def _meant(value: str) -> str:
 
 
 def stated(values: Iterable[str]) -> str:
-    """What a record says of an attribute as one value: its values normalised, each once, sorted.
-
-    Blank values are missing; "" if all are.
-    """
+    """A record's values of an attribute as one: normalised, distinct, sorted; "" if all blank."""
     parts = sorted({*map(normalised, values)} - {""})
     return _BETWEEN.join(parts[:_MOST_MEMBERS])
 
 
 def kind_of(counts: Mapping[str, int]) -> Kind:
-    """The kind of an attribute from its values, as `stated`, and how often each occurs."""
+    """The kind of an attribute, from how often each value, as `stated`, occurs."""
     several = sum(n for value, n in counts.items() if _BETWEEN in value)
     if several and several >= _SHARE_OF_SETS * sum(counts.values()):
         return "set"
@@ -133,13 +129,13 @@ def _is_of_word(character: str) -> bool:
 
 
 def features_of(kind: Kind, value: str) -> Features:
-    """The features of a normalised value, by name; names without any are left out."""
-    return {name: keys for name, keys in _FEATURES[kind](value).items() if keys}
+    """The features of a normalised value, by name, without empty ones."""
+    return {name: keys for name, keys in _FEATURES[kind][0](value).items() if keys}
 
 
 def feature_names(kind: Kind) -> tuple[str, ...]:
     """The names of a kind's features."""
-    return _NAMES[kind]
+    return _FEATURES[kind][1]
 
 
 def parse_date(value: str) -> tuple[str, str, str] | None:
@@ -149,17 +145,13 @@ def parse_date(value: str) -> tuple[str, str, str] | None:
     """
     if found := _ISO_DATE.match(value):
         year, month, day = found.groups()
-        return year, (month or "").zfill(2) if month else "", (day or "").zfill(2) if day else ""
+        return year, month.zfill(2) if month else "", day.zfill(2) if day else ""
     if found := _DAY_FIRST.match(value):
         day, month, year = found.groups()
         return year, month.zfill(2), day.zfill(2)
     if (found := _IN_WORDS.match(value)) and found[2][:3] in _MONTHS:
-        month = f"{_MONTHS.index(found[2][:3]) + 1:02}"
-        return (
-            found[4],
-            month,
-            (found[1] or found[3] or "").zfill(2) if found[1] or found[3] else "",
-        )
+        day = found[1] or found[3]
+        return found[4], f"{_MONTHS.index(found[2][:3]) + 1:02}", day.zfill(2) if day else ""
     return None
 
 
@@ -245,59 +237,41 @@ def _set(value: str) -> Features:
     }
 
 
-def _category(value: str) -> Features:
-    return {}
-
-
-_FEATURES: Mapping[Kind, Callable[[str], Features]] = {
-    "text": _text,
-    "title": _title,
-    "date": _date,
-    "code": _code,
-    "number": _number,
-    "category": _category,
-    "set": _set,
+_FEATURES: Mapping[Kind, tuple[Callable[[str], Features], tuple[str, ...]]] = {
+    "text": (_text, ("initial", "prefix", "word", "words", "word and initial")),
+    "title": (_title, ("word", "pair", "longest")),
+    "date": (_date, ("year and month", "year and day", "month and day", "year")),
+    "code": (_code, ("stem", "leading")),
+    "number": (_number, ("magnitude",)),
+    "category": (lambda value: {}, ()),
+    "set": (_set, ("member", "word")),
 }
-_NAMES: Mapping[Kind, tuple[str, ...]] = {
-    "text": ("initial", "prefix", "word", "words", "word and initial"),
-    "title": ("word", "pair", "longest"),
-    "date": ("year and month", "year and day", "month and day", "year"),
-    "code": ("stem", "leading"),
-    "number": ("magnitude",),
-    "category": (),
-    "set": ("member", "word"),
-}
+"""By kind, what gives the features of a value, and their names."""
 
 
 def counts_stated(
     fragments: Sequence[Fragment], attributes: Container[str] = ()
 ) -> dict[str, Counter[str]]:
-    """By attribute, how many fragments state each value as of `stated`, "" for blank ones.
-
-    Args:
-        fragments: to count.
-        attributes: those to count; none counts all.
-
-    """
+    """By attribute (by default all), how many fragments state each value, as `stated`."""
     raw: dict[str, dict[tuple[str, ...], int]] = {}
     for fragment in fragments:
         for attribute, values in fragment.properties.items():
-            held = raw.get(attribute)
-            if held is None:
-                held = raw[attribute] = {}
-            held[values] = held.get(values, 0) + 1
+            of_attribute = raw.get(attribute)
+            if of_attribute is None:
+                of_attribute = raw[attribute] = {}
+            of_attribute[values] = of_attribute.get(values, 0) + 1
     counts: dict[str, Counter[str]] = {}
-    for attribute, held in raw.items():
+    for attribute, of_attribute in raw.items():
         if attributes and attribute not in attributes:
             continue
         counter = counts[attribute] = Counter()
-        for values, n in held.items():
+        for values, n in of_attribute.items():
             counter[stated(values)] += n
     return counts
 
 
 def counts_of(fragments: Sequence[Fragment]) -> dict[str, Counter[str]]:
-    """By attribute, how many fragments state each value; blank ones are missing."""
+    """By attribute, how many fragments state each value; without blank ones."""
     counts = counts_stated(fragments)
     for counter in counts.values():
         del counter[""]
@@ -305,14 +279,11 @@ def counts_of(fragments: Sequence[Fragment]) -> dict[str, Counter[str]]:
 
 
 class Contents:
-    """The different things that fragments state; what two state word for word is one of them.
-
-    Args:
-        fragments: to be told apart.
+    """The distinct contents of fragments.
 
     Attributes:
-        fragments: how many they are.
-        different: how many different things they state.
+        fragments: number of fragments.
+        different: number of distinct contents.
 
     """
 
@@ -337,7 +308,7 @@ class Contents:
         self.fragments, self.different = len(fragments), len(found)
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """By attribute, how many of the different things state each value; without blank ones."""
+        """By attribute, how many distinct contents state each value; without blank ones."""
         often = Counter(chain.from_iterable(self._found))
         out: dict[str, dict[str, int]] = {}
         for (attribute, value), number in self._numbers.items():

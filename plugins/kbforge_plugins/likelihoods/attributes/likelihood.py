@@ -15,7 +15,6 @@ for less where other attributes predict it (`fitting`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import CDLL
 from pathlib import Path
 from typing import Self
 
@@ -23,8 +22,6 @@ import orjson
 
 from kbforge.contracts import (
     CandidateIndex,
-    ConjugateLikelihood,
-    FloatArray,
     Fragment,
     LearnedState,
 )
@@ -33,7 +30,6 @@ from kbforge.files.io import called, read_small
 from kbforge.models.bundle import read_bundle
 from kbforge.models.keeping import KeptReader, together
 from kbforge_plugins.indexes.selective import Selective
-from kbforge_plugins.likelihoods.attributes.distortion import Rates, from_toml, to_toml
 from kbforge_plugins.likelihoods.attributes.fitting import (
     FittedAttributes,
     fit_unlabelled,
@@ -42,9 +38,8 @@ from kbforge_plugins.likelihoods.attributes.fitting import (
 from kbforge_plugins.likelihoods.attributes.kinds import counts_of, normalised
 from kbforge_plugins.likelihoods.attributes.model import (
     AttributeModel,
-    AttributeTable,
-    CompiledUrns,
 )
+from kbforge_plugins.likelihoods.attributes.urn import Rates, from_toml, to_toml
 from kbforge_plugins.likelihoods.attributes.vocabulary import LEAST_COUNT, Vocabulary
 
 RATES_FILE, VALUES_FILE = "rates.toml", "values.json"
@@ -54,7 +49,7 @@ _CALLED = "likelihood attributes"
 _LEAST_ALPHA, _MOST_ALPHA = 1e-300, 1e300
 
 
-class Attributes(ConjugateLikelihood):
+class Attributes(AttributeModel):
     """Records with several noisy attributes: names, dates, places, codes, numbers.
 
     Without a trained model it learns from the clustered fragments themselves, without labels.
@@ -85,11 +80,11 @@ class Attributes(ConjugateLikelihood):
     def _use(self, vocabularies: dict[str, Vocabulary], rates: Rates) -> None:
         self.vocabularies, self.rates = vocabularies, {**rates, **self._given}
         self._names = tuple(vocabularies)
-        self._model = AttributeModel(vocabularies, self.rates)
+        super().__init__(vocabularies, self.rates)
 
     @classmethod
     def trained(cls, fitted: FittedAttributes) -> Self:
-        """A model of which `fit` leaves the rates as they are."""
+        """A model whose rates `fit` does not change."""
         model = cls()
         model.default_alpha = fitted.alpha
         model._keep(fitted.vocabularies, fitted.rates)
@@ -108,7 +103,7 @@ class Attributes(ConjugateLikelihood):
 
         Args:
             path: the bundle's folder.
-            attributes: some of the bundle's attributes; none takes all of them.
+            attributes: some of the bundle's attributes; by default all.
             rates: a rates file to use in place of the bundle's.
 
         Raises:
@@ -144,8 +139,8 @@ class Attributes(ConjugateLikelihood):
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Without a trained model, learn from the input.
 
-        The index always does, and a trained model counts the values that it was not trained on,
-        so that they have base probabilities, and features in common with others.
+        The index always learns from it. A trained model counts the values that it was not trained
+        on, so that they have base probabilities and share features with others.
 
         Returns:
             One sentence for the user; None for a trained model, unless it has nothing to read.
@@ -240,23 +235,11 @@ class Attributes(ConjugateLikelihood):
         names = quoted(", ".join(known))
         return f"attributes: no fragment has an attribute that the model reads ({names})"
 
-    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
-        """L(C), nats, shape [len(clusters)]."""
-        return self._model.log_marginal(clusters)
-
-    def live_clusters(self) -> AttributeTable:
-        """A new, empty table."""
-        return self._model.live_clusters()
-
-    def compiled_clusters(self, kernel: CDLL) -> CompiledUrns | None:
-        """See `kbforge.contracts.likelihood`."""
-        return self._model.compiled_clusters(kernel)
-
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
         """What each attribute says for the fragment's joining the cluster, in nats.
 
-        Of attributes that both have: L_a(C + x) - L_a(C) - L_a({x}); the sum over attributes is
-        L(C + x) - L(C) - L({x}).
+        For attributes that both have it is L_a(C + x) - L_a(C) - L_a({x}); the sum over attributes
+        is L(C + x) - L(C) - L({x}).
         """
         table = self.live_clusters()
         values = table.contributions(table.encode(fragment), [table.encode(f) for f in cluster])

@@ -1,8 +1,7 @@
 """Attribute likelihood with known rates: the live clusters of a run, in Python and the kernel.
 
 The kernel numbers values as they come. It receives base probability, letters and features of a
-value before the first fragment with that value. Which texts have which words is known only here:
-the kernel asks for the words that long texts have in common.
+value before the first fragment with that value. It asks here for the words that titles share.
 """
 
 from __future__ import annotations
@@ -26,25 +25,16 @@ from kbforge.contracts import (
 )
 from kbforge.kernel.binding import BY_WORDS, address
 from kbforge.numerics import capacity_for
-from kbforge_plugins.likelihoods.attributes.distortion import Rates
 from kbforge_plugins.likelihoods.attributes.kinds import stated
-from kbforge_plugins.likelihoods.attributes.urn import Urn, Urns
+from kbforge_plugins.likelihoods.attributes.urn import Rates, Urn, Urns
 from kbforge_plugins.likelihoods.attributes.vocabulary import Vocabulary
 
 Record: TypeAlias = tuple[tuple[int, int], ...]
-"""A fragment as (attribute's index, number of what it states of it), in order of the index."""
+"""A fragment as (index of an attribute, number of its value), in order of the index."""
 
 
 class Encoder:
-    """Fragments as records.
-
-    Args:
-        vocabularies: by attribute; an attribute's index is its place among them.
-
-    Attributes:
-        attributes: by index.
-
-    """
+    """Encodes fragments as records; the index of an attribute is its place in the vocabularies."""
 
     def __init__(self, vocabularies: Mapping[str, Vocabulary]) -> None:
         self._vocabularies = vocabularies
@@ -52,7 +42,7 @@ class Encoder:
         self._number: list[dict[tuple[str, ...], int | None]] = [{} for _ in vocabularies]
 
     def encode(self, fragment: Fragment) -> Record:
-        """What the model reads of it; attributes with blank values only are missing."""
+        """The record of a fragment, without attributes that have only blank values."""
         out = []
         for index, attribute in enumerate(self.attributes):
             raw = fragment.properties.get(attribute)
@@ -62,22 +52,17 @@ class Encoder:
         return tuple(out)
 
     def number(self, index: int, raw: tuple[str, ...]) -> int | None:
-        """The number of what is stated of an attribute; None if it is blank."""
-        known = self._number[index]
-        if raw not in known:
+        """The number of an attribute's values; None if they are blank."""
+        numbers = self._number[index]
+        if raw not in numbers:
             value = stated(raw)
-            known[raw] = self._vocabularies[self.attributes[index]].number(value) if value else None
-        return known[raw]
+            vocabulary = self._vocabularies[self.attributes[index]]
+            numbers[raw] = vocabulary.number(value) if value else None
+        return numbers[raw]
 
 
 class EncodedRecord:
-    """A fragment, and its record once somebody asks for it.
-
-    Args:
-        encoder: makes the record.
-        fragment: to be read.
-
-    """
+    """A fragment whose record is made on first use."""
 
     __slots__ = ("_encoder", "_fragment", "_record")
 
@@ -87,17 +72,17 @@ class EncodedRecord:
 
     @property
     def record(self) -> Record:
-        """What the model reads of it."""
+        """The record of the fragment."""
         if self._record is None:
             self._record = self._encoder.encode(self._fragment)
         return self._record
 
 
 class _ClusterUrns:
-    """A cluster: its urns, or what it grew from, until somebody asks for them.
+    """A cluster whose urns are made on first use, from those of the cluster that it grew from.
 
-    Most clusters that a step makes are in no question afterwards, and few of a subproblem that is
-    fetched from a store. An urn depends on its values alone, so it does not matter when it is made.
+    Most clusters that a step makes are never asked about, nor most clusters of a subproblem that is
+    fetched from a store.
     """
 
     __slots__ = ("_from", "_urns", "_x")
@@ -126,7 +111,7 @@ class _ClusterUrns:
                 for x in reversed(records):
                     self._urns = table.joined(self._urns, x)
             self._from = self._x = None
-        return self._urns  # type: ignore[return-value]  # it was made
+        return self._urns  # type: ignore[return-value]
 
 
 class AttributeTable(LiveClusters):
@@ -134,7 +119,7 @@ class AttributeTable(LiveClusters):
 
     Args:
         encoder: of the fragments.
-        urns: of each attribute, by its index.
+        urns: by index of the attribute.
 
     """
 
@@ -196,27 +181,23 @@ class AttributeTable(LiveClusters):
         return np.array([self._merge_ratio(own, self._held(s)) for s in slots.tolist()])
 
     def merge(self, slot: int, into: int) -> None:
-        self._clusters[into] = _ClusterUrns(self._together(self._held(slot), self._held(into)))
+        urns = [
+            of.merged(urn, other) if urn is not None and other is not None else urn or other
+            for of, urn, other in zip(self._urns, self._held(slot), self._held(into), strict=True)
+        ]
+        self._clusters[into] = _ClusterUrns(urns)
         self._clusters[slot] = None
 
     def _merge_ratio(self, held: Sequence[Urn | None], others: Sequence[Urn | None]) -> float:
-        """L of both as one less L of each, in nats."""
+        """L of both together less L of each, in nats."""
         total = 0.0
         for urns, urn, other in zip(self._urns, held, others, strict=True):
             if urn is not None and other is not None:
                 total += urns.merge_gain(urn, other)
         return total
 
-    def _together(
-        self, held: Sequence[Urn | None], others: Sequence[Urn | None]
-    ) -> list[Urn | None]:
-        return [
-            urns.merged(urn, other) if urn is not None and other is not None else urn or other
-            for urns, urn, other in zip(self._urns, held, others, strict=True)
-        ]
-
     def log_marginal(self, seen: Sequence[EncodedRecord]) -> float:
-        """L of a set of fragments, in nats; nothing in the table changes."""
+        """L of a set of fragments, in nats; the table does not change."""
         return _log_marginal(self.holding([x.record for x in seen]))
 
     def contributions(self, x: EncodedRecord, cluster: Sequence[EncodedRecord]) -> dict[int, float]:
@@ -246,7 +227,7 @@ class AttributeTable(LiveClusters):
         return held.urns(self)
 
     def _gains(self, x: Record, slots: list[int]) -> list[float]:
-        # what a value is worth where the cluster has none of its attribute
+        # the gain where the cluster has no value of the attribute
         first = [(index, u, self._urns[index].single(u).log_marginal) for index, u in x]
         out = []
         for slot in slots:
@@ -263,7 +244,7 @@ class AttributeTable(LiveClusters):
         return out
 
     def joined(self, urns: Sequence[Urn | None] | None, x: Record) -> list[Urn | None]:
-        """The urns with one more record; None is of none."""
+        """The urns with one more record; None stands for an empty cluster."""
         out: list[Urn | None] = [None] * len(self._urns) if urns is None else list(urns)
         for index, u in x:
             urn = out[index]
@@ -292,10 +273,9 @@ def _log_marginal(urns: Sequence[Urn | None]) -> float:
 
 
 _Attribute: TypeAlias = tuple[int, str, dict[tuple[str, ...], int]]
-"""Its index, its name, and the kernel's number of what is stated of it."""
+"""The index and name of an attribute, and the kernel's numbers of its values."""
 
-_MOST_ORDERS = 4096
-"""Sets of attributes that are remembered in order."""
+_MOST_ORDERS = 4096  # cached orders of attributes
 
 
 class CompiledUrns:
@@ -304,7 +284,7 @@ class CompiledUrns:
     Args:
         kernel: the library.
         encoder: of the fragments.
-        urns: of each attribute, by its index.
+        urns: by index of the attribute.
 
     Attributes:
         handle: address of the kernel's table.
@@ -319,11 +299,10 @@ class CompiledUrns:
         self._asked = [BY_WORDS(self._by_words) if of.titles else BY_WORDS(0) for of in urns]
         for of, asked in zip(urns, self._asked, strict=True):
             self._begin(of, asked)
-        # by attribute, the values that the kernel was told of, in its order, and their places
-        self._met: list[list[int]] = [[] for _ in urns]
+        # by attribute, the values in the kernel's order, and their places
+        self._values: list[list[int]] = [[] for _ in urns]
         self._number: list[dict[int, int]] = [{} for _ in urns]
-        # the attributes, and what is known of what was stated of each; by what a fragment states,
-        # those of them
+        # all attributes, and by names of attributes of a fragment, those that are read
         names = encoder.attributes
         self._attributes: list[_Attribute] = [(i, name, {}) for i, name in enumerate(names)]
         self._orders: dict[tuple[str, ...], list[_Attribute]] = {}
@@ -350,16 +329,21 @@ class CompiledUrns:
             starts.append(len(values))
         stated = np.array(attributes, dtype=np.int32), np.array(values, dtype=np.int32)
         told = [
-            (index, len(self._met[index]), len(met), self._arrays_of(index, met))
-            for index, met in enumerate(new)
-            if met
+            (
+                index,
+                len(self._values[index]),
+                len(of_attribute),
+                self._arrays_of(index, of_attribute),
+            )
+            for index, of_attribute in enumerate(new)
+            if of_attribute
         ]
-        for index, met in enumerate(new):
-            self._met[index] += met
+        for index, of_attribute in enumerate(new):
+            self._values[index] += of_attribute
         return EncodedFragments(np.array(starts, dtype=np.int64), *stated, told)
 
     def _order(self, stated: Iterable[str]) -> list[_Attribute]:
-        """The attributes that are read of these, by their index."""
+        """The attributes among these that are read, by index."""
         if len(self._orders) >= _MOST_ORDERS:
             self._orders.clear()
         names = tuple(stated)
@@ -368,15 +352,15 @@ class CompiledUrns:
         return order
 
     def _numbered(self, index: int, raw: tuple[str, ...], new: list[int]) -> int:
-        """The kernel's number of what is stated of an attribute; -1 if that is nothing."""
+        """The kernel's number of an attribute's values; -1 if they are blank."""
         value = self._encoder.number(index, raw)
         if value is None:
             return -1
-        known = self._number[index]
-        if value not in known:
-            known[value] = len(known)
+        numbers = self._number[index]
+        if value not in numbers:
+            numbers[value] = len(numbers)
             new.append(value)
-        return known[value]
+        return numbers[value]
 
     def tell(self, encoded: EncodedFragments) -> None:
         """See `kbforge.contracts.CompiledClusters`."""
@@ -402,7 +386,7 @@ class CompiledUrns:
         )
 
     def _arrays_of(self, index: int, new: Sequence[int]) -> tuple[NDArray[Any], ...]:
-        """What the kernel is told of values of an attribute that it has not met."""
+        """What the kernel reads of new values of an attribute."""
         vocabulary = self._urns[index].vocabulary
         spelled = [vocabulary.values[v] for v in new]
         base = np.array([vocabulary.base[v] for v in new], dtype=np.float64)
@@ -425,18 +409,12 @@ class CompiledUrns:
         )
 
     def _by_words(self, attribute: int, u: int, v: int, out: Any) -> None:
-        known = self._met[attribute]
-        out[0], out[1] = self._urns[attribute].by_words(known[u], known[v])
+        values = self._values[attribute]
+        out[0], out[1] = self._urns[attribute].by_words(values[u], values[v])
 
 
 class AttributeModel(ConjugateLikelihood):
-    """What its tables have in common: records as numbers, and urns.
-
-    Args:
-        vocabularies: by attribute.
-        rates: of each of these attributes, and maybe of others.
-
-    """
+    """The likelihood with known rates, of at least the attributes of the vocabularies."""
 
     def __init__(self, vocabularies: Mapping[str, Vocabulary], rates: Rates) -> None:
         self._encoder = Encoder(vocabularies)

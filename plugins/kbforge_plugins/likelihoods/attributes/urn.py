@@ -1,9 +1,27 @@
-"""The marginal probability of one attribute's values in one cluster.
+"""How probable an attribute's values are in one cluster, and the rates that say so.
 
-The entity has a true value v, drawn from the base distribution. Its records draw from a Dirichlet
-process around G(. | v) with concentration c, so that a variant that has turned up once is likely
-to turn up again, which a model with independent errors does not know. Integrated out (Blackwell
-and MacQueen 1973), with n_u observations of the different values u, n in all,
+*One value.* G(u | v) is the probability of an observed value u if the true value is v. It mixes
+ways a value can come about, each a distribution of its own over u:
+
+    copy            u = v
+    substitution    one letter replaced, or two neighbours swapped, each place and letter alike
+    edit            one letter more or less
+    two edits       two of these
+    a feature       a value of the vocabulary other than v that shares a feature of this name with
+                    v, drawn from the base distribution; if v has several, each is as probable to
+                    be the one kept
+    a retention     of titles, in place of features: so many of the words of v (`Titles`)
+    noise           any value other than v, drawn from the base distribution
+
+The mixing weights are the attribute's rates. Slips sum to at most 1 over all strings u, and the
+other components over the values counted (a feature that no other value has, or an edit that has two
+shortest paths, leaves a little less). Slips write letters of the vocabulary only, and in dates and
+numbers digits only. G(v | v) is the weight of copies, nothing else.
+
+*A cluster.* The entity has a true value v, drawn from the base distribution. Its records draw from
+a Dirichlet process around G(. | v) with concentration c, so that a variant that has turned up once
+is likely to turn up again, which a model with independent errors does not know. Integrated out
+(Blackwell and MacQueen 1973), with n_u observations of the different values u, n in all,
 
     P(x_1..x_n | v) = prod over u of [c G(u|v)]_(n_u) / [c]_n      [a]_k = a (a + 1) ... (a + k - 1)
 
@@ -18,57 +36,303 @@ with probability q = [(1 - copy) c]_n / [c]_n, whatever it is; the first term su
 and the second to q. As c grows it becomes the hit-miss model with independent errors of Copas and
 Hilton (1990) and Steorts (2015); a small c suits attributes of which an entity has several values.
 
-Where other attributes tell most of this one (`dependence`), every base probability is raised to the
-power of a discount d. What it says then is P(x | the other attributes agree) over a measure that is
-no distribution over all strings. In the odds of two groupings only ratios of L count, and an
-agreement is worth d times the logarithm of its rarity.
+Where other attributes tell most of this one (`discounts_of`), every base probability is raised to
+the power of a discount d. The result is P(x | the other attributes agree) over a measure that is no
+distribution over all strings. In the odds of two groupings only ratios of L count, and an agreement
+is worth d times the logarithm of its rarity.
 
 An `Urn` is the multiset of values with its L. Equal multisets are one object, so what was computed
 for a cluster serves every other cluster with the same values. L depends on the multiset alone, to
-the last bit: logs are added as whole numbers of a small unit, so that an urn can be made of another
-that differs in one observation, whichever it is.
+the last bit: logs are added as whole numbers of a small unit, so that any urn that differs in one
+observation gives the same result.
+
+*Rates* are the readable part of a model:
+
+    format = 2
+
+    [attributes."birth place"]
+    kind = "text"
+    concentration = 3.2          # small: records repeat each other's variants
+    discount = 0.8               # 1: no other attribute predicts this one's values
+    [attributes."birth place".weights]
+    copy = 0.81                  # and so on, one number a component; they sum to 1
+
+Reading is strict: a field that is missing, unknown or out of range is an error that names it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from math import exp, fsum, log
 from operator import mul
+from typing import TypeAlias, cast
 from weakref import WeakValueDictionary
 
-from kbforge_plugins.likelihoods.attributes.distortion import (
-    COPY,
-    MOST_SLIPS,
-    SLIPS,
-    AttributeRates,
-    shares_kept,
-    slip,
-    slips_between,
-    words_kept,
-)
-from kbforge_plugins.likelihoods.attributes.vocabulary import Vocabulary
+from rapidfuzz.distance import OSA
 
-_MOST_PAIRS = 1 << 20
-"""Remembered values of G: some 100 MiB."""
-_MOST_VALUES = 48
-"""Different true values that the sum considers; those seen most often come first."""
-_MOST_DIFFERENT_KEPT = 64
-"""An urn with more different values is not kept for the sake of those that grow into it."""
-_UNITS = float(1 << 36)
-"""Units of a log, in one nat."""
-_SHORT = 8
-"""So many factors are multiplied; the others are taken from gamma functions, which lose digits."""
+from kbforge.errors import ModelError, quoted
+from kbforge.files.records import Record, parse_toml, toml_value
+from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind, feature_names
+from kbforge_plugins.likelihoods.attributes.vocabulary import RETENTIONS, Vocabulary
+
+COPY, SUBSTITUTION, EDIT, TWO_EDITS = 0, 1, 2, 3
+SLIPS = ("copy", "substitution", "edit", "two edits")
+NOISE = "noise"
+MOST_SLIPS = 2
+_LONGEST_COMPARED = 120  # characters of the longest value that can be a slip of another
+_LEAST_REST = 1e-12  # base probability beyond rounding errors: other values do have the feature
+
+
+def component_names(kind: Kind) -> tuple[str, ...]:
+    """The mixture's components in order: slips of the pen, features, noise."""
+    kept = [name for name, *_ in RETENTIONS] if kind == "title" else feature_names(kind)
+    return (*SLIPS, *kept, NOISE)
+
+
+def components(vocabulary: Vocabulary, u: int, v: int) -> list[float]:
+    """The probability of value u under each component if the true value is v."""
+    out = [0.0] * len(component_names(vocabulary.kind))
+    if u == v:
+        out[COPY] = 1.0
+        return out
+    out[-1] = vocabulary.base[u]
+    component, probability = slip(vocabulary, u, v)
+    out[component] = probability
+    if not vocabulary.counted(u):
+        return out
+    if vocabulary.titles is not None:
+        kept = words_kept(vocabulary, u, v)
+        out[len(SLIPS) : -1] = [vocabulary.base[u] * share for share in kept]
+        return out
+    shares = shares_kept(vocabulary, v)
+    for name, feature in vocabulary.features[u]:
+        out[len(SLIPS) + name] += vocabulary.base[u] * shares.get(feature, 0.0)
+    return out
+
+
+def shares_kept(vocabulary: Vocabulary, v: int, discount: float = 1.0) -> dict[int, float]:
+    """By feature of v: the probability that it is kept, over the mass of other values with it.
+
+    Times base(u) this is the probability of u, a counted value, under the feature's name. The mass
+    is raised to the power of the discount.
+    """
+    theirs = vocabulary.features[v]
+    several: dict[int, int] = {}
+    for name, _ in theirs:
+        several[name] = several.get(name, 0) + 1
+    own = vocabulary.base[v] if vocabulary.counted(v) else 0.0
+    out = {}
+    for name, feature in theirs:
+        rest = vocabulary.mass[feature] - own
+        if rest > _LEAST_REST:
+            out[feature] = 1.0 / (rest**discount * several[name])
+    return out
+
+
+def words_kept(vocabulary: Vocabulary, u: int, v: int, discount: float = 1.0) -> tuple[float, ...]:
+    """By retention: the probability of u, a counted title, if v is true, over base(u).
+
+    The mass of other titles with the shared words is raised to the power of the discount.
+    """
+    assert vocabulary.titles is not None, "the values are not titles"
+    theirs = vocabulary.words[v]
+    common = vocabulary.words[u] & theirs
+    if not common:
+        return (0.0,) * len(RETENTIONS)
+    rest = vocabulary.titles.mass(common)
+    if vocabulary.counted(v):
+        rest -= vocabulary.base[v]
+    if rest <= _LEAST_REST:
+        return (0.0,) * len(RETENTIONS)
+    rest **= discount
+    return tuple(share / rest for share in vocabulary.titles.kept(common, theirs))
+
+
+def slips_between(vocabulary: Vocabulary, u: int, v: int) -> int:
+    """The fewest slips between u and v; all above `MOST_SLIPS` are alike."""
+    observed, true = vocabulary.values[u], vocabulary.values[v]
+    shorter, longer = sorted((len(observed), len(true)))
+    if longer - shorter > MOST_SLIPS or longer > _LONGEST_COMPARED:
+        return MOST_SLIPS + 1
+    return OSA.distance(observed, true, score_cutoff=MOST_SLIPS)
+
+
+def slip(vocabulary: Vocabulary, u: int, v: int) -> tuple[int, float]:
+    """The slip of the pen that makes u of v, and its probability; 0 if none does.
+
+    A value of n letters over an alphabet of A has n (A - 1) substitutions and n - 1 swaps,
+    n deletions and (n + 1) A insertions. In dates and numbers digits replace digits.
+    """
+    distance = slips_between(vocabulary, u, v)
+    observed, true = vocabulary.values[u], vocabulary.values[v]
+    n = len(true)
+    if distance > MOST_SLIPS or not n or not _writes_the_alphabet(vocabulary, u, v):
+        return SUBSTITUTION, 0.0
+    letters, alphabet = vocabulary.letters, vocabulary.alphabet
+    within = n if _all_letters(vocabulary, v) else sum(letter in letters for letter in true)
+    # any letter can replace one that is outside the alphabet, but digits replace only digits
+    ways = within * (alphabet - 1) + (0 if vocabulary.numeric else (n - within) * alphabet)
+    substitutions = max(ways + n - 1, 1)
+    edits = n + (n + 1) * alphabet
+    if distance == 2:
+        # each of the two may be any; unordered pairs of places make half as many results
+        return TWO_EDITS, 1.0 / (substitutions + edits) ** 2
+    if len(observed) == n:
+        return SUBSTITUTION, 1.0 / substitutions
+    return EDIT, 1.0 / edits
+
+
+def _all_letters(vocabulary: Vocabulary, number: int) -> bool:
+    """Whether a value is in the alphabet without a check."""
+    return vocabulary.counted(number) and not vocabulary.numeric
+
+
+def _writes_the_alphabet(vocabulary: Vocabulary, u: int, v: int) -> bool:
+    """Whether the new letters of u are in the alphabet; how many others exist is unknown."""
+    if _all_letters(vocabulary, u):
+        return True
+    observed, true = Counter(vocabulary.values[u]), Counter(vocabulary.values[v])
+    letters = vocabulary.letters
+    if not all(letter in letters for letter in observed - true):
+        return False
+    # a sign that is gone from a date or number was deleted, not replaced
+    gone = sum(n for letter, n in (true - observed).items() if letter not in letters)
+    return not vocabulary.numeric or gone <= max(true.total() - observed.total(), 0)
+
+
+FORMAT = 2
+_TOLERANCE = 1e-3
+_LEAST, _LARGEST = 1e-3, 1e6
+_COPY, _NOISE = 0.75, 0.1
+_COPY_OF_TITLE, _NOISE_OF_TITLE, _SLIPS_OF_TITLE = 0.42, 0.02, 0.04
+_CONCENTRATION = 10.0
+_LEAST_DISCOUNT = 0.01
+_LEAST_WEIGHT = 1e-7
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeRates:
+    """The rates of one attribute.
+
+    Attributes:
+        kind: which features its values have.
+        mixture: component -> weight, all of the kind's, positive, summing to 1.
+        concentration: c of the urn.
+        discount: power of the base probabilities, above 0 and at most 1 (`dependence`).
+
+    """
+
+    kind: Kind
+    mixture: Mapping[str, float]
+    concentration: float
+    discount: float = 1.0
+
+    @classmethod
+    def prior(cls, kind: Kind) -> AttributeRates:
+        """The rates before any data are seen."""
+        names = component_names(kind)
+        if kind == "title":
+            return cls(kind, _prior_of_titles(names), _CONCENTRATION)
+        rest = (1 - _COPY - _NOISE) / (len(names) - 2)
+        mixture = dict.fromkeys(names, rest) | {"copy": _COPY, NOISE: _NOISE}
+        return cls(kind, mixture, _CONCENTRATION)
+
+    @classmethod
+    def of(
+        cls, kind: Kind, weights: list[float], concentration: float, discount: float = 1.0
+    ) -> AttributeRates:
+        """From weights in the order of `component_names`, which are normalised.
+
+        Weights that are normalised already keep every bit.
+        """
+        total = sum(weights)
+        if abs(total - 1) > _ROUNDING:
+            weights = [weight / total for weight in weights]
+        if min(weights) < _LEAST_WEIGHT / 2:
+            weights = [max(weight, _LEAST_WEIGHT) for weight in weights]
+            total = sum(weights)
+            weights = [weight / total for weight in weights]
+        mixture = dict(zip(component_names(kind), weights, strict=True))
+        return cls(kind, mixture, min(max(concentration, _LEAST), _LARGEST), discount)
+
+    def weights(self) -> tuple[float, ...]:
+        """The mixture in the order of `component_names`."""
+        return tuple(self.mixture[name] for name in component_names(self.kind))
+
+
+def _prior_of_titles(names: tuple[str, ...]) -> dict[str, float]:
+    """A title is copied half as often as a name; its variants keep some of its words."""
+    slips, kept = SLIPS[1:], names[len(SLIPS) : -1]
+    rest = (1 - _COPY_OF_TITLE - _NOISE_OF_TITLE - _SLIPS_OF_TITLE) / len(kept)
+    mixture = dict.fromkeys(slips, _SLIPS_OF_TITLE / len(slips)) | dict.fromkeys(kept, rest)
+    return {"copy": _COPY_OF_TITLE} | mixture | {NOISE: _NOISE_OF_TITLE}
+
+
+Rates: TypeAlias = Mapping[str, AttributeRates]
+"""By attribute."""
+
+
+def to_toml(rates: Rates) -> bytes:
+    """The content of a rates file."""
+    lines = [
+        "# How records of one entity differ, an attribute a table. A copy of this file can be",
+        "# edited and used with --set likelihood.rates=FILE; weights sum to 1.",
+        f"format = {FORMAT}",
+    ]
+    for name, attribute in sorted(rates.items()):
+        table = f"attributes.{toml_value(name)}"
+        lines += ["", f"[{table}]", f'kind = "{attribute.kind}"']
+        lines += [f"concentration = {attribute.concentration!r}"]
+        lines += [f"discount = {attribute.discount!r}", f"[{table}.weights]"]
+        lines += [f"{toml_value(part)} = {weight!r}" for part, weight in attribute.mixture.items()]
+    return "\n".join(lines).encode() + b"\n"
+
+
+def from_toml(content: bytes, where: str) -> Rates:
+    """Read a rates file strictly; a ModelError names what is wrong, and where."""
+
+    def wrong(field: str, expected: str, got: str) -> ModelError:
+        return ModelError(f"{where}: {quoted(field)}: expected {expected}, got {got}")
+
+    top = Record(parse_toml(content, where, ModelError), wrong).only("format", "attributes")
+    top.version(FORMAT)
+    attributes = top.table("attributes", "a table an attribute")
+    if not list(attributes):
+        raise top.wrong("attributes", "at least one table", "none")
+    return {name: _attribute(attributes.table(name)) for name in attributes}
+
+
+def _attribute(entry: Record) -> AttributeRates:
+    entry.only("kind", "concentration", "discount", "weights")
+    kind = cast(Kind, entry.choice("kind", KINDS))
+    names = component_names(kind)
+    weights = entry.table("weights").only(*names)
+    mixture = [weights.within(part, 0.0, 1.0) for part in names]
+    if abs(sum(mixture) - 1) > _TOLERANCE:
+        raise entry.wrong("weights", "weights that sum to 1", f"a sum of {sum(mixture):.6g}")
+    return AttributeRates.of(
+        kind,
+        mixture,
+        entry.within("concentration", _LEAST, _LARGEST),
+        entry.within("discount", _LEAST_DISCOUNT, 1.0),
+    )
+
+
+_MOST_PAIRS = 1 << 20  # cached values of G: some 100 MiB
+_MOST_VALUES = 48  # true values that the sum considers, those seen most often first
+_MOST_DIFFERENT_KEPT = 64  # different values of an urn that another keeps for growing into it
+_UNITS = float(1 << 36)  # units of a log, in one nat
+_SHORT = 8  # factors that are multiplied; gamma functions give the others and lose digits
 
 
 class Urns:
-    """All urns of one attribute.
-
-    Args:
-        vocabulary: of the attribute; grows with values never seen.
-        rates: of the attribute.
+    """All urns of one attribute, whose vocabulary grows with values never seen.
 
     Attributes:
-        vocabulary: as given.
         concentration: c.
         weights: of G's components, in order.
         discount: power of every base probability.
@@ -95,7 +359,7 @@ class Urns:
         self._log_rising = [0.0]
 
     def __getstate__(self) -> dict[str, object]:
-        """Without the urns that are at hand; another process makes its own."""
+        """Leave out the shared urns; another process makes its own."""
         return {k: v for k, v in self.__dict__.items() if k not in ("_known", "_singles")}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -114,7 +378,7 @@ class Urns:
         return urn
 
     def neighbour(self, urn: Urn, u: int, more: int) -> Urn:
-        """The urn with one observation of u more (1) or less (-1)."""
+        """The urn with one u more (1) or less (-1)."""
         values, counts = urn.values, urn.counts
         at, before = urn.place(u)
         after = before + more
@@ -174,7 +438,7 @@ class Urns:
         return self.merged(urn, other).log_marginal - urn.log_marginal - other.log_marginal
 
     def _units_merged(self, urn: Urn, other: Urn, held: dict[int, int], v: int) -> int:
-        """`units_of` what is held by two urns together, from what one of them knows."""
+        """`units_of` both urns together, from the sums of one."""
         if v not in urn.true:
             urn, other = other, urn
             if v not in urn.true:
@@ -203,7 +467,7 @@ class Urns:
         return int(_log_rising(self.draw_elsewhere(u), n) * _UNITS) if n else 0
 
     def _most_seen(self, values: tuple[int, ...], counts: tuple[int, ...]) -> tuple[int, ...]:
-        """The values that may be the true one; what they are, and not when they were seen."""
+        """The values that may be the true one, whatever order they came in."""
         if len(values) <= _MOST_VALUES:
             return values
         spelled = self.vocabulary.values
@@ -211,7 +475,7 @@ class Urns:
         return tuple(sorted(value for _, value in ranked[:_MOST_VALUES]))
 
     def single(self, value: int) -> Urn:
-        """The urn with one observation; these are kept, there is one a value."""
+        """The urn with one observation; it is kept."""
         urn = self._singles.get(value)
         if urn is None:
             urn = self._singles[value] = self.urn((value,), (1,))
@@ -230,7 +494,7 @@ class Urns:
         return found
 
     def _compare(self, u: int, v: int) -> None:
-        """Remember c G(u | v) and c G(v | u): the weighted sum of `components`, without zeros."""
+        """Cache c G(u | v) and c G(v | u): the weighted sum of `components`, without zeros."""
         vocabulary, weights = self.vocabulary, self.weights
         if u == v:
             self._remember(u, v, weights[COPY])
@@ -251,21 +515,21 @@ class Urns:
         self._remember(v, u, v_given_u)
 
     def _shared(self, u: int, v: int) -> tuple[float, float]:
-        """The weight of noise and of the features in common: of u given v, of v given u."""
+        """The weight of noise and shared features: of u given v, of v given u."""
         noise = self.weights[-1]
         kept_of_v, kept_of_u = self._shares(v), self._shares(u)
         if len(kept_of_u) < len(kept_of_v):
             shared = [feature for feature in kept_of_u if feature in kept_of_v]
         else:
             shared = [feature for feature in kept_of_v if feature in kept_of_u]
-        # exact sums: neither the order of features nor who was asked about first moves a bit
+        # exact sums: the order of features and of calls does not change a bit
         return (
             fsum([noise, *[kept_of_v[feature] for feature in shared]]),
             fsum([noise, *[kept_of_u[feature] for feature in shared]]),
         )
 
     def by_words(self, u: int, v: int) -> tuple[float, float]:
-        """The weight of noise and of the words in common: of u given v, of v given u."""
+        """The weight of noise and shared words: of u given v, of v given u."""
         weights, vocabulary = self.weights[len(SLIPS) : -1], self.vocabulary
         return (
             self.weights[-1] + sum(map(mul, weights, words_kept(vocabulary, u, v, self.discount))),
@@ -318,14 +582,14 @@ class Urn:
     """A multiset of values of one attribute, and what joining it is worth.
 
     Attributes:
-        values: the different ones, by ascending number.
+        values: distinct, by ascending number.
         counts: how often each was seen.
         size: observations.
-        true: those of the values that the sum takes for the true one, ascending.
-        sums: log of each one's term of L's sum, in units and without the norm [c]_n.
-        chance: likewise, if the true value is elsewhere.
+        true: the values that the sum takes for the true one, ascending.
+        sums: log of the term of each in L's sum, in units and without the norm [c]_n.
+        chance: the same if the true value is elsewhere.
         log_marginal: L, in nats.
-        gains: L(urn + u) - L(urn) by value u, for those asked before.
+        gains: cached L(urn + u) - L(urn) by value u.
 
     """
 
@@ -362,7 +626,7 @@ class Urn:
         self.log_marginal = _log_sum_exp(terms) - urns.log_rising(self.size)
 
     def place(self, u: int) -> tuple[int, int]:
-        """Where u stands among the values, or would, and how often it was seen."""
+        """The place of u among the values, and how often it was seen."""
         at = bisect_left(self.values, u)
         seen = at < len(self.values) and self.values[at] == u
         return at, self.counts[at] if seen else 0
@@ -403,7 +667,7 @@ class Urn:
         return found
 
     def shrunk(self, u: int) -> Urn | None:
-        """The urn with one observation of u less; None if it was the last of all."""
+        """The urn with one u less; None if nothing is left."""
         return None if self.size == 1 else self._urns.neighbour(self, u, -1)
 
 

@@ -7,27 +7,25 @@ of N observations of D different values, n_v of them v, with an absolute discoun
 and Kneser 1994) that leaves room for values never seen, spelled letter by letter: `spelling` draws
 letters by their share of the vocabulary until an end sign. It is a distribution over all strings
 of the vocabulary's letters and a thousand others. An unseen value counts as if it had been seen
-once: its spelling is far less probable than that, and two unrelated records that agree on a new
-town would be one entity for certain. Titles may be counted less than once: then d n_v is subtracted
-from them.
+once: by its spelling alone, two unrelated records that agree on a new town would be one entity for
+certain. Titles may be counted less than once: then d n_v is subtracted from them.
 
 The facts about a value are computed on first use and do not depend on earlier uses.
 
 *Kept vocabularies* are arrays in which a value or a feature is found by its digest: which values
-were counted, their base probabilities, the mass of each feature, the titles with each word. The
-features of a value, which follow from it alone, are not kept. Reading computes nothing for all
-values: apart from one look at the arrays, a file of a million records is read as fast as one of a
-thousand.
+were counted, their base probabilities, the mass of each feature, the titles with each word. A
+value's features follow from it alone and are not kept. Reading computes nothing for each value, so
+that a file of a million records is read about as fast as one of a thousand.
 
-*Titles.* How many words of a long text another keeps. Whoever writes a variant of a text v keeps
-each word with probability r, a word with a digit with another, and fills in the rest from an
-existing text that has the kept words. With S the words that u and v have in common,
+*Titles.* Whoever writes a variant of a text v keeps each word with probability r, a word with a
+digit with another, and fills in the rest from an existing text that has the kept words. With S the
+words that u and v have in common,
 
     G(u | v) = base(u) * product over S of r * product over v without S of (1 - r) / mass(S)
 
     mass(S) = base probability of all texts other than v that have every word of S
 
-The mass is of the words together. Words that come together, such as those of a brand and its
+The mass is of the words together: words that come together, such as those of a brand and its
 product line, are no separate evidence. Summed over u it is at most 1: u is drawn with S as the kept
 words, and S is only one of the sets of kept words that u may have been drawn with. How much is kept
 differs between texts, so there are four such components (`RETENTIONS`).
@@ -52,9 +50,8 @@ from kbforge.contracts import FloatArray, IntArray
 from kbforge.contracts.kept import LearnedState
 from kbforge.models.keeping import KeptReader
 from kbforge_plugins.likelihoods.attributes.kinds import Kind, feature_names, features_of, has_digit
-from kbforge_plugins.likelihoods.digests import LARGEST, Places, digests_of, nowhere
+from kbforge_plugins.likelihoods.digests import LARGEST, Places, digests_of
 
-_MOST_VALUES = 2**31 - 1
 _LAST_LETTER = 0x10FFFF
 
 
@@ -81,14 +78,14 @@ class VocabularyTables:
     """Values and their features by digest.
 
     Attributes:
-        values: of each value.
-        number: of each of these, shape [values].
+        values: digests.
+        number: of each value, shape [values].
         base: base probability by number, shape [values].
-        features: of each feature.
-        mass: of each of these, shape [features].
-        starts: where the holders of each feature begin, and where all end, shape [features + 1]; of
-            titles, else empty.
-        holders: numbers of the values that have a word, feature after feature, each ascending.
+        features: digests.
+        mass: of each feature, shape [features].
+        starts: of titles, where the holders of each feature begin, and where the last ones end,
+            shape [features + 1]; otherwise empty.
+        holders: numbers of the values that have a word, by feature, each ascending.
 
     """
 
@@ -100,98 +97,61 @@ class VocabularyTables:
     starts: IntArray
     holders: NDArray[np.int32]
 
+    @classmethod
+    def of(
+        cls,
+        values: Sequence[str],
+        base: Sequence[float],
+        features: Mapping[tuple[int, str], float],
+        holders: Mapping[tuple[int, str], AbstractSet[int]] | None,
+    ) -> VocabularyTables:
+        """The tables of a vocabulary.
+
+        Args:
+            values: by number.
+            base: by number.
+            features: the mass of each.
+            holders: of titles, the values that have each word.
+
+        """
+        digests = digests_of(values)
+        order = np.argsort(digests, kind="stable")
+        of_features = digests_of(_feature_text(*feature) for feature in features)
+        ranked = np.argsort(of_features, kind="stable")
+        starts, flat = np.zeros(0, np.int64), np.zeros(0, np.int32)
+        if holders is not None:
+            names = list(features)
+            lists = [sorted(holders.get(names[i], ())) for i in ranked.tolist()]
+            starts = np.cumsum([0, *map(len, lists)], dtype=np.int64)
+            flat = np.fromiter((u for part in lists for u in part), np.int32, int(starts[-1]))
+        return cls(
+            Places(digests[order]),
+            order.astype(np.int32),
+            np.array(base, np.float64),
+            Places(of_features[ranked]),
+            np.fromiter(features.values(), np.float64, len(features))[ranked],
+            starts,
+            flat,
+        )
+
     def holding(self, feature: int) -> list[int]:
         """The numbers of the titles that have the word at this place."""
-        held: list[int] = self.holders[self.starts[feature] : self.starts[feature + 1]].tolist()
-        return held
+        numbers: list[int] = self.holders[self.starts[feature] : self.starts[feature + 1]].tolist()
+        return numbers
 
 
-NO_TABLES = VocabularyTables(
-    nowhere(),
-    np.zeros(0, np.int32),
-    np.zeros(0),
-    nowhere(),
-    np.zeros(0),
-    np.zeros(0, np.int64),
-    np.zeros(0, np.int32),
-)
-"""Of a vocabulary that was not taken up."""
+_NO_TABLES = VocabularyTables.of((), (), {}, None)
 
 
-def feature_text(name: int, key: str) -> str:
-    """What the digest of a feature is of."""
+def _feature_text(name: int, key: str) -> str:
+    """The text whose digest stands for a feature."""
     return f"{name}\0{key}"
 
 
-def tables_of(
-    values: Sequence[str],
-    base: Sequence[float],
-    features: Mapping[tuple[int, str], float],
-    holders: Mapping[tuple[int, str], AbstractSet[int]] | None,
-) -> VocabularyTables:
-    """The tables of a vocabulary.
-
-    Args:
-        values: by number.
-        base: by number.
-        features: the mass of each.
-        holders: of titles, the values that have each word.
-
-    """
-    digests = digests_of(values)
-    order = np.argsort(digests, kind="stable")
-    of_features = digests_of(feature_text(*feature) for feature in features)
-    ranked = np.argsort(of_features, kind="stable")
-    starts, held = np.zeros(0, np.int64), np.zeros(0, np.int32)
-    if holders is not None:
-        known = list(features)
-        lists = [sorted(holders.get(known[i], ())) for i in ranked.tolist()]
-        starts = np.cumsum([0, *map(len, lists)], dtype=np.int64)
-        held = np.fromiter((u for part in lists for u in part), np.int32, int(starts[-1]))
-    return VocabularyTables(
-        Places(digests[order]),
-        order.astype(np.int32),
-        np.array(base, np.float64),
-        Places(of_features[ranked]),
-        np.fromiter(features.values(), np.float64, len(features))[ranked],
-        starts,
-        held,
-    )
-
-
-def to_kept(totals: VocabularyTotals, tables: VocabularyTables) -> LearnedState:
-    """Totals and tables as they are stored."""
-    letters = sorted(totals.letters.items())
-    return LearnedState(
-        {"observed": totals.observed, "discounted": totals.discounted},
-        {
-            "letters": np.array([ord(letter) for letter, _ in letters], np.int32),
-            "letter_counts": np.array([n for _, n in letters], np.int64),
-            "values": tables.values.digests,
-            "number": tables.number,
-            "base": tables.base,
-            "features": tables.features.digests,
-            "mass": tables.mass,
-            "starts": tables.starts,
-            "holders": tables.holders,
-        },
-    )
-
-
-def read_kept(
+def _read_kept(
     kept: LearnedState, titles: bool, whose: str
 ) -> tuple[VocabularyTotals, VocabularyTables]:
-    """What `to_kept` made.
-
-    Args:
-        kept: by someone of whom nothing is known.
-        titles: whether the values are titles.
-        whose: vocabulary, for errors.
-
-    Raises:
-        ModelError: it is damaged, or something else.
-
-    """
+    """The totals and tables that a vocabulary of this name kept; a ModelError if damaged."""
     read = KeptReader(kept, whose)
     fields = read.only("observed", "discounted")
     letters = read.array("letters", np.int32, least=0, most=_LAST_LETTER, ascending=True)
@@ -229,21 +189,17 @@ RETENTIONS = (
     ("some words", 0.5, 0.5),
 )
 """Name, probability of a word to be kept, and of one with a digit."""
-_MOST_SETS = 1 << 20
-"""Remembered masses."""
+_MOST_SETS = 1 << 20  # cached masses
 
 
 class Titles:
     """The texts of one attribute by their words.
 
     Args:
-        base: base probability of each text that was counted, by its number.
-        digits: the words that have a digit, by number; there may be more later.
-        holding: the texts with a word that is not among `holders`.
-        holders: by word, the numbers of the texts that have it.
-
-    Attributes:
-        holders: as given, and what was found since.
+        base: base probability of each counted text, by number.
+        digits: the words with a digit, by number; the set may grow.
+        holding: gives the texts with a word that is not among `holders`.
+        holders: by word, the numbers of its texts.
 
     """
 
@@ -260,13 +216,13 @@ class Titles:
         self._kept: dict[tuple[int, int, int, int], tuple[float, ...]] = {}
 
     def count(self, words: Sequence[frozenset[int]]) -> None:
-        """These are the words of each text, by its number."""
-        for number, held in enumerate(words):
-            for word in held:
+        """Add the words of each text, by its number."""
+        for number, of_text in enumerate(words):
+            for word in of_text:
                 self.holders.setdefault(word, set()).add(number)
 
     def kept(self, common: frozenset[int], words: frozenset[int]) -> tuple[float, ...]:
-        """Probability, by component, that of a text's words these and no others are kept."""
+        """By component, the probability that exactly these of a text's words are kept."""
         digits = self._digits
         common_digits, all_digits = len(common & digits), len(words & digits)
         plain = len(common) - common_digits
@@ -281,10 +237,10 @@ class Titles:
         return found
 
     def mass(self, common: frozenset[int]) -> float:
-        """The base probability of all texts counted that have these words, at least one."""
+        """The base probability of all counted texts that have these words, at least one."""
         found = self._mass.get(common)
         if found is None:
-            holders = sorted(map(self._held, common), key=len)
+            holders = sorted(map(self._texts_with, common), key=len)
             base = self._base
             found = fsum(base[number] for number in holders[0].intersection(*holders[1:]))
             if len(self._mass) >= _MOST_SETS:
@@ -292,7 +248,7 @@ class Titles:
             self._mass[common] = found
         return found
 
-    def _held(self, word: int) -> set[int]:
+    def _texts_with(self, word: int) -> set[int]:
         found = self.holders.get(word)
         if found is None:
             found = self.holders[word] = set(self._holding(word))
@@ -303,9 +259,8 @@ _NUMERIC: tuple[Kind, ...] = ("date", "number")
 _DIGITS = "0123456789"
 _DISCOUNT = 0.6
 LEAST_COUNT = 0.02
-"""Of a value that many others of an entity vary."""
-_UNSEEN_LETTERS = 1000.0
-"""Letters outside the vocabulary share the probability of one, as if there were so many."""
+"""Of a value that is one of many variants of an entity."""
+_UNSEEN_LETTERS = 1000.0  # so many letters outside the vocabulary share the probability of one
 
 
 class Vocabulary:
@@ -316,10 +271,9 @@ class Vocabulary:
         counts: value -> how often it occurs, at least `LEAST_COUNT`.
 
     Attributes:
-        kind: as given.
-        counts: as given, by ascending value; none of a vocabulary that was taken up.
-        values: by number: those counted, ascending, then others as they were met. Of a vocabulary
-            that was taken up "" stands for those that were not asked for yet.
+        counts: by ascending value; none of a vocabulary that was taken up.
+        values: by number: those counted, ascending, then others in order of first use. In a
+            vocabulary that was taken up "" stands for counted values that were not used yet.
         base: base probability by number.
         features: by number, the value's features as (index of the feature's name, its number).
         numeric: whether slips of the pen concern digits.
@@ -327,7 +281,7 @@ class Vocabulary:
         alphabet: number of these, at least 2.
         mass: base probability of all counted values that have a feature, by its number.
         words: of titles, by number, the features that are words.
-        titles: of titles, the values counted by their words.
+        titles: of titles, the counted values by their words.
 
     """
 
@@ -341,13 +295,13 @@ class Vocabulary:
     _names: dict[str, int]
     _number: dict[str, int]
     _spelling: array[float]
-    _stated: _FeatureMasses
+    _flat: tuple[NDArray[np.int32], NDArray[np.int32]]
     _pairs: list[tuple[int, int]]
 
     def __init__(self, kind: Kind, counts: Mapping[str, float]) -> None:
         self.counts = dict(sorted(counts.items()))
         letters = Counter(chain.from_iterable(self.counts))
-        self._begin(kind, _totals(letters, self.counts), NO_TABLES)
+        self._begin(kind, _totals(letters, self.counts), _NO_TABLES)
         self.values = list(self.counts)
         self._number = {value: number for number, value in enumerate(self.values)}
         self.features = list(map(self._numbered, self.values))
@@ -355,8 +309,10 @@ class Vocabulary:
             self.words = list(map(self._words_among, self.features))
         self._spelling = array("d", map(self._spelled, self.values))
         self.base = list(map(self._counted_base, self.counts.values(), self._spelling))
-        self._stated = _FeatureMasses.of(self.features)
-        self.mass = self._stated.masses(self.base, len(self._feature_number))
+        sizes = np.fromiter(map(len, self.features), np.int32, len(self.features))
+        numbers = (number for of_value in self.features for _, number in of_value)
+        self._flat = np.fromiter(numbers, np.int32, int(sizes.sum())), sizes
+        self.mass = self._masses()
         if kind == "title":
             word = self._names["word"]
             for (index, key), feature in self._feature_number.items():
@@ -366,28 +322,23 @@ class Vocabulary:
             self.titles.count(self.words)
 
     def recounted(self, counts: Mapping[str, float]) -> Self:
-        """The same values, counted otherwise.
-
-        Args:
-            counts: of all values that are counted here, and no others.
-
-        """
+        """The same values with other counts."""
         vocabulary, n = type(self).__new__(type(self)), self._n_counted
         assert len(counts) == n
         vocabulary.counts = {value: counts[value] for value in self.counts}
-        vocabulary._begin(self.kind, _totals(self._totals.letters, vocabulary.counts), NO_TABLES)
+        vocabulary._begin(self.kind, _totals(self._totals.letters, vocabulary.counts), _NO_TABLES)
         vocabulary.values, vocabulary.features = self.values[:n], self.features[:n]
         vocabulary.words = self.words[:n]
         vocabulary._number = {value: number for number, value in enumerate(vocabulary.values)}
         vocabulary._feature_number = self._counted_features()
         vocabulary._place = [-1] * len(vocabulary._feature_number)
         vocabulary._pairs = self._pairs[: len(vocabulary._feature_number)]
-        # letters are counted by value, so that spellings are as probable as before
+        # letters are counted by value, so that spellings stay as probable
         vocabulary._spelling = self._spelling
         counted = vocabulary.counts.values()
         vocabulary.base = list(map(vocabulary._counted_base, counted, self._spelling))
-        vocabulary._stated = self._stated
-        vocabulary.mass = self._stated.masses(vocabulary.base, len(vocabulary._feature_number))
+        vocabulary._flat = self._flat
+        vocabulary.mass = vocabulary._masses()
         if self.titles is not None:
             vocabulary._digits = {*self._digits}
             vocabulary.titles = Titles(
@@ -397,20 +348,10 @@ class Vocabulary:
 
     @classmethod
     def taken_up(cls, kind: Kind, kept: LearnedState, whose: str) -> Self:
-        """One that says what the vocabulary does that kept this.
-
-        Args:
-            kind: of both.
-            kept: as of `kept`.
-            whose: vocabulary it is, for errors.
-
-        Raises:
-            ModelError: it is damaged, or not of a vocabulary.
-
-        """
+        """The vocabulary that kept this; a ModelError, which calls it `whose`, if damaged."""
         vocabulary = cls.__new__(cls)
         vocabulary.counts = {}
-        totals, tables = read_kept(kept, kind == "title", whose)
+        totals, tables = _read_kept(kept, kind == "title", whose)
         vocabulary._begin(kind, totals, tables)
         n = totals.values
         vocabulary.values, vocabulary.features = [""] * n, [()] * n
@@ -421,18 +362,32 @@ class Vocabulary:
         return vocabulary
 
     def kept(self) -> LearnedState:
-        """What was learned of the values counted; nothing of those met since."""
-        tables = self._tables
-        if tables is NO_TABLES:
+        """What was learned of the counted values."""
+        totals, tables = self._totals, self._tables
+        if tables is _NO_TABLES:
             n = self._n_counted
             number = self._counted_features()
-            counted = {feature: self.mass[i] for feature, i in number.items()}
+            mass = {feature: self.mass[i] for feature, i in number.items()}
             holders = None
             if self.titles is not None:
-                held = self.titles.holders
-                holders = {f: held[number[f]] for f in counted if number[f] in held}
-            tables = tables_of(self.values[:n], self.base[:n], counted, holders)
-        return to_kept(self._totals, tables)
+                by_word = self.titles.holders
+                holders = {f: by_word[i] for f, i in number.items() if i in by_word}
+            tables = VocabularyTables.of(self.values[:n], self.base[:n], mass, holders)
+        letters = sorted(totals.letters.items())
+        return LearnedState(
+            {"observed": totals.observed, "discounted": totals.discounted},
+            {
+                "letters": np.array([ord(letter) for letter, _ in letters], np.int32),
+                "letter_counts": np.array([n for _, n in letters], np.int64),
+                "values": tables.values.digests,
+                "number": tables.number,
+                "base": tables.base,
+                "features": tables.features.digests,
+                "mass": tables.mass,
+                "starts": tables.starts,
+                "holders": tables.holders,
+            },
+        )
 
     def _begin(self, kind: Kind, totals: VocabularyTotals, tables: VocabularyTables) -> None:
         self.kind, self._totals, self._tables = kind, totals, tables
@@ -443,7 +398,7 @@ class Vocabulary:
         self.mass = []
         self.titles = None
         self._number = {}
-        self._spelling, self._stated = array("d"), _FeatureMasses.of(())
+        self._spelling, self._flat = array("d"), (np.zeros(0, np.int32), np.zeros(0, np.int32))
         self._pairs = []
         self._feature_number: dict[tuple[int, str], int] = {}
         self._place: list[int] = []
@@ -465,22 +420,18 @@ class Vocabulary:
         return len(self.values)
 
     def number(self, value: str) -> int:
-        """The number of a normalised value; one never seen gets the next."""
+        """The number of a normalised value; a new one gets the next."""
         number = self._number.get(value)
         if number is None:
-            number = self._number[value] = self._met(value)
+            number = self._number[value] = self._add(value)
         return number
 
     def counted(self, number: int) -> bool:
-        """Whether a value is one of those counted, or only has a number."""
+        """Whether a value was counted, and does not merely have a number."""
         return number < self._n_counted
 
-    def shared_mass(self, feature: int) -> float:
-        """The base probability of all values of the vocabulary that have a feature."""
-        return self.mass[feature]
-
-    def _met(self, value: str) -> int:
-        """What is told of a value is worked out; its number."""
+    def _add(self, value: str) -> int:
+        """Compute the facts about a value that is used for the first time; gives its number."""
         features = self._numbered(value)
         place = self._tables.values.of(value)
         if place >= 0:
@@ -528,7 +479,7 @@ class Vocabulary:
     def _number_of_new(self, index: int, key: str) -> int:
         number = self._feature_number[index, key] = len(self._feature_number)
         self._pairs.append((index, number))
-        place = self._tables.features.of(feature_text(index, key))
+        place = self._tables.features.of(_feature_text(index, key))
         self._place.append(place)
         self.mass.append(float(self._tables.mass[place]) if place >= 0 else 0.0)
         if (
@@ -541,38 +492,19 @@ class Vocabulary:
         return number
 
     def _counted_features(self) -> dict[tuple[int, str], int]:
-        """The numbers of the features that a counted value has; others have no mass."""
+        """The numbers of the features of counted values; others have no mass."""
         return {feature: i for feature, i in self._feature_number.items() if self.mass[i]}
 
     def _holding(self, feature: int) -> list[int]:
-        """Of a vocabulary that was taken up, the titles counted that have a word."""
+        """In a vocabulary that was taken up, the counted titles that have a word."""
         place = self._place[feature]
         return self._tables.holding(place) if place >= 0 else []
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _FeatureMasses:
-    """The features of counted values, value after value.
-
-    Attributes:
-        features: their numbers.
-        sizes: how many each value has, shape [values].
-
-    """
-
-    features: NDArray[np.int32]
-    sizes: NDArray[np.int32]
-
-    @classmethod
-    def of(cls, features: Sequence[tuple[tuple[int, int], ...]]) -> _FeatureMasses:
-        sizes = np.fromiter(map(len, features), np.int32, len(features))
-        flat = (number for of_value in features for _, number in of_value)
-        return cls(np.fromiter(flat, np.int32, int(sizes.sum())), sizes)
-
-    def masses(self, base: Sequence[float], features: int) -> list[float]:
-        """The sum of base probabilities over the values that have each feature."""
-        weights = np.repeat(np.array(base, np.float64), self.sizes)
-        summed = np.bincount(self.features, weights, features)
+    def _masses(self) -> list[float]:
+        """By feature, the sum of base probabilities over the counted values that have it."""
+        numbers, sizes = self._flat
+        weights = np.repeat(np.array(self.base, np.float64), sizes)
+        summed = np.bincount(numbers, weights, len(self._feature_number))
         masses: list[float] = summed.astype(np.float64).tolist()
         return masses
 
