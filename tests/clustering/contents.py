@@ -49,7 +49,7 @@ MEMOS: Mapping[tuple[str, str], str] = {
     ("Table", "likelihood"): "the problem's",
     ("Core", "problem"): "the problem itself",
     ("Candidates", "_index"): "the problem's",
-    ("LiveGaussian", "_prior"): "the problem's",
+    ("LiveGaussian", "_model"): "the problem's",
     ("Rules", "resampler"): "the problem's",
     ("TrappedTable", "trap"): "the test's",
     ("TrappedFew", "trap"): "the test's",

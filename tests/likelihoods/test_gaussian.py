@@ -32,7 +32,7 @@ def student_t(model: Gaussian, seen: np.ndarray, x: np.ndarray) -> float:
     n = len(seen)
     mean = seen.mean(axis=0) if n else np.zeros(len(x))
     squares = ((seen - mean) ** 2).sum(axis=0) if n else np.zeros(len(x))
-    prior = model.prior
+    prior = model
     a_n, lam_n = prior.a + n / 2, prior.lam + n
     mu_n = (prior.lam * prior.mu + n * mean) / lam_n
     b_n = prior.b + 0.5 * (squares + prior.lam * n / lam_n * (mean - prior.mu) ** 2)

@@ -88,9 +88,8 @@ from torch import Tensor, nn
 from kbforge.contracts import FloatArray, Fragment, Likelihood
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.models.bundle import Bundle, read_bundle
-from kbforge_plugins.likelihoods.gaussian import Gaussian
+from kbforge_plugins.likelihoods.gaussian import Gaussian, vector_of
 from kbforge_plugins.likelihoods.score_memory import ScoreMemory
-from kbforge_plugins.likelihoods.vectors import vector_of
 from kbforge_plugins.likelihoods.weights import (
     WEIGHTS,
     read_weights,

@@ -34,7 +34,7 @@ from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.models.keeping import KeptReader
 from kbforge.numerics import capacity_for, grown
 from kbforge_plugins.likelihoods.digests import LARGEST, Places, digests_of, nowhere
-from kbforge_plugins.likelihoods.vectors import vector_of
+from kbforge_plugins.likelihoods.gaussian import vector_of
 
 _UNKNOWN = -1
 

@@ -38,7 +38,7 @@ from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.models.keeping import KeptReader
 from kbforge_plugins.likelihoods.counts import CompiledRows, DirichletRows, LiveRows, RowsOfSets
 from kbforge_plugins.likelihoods.digests import LARGEST, Places, digests_of
-from kbforge_plugins.likelihoods.vectors import vector_of
+from kbforge_plugins.likelihoods.gaussian import vector_of
 
 _UNSEEN_VALUES = 2.0**32
 _LARGEST_COUNT = 2**31

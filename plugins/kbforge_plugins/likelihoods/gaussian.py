@@ -47,7 +47,6 @@ from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray, IntArr
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.kernel.binding import address
 from kbforge.numerics import PRODUCT, capacity_for, grown, log_of_product
-from kbforge_plugins.likelihoods.vectors import dimensions_of, vector_of
 
 # squares of larger numbers could overflow and turn a probability into NaN
 _LARGEST = 1e100
@@ -56,53 +55,29 @@ Parameter: TypeAlias = float | tuple[float, ...]
 """One number for all dimensions, or one for each."""
 
 
-@dataclass(frozen=True, eq=False)
-class NormalInverseGamma:
-    """sigma^2 ~ InverseGamma(a, b), mean | sigma^2 ~ Normal(mu, sigma^2 / lam), each [] or [D]."""
+def vector_of(fragment: Fragment, dimensions: int | None, reader: str) -> FloatArray:
+    """The vector of a fragment, shape [dimensions].
 
-    a: FloatArray
-    b: FloatArray
-    mu: FloatArray
-    lam: FloatArray
-    dimensions: int | None
+    Args:
+        fragment: any fragment.
+        dimensions: the length it must have; None accepts any.
+        reader: the likelihood's name, for the error.
 
-    @classmethod
-    def checked(cls, a: Parameter, b: Parameter, mu: Parameter, lam: Parameter) -> Self:
-        """The prior of these parameters.
+    Raises:
+        LikelihoodError: no vector, or one of another length; names the fragment.
 
-        Raises:
-            UsageError: a parameter out of range, or lists of different lengths.
-
-        """
-        given = {"a": a, "b": b, "mu": mu, "lam": lam}
-        arrays = {name: np.array(value, dtype=np.float64) for name, value in given.items()}
-        for name, values in arrays.items():
-            if not (np.abs(values) <= _LARGEST).all():
-                raise UsageError(
-                    f"likelihood gaussian: {name} must be a finite number, got {given[name]}"
-                )
-            if name != "mu" and not (values > 0).all():
-                raise UsageError(f"likelihood gaussian: {name} must be positive, got {given[name]}")
-        lengths = {name: len(values) for name, values in arrays.items() if values.ndim}
-        if len(set(lengths.values())) > 1:
-            told = ", ".join(f"{length} of {name}" for name, length in lengths.items())
-            raise UsageError(
-                f"likelihood gaussian: expected the same number of values for each, got {told}"
-            )
-        return cls(**arrays, dimensions=next(iter(lengths.values()), None))
-
-    def require_dimensions(self, dimensions: int | None) -> None:
-        """Refuse vectors of another length than the lists of parameters.
-
-        Raises:
-            LikelihoodError: they differ.
-
-        """
-        if None not in (dimensions, self.dimensions) and dimensions != self.dimensions:
-            raise LikelihoodError(
-                f"the vectors have {dimensions} numbers, and likelihood gaussian was given "
-                f"parameters for {self.dimensions}"
-            )
+    """
+    if fragment.vector is None:
+        raise LikelihoodError(
+            f'fragment "{quoted(fragment.id)}" has no vector, which the {reader} likelihood reads '
+            f"(kbforge load csv --vector x,y makes one from columns)"
+        )
+    if dimensions is not None and len(fragment.vector) != dimensions:
+        raise LikelihoodError(
+            f'fragment "{quoted(fragment.id)}" has a vector of {len(fragment.vector)} numbers, '
+            f"expected {dimensions} as in the fragments before it"
+        )
+    return np.array(fragment.vector, dtype=np.float64)
 
 
 def point_of(fragment: Fragment, dimensions: int | None) -> FloatArray:
@@ -125,54 +100,39 @@ def point_of(fragment: Fragment, dimensions: int | None) -> FloatArray:
     return x
 
 
-@dataclass(frozen=True, eq=False)
-class PlacedPrior:
-    """The prior of the points of one run, which are taken relative to the first one.
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedPoints(Points):
+    """Points relative to the first one of a run, and the prior in these coordinates.
+
+    L of sets of them is equation 95, with the constants of every size cached.
 
     Attributes:
         origin: the first point, shape [D].
-        a: shape [D], as are `b`, `lam` and `centre`.
-        b: as in `NormalInverseGamma`.
-        lam: likewise.
-        centre: mu relative to the origin.
         runs: dimensions in a row with the same a, of which one log can be taken.
 
     """
 
     origin: FloatArray
-    a: FloatArray
-    b: FloatArray
-    lam: FloatArray
-    centre: FloatArray
     runs: tuple[slice, ...]
+    _constants: dict[int, float] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def by_first(cls, prior: NormalInverseGamma, fragment: Fragment) -> Self:
-        """The prior of a run that begins with this fragment.
+    def of(cls, model: Gaussian, fragments: Sequence[Fragment]) -> Self:
+        """The points of fragments, of which there is one at least.
 
         Raises:
-            LikelihoodError: it has no vector, or one that does not fit the parameters.
+            LikelihoodError: one has no vector, or a vector that does not fit the parameters.
 
         """
-        origin = point_of(fragment, None)
-        prior.require_dimensions(len(origin))
-        a, b, lam = (np.full(len(origin), each) for each in (prior.a, prior.b, prior.lam))
-        return cls(origin, a, b, lam, prior.mu - origin, _runs_of(a))
+        origin = point_of(fragments[0], None)
+        model.require_dimensions(len(origin))
+        points = _relative(fragments, origin)
+        a, b, lam = (np.full(len(origin), each) for each in (model.a, model.b, model.lam))
+        return cls(points, a, b, lam, model.mu - origin, origin, _runs_of(a))
 
     def relative(self, fragments: Sequence[Fragment]) -> FloatArray:
-        """The points of fragments, shape [n, D].
-
-        Raises:
-            LikelihoodError: no vector, or one of another length than the first.
-
-        """
-        dimensions = len(self.origin)
-        vectors = [fragment.vector for fragment in fragments]
-        if all(vector is not None and len(vector) == dimensions for vector in vectors):
-            points = np.array(vectors, dtype=np.float64).reshape(-1, dimensions)
-            if (np.abs(points) <= _LARGEST).all():
-                return np.asarray(points - self.origin)
-        return np.array([point_of(fragment, dimensions) for fragment in fragments]) - self.origin
+        """Further points in the same coordinates, shape [n, D]; raises as `of`."""
+        return _relative(fragments, self.origin)
 
     def log_gamma_ratios(self, sizes: IntArray) -> FloatArray:
         """lgamma(a_n + 1/2) - lgamma(a_n) - log(pi) / 2, summed over dimensions, by size n."""
@@ -180,6 +140,40 @@ class PlacedPrior:
         ratios = gammaln(a_n + 0.5) - gammaln(a_n) - 0.5 * math.log(math.pi)
         summed: FloatArray = ratios.sum(axis=1)
         return summed
+
+    def log_marginal(self, sets: Sequence[IntArray]) -> FloatArray:
+        """See `kbforge.contracts.likelihood`."""
+        return np.array([self._log_marginal(self.points.take(of_one, axis=0)) for of_one in sets])
+
+    def _log_marginal(self, x: FloatArray) -> float:
+        n = len(x)
+        mean = np.add.reduce(x, axis=0)
+        mean /= n
+        x -= mean  # a copy: `take` made it
+        squares = np.einsum("nd,nd->d", x, x)
+        mean -= self.centre
+        mean *= mean
+        mean *= self.lam * n / (self.lam + n)
+        b_n = self.b + 0.5 * (squares + mean)
+        return self._constant(n) - float((self.a + 0.5 * n) @ np.log(b_n))
+
+    def _constant(self, n: int) -> float:
+        """The part that does not depend on the places of n points."""
+        known = self._constants.get(n)
+        if known is None:
+            terms = gammaln(self.a + 0.5 * n) - gammaln(self.a) + self.a * np.log(self.b)
+            terms += 0.5 * np.log(self.lam / (self.lam + n)) - 0.5 * n * math.log(2 * math.pi)
+            known = self._constants[n] = float(terms.sum())
+        return known
+
+
+def _relative(fragments: Sequence[Fragment], origin: FloatArray) -> FloatArray:
+    vectors = [fragment.vector for fragment in fragments]
+    if all(vector is not None and len(vector) == len(origin) for vector in vectors):
+        points = np.array(vectors, dtype=np.float64).reshape(-1, len(origin))
+        if (np.abs(points) <= _LARGEST).all():
+            return np.asarray(points - origin)
+    return np.array([point_of(fragment, len(origin)) for fragment in fragments]) - origin
 
 
 def _runs_of(a: FloatArray) -> tuple[slice, ...]:
@@ -201,9 +195,9 @@ class LiveGaussian(LiveClusters):
 
     editable = mergeable = True
 
-    def __init__(self, prior: NormalInverseGamma) -> None:
-        self._prior = prior
-        self._placed: PlacedPrior | None = None
+    def __init__(self, model: Gaussian) -> None:
+        self._model = model
+        self._placed: PlacedPoints | None = None
         self._capacity = 0
 
     def encode(self, fragment: Fragment) -> FloatArray:
@@ -214,16 +208,16 @@ class LiveGaussian(LiveClusters):
 
         """
         if self._placed is None:
-            self._start(PlacedPrior.by_first(self._prior, fragment))
+            self._start(PlacedPoints.of(self._model, (fragment,)))
         return self.placed.relative((fragment,)).T
 
     @property
-    def placed(self) -> PlacedPrior:
+    def placed(self) -> PlacedPoints:
         """The prior around the first fragment encoded."""
         assert self._placed is not None
         return self._placed
 
-    def _start(self, placed: PlacedPrior) -> None:
+    def _start(self, placed: PlacedPoints) -> None:
         self._placed = placed
         dimensions = len(placed.origin)
         # one row a slot: n, then D means, then D centred sums of squares
@@ -399,65 +393,21 @@ class LiveGaussian(LiveClusters):
         return evidence
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GaussianSets(Points):
-    """L of many sets of the same points: equation 95, with the constants of every size cached.
-
-    The points are relative to the first one.
-    """
-
-    _constants: dict[int, float] = field(default_factory=dict, init=False, repr=False)
-
-    def log_marginal(self, sets: Sequence[IntArray]) -> FloatArray:
-        """See `kbforge.contracts.likelihood`."""
-        return np.array([self._log_marginal(self.points.take(of_one, axis=0)) for of_one in sets])
-
-    def _log_marginal(self, x: FloatArray) -> float:
-        n = len(x)
-        mean = np.add.reduce(x, axis=0)
-        mean /= n
-        x -= mean  # a copy: `take` made it
-        squares = np.einsum("nd,nd->d", x, x)
-        mean -= self.centre
-        mean *= mean
-        mean *= self.lam * n / (self.lam + n)
-        b_n = self.b + 0.5 * (squares + mean)
-        return self._constant(n) - float((self.a + 0.5 * n) @ np.log(b_n))
-
-    def _constant(self, n: int) -> float:
-        """The part that does not depend on the places of n points."""
-        known = self._constants.get(n)
-        if known is None:
-            terms = gammaln(self.a + 0.5 * n) - gammaln(self.a) + self.a * np.log(self.b)
-            terms += 0.5 * np.log(self.lam / (self.lam + n)) - 0.5 * n * math.log(2 * math.pi)
-            known = self._constants[n] = float(terms.sum())
-        return known
-
-
 class CompiledGaussian:
-    """See `kbforge.contracts.CompiledClusters`.
+    """See `kbforge.contracts.CompiledClusters`."""
 
-    Args:
-        kernel: the library.
-        prior: of the clusters.
-
-    Attributes:
-        handle: address of the kernel's table.
-
-    """
-
-    def __init__(self, kernel: CDLL, prior: NormalInverseGamma) -> None:
-        self._kernel, self._prior = kernel, prior
+    def __init__(self, kernel: CDLL, model: Gaussian) -> None:
+        self._kernel, self._model = kernel, model
         self.handle: int = kernel.kb_gaussian_new()
         self._finalizer = weakref.finalize(self, kernel.kb_table_free, self.handle)
-        self._placed: PlacedPrior | None = None
+        self._placed: PlacedPoints | None = None
         self._begun = False
         self._points = self._sizes = 0
 
     def encode(self, fragments: Sequence[Fragment]) -> EncodedFragments:
         """See `kbforge.contracts.CompiledClusters`."""
         if self._placed is None and fragments:
-            self._placed = PlacedPrior.by_first(self._prior, fragments[0])
+            self._placed = PlacedPoints.of(self._model, fragments[:1])
         placed = self._placed
         points = placed.relative(fragments) if placed else np.zeros((0, 0))
         starts = np.arange(len(points) + 1)
@@ -480,7 +430,7 @@ class CompiledGaussian:
             self._kernel.kb_gaussian_sizes(self.handle, len(ratios), address(ratios))
         self._kernel.kb_gaussian_points(self.handle, first, len(points), address(points))
 
-    def _begin(self, placed: PlacedPrior) -> None:
+    def _begin(self, placed: PlacedPoints) -> None:
         ends = np.array([run.stop for run in placed.runs], dtype=np.int64)
         prior = placed.a, placed.b, placed.lam, placed.centre
         self._kernel.kb_gaussian_begin(
@@ -512,7 +462,36 @@ class Gaussian(ConjugateLikelihood):
         mu: float | tuple[float, ...] = 0.0,
         lam: float | tuple[float, ...] = 0.0002,
     ) -> None:
-        self.prior = NormalInverseGamma.checked(a, b, mu, lam)
+        given = {"a": a, "b": b, "mu": mu, "lam": lam}
+        arrays = {name: np.array(value, dtype=np.float64) for name, value in given.items()}
+        for name, values in arrays.items():
+            if not (np.abs(values) <= _LARGEST).all():
+                raise UsageError(
+                    f"likelihood gaussian: {name} must be a finite number, got {given[name]}"
+                )
+            if name != "mu" and not (values > 0).all():
+                raise UsageError(f"likelihood gaussian: {name} must be positive, got {given[name]}")
+        lengths = {name: len(values) for name, values in arrays.items() if values.ndim}
+        if len(set(lengths.values())) > 1:
+            told = ", ".join(f"{length} of {name}" for name, length in lengths.items())
+            raise UsageError(
+                f"likelihood gaussian: expected the same number of values for each, got {told}"
+            )
+        self.a, self.b, self.mu, self.lam = arrays.values()  # each [] or [D]
+        self._dimensions = next(iter(lengths.values()), None)
+
+    def require_dimensions(self, dimensions: int) -> None:
+        """Refuse vectors of another length than the lists of parameters.
+
+        Raises:
+            LikelihoodError: they differ.
+
+        """
+        if self._dimensions not in (None, dimensions):
+            raise LikelihoodError(
+                f"the vectors have {dimensions} numbers, and likelihood gaussian was given "
+                f"parameters for {self._dimensions}"
+            )
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C), shape [len(clusters)]: the closed form, equation 95 of the source.
@@ -521,40 +500,39 @@ class Gaussian(ConjugateLikelihood):
             LikelihoodError: a fragment without a vector, or with one of another length.
 
         """
-        dimensions = dimensions_of(clusters, "gaussian")
-        self.prior.require_dimensions(dimensions)
         out = np.zeros(len(clusters))
+        first = next((fragment for cluster in clusters for fragment in cluster), None)
+        if first is None:
+            return out
+        dimensions = len(vector_of(first, None, "gaussian"))
+        self.require_dimensions(dimensions)
         for i, cluster in enumerate(clusters):
             if cluster:
                 out[i] = self._log_marginal(np.stack([point_of(f, dimensions) for f in cluster]))
         return out
 
     def _log_marginal(self, x: FloatArray) -> float:
-        n, prior = len(x), self.prior
+        n = len(x)
         mean = x.mean(axis=0)
         centred = np.square(x - mean).sum(axis=0)
-        a_n, lam_n = prior.a + n / 2, prior.lam + n
-        b_n = prior.b + 0.5 * (centred + prior.lam * n / lam_n * np.square(mean - prior.mu))
+        a_n, lam_n = self.a + n / 2, self.lam + n
+        b_n = self.b + 0.5 * (centred + self.lam * n / lam_n * np.square(mean - self.mu))
         constant = (
             gammaln(a_n)
-            - gammaln(prior.a)
-            + prior.a * np.log(prior.b)
-            + 0.5 * np.log(prior.lam / lam_n)
+            - gammaln(self.a)
+            + self.a * np.log(self.b)
+            + 0.5 * np.log(self.lam / lam_n)
             - 0.5 * n * math.log(2 * math.pi)
         )
         return float((constant - a_n * np.log(b_n)).sum())
 
     def live_clusters(self) -> LiveGaussian:
         """A new, empty table."""
-        return LiveGaussian(self.prior)
+        return LiveGaussian(self)
 
-    def set_marginals(self, fragments: Sequence[Fragment]) -> GaussianSets | None:
+    def set_marginals(self, fragments: Sequence[Fragment]) -> PlacedPoints | None:
         """These fragments' points, read once; None of no fragments."""
-        if not fragments:
-            return None
-        placed = PlacedPrior.by_first(self.prior, fragments[0])
-        points = placed.relative(fragments)
-        return GaussianSets(points, placed.a, placed.b, placed.lam, placed.centre)
+        return PlacedPoints.of(self, fragments) if fragments else None
 
     def exponential_family(self, fragments: Sequence[Fragment]) -> Points | None:
         """See `kbforge.contracts.likelihood`; the points are relative to the first one."""
@@ -562,4 +540,4 @@ class Gaussian(ConjugateLikelihood):
 
     def compiled_clusters(self, kernel: CDLL) -> CompiledGaussian:
         """A new, empty table in the compiled kernel."""
-        return CompiledGaussian(kernel, self.prior)
+        return CompiledGaussian(kernel, self)
