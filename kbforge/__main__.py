@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from typing import NoReturn
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
@@ -35,11 +36,12 @@ def main() -> None:
 
 
 def _end_interrupted(code: int) -> NoReturn:
-    """Exit without Python's finalization.
+    """Exit without finalizing modules: one that is half loaded can crash.
 
-    The signal may have interrupted the loading of a compiled module, and finalizing one that is
-    half loaded can crash. All blocks that tidy up have ended.
+    Threads end first, as they always do: the exit functions free the kernel's memory, which a
+    thread may be using.
     """
+    threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

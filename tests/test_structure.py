@@ -39,7 +39,7 @@ def parsed(module: str) -> ast.Module:
 def is_verb(function: Function) -> bool:
     """Whether the function is a command: its parameters are the declarations of its options."""
     decorators = map(ast.unparse, function.decorator_list)
-    return any(decorator.startswith("app.command(") for decorator in decorators)
+    return any(re.match(r"(\w+_)?app\.command\(", decorator) for decorator in decorators)
 
 
 def length(function: Function) -> int:

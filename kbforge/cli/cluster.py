@@ -17,7 +17,6 @@ import typer
 
 from kbforge import interrupts
 from kbforge.cli import console, options
-from kbforge.cli.following import stoppable
 from kbforge.errors import OutputError, UsageError, quoted
 from kbforge.words import counted
 
@@ -186,7 +185,11 @@ def cluster(
     if workers is not None and executor is None:
         use_workers(workers)
     if into is not None:
-        _require_no_output(context)
+        if options.is_given(context, "output"):
+            raise UsageError(
+                "--into and -o exclude each other: kbforge export STORE -o FILE writes what a "
+                "store has"
+            )
         files = [fragments, calibration, confidence_map, answers]
         _take_in(into, fragments, choices, on_duplicate, limit, as_json, files)
         return
@@ -205,10 +208,9 @@ def cluster(
     begin = time.perf_counter()
     everything = held(read_fragments(fragments, limit=limit))
     reading = time.perf_counter() - begin
-    with stoppable() as told:
-        kb = run(everything, choices, told.on_step, crew, told.on_stage)
-    for sentence in (*kb.notes, *_warnings(kb)):
-        console.note(f"note: {sentence}")
+    with console.stoppable() as check, console.following(check) as (on_step, on_stage):
+        kb = run(everything, choices, on_step, crew, on_stage)
+    console.notes((*kb.notes, *_warnings(kb)))
     target = kb.target(output)
     # the result exists from here on, and nothing may lose it
     begin = time.perf_counter()
@@ -225,20 +227,6 @@ def cluster(
             f"{interrupts.sentence()}: {_place(target)} holds {_share(kb, len(everything))}"
         )
         raise typer.Exit(interrupts.exit_code())
-
-
-def _require_no_output(context: typer.Context) -> None:
-    """Refuse `-o` beside a store.
-
-    Raises:
-        UsageError: the command line has it.
-
-    """
-    source = context.get_parameter_source("output")
-    if source is not None and source.name == "COMMANDLINE":
-        raise UsageError(
-            "--into and -o exclude each other: kbforge export STORE -o FILE writes what a store has"
-        )
 
 
 def _share(kb: KnowledgeBase, total: int) -> str:
@@ -266,29 +254,26 @@ def _place(target: str) -> str:
 
 
 def _print_summary(kb: KnowledgeBase, target: str) -> None:
-    from rich.table import Table
-
     from kbforge.contracts import Ending
 
     figures = kb.summary()
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    table.add_column(style="bold")
-    table.add_column(justify="right")
-    table.add_row("fragments", f"{figures['fragments']:,}")
-    table.add_row("entities", f"{figures['entities']:,}")
-    table.add_row("subproblems", f"{figures['subproblems']:,}")
-    table.add_row("effective particles", f"10^{figures['log10_effective_particles']:.1f}")
+    rows = {
+        "fragments": f"{figures['fragments']:,}",
+        "entities": f"{figures['entities']:,}",
+        "subproblems": f"{figures['subproblems']:,}",
+        "effective particles": f"10^{figures['log10_effective_particles']:.1f}",
+    }
     if kb.probability:
-        table.add_row("log posterior (nats)", f"{figures['log_posterior']:,.2f}")
+        rows["log posterior (nats)"] = f"{figures['log_posterior']:,.2f}"
     else:
-        table.add_row("score", f"{figures['score']:,.2f}")
+        rows["score"] = f"{figures['score']:,.2f}"
     if figures["ended"] != Ending.DONE:
-        table.add_row("ended by", figures["ended"])
-    table.add_row("model evaluations", f"{figures['model_evaluations']:,}")
+        rows["ended by"] = str(figures["ended"])
+    rows["model evaluations"] = f"{figures['model_evaluations']:,}"
     if figures["evaluations_in_vain"]:
-        table.add_row("of them unused", f"{figures['evaluations_in_vain']:,}")
-    table.add_row("alpha", f"{figures['alpha']:,.6g}")
-    console.stderr().print(table)
+        rows["of them unused"] = f"{figures['evaluations_in_vain']:,}"
+    rows["alpha"] = f"{figures['alpha']:,.6g}"
+    console.stderr().print(console.figures_of(rows.items()))
     parts = ("reading", "preparing", "clustering", "writing")
     spent = ", ".join(f"{part} {figures[f'seconds_{part}']:,.2f}" for part in parts)
     console.note(f"{figures['seconds']:,.2f} seconds: {spent}")
@@ -321,10 +306,9 @@ def _take_in(
     begin = time.perf_counter()
     new = list(read_fragments(fragments, limit=limit))
     about = "standard input" if fragments == "-" else fragments
-    with stoppable() as shown:
-        taken = run(into, new, choices, on_duplicate, about, shown.on_step, shown.on_stage, begin)
-    for sentence in taken.notes:
-        console.note(f"note: {sentence}")
+    with console.stoppable() as check, console.following(check) as (on_step, on_stage):
+        taken = run(into, new, choices, on_duplicate, about, on_step, on_stage, begin)
+    console.notes(taken.notes)
     if taken.worth_it:
         console.note(
             f"note: the fragments added since the models learned differ by {taken.drift:.2f}, or "
@@ -343,22 +327,19 @@ def _take_in(
 
 
 def _print_taken(taken: UpdateResult, into: str) -> None:
-    from rich.table import Table
-
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    table.add_column(style="bold")
-    table.add_column(justify="right")
-    table.add_row("added", f"{taken.added:,}")
+    rows = {"added": f"{taken.added:,}"}
     if taken.replaced:
-        table.add_row("of them replaced", f"{taken.replaced:,}")
+        rows["of them replaced"] = f"{taken.replaced:,}"
     if taken.skipped:
-        table.add_row("skipped", f"{taken.skipped:,}")
-    table.add_row("fragments", f"{taken.fragments:,}")
-    table.add_row("entities", f"{taken.entities:,}")
-    table.add_row("subproblems", f"{taken.subproblems:,}")
-    table.add_row("alpha", f"{taken.alpha:,.6g}")
-    table.add_row("seconds", f"{taken.seconds:,.2f}")
-    console.stderr().print(table)
+        rows["skipped"] = f"{taken.skipped:,}"
+    rows |= {
+        "fragments": f"{taken.fragments:,}",
+        "entities": f"{taken.entities:,}",
+        "subproblems": f"{taken.subproblems:,}",
+        "alpha": f"{taken.alpha:,.6g}",
+        "seconds": f"{taken.seconds:,.2f}",
+    }
+    console.stderr().print(console.figures_of(rows.items()))
     console.note(f"run {taken.run}: {counted(taken.added, 'fragment')} into {quoted(into, 400)}")
 
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
+from kbforge import interrupts
 from kbforge.errors import escaped, escaped_lines, quoted
 from kbforge.words import lasting
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleRenderable
-    from rich.progress import Progress
-    from rich.status import Status
+    from rich.table import Table
 
+    from kbforge.contracts import OnStage, OnStep, Progress, Stage
     from kbforge.jobs.update import EventResult
 
+EVERY = 10.0  # seconds between two plain lines where there is no terminal
 _BESIDE_BAR = 60  # columns of a terminal for description, counts and the time left
 _SPEED_SECONDS = 120.0  # the time left is estimated over so long, because a step may be slow
 
@@ -47,24 +52,29 @@ def _console(to_stderr: bool) -> Console:
                 else:
                     yield Segment(escaped_lines(segment.text), segment.style)
 
-    class Hook(RenderHook):
+    class EscapingConsole(Console, RenderHook):
         def process_renderables(
             self, renderables: list[ConsoleRenderable]
         ) -> list[ConsoleRenderable]:
             return [Escaped(renderable) for renderable in renderables]
 
-    class OwnConsole(Console):
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError  # which ends the program without an error
 
-    console = OwnConsole(stderr=to_stderr, highlight=False)
-    console.push_render_hook(Hook())
+    console = EscapingConsole(stderr=to_stderr, highlight=False)
+    console.push_render_hook(console)
     return console
 
 
 def note(message: str) -> None:
     """Print one plain line on stderr, with control characters escaped."""
     print(escaped(message), file=sys.stderr)
+
+
+def notes(sentences: Iterable[str]) -> None:
+    """Print each sentence as a note."""
+    for sentence in sentences:
+        note(f"note: {sentence}")
 
 
 def print_json(value: Any) -> None:
@@ -96,72 +106,120 @@ def print_done(done: EventResult, store: str, what: str, as_json: bool) -> None:
     )
 
 
-class Sign(Protocol):
-    """A sign of life during work that has nothing to count."""
+def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A table with bold titles."""
+    from rich.table import Table
+    from rich.text import Text
 
-    def say(self, doing: str) -> None:
-        """Name the current work."""
-        ...
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def figures_of(rows: Iterable[tuple[str, str]]) -> Table:
+    """A table of two columns: bold names, and figures."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    for name, figure in rows:
+        table.add_row(name, Text(figure))
+    return table
+
+
+# --- signs of life --------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def working(description: str) -> Iterator[Sign]:
+def working(doing: str) -> Iterator[Callable[[str], None]]:
     """Show a moving sign on a terminal, and a line every ten seconds elsewhere.
 
     Args:
-        description: the work at first.
+        doing: the work at first.
+
+    Yields:
+        a function that names the current work.
 
     """
     console = stderr()
     if console.is_terminal:
-        with console.status(escaped(description)) as status:
-            yield _RichSign(status)
-        return
-    with _PlainSign(description) as lines:
-        yield lines
-
-
-class _RichSign:
-    def __init__(self, status: Status) -> None:
-        self._status = status
-
-    def say(self, doing: str) -> None:
         from rich.text import Text
 
-        self._status.update(Text(escaped(doing)))
+        with console.status(escaped(doing)) as status:
+            yield lambda doing: status.update(Text(escaped(doing)))
+        return
+
+    begin, ended = time.monotonic(), threading.Event()
+
+    def name(work: str) -> None:
+        nonlocal doing
+        doing = work
+
+    def repeat() -> None:
+        while not ended.wait(EVERY):
+            note(f"{doing}: {lasting(time.monotonic() - begin)} so far")
+
+    thread = threading.Thread(target=repeat, daemon=True)  # one stage may take minutes
+    thread.start()
+    try:
+        yield name
+    finally:
+        ended.set()
+        thread.join()
 
 
-class _PlainSign:
-    """A thread that names the current work every ten seconds: one stage may take minutes."""
+class Bar:
+    """A progress bar on a terminal; a plain line every ten seconds elsewhere.
 
-    _SECONDS = 10.0
+    Args:
+        shown: the bar of rich, None where there is no terminal.
+        description: the work.
+        total: the number of units, None if unknown.
 
-    def __init__(self, description: str) -> None:
-        import threading
-        import time
+    """
 
-        self._doing, self._clock, self._begin = description, time.monotonic, time.monotonic()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._repeat, daemon=True)
+    def __init__(self, shown: Any, description: str, total: float | None) -> None:
+        self._shown, self._description, self._total = shown, description, total
+        self._task: Any = None
+        self._due = time.monotonic() + EVERY
+        self._first: tuple[float, float] | None = None  # time and count of the first update
 
-    def __enter__(self) -> _PlainSign:
-        self._thread.start()
-        return self
+    def update(self, completed: float, **fields: str) -> None:
+        """Show `completed` units and the fields that the columns name."""
+        if self._shown is None:
+            self._note(completed, fields)
+            return
+        # the task starts with its first fields, because columns must not name missing ones, and
+        # with the units done before, which say nothing about its speed
+        if self._task is None:
+            self._task = self._shown.add_task(
+                self._description, total=self._total, completed=completed, **fields
+            )
+        self._shown.update(self._task, completed=completed, **fields)
 
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def say(self, doing: str) -> None:
-        self._doing = doing
-
-    def _repeat(self) -> None:
-        while not self._ended.wait(self._SECONDS):
-            note(f"{self._doing}: {lasting(self._clock() - self._begin)} so far")
+    def _note(self, completed: float, fields: dict[str, str]) -> None:
+        now = time.monotonic()
+        self._first = begin, done = self._first or (now, completed)
+        if now < self._due:
+            return
+        self._due = now + EVERY
+        total, left = "", ""
+        if self._total is not None:
+            total = f"/{self._total:,.12g}"
+            if done < completed < self._total:
+                seconds = (now - begin) / (completed - done) * (self._total - completed)
+                left = f", {lasting(seconds)} left"
+        rest = "".join(f", {name.replace('_', ' ')} {value}" for name, value in fields.items())
+        note(f"{self._description}: {completed:,.12g}{total}{rest}{left}")
 
 
 @contextlib.contextmanager
-def progress(*columns: Any, total: float | None, description: str) -> Iterator[_Bar]:
+def progress(*columns: str, total: float | None, description: str) -> Iterator[Bar]:
     """A progress bar on a terminal; a plain line every ten seconds elsewhere.
 
     Args:
@@ -172,7 +230,7 @@ def progress(*columns: Any, total: float | None, description: str) -> Iterator[_
     """
     console = stderr()
     if not console.is_terminal:
-        yield _PlainBar(description, total)
+        yield Bar(None, description, total)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as RichProgress
@@ -201,60 +259,166 @@ def progress(*columns: Any, total: float | None, description: str) -> Iterator[_
         console=console,
         speed_estimate_period=_SPEED_SECONDS,
         refresh_per_second=8,
-    ) as bar:
-        yield _RichBar(bar, description, total)
+    ) as shown:
+        yield Bar(shown, description, total)
 
 
-class _Bar:
-    """A progress bar."""
+# --- the progress of a clustering -----------------------------------------------------------------
 
-    def update(self, completed: float, **fields: str) -> None:
-        """Show `completed` units and the fields that the columns name."""
-        raise NotImplementedError
-
-
-class _RichBar(_Bar):
-    def __init__(self, bar: Progress, description: str, total: float | None) -> None:
-        # rich mixes free fields into its keyword arguments, which no checker can follow
-        self._bar: Any = bar
-        self._description, self._total = description, total
-        self._task: Any = None
-
-    def update(self, completed: float, **fields: str) -> None:
-        # the task starts with its first fields, because columns must not name missing ones, and
-        # with the units done before, which say nothing about its speed
-        if self._task is None:
-            self._task = self._bar.add_task(
-                self._description, total=self._total, completed=completed, **fields
-            )
-        self._bar.update(self._task, completed=completed, **fields)
+_COLUMNS = (
+    "{task.fields[speed]}",
+    "{task.fields[subproblems]} subproblems",
+    "10^{task.fields[log10_effective_particles]} particles",
+    "{task.fields[model_evaluations]} evaluations",
+)
+_OFFLINE_COLUMNS = (
+    "{task.fields[speed]}",
+    "{task.fields[clusters]} clusters",
+    "{task.fields[log_posterior]}",
+    "{task.fields[model_evaluations]} evaluations",
+)
+_ENOUGH = 3  # fragments or rounds are enough to measure a speed
+_SECONDS_TO_TELL = 10.0
+_LONG = 120.0  # seconds left that are worth a note
 
 
-class _PlainBar(_Bar):
-    _SECONDS = 10.0
+@contextlib.contextmanager
+def stoppable() -> Iterator[Callable[[], None]]:
+    """A signal ends a run between two steps.
 
-    def __init__(self, description: str, total: float | None) -> None:
-        import time
+    Before the first step there is nothing to keep, and the run ends at once.
 
-        self._description, self._total, self._clock = description, total, time.monotonic
-        self._due = self._clock() + self._SECONDS
-        self._first: tuple[float, float] | None = None  # time and count of the first update
+    Yields:
+        a function to call before each step; it raises `Interrupted` after a signal.
 
-    def update(self, completed: float, **fields: str) -> None:
-        now = self._clock()
-        self._first = self._first or (now, completed)
-        if now < self._due:
-            return
-        self._due = now + self._SECONDS
-        total = "" if self._total is None else f"/{self._total:,.12g}"
-        rest = "".join(f", {name.replace('_', ' ')} {value}" for name, value in fields.items())
-        note(f"{self._description}: {completed:,.12g}{total}{rest}{self._left(now, completed)}")
+    """
+    from kbforge.contracts import Interrupted
 
-    def _left(self, now: float, completed: float) -> str:
-        """The time left, by the speed since the first update."""
-        assert self._first is not None
-        begin, done = self._first
-        if self._total is None or completed <= done or completed >= self._total:
-            return ""
-        left = (now - begin) / (completed - done) * (self._total - completed)
-        return f", {lasting(left)} left"
+    stopped = stepping = False
+
+    def stop() -> None:
+        nonlocal stopped
+        if stopped or not stepping:  # a second Ctrl-C does not wait for the step
+            raise KeyboardInterrupt
+        stopped = True
+
+    def check() -> None:
+        nonlocal stepping
+        if stopped:
+            raise Interrupted
+        stepping = True
+
+    with interrupts.called(stop):
+        yield check
+
+
+@contextlib.contextmanager
+def following(
+    check: Callable[[], None] | None = None,
+) -> Iterator[tuple[OnStep, OnStage]]:
+    """Show the progress of a clustering: the stages before the first step, then a bar.
+
+    Args:
+        check: of `stoppable`.
+
+    Yields:
+        functions for the run to call: after a step, and at the begin of each stage before.
+
+    """
+    begin = time.monotonic()
+    shown = -math.inf
+    bar: Any = None
+    first = 0  # units done at the first step, before the speed is measured
+    told = False
+    with contextlib.ExitStack() as stack:
+        before = stack.enter_context(contextlib.ExitStack())
+        name = before.enter_context(working("preparing"))
+
+        def on_stage(stage: Stage) -> None:
+            name(f"{stage.doing} ({stage.number} of {stage.of})")
+
+        def on_step(progress: Progress) -> None:
+            nonlocal begin, first, shown, bar, told
+            if check is not None:
+                check()
+            now = time.monotonic()
+            done, total, fields = figures(progress, now - begin, first)
+            if bar is None:  # only the first step knows the unit and the total
+                before.close()
+                bar = stack.enter_context(bar_for(progress))
+                begin, first = now, done  # the stages before say nothing about the speed
+            elif now - shown < 0.1 and done != total:
+                return
+            shown = now
+            bar.update(done, **fields)
+            if not told and (rest := time_left(done - first, done, total, now - begin)) > _LONG:
+                told = True
+                note(
+                    f"note: at this speed it takes {lasting(rest)} more; --limit reads fewer "
+                    "fragments, and n-grams are faster than a language model"
+                )
+
+        on_step.seldom = True  # type: ignore[attr-defined]
+        yield on_step, on_stage
+
+
+def speed(done: int, seconds: float, unit: str) -> str:
+    """The speed of a run: `175 fragments/s`, `2.5 rounds/s`, or `12 s a fragment` if it is slow."""
+    rate = done / max(seconds, 1e-9)
+    if rate >= 9.95:
+        return f"{rate:,.0f} {unit}s/s"
+    if rate >= 0.95:
+        return f"{rate:.1f} {unit}s/s"
+    if not done:
+        return f"no {unit} yet"
+    return f"{seconds / done:,.{1 if seconds < 9.95 * done else 0}f} s a {unit}"
+
+
+def time_left(measured: int, done: int, total: int | None, seconds: float) -> float:
+    """Seconds until the end, by the speed so far; 0 if that is unknown.
+
+    Args:
+        measured: fragments or rounds in `seconds`.
+        done: fragments or rounds so far.
+        total: fragments or rounds of the whole run; None if unknown.
+        seconds: time of the measured ones.
+
+    """
+    if total is None or measured < _ENOUGH or seconds < _SECONDS_TO_TELL:
+        return 0.0
+    return seconds / measured * (total - done)
+
+
+def bar_for(step: Progress) -> Any:
+    """A bar of fragments, or of rounds for a method that repeats over all fragments."""
+    if step.rounds is None:
+        return progress(*_COLUMNS, total=step.total, description="clustering")
+    return progress(*_OFFLINE_COLUMNS, total=step.rounds.most, description="clustering")
+
+
+def figures(
+    step: Progress, seconds: float, first: int = 0
+) -> tuple[int, int | None, dict[str, str]]:
+    """The units done, their total (None if unknown), and the bar's fields.
+
+    Args:
+        step: the last one.
+        seconds: time since `first` fragments or rounds were done.
+        first: units that do not count for the speed.
+
+    """
+    rounds, evaluations = step.rounds, {"model_evaluations": f"{step.model_evaluations:,}"}
+    if rounds is None:
+        fields = {
+            "speed": speed(step.fragments - first, seconds, "fragment"),
+            "subproblems": f"{step.subproblems:,}",
+            "log10_effective_particles": f"{step.log10_effective_particles:,.0f}",
+        }
+        return step.fragments, step.total, fields | evaluations
+    called = "log posterior" if rounds.probability else "score"
+    fields = {
+        "speed": speed(rounds.done - first, seconds, "round"),
+        "clusters": f"{rounds.clusters:,}",
+        "log_posterior": f"{called} {rounds.log_posterior:,.1f}",
+    }
+    return rounds.done, rounds.most, fields | evaluations

@@ -1,4 +1,4 @@
-"""`kbforge export`: writes a knowledge base in another format."""
+"""The verbs that write a knowledge base for others: export and report."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbforge.cli import console, options
-from kbforge.errors import UsageError
+from kbforge.errors import UsageError, quoted
 from kbforge.words import listed
 
 if TYPE_CHECKING:
     from kbforge.contracts import View
 
-app = typer.Typer(add_completion=False)
+
+export_app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@export_app.command()
 def export(
     kb: options.KnowledgeBase,
     output: Annotated[
@@ -110,7 +111,6 @@ def export(
     from kbforge.files.io import require_apart
     from kbforge.jobs.views import view_of
     from kbforge.kb import view as views
-    from kbforge.kb.view import GoldenView, read_policy
     from kbforge.registry.options import parse_settings
 
     if as_json and output == "-":
@@ -119,14 +119,74 @@ def export(
     chosen = parse_settings(settings or [], ["exporter"])["exporter"]
     format_name = format_name or views.exporter_for(output)
     exporter = registry.create("exporters", format_name, chosen)
-    rules = None if policy is None else read_policy(policy)
     view: View = view_of(kb, fragments)
-    golden = None if rules is None else GoldenView(view, rules)
-    count = views.export(golden or view, exporter, output)
-    if golden is not None and golden.unused:
+    if policy is not None:
+        view = golden = views.GoldenView(view, views.read_policy(policy))
+    count = views.export(view, exporter, output)
+    if policy is not None and golden.unused:
         nowhere = listed(sorted(golden.unused), 3)
         console.note(f"note: --policy has a rule for {nowhere}, which no entity has")
     if as_json:
         console.print_json({"entities": count, "format": format_name, "output": output})
     elif output != "-":
         console.note(f"wrote {count:,} {'entity' if count == 1 else 'entities'} to {output}")
+
+
+report_app = typer.Typer(add_completion=False)
+
+
+@report_app.command()
+def report(
+    kb: options.KnowledgeBase,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="HTML file; - is standard output.")
+    ] = "report.html",
+    fragments: Annotated[
+        str | None,
+        typer.Option(
+            "--fragments",
+            help="Read labels from the fragments that were clustered, to mark the right entities.",
+        ),
+    ] = None,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="Read the labels of a store's fragments.")
+    ] = False,
+    title: Annotated[
+        str | None,
+        typer.Option("--title", help="Title of the page.", show_default="the file's name"),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a summary as one JSON object.")
+    ] = False,
+) -> None:
+    """Write a knowledge base as one HTML page.
+
+    The page loads nothing from elsewhere, and prints well. It shows the sizes and confidences of
+    the entities, the most important uncertain entities with their alternatives, attributes with
+    conflicting values, and lists of entities. For a store it also shows what was chosen and why,
+    what the last run changed, decisions, runs with their times, drift, and the answers of reviews.
+
+    Examples:
+
+        kbforge report kb.sqlite -o report.html
+
+        kbforge report kb.sqlite --labels --title "People of 1900"
+
+        kbforge report kb.jsonl --fragments fragments.jsonl
+    """
+    from kbforge.files.io import open_output, require_apart, require_writable
+    from kbforge.jobs.report import report as run
+
+    if as_json and output == "-":
+        raise UsageError("--json and the page cannot both go to standard output; give -o FILE")
+    require_apart(output, [kb, fragments])
+    if output != "-":
+        require_writable(output)
+    with console.working("reading"):
+        made = run(kb, fragments, labels, title)
+    with open_output(output) as out:
+        out.write(made.html.encode())
+    if as_json:
+        console.print_json({**made.summary(), "output": output})
+    elif output != "-":
+        console.note(f"wrote {quoted(output, 400)}")

@@ -19,7 +19,6 @@ from typer.core import TyperGroup
 
 from kbforge import interrupts, registry
 from kbforge.cli.options import FURTHER
-from kbforge.cli.verbs import UsageMistake, verb_called
 from kbforge.errors import KBForgeError, PluginError, escaped
 from kbforge.registry import blamed
 from kbforge.version import __version__
@@ -34,6 +33,9 @@ _PANELS = {
 }
 _OWN_DISTRIBUTION = "kbforge"
 _MOST_OPTIONS = 12  # of a help page; a verb that has more shows the others by --help-all
+
+# Typer has its own copy of click, which exports only this subclass
+UsageMistake: Any = typer.BadParameter.__base__
 
 
 class _Verbs(TyperGroup):
@@ -86,6 +88,22 @@ class _Verbs(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         with _ended_in_words(), blamed(), _escaped_usage():
             return super().invoke(ctx)
+
+
+def verb_called(name: str) -> Any:
+    """The command that a distribution registered as this verb.
+
+    Raises:
+        PluginError: there is none, or it is broken.
+
+    """
+    app = registry.load("commands", name)
+    try:
+        return typer.main.get_command(app)
+    except Exception as error:  # whatever another distribution's app makes Typer raise
+        raise PluginError(
+            f'the command "{name}" cannot be used: {type(error).__name__}: {error}'
+        ) from error
 
 
 @contextlib.contextmanager

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from kbforge import registry
 from kbforge.cli import console, options
-from kbforge.cli.verbs import InstalledVerb
-from kbforge.errors import UsageError
+from kbforge.cli.main import UsageMistake, verb_called
+from kbforge.errors import UsageError, quoted
+from kbforge.version import __version__
+from kbforge.words import counted, did_you_mean
 
 if TYPE_CHECKING:
+    from kbforge.recipe.read import Option
     from kbforge.recipe.run import StepReport
 
 app = typer.Typer(add_completion=False)
@@ -62,13 +68,13 @@ def run(
 
         kbforge run pipeline.toml --from cluster --force
     """
-    from kbforge.recipe.run import RunSettings, run_pipeline, summary
-    from kbforge.words import counted
+    from kbforge.recipe.run import RunSettings, run_pipeline, summary, write_template
 
     if init:
         if (named := options.first_given(context, _OF_A_RUN)) is not None:
             raise UsageError(f"--init runs nothing; leave out {named}")
-        _write_template(pipeline or ".", force)
+        target = write_template(pipeline or ".", force)
+        console.note(f"wrote {target}; edit the line marked EDIT, then: kbforge run {target}")
         return
     if pipeline is None:
         raise UsageError("expected a pipeline file; --init writes one")
@@ -77,25 +83,15 @@ def run(
     if json:
         console.print_json(summary(reports))
         return
-    counts = {status: sum(r.status == status for r in reports) for status in _STATUSES}
+    ends = ("ran", "skipped", "would run")
+    counts = {status: sum(r.status == status for r in reports) for status in ends}
     parts = [f"{count} {status}" for status, count in counts.items() if count]
     console.note(f"{counted(len(reports), 'step')}: {', '.join(parts)}")
-
-
-def _write_template(folder: str, force: bool) -> None:
-    from kbforge.recipe.run import write_template
-
-    target = write_template(folder, force)
-    console.note(f"wrote {target}; edit the line marked EDIT, then: kbforge run {target}")
-
-
-_STATUSES = ("ran", "skipped", "would run")
 
 
 def _show(report: StepReport, json: bool) -> None:
     import sys
 
-    from kbforge.errors import quoted
     from kbforge.files.io import bytes_of
 
     called = f"[{report.number}] {quoted(report.step)}"
@@ -110,3 +106,85 @@ def _show(report: StepReport, json: bool) -> None:
         console.note(f"{called}: done in {report.seconds:.1f} s")
     else:
         console.note(f"{called}: {report.status}, because {report.why}")
+
+
+# --- the verbs of a pipeline ----------------------------------------------------------------------
+
+
+class InstalledVerb:
+    """A verb of an installed distribution, or its sub-command.
+
+    Args:
+        words: the verb and its sub-commands.
+
+    Raises:
+        KBForgeError: there is no such verb, or it is broken.
+
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._called = " ".join(("kbforge", *words))
+        self._command = _command_of(words)
+        self._distribution = registry.find("commands", words[0])
+
+    @property
+    def program(self) -> str:
+        """kbforge with its version, and the distribution if it is another."""
+        ours, plugin = f"kbforge {__version__}", self._distribution
+        if plugin.distribution == "kbforge":
+            return ours
+        return f"{plugin.distribution} {plugin.version} on {ours}"
+
+    @property
+    def options(self) -> Mapping[str, Option]:
+        """The long options, without their dashes."""
+        params = (p for p in self._command.params if p.param_type_name == "option")
+        return {option.name: option for option in map(_option, params)}
+
+    def run(self, arguments: Sequence[str]) -> int:
+        """Call the verb with the arguments of a command line."""
+        try:
+            with registry.blamed():
+                code = self._command.main(
+                    list(arguments), prog_name=self._called, standalone_mode=False
+                )
+        except SystemExit as error:
+            # a text means exit code 1
+            code = error.code if isinstance(error.code, int | None) else 1
+        except UsageMistake as error:
+            said = " ".join(str(error.format_message()).split())
+            raise UsageError(f"{said} (see {self._called} --help)") from error
+        return code if isinstance(code, int) else 0
+
+
+def _command_of(words: Sequence[str]) -> Any:
+    """The command of a verb and its sub-commands."""
+    command = verb_called(words[0])
+    for used, word in enumerate(words[1:], 1):
+        members = getattr(command, "commands", {})
+        if word not in members:
+            raise UsageError(
+                f'"{quoted(" ".join(words[:used]))}" has no sub-command "{quoted(word)}"'
+                f"{did_you_mean(word, members)}; "
+                f"expected {', '.join(sorted(members)) or 'none'}"
+            )
+        command = members[word]
+    members = getattr(command, "commands", None)
+    if members and isinstance(command, TyperGroup):
+        raise UsageError(
+            f'"{quoted(" ".join(words))}" needs a sub-command: one of {", ".join(sorted(members))}'
+        )
+    return command
+
+
+def _option(parameter: Any) -> Option:
+    from kbforge.recipe.read import Option
+
+    return Option(
+        flag=str(max(parameter.opts, key=len)),
+        is_switch=parameter.is_flag,
+        off=next(iter(parameter.secondary_opts), ""),
+        repeats=parameter.multiple,
+        is_output="--output" in parameter.opts or "-o" in parameter.opts,
+        default=parameter.default if isinstance(parameter.default, str) else "",
+    )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.cli.following import stoppable
+from kbforge.cli.console import stoppable
 from kbforge.contracts import Interrupted, Progress, Stage
 from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import Choices
@@ -283,12 +283,11 @@ def test_control_c_before_the_first_step_ends_at_once() -> None:
     """While a likelihood learns, there is nothing to keep; afterwards a step is finished first."""
     with pytest.raises(KeyboardInterrupt), stoppable():
         signal.raise_signal(signal.SIGINT)
-    step = Progress(1, 2, 1, 0.0, 1)
-    with stoppable() as told:
-        told.on_step(step)
+    with stoppable() as check:
+        check()
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(Interrupted):
-            told.on_step(step)
+            check()
 
 
 @pytest.mark.slow

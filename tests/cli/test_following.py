@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from kbforge.cli.following import bar_for, figures, following, speed, time_left
+from kbforge.cli.console import bar_for, figures, following, speed, time_left
 from kbforge.contracts import Progress, Rounds, Stage
 
 
@@ -38,8 +38,8 @@ def test_on_a_terminal_the_bar_is_of_what_is_counted(
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes this for a terminal
     monkeypatch.setenv("TERM", "xterm-256color")
-    with following() as told:
-        told.on_step(Progress(7, 7, 1, 0.0, 9, rounds=rounds))
+    with following() as (on_step, _):
+        on_step(Progress(7, 7, 1, 0.0, 9, rounds=rounds))
     said = capsys.readouterr().err
     assert "preparing" in said
     assert ("7/7" in said, "1/2" in said) == (rounds is None, rounds is not None)
@@ -80,9 +80,9 @@ def test_a_long_run_says_once_what_it_will_take(
 ) -> None:
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    with following() as told:
+    with following() as (on_step, _):
         for fragments in range(1, 40):
-            told.on_step(Progress(fragments, 300, 1, 0.0, 9))
+            on_step(Progress(fragments, 300, 1, 0.0, 9))
             clock[0] += 4.0
     said = capsys.readouterr().err
     assert said.count("note: at this speed it takes about 20 minutes more") == 1
@@ -97,8 +97,8 @@ def test_no_line_of_the_bar_wraps(
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", str(width))
-    with following() as told:
-        told.on_step(Progress(900_000, 1_000_000, 123_456, 654_321.0, 123_456_789))
+    with following() as (on_step, _):
+        on_step(Progress(900_000, 1_000_000, 123_456, 654_321.0, 123_456_789))
     said = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().err)
     lines = [line for line in re.split(r"[\r\n]+", said) if "preparing" not in line]
     shown = [line for line in lines if line.strip()]
@@ -112,10 +112,10 @@ def test_the_stages_before_the_first_step_are_shown_on_a_terminal(
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
-    with following() as told:
-        told.on_stage(Stage("choosing a likelihood: trying \x1b[31mpairs", 3, 6))
+    with following() as (on_step, on_stage):
+        on_stage(Stage("choosing a likelihood: trying \x1b[31mpairs", 3, 6))
         time.sleep(0.3)  # the sign moves some times a second
-        told.on_step(Progress(7, 7, 1, 0.0, 9))
+        on_step(Progress(7, 7, 1, 0.0, 9))
     said = capsys.readouterr().err
     assert "choosing a likelihood: trying" in said
     assert "(3 of 6)" in said
@@ -125,16 +125,16 @@ def test_the_stages_before_the_first_step_are_shown_on_a_terminal(
 def test_elsewhere_a_long_stage_is_said_in_plain_lines(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("kbforge.cli.console._PlainSign._SECONDS", 0.02)
+    monkeypatch.setattr("kbforge.cli.console.EVERY", 0.02)
     others = set(threading.enumerate())  # of earlier tests, which may end meanwhile
     told_of = "choosing a likelihood: learning attributes (2 of 6): about 1 second so far"
     said: list[str] = []
-    with following() as told:
-        told.on_stage(Stage("choosing a likelihood: learning attributes", 2, 6))
+    with following() as (on_step, on_stage):
+        on_stage(Stage("choosing a likelihood: learning attributes", 2, 6))
         deadline = time.monotonic() + 300
         while told_of not in said:
             assert time.monotonic() < deadline
             time.sleep(0.02)
             said += capsys.readouterr().err.splitlines()
-        told.on_step(Progress(7, 7, 1, 0.0, 9))
+        on_step(Progress(7, 7, 1, 0.0, 9))
     assert set(threading.enumerate()) <= others

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from kbforge import registry
-from kbforge.cli.verbs import InstalledVerb
+from kbforge.cli.run import InstalledVerb
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.recipe import run as running
 from kbforge.recipe.read import Option

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbforge.cli.verbs import InstalledVerb
+from kbforge.cli.run import InstalledVerb
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.recipe.read import read_pipeline
 

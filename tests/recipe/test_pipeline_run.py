@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from kbforge import registry
-from kbforge.cli.verbs import InstalledVerb
+from kbforge.cli.run import InstalledVerb
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.recipe.run import RunSettings, StepFailed, run_pipeline
 
@@ -187,7 +187,7 @@ def test_changed_options_version_and_inputs(run, folder, monkeypatch):
     assert run()["upper"] == "input c.txt is gone"
     (folder / "c.txt").write_text("back")
     assert run()["upper"] == "input c.txt is new"
-    monkeypatch.setattr("kbforge.cli.verbs.__version__", "9.9")
+    monkeypatch.setattr("kbforge.cli.run.__version__", "9.9")
     assert run()["show"].endswith("became kbforge 9.9")
 
 

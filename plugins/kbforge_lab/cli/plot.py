@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbforge.cli import console, options
-from kbforge.cli.following import following
+from kbforge.cli.console import following
 from kbforge.cli.options import choices_of
 from kbforge.errors import UsageError
 
@@ -158,11 +158,11 @@ def _clustered(
 ) -> KnowledgeBase:
     from kbforge.jobs.cluster import cluster
 
-    with following() as told:
+    with following() as (show, on_stage):
 
         def on_step(progress: Progress) -> None:
-            told.on_step(progress)
+            show(progress)
             if record is not None:
                 record(progress)
 
-        return cluster(fragments, choices, on_step, on_stage=told.on_stage)
+        return cluster(fragments, choices, on_step, on_stage=on_stage)

@@ -69,7 +69,7 @@ def test_a_bench_from_end_to_end_and_again(program: Run, tmp_path: Path) -> None
 def test_progress_names_the_setting_of_a_run(
     program: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kbforge.cli.console._PlainBar._SECONDS", -1.0)
+    monkeypatch.setattr("kbforge.cli.console.EVERY", -1.0)
     job = ("gauss", "--quick", "--set", "suite.points=20", "--shuffles", "1", "--no-figures")
     ran = program("lab", "bench", *job, "--methods", "split-smc", "-o", tmp_path)
     assert ran.code == 0, ran.err

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.cli.verbs import InstalledVerb
+from kbforge.cli.run import InstalledVerb
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError
 from kbforge.files.fragments import read_fragments

@@ -1,0 +1,430 @@
+"""The verbs of a store: status, changes, decide, remove, refit and check."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kbforge import interrupts
+from kbforge.cli import console, options
+from kbforge.errors import UsageError, quoted
+from kbforge.words import counted, lasting
+
+if TYPE_CHECKING:
+    from kbforge.jobs.report import Status
+
+_RUNS = 10  # of a status
+
+
+status_app = typer.Typer(add_completion=False)
+
+
+@status_app.command()
+def status(
+    store: options.Store,
+    as_json: options.Json = False,
+) -> None:
+    """Describe a store: contents, models, runs and drift.
+
+    It also says whether learning again (kbforge refit) is worth it.
+
+    Examples:
+
+        kbforge status kb.sqlite
+
+        kbforge status kb.sqlite --json
+    """
+    from kbforge.jobs.report import status_of
+
+    found = status_of(store)
+    if as_json:
+        console.print_json(found.to_json())
+    else:
+        _print_status(found)
+
+
+def _print_status(found: Status) -> None:
+    rows = {
+        "fragments": f"{found.fragments:,}",
+        "entities": f"{found.entities:,}",
+        "subproblems": f"{found.subproblems:,}",
+        "effective particles": f"10^{found.log10_effective_particles:.1f}",
+        "decisions in force": f"{found.decisions:,}",
+        "likelihood": quoted(found.likelihood, 400),
+        "alpha": f"{found.alpha:,.6g}",
+        "learned from": f"{found.learned_from:,}",
+        "added since": f"{found.came_since:,}",
+        "drift": f"{found.drift:.2f}",
+        "megabytes": f"{found.megabytes:,.1f}",
+    }
+    if found.kbforge is not None:
+        rows["learned by"] = f"kbforge {quoted(found.kbforge, 40)}"
+    if found.link is not None:
+        rows["linked by"] = quoted(found.link)
+    out = console.stdout()
+    out.print(console.figures_of(rows.items()))
+    out.print()
+    columns = ("run", "event", "added", "removed", "entities", "time", "about")
+    runs = [
+        (
+            str(run.number),
+            run.verb if run.finished else f"{run.verb} (not finished)",
+            *(f"{figure:,}" for figure in (run.added, run.removed, run.entities)),
+            lasting(run.seconds),
+            quoted(run.about, 60),
+        )
+        for run in found.runs[-_RUNS:]
+    ]
+    out.print(console.table_of(columns, runs))
+    if len(found.runs) > _RUNS:
+        console.note(f"the last {_RUNS} of {len(found.runs):,} runs; --json has all")
+    if found.erasing:
+        console.note(
+            f"note: {counted(found.erasing, 'fragment')} removed, and not erased yet, because "
+            "kbforge remove --secure was interrupted; the next command that writes finishes it"
+        )
+    if found.refit_is_worth_it:
+        most = ", ".join(quoted(name) for name in found.drift_by_attribute)
+        of = f" (most in {most})" if most else ""
+        console.note(
+            f"note: the fragments added since differ from those that the models learned from{of}, "
+            f"or outnumber them; kbforge refit {quoted(found.path, 400)} learns again"
+        )
+
+
+changes_app = typer.Typer(add_completion=False)
+
+
+@changes_app.command()
+def changes(
+    store: options.Store,
+    since: Annotated[
+        int, typer.Option("--since", min=0, help="Number of a run (see kbforge status); 0 for all.")
+    ] = 0,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="File to write; - is standard output.")
+    ] = "-",
+) -> None:
+    """List the entities that changed since a run.
+
+    Each line is a JSON object: the entity's id; kind (created, changed, merged, split or removed);
+    the ids of its fragments before and after; and others, the entities that took fragments from it
+    or gave fragments to it.
+
+    Examples:
+
+        kbforge changes kb.sqlite --since 4
+
+        kbforge changes kb.sqlite --since 4 -o changes.jsonl
+    """
+    import orjson
+
+    from kbforge.files.io import open_output, require_apart
+    from kbforge.store.database import Database
+    from kbforge.store.store import Store
+    from kbforge.store.store import changes as read
+
+    require_apart(output, [store])
+    with Database(store) as database, open_output(output) as out:
+        for change in read(Store(database), since):
+            out.write(orjson.dumps(change.to_json()) + b"\n")
+
+
+check_app = typer.Typer(add_completion=False)
+
+
+@check_app.command()
+def check(
+    store: options.Store,
+    as_json: options.Json = False,
+) -> None:
+    """Verify every page, index and row of a store.
+
+    The exit code is 1 if anything is damaged.
+
+    Examples:
+
+        kbforge check kb.sqlite
+
+        kbforge check kb.sqlite --json
+    """
+    from kbforge.store.database import Database
+
+    with Database(store, verify=False) as database:
+        rows, damage = database.examined()
+        version = database.version
+    if as_json:
+        console.print_json(
+            {"path": store, "version": version, "whole": not damage, "rows": rows, "damage": damage}
+        )
+    else:
+        for table, count in rows.items():
+            typer.echo(f"{table:<9} {count:>12,} rows intact")
+        for sentence in damage:
+            typer.echo(f"damage: {sentence}")
+        typer.echo(
+            f"{quoted(store, 400)} is damaged: restore it from a copy"
+            if damage
+            else f"{quoted(store, 400)} is intact"
+        )
+    if damage:
+        raise typer.Exit(1)
+
+
+decide_app = typer.Typer(add_completion=False)
+
+
+@decide_app.command()
+def decide(
+    store: options.Store,
+    said: Annotated[
+        str | None,
+        typer.Argument(metavar="same|different", help="Whether they are the same entity."),
+    ] = None,
+    a: Annotated[str | None, typer.Argument(metavar="ID", help="Id of a fragment.")] = None,
+    b: Annotated[str | None, typer.Argument(metavar="ID", help="Id of another.")] = None,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            "--file",
+            help='Read decisions from JSON lines such as {"same": true, "a": ID, "b": ID}, or from '
+            "answers that kbforge review collected; - for standard input.",
+        ),
+    ] = None,
+    unknown: Annotated[
+        bool,
+        typer.Option("--unknown", help="Allow fragments that the store does not have yet."),
+    ] = False,
+    list_them: Annotated[
+        bool, typer.Option("--list", help="List the decisions, and which were undone.")
+    ] = False,
+    undo: Annotated[
+        int | None,
+        typer.Option("--undo", metavar="N", help="Take back decision number N (see --list)."),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Decide that two fragments are the same entity or not.
+
+    Every later grouping honours a decision. A decision that contradicts others is refused, and one
+    that is already in force is not made again.
+
+    --undo takes a decision back. If the store has not changed since, it is restored exactly;
+    otherwise the fragments that the decision affected are clustered again without it.
+
+    Examples:
+
+        kbforge decide kb.sqlite same row-17 row-20
+
+        kbforge decide kb.sqlite different row-17 row-21
+
+        kbforge decide kb.sqlite --file decisions.jsonl --json
+
+        kbforge decide kb.sqlite --list
+
+        kbforge decide kb.sqlite --undo 3
+    """
+    from kbforge.jobs import decide as job
+
+    given = [part for part in (said, a, b) if part is not None]
+    if list_them or undo is not None:
+        if given or file is not None or (list_them and undo is not None):
+            raise UsageError("--list and --undo make no decision; give one of them by itself")
+    elif (file is None) == (len(given) < 3) or (file is not None and given):
+        raise UsageError("expected same or different and two ids, or --file; see --help")
+    if list_them:
+        _list_decisions(store, as_json)
+        return
+    if undo is not None:
+        done = job.undo(store, undo)
+        how = "exactly as before" if done.told["exact"] else "clustered again without it"
+        what = "was undone before" if done.told["already"] else f"undone, {how}"
+        console.print_done(done, store, f"decision {undo} {what}", as_json)
+        return
+    if file is not None:
+        decisions = job.read_decisions(file)
+    else:
+        decisions = job.decisions_of([(given[0], given[1], given[2])])
+    done = job.decide(store, decisions, unknown)
+    numbers = done.told["decisions"]
+    which = f"decision {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} decisions"
+    if done.told["already"]:
+        which += f" {'is' if len(numbers) == 1 else 'are'} in force already"
+    console.print_done(done, store, which if numbers else "nothing was decided", as_json)
+
+
+def _list_decisions(store: str, as_json: bool) -> None:
+    from kbforge.store.database import Database
+    from kbforge.store.store import Store
+
+    with Database(store) as database:
+        decisions = Store(database).decisions()
+    if as_json:
+        rows = [
+            {
+                "number": one.number,
+                "same": one.decision.same,
+                "a": one.decision.first,
+                "b": one.decision.second,
+                "run": one.run,
+                "undone": one.undone,
+            }
+            for one in decisions
+        ]
+        console.print_json({"decisions": rows})
+    elif not decisions:
+        console.note("the store has no decisions")
+    else:
+        columns = ("decision", "says", "fragment", "fragment", "run", "undone in run")
+        shown = [
+            (
+                str(one.number),
+                "same" if one.decision.same else "different",
+                quoted(one.decision.first, 400),
+                quoted(one.decision.second, 400),
+                str(one.run),
+                "" if one.undone is None else str(one.undone),
+            )
+            for one in decisions
+        ]
+        console.stdout().print(console.table_of(columns, shown))
+
+
+remove_app = typer.Typer(add_completion=False)
+
+
+@remove_app.command()
+def remove(
+    store: options.Store,
+    fragments: Annotated[
+        list[str] | None, typer.Argument(metavar="ID", help="Ids of fragments.")
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--source", help="Remove all fragments from this source, such as the table people.csv."
+        ),
+    ] = None,
+    secure: Annotated[
+        bool,
+        typer.Option(
+            "--secure",
+            help="Also erase their content from the file, its log and the models.",
+        ),
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Remove fragments from a store.
+
+    The stored groupings lose the fragments and get new weights. Either all of the named fragments
+    are removed or none. Fragments that were removed before are skipped, so the same command can be
+    given again.
+
+    Without --secure the models keep what they learned from the fragments. With it they learn again
+    from the rest, decisions about the fragments are deleted, and the file is rewritten, so that no
+    trace remains. If that is interrupted, kbforge status says so, and the next command that writes
+    finishes it.
+
+    Examples:
+
+        kbforge remove kb.sqlite row-17 row-20
+
+        kbforge remove kb.sqlite --source people.csv
+
+        kbforge remove kb.sqlite row-17 --secure
+    """
+    from kbforge.jobs import remove as job
+
+    if not fragments and source is None:
+        raise UsageError("expected the ids of fragments, or --source; see --help")
+    done = (job.erase if secure else job.remove)(store, fragments or (), source)
+    gone = counted(done.told["removed"], "fragment")
+    how = "erased" if secure else "removed"
+    what = f"all of them were {how} before" if done.told["already"] else f"{gone} {how}"
+    console.print_done(done, store, what, as_json)
+
+
+refit_app = typer.Typer(add_completion=False)
+
+
+@refit_app.command()
+def refit(
+    context: typer.Context,
+    store: options.Store,
+    search: Annotated[
+        bool,
+        typer.Option("--search", help="Keep the models, and search for better groupings instead."),
+    ] = False,
+    fragments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fragment",
+            metavar="ID",
+            help="With --search: search only around this fragment; may be repeated.",
+        ),
+    ] = None,
+    passes: Annotated[
+        int, typer.Option("--passes", min=1, help="With --search: number of passes.")
+    ] = 1,
+    as_json: options.Json = False,
+) -> None:
+    """Learn the models again, or search for better groupings.
+
+    Rates, base counts and alpha are learned from all fragments that the store holds, and the
+    groupings that it keeps get new weights. Decisions count as answers. kbforge status says when
+    this is worth it.
+
+    --search clusters neighbouring clusters again and keeps what is more probable. It also splits
+    and merges clusters by hashes and moves single fragments. The log posterior never falls. Ctrl-C
+    ends the search after the current step and keeps what it found; a process that is killed leaves
+    the store as it was.
+
+    Examples:
+
+        kbforge refit kb.sqlite
+
+        kbforge refit kb.sqlite && kbforge refit kb.sqlite --search
+
+        kbforge refit kb.sqlite --search --fragment row-17 --passes 3
+    """
+    if search:
+        _search(store, fragments, passes, as_json)
+        return
+    if (named := options.first_given(context, ("fragments", "passes"))) is not None:
+        raise UsageError(f"{named} goes with --search")
+    from kbforge.jobs.refit import refit as run
+
+    with console.progress(total=None, description="weighing") as bar:
+        done = run(store, lambda steps, most: bar.update(steps))
+    console.notes(done.told["notes"])
+    was, now = done.told["alpha_before"], done.told["alpha"]
+    what = f"learned again, alpha {now:,.4g} (it was {was:,.4g})"
+    if done.told["already"]:
+        what = "nothing has changed since the models learned"
+    console.print_done(done, store, what, as_json)
+
+
+def _search(store: str, fragments: list[str] | None, passes: int, as_json: bool) -> None:
+    from kbforge.jobs.refit import revisit
+
+    with (
+        console.stoppable() as check,
+        console.progress(total=None, description="searching") as bar,
+    ):
+        check()
+
+        def on_step(steps: int) -> None:
+            check()
+            bar.update(steps)
+
+        done = revisit(store, passes, fragments or None, on_step)
+    figures = done.told
+    if figures["complete"]:
+        what = f"{figures['changed']:,} of {figures['steps']:,} steps changed something"
+        what += f", {figures['gain']:+,.2f} nats"
+    else:
+        what = f"{interrupts.sentence()} after {figures['steps']:,} steps, which are kept"
+    console.print_done(done, store, what, as_json)
+    if not figures["complete"]:
+        raise typer.Exit(interrupts.exit_code())
