@@ -222,12 +222,17 @@ def entity_probabilities(posteriors: Sequence[Posterior]) -> ReportedEntities:
     )
 
 
+def members_of(clusters: Sequence[Cluster]) -> tuple[IntArray, IntArray]:
+    """The size of each cluster, and the fragments of all, cluster after cluster."""
+    sizes = np.fromiter(map(len, clusters), np.int64, len(clusters))
+    return sizes, np.fromiter(chain.from_iterable(clusters), np.int64, int(sizes.sum()))
+
+
 def _largest(sizes: FloatArray, clusters: Sequence[Cluster]) -> FloatArray:
     """The largest of the sizes over the fragments of each cluster, shape [clusters]."""
-    lengths = np.fromiter(map(len, clusters), np.int64, len(clusters))
+    lengths, members = members_of(clusters)
     if not len(lengths):
         return np.zeros(0)
-    members = np.fromiter(chain.from_iterable(clusters), np.int64, int(lengths.sum()))
     largest: FloatArray = np.maximum.reduceat(sizes[members], np.cumsum(lengths) - lengths)
     return largest
 
@@ -342,12 +347,10 @@ def _together(posterior: Posterior) -> sparse.csr_array:
     """
     masses = cluster_probabilities(posterior)
     _require_few(posterior, masses)
-    clusters = list(masses)
-    lengths = np.array([len(cluster) for cluster in clusters], np.int64)
-    column = np.fromiter((f for c in clusters for f in c), np.int64, int(lengths.sum()))
-    row = np.repeat(np.arange(len(clusters)), lengths)
+    lengths, column = members_of(list(masses))
+    row = np.repeat(np.arange(len(masses)), lengths)
     weight = np.repeat(np.fromiter(masses.values(), np.float64, len(masses)), lengths)
-    shape = (len(clusters), posterior.n_fragments)
+    shape = (len(masses), posterior.n_fragments)
     indicators = sparse.csr_array((np.ones(len(row)), (row, column)), shape=shape)
     weighted = sparse.csr_array((weight, (row, column)), shape=shape)
     return sparse.csr_array(indicators.T @ weighted)

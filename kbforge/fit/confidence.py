@@ -89,8 +89,8 @@ class Band:
 
     def apply(self, probability: FloatArray) -> FloatArray:
         """The calibrated probabilities of reports, same shape."""
-        knots = _logit(np.array(self.reported))
-        return np.interp(_logit(probability), knots, self.calibrated)
+        knots = log_odds(np.array(self.reported))
+        return np.interp(log_odds(probability), knots, self.calibrated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def _fit_band(claims: Claims, largest: float, prior: FloatArray, strength: float
 
 
 def _cells(probability: FloatArray) -> IntArray:
-    return np.floor(_logit(probability) / _CELL).astype(np.int64)
+    return np.floor(log_odds(probability) / _CELL).astype(np.int64)
 
 
 def _distinct(cell: IntArray, subproblem: IntArray) -> FloatArray:
@@ -183,7 +183,7 @@ def _ends_of_runs(values: FloatArray) -> IntArray:
     return np.flatnonzero(left | right)
 
 
-def _logit(probability: FloatArray) -> FloatArray:
+def log_odds(probability: FloatArray) -> FloatArray:
     """In nats, within +-log 999."""
     with np.errstate(divide="ignore"):
         odds: FloatArray = np.log(probability) - np.log1p(-probability)

@@ -2,16 +2,11 @@
 
 No label is read. The fragments say how many of them and how many names an entity has, whether
 another entity has its name, how similar the nearest other name is, and whether other values agree
-inside and with that neighbour. A model of pairs and the judge say more of each entity and each
-pair.
-
-Of an *entity*: how sure the model of pairs is of those inside, how strong the best rival outside
-is, and how probable it is by both that all inside hold and nothing outside belongs; and in how
-many of the groupings that were judged the same cluster is. Of a *pair*: its own log odds, those of
-the best others of its two rows, and those by way of a third row; and in how many groupings the two
-are together.
-
-What is not known is NaN, which the trees of the maps know as missing.
+inside and with that neighbour. A model of pairs says of an *entity* how sure it is of those inside,
+how strong the best rival outside is, and how probable it is that all inside hold and nothing
+outside belongs; of a *pair* its log odds, those of the best others of its two rows, and those by
+way of a third row. The judge says how many of the judged groupings have the same cluster, or have
+the pair together. Unknown values are NaN, which the trees of the maps know as missing.
 """
 
 from __future__ import annotations
@@ -24,8 +19,13 @@ from typing import TypeAlias
 import numpy as np
 
 from kbforge.contracts import Cluster, FloatArray, IntArray
-from kbforge.evaluation.reliability import BoolArray, ReportedEntities, ReportedPairs
-from kbforge.fit.confidence import ClusteringReport
+from kbforge.evaluation.reliability import (
+    BoolArray,
+    ReportedEntities,
+    ReportedPairs,
+    members_of,
+)
+from kbforge.fit.confidence import ClusteringReport, log_odds
 from kbforge.fit.description import (
     NONE,
     UNREAD,
@@ -45,85 +45,98 @@ OF_ENTITIES = (
     *("nearest", "crowd", "cohesion", "words", "letters", "foreign", "digits", "attributes"),
     *("agree", "compared", "neighbour_agrees", "neighbour_differs", "linked", "linked_share"),
 )
-LIMIT = float(np.log(999))  # nats; reports beyond .999 say one thing
 _ALIKE = 0.5  # cosine from which two names are called alike
 
 
-def log_odds(probability: FloatArray) -> FloatArray:
-    """In nats, within +-`LIMIT`."""
-    with np.errstate(divide="ignore"):
-        odds: FloatArray = np.log(probability) - np.log1p(-probability)
-    return np.clip(odds, -LIMIT, LIMIT)
-
-
 def entity_columns(facts: Descriptions, entities: ReportedEntities) -> Columns:
-    """The covariates of entities, the file's not among them."""
+    """The columns `OF_ENTITIES`, each of shape [entities]."""
     grouped = _grouped(facts, entities.clusters)
-    out: Columns = {
+    k = len(grouped.sizes)
+    agree, compared = _agreement(facts, grouped.of, k)
+    with_one, against = _compared(facts, grouped, _neighbours(facts, grouped))
+    # nats of rare values that the best fragment outside shares with one inside
+    outside = grouped.of[facts.linked.first] != grouped.of[facts.linked.second]
+    linked = _largest(
+        grouped.of[facts.linked.first][outside], facts.linked.strength[outside], np.zeros(k)
+    )
+    stating = np.bincount(grouped.of, weights=facts.attributes, minlength=k)
+    return {
         "fragments": np.log(grouped.sizes),
         "subproblem": np.log(entities.size),
-        "rivals": _rival_entities(entities),
+        # entities of the point estimate in the same subproblem
+        "rivals": np.log(np.bincount(entities.subproblem)[entities.subproblem]),
+        **_names_of(facts, grouped),
+        "attributes": stating / grouped.sizes,
+        "agree": agree,
+        "compared": compared,
+        "neighbour_agrees": with_one,
+        "neighbour_differs": against,
+        "linked": linked,
+        "linked_share": linked / np.log(max(facts.counted.fragments, len(facts)) + 1.0),
     }
-    return (
-        out | _names_of(facts, grouped) | _values_of(facts, grouped) | _value_links(facts, grouped)
-    )
 
 
-def _value_links(facts: Descriptions, grouped: _NamedGrouping) -> Columns:
-    """How many nats of rare values the best fragment outside shares with one inside."""
-    k = len(grouped.sizes)
-    first, second, nats = facts.linked.first, facts.linked.second, facts.linked.strength
-    outside = grouped.of[first] != grouped.of[second]
-    best = np.zeros(k)
-    np.maximum.at(best, grouped.of[first][outside], nats[outside])
-    most = np.log(max(facts.counted.fragments, len(facts)) + 1.0)
-    return {"linked": best, "linked_share": best / most}
+def _largest(of: IntArray, values: FloatArray | IntArray, least: FloatArray) -> FloatArray:
+    """The largest value of each of some things, from `least` on, which is changed."""
+    np.maximum.at(least, of, values)
+    return least
+
+
+def _smallest(of: IntArray, values: FloatArray, k: int) -> FloatArray:
+    """The smallest value of each of k things, inf without any."""
+    out = np.full(k, np.inf)
+    np.minimum.at(out, of, values)
+    return out
+
+
+def _place(keys: IntArray, wanted: IntArray) -> tuple[IntArray, BoolArray]:
+    """Where each wanted key is among ascending ones, at least one, and whether it is there."""
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return at, np.asarray(keys[at] == wanted)
+
+
+def _links_of(first: IntArray, things: IntArray) -> tuple[IntArray, IntArray]:
+    """For each of some things its links: place among the things, and which link.
+
+    Args:
+        first: the thing that each link leads from, ascending.
+        things: to look up.
+
+    """
+    low = np.searchsorted(first, things)
+    counts = np.searchsorted(first, things, side="right") - low
+    place = np.repeat(np.arange(len(things)), counts)
+    return place, np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts) + low[place]
 
 
 @dataclass(frozen=True, slots=True)
 class _NamedGrouping:
-    """A grouping with its names counted.
+    """A grouping, and how many fragments of each cluster bear each name."""
 
-    Attributes:
-        of: number of each fragment's cluster, shape [n].
-        sizes: of the clusters.
-        cluster: of each (cluster, name) that there is, ascending.
-        name: of each of them.
-        count: fragments of each of them.
-
-    """
-
-    of: IntArray
-    sizes: IntArray
-    cluster: IntArray
+    of: IntArray  # [n] number of each fragment's cluster
+    sizes: IntArray  # [clusters]
+    keys: IntArray  # cluster * width + name of each (cluster, name) that there is, ascending
+    cluster: IntArray  # of each of them
     name: IntArray
-    count: IntArray
+    count: IntArray  # fragments
     width: int
 
     def counted(self, cluster: IntArray, name: IntArray) -> IntArray:
         """How many fragments of each cluster bear each name, same shape."""
-        if not len(self.cluster):
+        if not len(self.keys):
             return np.zeros(len(cluster), np.int64)
-        keys, wanted = self.cluster * self.width + self.name, cluster * self.width + name
-        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return np.where(keys[at] == wanted, self.count[at], 0)
+        at, there = _place(self.keys, cluster * self.width + name)
+        return np.where(there, self.count[at], 0)
 
 
 def _grouped(facts: Descriptions, clusters: tuple[Cluster, ...]) -> _NamedGrouping:
     of = np.zeros(len(facts), np.int64)
-    sizes = np.array([len(cluster) for cluster in clusters], np.int64)
-    of[np.fromiter((f for c in clusters for f in c), np.int64, len(facts))] = np.repeat(
-        np.arange(len(clusters)), sizes
-    )
+    sizes, members = members_of(clusters)
+    of[members] = np.repeat(np.arange(len(clusters)), sizes)
     width = max(len(facts.named), 1)
     there = facts.name >= 0
     keys, count = np.unique(of[there] * width + facts.name[there], return_counts=True)
-    return _NamedGrouping(of, sizes, keys // width, keys % width, count, width)
-
-
-def _rival_entities(entities: ReportedEntities) -> FloatArray:
-    """Other entities of the point estimate in the same subproblem, as log(1 + them)."""
-    return np.log(np.bincount(entities.subproblem)[entities.subproblem])
+    return _NamedGrouping(of, sizes, keys, keys // width, keys % width, count, width)
 
 
 def _names_of(facts: Descriptions, grouped: _NamedGrouping) -> Columns:
@@ -132,23 +145,19 @@ def _names_of(facts: Descriptions, grouped: _NamedGrouping) -> Columns:
     names = np.bincount(cluster, minlength=k)
     borne = np.bincount(cluster, weights=facts.named[name] - count, minlength=k)
     bearing = np.bincount(cluster, weights=count, minlength=k)
-    commonest = np.zeros(k)
-    np.maximum.at(commonest, cluster, count)
+    commonest = _largest(cluster, count, np.zeros(k))
     # every name of a cluster with every name that is like it
-    place, other, cosine = _likely(facts, name)
-    outside = facts.named[other] > grouped.counted(cluster[place], other)
-    inside = grouped.counted(cluster[place], other) > 0
-    nearest = np.zeros(k)
-    np.maximum.at(nearest, cluster[place][outside], cosine[outside])
+    place, at = _links_of(facts.alike.first, name)
+    other, cosine = facts.alike.second[at], facts.alike.strength[at]
+    held = grouped.counted(cluster[place], other)
+    outside, inside = facts.named[other] > held, held > 0
+    nearest = _largest(cluster[place][outside], cosine[outside], np.zeros(k))
     nearest[borne > 0] = 1.0
     close = outside & (cosine >= _ALIKE)
     crowd = np.bincount(
-        cluster[place][close],
-        weights=(facts.named[other] - grouped.counted(cluster[place], other))[close],
-        minlength=k,
+        cluster[place][close], weights=(facts.named[other] - held)[close], minlength=k
     )
-    best = np.zeros(len(name))
-    np.maximum.at(best, place[inside], cosine[inside])
+    best = _largest(place[inside], cosine[inside], np.zeros(len(name)))
     cohesion = np.ones(k)
     several = names[cluster] > 1
     np.minimum.at(cohesion, cluster[several], best[several])
@@ -177,27 +186,12 @@ def _mean_by(grouped: _NamedGrouping, of_name: FloatArray) -> FloatArray:
     return total / np.maximum(np.bincount(grouped.cluster, minlength=k), 1)
 
 
-def _values_of(facts: Descriptions, grouped: _NamedGrouping) -> Columns:
-    k = len(grouped.sizes)
-    agree, compared = _agreement(facts, grouped.of, k)
-    neighbour = _neighbours(facts, grouped)
-    with_one, against = _compared(facts, grouped, neighbour)
-    return {
-        "attributes": np.bincount(grouped.of, weights=facts.attributes, minlength=k)
-        / grouped.sizes,
-        "agree": agree,
-        "compared": compared,
-        "neighbour_agrees": with_one,
-        "neighbour_differs": against,
-    }
-
-
 def _agreement(facts: Descriptions, group: IntArray, groups: int) -> tuple[FloatArray, FloatArray]:
-    """Of each group, how likely two of its fragments agree on an attribute that both state.
+    """How likely two fragments of a group agree on an attribute that both state.
 
     Args:
         facts: what is said.
-        group: of each fragment, `NONE` for none, shape [n].
+        group: of each fragment, shape [n].
         groups: how many there are.
 
     Returns:
@@ -208,7 +202,7 @@ def _agreement(facts: Descriptions, group: IntArray, groups: int) -> tuple[Float
     total, compared = np.zeros(groups), np.zeros(groups)
     for column in range(facts.values.shape[1]):
         values = facts.values[:, column]
-        there = (values >= 0) & (group >= 0)
+        there = values >= 0
         if not there.any():
             continue
         width = int(values.max()) + 1
@@ -234,10 +228,10 @@ def _neighbours(facts: Descriptions, grouped: _NamedGrouping) -> IntArray:
     second = first.copy()
     first[stop > start] = cluster[start[stop > start]]
     second[stop > start + 1] = cluster[start[stop > start + 1] + 1]
-    place, other, cosine = _likely(facts, grouped.name)
+    place, at = _links_of(facts.alike.first, grouped.name)
+    other = np.concatenate([grouped.name, facts.alike.second[at]])
+    cosine = np.concatenate([np.full(len(grouped.name), 2.0), facts.alike.strength[at]])
     place = np.concatenate([np.arange(len(grouped.name)), place])
-    other = np.concatenate([grouped.name, other])
-    cosine = np.concatenate([np.full(len(grouped.name), 2.0), cosine])
     own = grouped.cluster[place]
     there = np.where(first[other] == own, second[other], first[other])
     known = there >= 0
@@ -278,15 +272,6 @@ def _compared(
     return agree, differ
 
 
-def _likely(facts: Descriptions, name: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
-    """For each of some names the names like it: place among them, the other name, cosine."""
-    low = np.searchsorted(facts.alike.first, name)
-    counts = np.searchsorted(facts.alike.first, name, side="right") - low
-    place = np.repeat(np.arange(len(name)), counts)
-    at = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts) + low[place]
-    return place, facts.alike.second[at], facts.alike.strength[at]
-
-
 PAIRS_OF_ENTITIES = (
     *("odds_sum", "odds_mean", "odds_least", "odds_weakest", "odds_rival", "odds_rival_mean"),
     *("odds_margin", "odds_hold", "odds_alone", "odds_exact"),
@@ -303,8 +288,8 @@ _LEAST = -50.0  # nats; sums below say one thing
 def odds_of_entities(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str, FloatArray]:
     """The columns `PAIRS_OF_ENTITIES`, each of shape [entities]."""
     k = len(clusters)
-    held = _ClusterRows.of(odds, clusters)
-    place, at = _links_of(odds, held.row)
+    held = _ClusterRows(odds, clusters)
+    place, at = _links_of(odds.first, held.row)
     own, other, nats = held.cluster[place], odds.second[at], odds.nats[at]
     self_link = other == held.row[place]
     inside = held.has(own, other) & (~self_link | (held.count[place] > 1))
@@ -317,21 +302,13 @@ def odds_of_entities(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str,
     missing = rows * (rows - 1) / 2 - linked
     total = missing * odds.apart + _summed(own[inside], weight * nats[inside], k)
     pairs = rows * (rows - 1) / 2 + twice
-    least = np.full(k, np.inf)
-    np.minimum.at(least, own[inside], nats[inside])
+    least = _smallest(own[inside], nats[inside], k)
     least[missing > 0.25] = np.minimum(least[missing > 0.25], odds.apart)
     # of each row of each cluster the best inside and the best outside
-    entries = len(held.row)
-    best = np.full(entries, odds.apart)
-    np.maximum.at(best, place[inside], nats[inside])
-    rival = np.full(entries, odds.apart)
-    np.maximum.at(rival, place[outside], nats[outside])
+    apart = np.full(len(held.row), odds.apart)
+    best = _largest(place[inside], nats[inside], apart.copy())
+    rival = _largest(place[outside], nats[outside], apart)
     several = (rows > 1) | (twice > 0)
-    weakest, ahead = np.full(k, np.inf), np.full(k, np.inf)
-    np.minimum.at(weakest, held.cluster, best)
-    np.minimum.at(ahead, held.cluster, best - rival)
-    most = np.full(k, odds.apart)
-    np.maximum.at(most, held.cluster, rival)
     mean_rival, alone = _rivals(odds, own[outside], other[outside], nats[outside], rows)
     hold = _summed(held.cluster, _log_sigmoid(best), k)
     hold[~several] = 0.0
@@ -339,10 +316,10 @@ def odds_of_entities(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str,
         "odds_sum": np.maximum(total, _LEAST),
         "odds_mean": total / np.maximum(pairs, 1),
         "odds_least": least,
-        "odds_weakest": weakest,
-        "odds_rival": most,
+        "odds_weakest": _smallest(held.cluster, best, k),
+        "odds_rival": _largest(held.cluster, rival, np.full(k, odds.apart)),
         "odds_rival_mean": mean_rival,
-        "odds_margin": ahead,
+        "odds_margin": _smallest(held.cluster, best - rival, k),
         "odds_hold": np.maximum(hold, _LEAST),
         "odds_alone": np.maximum(alone, _LEAST),
         "odds_exact": np.maximum(hold + alone, _LEAST),
@@ -358,7 +335,7 @@ def odds_of_entities(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str,
 
 def odds_of_pairs(odds: PairOdds, pairs: ReportedPairs) -> dict[str, FloatArray]:
     """The columns `PAIRS_OF_PAIRS`, each of shape [pairs]."""
-    rows = max(int(odds.row.max(initial=0)), int(odds.second.max(initial=0))) + 1
+    rows = _rows_of(odds)
     keys = odds.first * rows + odds.second
     order = np.argsort(keys, kind="stable")
     keys, nats = keys[order], odds.nats[order]
@@ -370,12 +347,11 @@ def odds_of_pairs(odds: PairOdds, pairs: ReportedPairs) -> dict[str, FloatArray]
         own = _looked_up(keys, nats, i * rows + j, odds.apart)
         others, between = [], np.full(len(i), odds.apart)
         for one, two in ((i, j), (j, i)):
-            place, at = _links_of(odds, one)
+            place, at = _links_of(odds.first, one)
             third = odds.second[at]
             other = (third != two[place]) & (third != one[place])
-            best = np.full(len(one), odds.apart)
-            np.maximum.at(best, place[other], odds.nats[at][other])
-            others.append(best)
+            apart = np.full(len(one), odds.apart)
+            others.append(_largest(place[other], odds.nats[at][other], apart))
             if one is i:
                 # the links of a row outside are not there, but those to it are
                 way = _looked_up(keys, nats, two[place] * rows + third, odds.apart)
@@ -395,8 +371,8 @@ def odds_of_pairs(odds: PairOdds, pairs: ReportedPairs) -> dict[str, FloatArray]
 
 def odds_of_file(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str, float]:
     """The columns `PAIRS_OF_FILES`: what the model of pairs expects of the grouping."""
-    held = _ClusterRows.of(odds, clusters)
-    place, at = _links_of(odds, held.row)
+    held = _ClusterRows(odds, clusters)
+    place, at = _links_of(odds.first, held.row)
     other, nats = odds.second[at], odds.nats[at]
     different = other != held.row[place]
     inside = held.has(held.cluster[place], other) & different
@@ -420,8 +396,7 @@ def judged_of_entities(
         entities: of the fragments.
 
     """
-    sizes = np.array([len(cluster) for cluster in entities.clusters], np.int64)
-    members = np.fromiter((f for c in entities.clusters for f in c), np.int64, int(sizes.sum()))
+    sizes, members = members_of(entities.clusters)
     of, place = np.repeat(np.arange(len(sizes)), sizes), places[members]
     known = np.ones(len(sizes), bool)
     np.logical_and.at(known, of, place >= 0)
@@ -438,14 +413,7 @@ def judged_of_entities(
 def judged_of_pairs(
     predicted: Prediction, places: IntArray, pairs: ReportedPairs
 ) -> dict[str, FloatArray]:
-    """The columns `JUDGED_OF_CLAIMS`; NaN of pairs outside the judge's sample.
-
-    Args:
-        predicted: by the judge.
-        places: of all fragments in the sample, as of `Prediction.places`.
-        pairs: of the fragments.
-
-    """
+    """The columns `JUDGED_OF_CLAIMS`; NaN of pairs outside the judge's sample."""
     first, second = places[pairs.first], places[pairs.second]
     known = (first >= 0) & (second >= 0)
     together = predicted.labels[:, first] == predicted.labels[:, second]
@@ -453,13 +421,7 @@ def judged_of_pairs(
 
 
 def judged_of_file(predicted: Prediction, votes: FloatArray) -> dict[str, float]:
-    """The columns `JUDGED_OF_FILES`.
-
-    Args:
-        predicted: by the judge.
-        votes: for the entities.
-
-    """
+    """The columns `JUDGED_OF_FILES`, by the votes for the entities."""
     known = votes[~np.isnan(votes)]
     mean = float(known.mean()) if len(known) else np.nan
     return dict(zip(JUDGED_OF_FILES, (predicted.f1, predicted.gain, mean), strict=True))
@@ -474,27 +436,20 @@ def _voted(predicted: Prediction, exact: FloatArray, known: BoolArray) -> dict[s
 class _ClusterRows:
     """Which rows each cluster has: entries of (cluster, row), ascending, and how often each is."""
 
-    def __init__(self, rows: int, keys: IntArray, count: IntArray) -> None:
-        self._rows, self._keys = rows, keys
-        self.cluster, self.row, self.count = keys // rows, keys % rows, count
+    def __init__(self, odds: PairOdds, clusters: tuple[Cluster, ...]) -> None:
+        self._rows = rows = _rows_of(odds)
+        sizes, members = members_of(clusters)
+        row = odds.row[members]
+        keys = (np.repeat(np.arange(len(clusters)), sizes) * rows + row)[row != UNREAD]
+        self._keys, self.count = np.unique(keys, return_counts=True)
+        self.cluster, self.row = self._keys // rows, self._keys % rows
         self._holders = np.bincount(self.row, minlength=rows)
         self._only = np.zeros(rows, np.int64)
         self._only[self.row] = self.cluster
 
-    @classmethod
-    def of(cls, odds: PairOdds, clusters: tuple[Cluster, ...]) -> _ClusterRows:
-        sizes = np.array([len(cluster) for cluster in clusters], np.int64)
-        members = np.fromiter((f for c in clusters for f in c), np.int64, int(sizes.sum()))
-        rows = max(int(odds.row.max(initial=0)), int(odds.second.max(initial=0))) + 1
-        row = odds.row[members]
-        keys = (np.repeat(np.arange(len(clusters)), sizes) * rows + row)[row != UNREAD]
-        return cls(rows, *np.unique(keys, return_counts=True))
-
     def has(self, cluster: IntArray, row: IntArray) -> BoolArray:
         """Whether each cluster has each row."""
-        wanted = cluster * self._rows + row
-        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
-        return np.asarray(self._keys[at] == wanted)
+        return _place(self._keys, cluster * self._rows + row)[1]
 
     def elsewhere(self, cluster: IntArray, row: IntArray) -> BoolArray:
         """Whether another cluster has each row."""
@@ -502,21 +457,25 @@ class _ClusterRows:
         return np.asarray((holders > 1) | ((holders == 1) & (self._only[row] != cluster)))
 
 
+def _rows_of(odds: PairOdds) -> int:
+    """The number of rows, those of other fragments among them."""
+    return max(int(odds.row.max(initial=0)), int(odds.second.max(initial=0))) + 1
+
+
 def _rivals(
     odds: PairOdds, cluster: IntArray, other: IntArray, nats: FloatArray, rows: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """The best mean log odds of a cluster with a row outside, and the log probability of none."""
     k = len(rows)
-    best, alone = np.full(k, odds.apart), np.zeros(k)
+    best = np.full(k, odds.apart)
     if not len(cluster):
-        return best, alone
+        return best, np.zeros(k)
     width = int(other.max()) + 1
     keys, inverse = np.unique(cluster * width + other, return_inverse=True)
     above = _summed(inverse, nats - odds.apart, len(keys))
     own = keys // width
     mean = above / rows[own] + odds.apart
-    np.maximum.at(best, own, mean)
-    return best, _summed(own, _log_sigmoid(-mean), k)
+    return _largest(own, mean, best), _summed(own, _log_sigmoid(-mean), k)
 
 
 def _summed(of: IntArray, values: FloatArray, k: int) -> FloatArray:
@@ -524,19 +483,11 @@ def _summed(of: IntArray, values: FloatArray, k: int) -> FloatArray:
     return np.bincount(of, weights=values, minlength=k).astype(np.float64)
 
 
-def _links_of(odds: PairOdds, rows: IntArray) -> tuple[IntArray, IntArray]:
-    """For each of some rows its links: place among the rows, and which link."""
-    low = np.searchsorted(odds.first, rows)
-    counts = np.searchsorted(odds.first, rows, side="right") - low
-    place = np.repeat(np.arange(len(rows)), counts)
-    return place, np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts) + low[place]
-
-
 def _looked_up(keys: IntArray, nats: FloatArray, wanted: IntArray, other: float) -> FloatArray:
     if not len(keys):
         return np.full(len(wanted), other)
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[at] == wanted, nats[at], other)
+    at, there = _place(keys, wanted)
+    return np.where(there, nats[at], other)
 
 
 def _log_sigmoid(nats: FloatArray) -> FloatArray:
@@ -572,8 +523,7 @@ class Covariates:
 
     def entities(self, features: tuple[str, ...]) -> FloatArray:
         """Some columns of the entities, shape [entities, features]."""
-        columns = self._of_entities
-        return _rows(features, self._entities.probability, columns, self._whole)
+        return self._rows(features, self._entities.probability, self._of_entities)
 
     def pairs(self, features: tuple[str, ...], pairs: ReportedPairs) -> FloatArray:
         """Some columns of some pairs, shape [pairs, features]."""
@@ -582,7 +532,20 @@ class Covariates:
             columns |= odds_of_pairs(self._odds, pairs)
         if self._context.predicted is not None and self._places is not None:
             columns |= judged_of_pairs(self._context.predicted, self._places, pairs)
-        return _rows(features, pairs.probability, columns, self._whole)
+        return self._rows(features, pairs.probability, columns)
+
+    def _rows(
+        self, features: tuple[str, ...], probability: FloatArray, columns: Columns
+    ) -> FloatArray:
+        rows = np.full((len(probability), len(features)), np.nan)
+        for number, name in enumerate(features):
+            if name == REPORTED:
+                rows[:, number] = log_odds(probability)
+            elif name in columns:
+                rows[:, number] = columns[name]
+            else:
+                rows[:, number] = self._whole.get(name, np.nan)
+        return rows
 
     @cached_property
     def _of_entities(self) -> Columns:
@@ -618,17 +581,3 @@ def _odds(reported: ClusteringReport, context: FileContext) -> PairOdds | None:
     if context.likelihood != PAIRS:
         placed = np.zeros(len(reported.fragments), np.bool_)
     return context.pairs.pair_odds(reported.fragments, placed)
-
-
-def _rows(
-    features: tuple[str, ...], probability: FloatArray, columns: Columns, whole: Mapping[str, float]
-) -> FloatArray:
-    rows = np.full((len(probability), len(features)), np.nan)
-    for number, name in enumerate(features):
-        if name == REPORTED:
-            rows[:, number] = log_odds(probability)
-        elif name in columns:
-            rows[:, number] = columns[name]
-        else:
-            rows[:, number] = whole.get(name, np.nan)
-    return rows

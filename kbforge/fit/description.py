@@ -48,14 +48,7 @@ _NO_HASH = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class WeightedPairs:
-    """Pairs of different things, each both ways round, ascending by first, then second.
-
-    Attributes:
-        first: number of a thing, shape [links].
-        second: number of the other, shape [links].
-        strength: of the link, shape [links].
-
-    """
+    """Pairs of different things, each both ways round, ascending by first, then second; [links]."""
 
     first: IntArray
     second: IntArray
@@ -64,58 +57,31 @@ class WeightedPairs:
 
 @dataclass(frozen=True, eq=False)
 class FileCounts:
-    """Counts of a whole file.
-
-    Attributes:
-        fragments: how many it has.
-        names: distinct ones.
-        naming: attributes that name its entities.
-        others: attributes whose values are compared, the ones most often stated.
-        parts: how many names have a part, by its hash, shape [a power of 2].
-        stating: how many fragments state a value, by its hash, shape [a power of 2].
-
-    """
+    """Counts of a whole file."""
 
     fragments: int
-    names: int
-    naming: tuple[str, ...]
-    others: tuple[str, ...]
-    parts: NDArray[np.int32]
-    stating: NDArray[np.int32]
+    names: int  # distinct ones
+    naming: tuple[str, ...]  # attributes that name its entities
+    others: tuple[str, ...]  # attributes whose values are compared, the ones most often stated
+    parts: NDArray[np.int32]  # [a power of 2] how many names have a part, by its hash
+    stating: NDArray[np.int32]  # [a power of 2] how many fragments state a value, by its hash
 
 
 @dataclass(frozen=True, slots=True)
 class Descriptions:
-    """What n fragments say.
+    """What n fragments say, their names and their values by number, `NONE` without."""
 
-    Attributes:
-        name: number of each one's name, `NONE` without one, shape [n].
-        named: how many fragments bear each name, shape [names].
-        values: number of each one's value of an attribute, `NONE` without, shape [n, attributes].
-        stated: how many fragments state each one's value, 0 without, shape [n, attributes].
-        attributes: how many attributes each one has, the name included, shape [n].
-        alike: names that are alike, by the cosine of their tf-idf vectors of words and trigrams.
-        words: how many each name has, shape [names].
-        letters: characters of each name, shape [names].
-        foreign: share of each name's letters that are not Latin, shape [names].
-        digits: whether each name has a digit, shape [names].
-        linked: fragments that state one of each other's rarest values, by what is shared in nats.
-        counted: of the whole file.
-
-    """
-
-    name: IntArray
-    named: IntArray
-    values: NDArray[np.int32]
-    stated: NDArray[np.int32]
-    attributes: IntArray
-    alike: WeightedPairs
-    words: FloatArray
-    letters: FloatArray
-    foreign: FloatArray
-    digits: FloatArray
-    linked: WeightedPairs
-    counted: FileCounts
+    name: IntArray  # [n]
+    named: IntArray  # [names] how many fragments bear each name
+    values: NDArray[np.int32]  # [n, attributes]
+    attributes: IntArray  # [n] how many attributes each fragment has, the name included
+    alike: WeightedPairs  # names, by the cosine of their tf-idf vectors of words and trigrams
+    words: FloatArray  # [names] how many
+    letters: FloatArray  # [names] characters
+    foreign: FloatArray  # [names] share of letters that are not Latin
+    digits: FloatArray  # [names] whether there is a digit
+    linked: WeightedPairs  # fragments that share some of their rarest values, in nats
+    counted: FileCounts  # of the whole file
 
     def __len__(self) -> int:
         return len(self.name)
@@ -136,16 +102,16 @@ def describe(fragments: Sequence[Fragment], file: FileCounts | None = None) -> D
         others = others[:_MOST_ATTRIBUTES]
     else:
         naming_ones, others = set(file.naming), list(file.others)
+    n = len(fragments)
     numbers: dict[str, int] = {}
-    name = np.fromiter(_names_of(fragments, naming_ones, numbers), np.int64, len(fragments))
+    name = np.fromiter(_names_of(fragments, naming_ones, numbers), np.int64, n)
     named = np.bincount(name[name >= 0], minlength=len(numbers))
-    values = np.full((len(fragments), len(others)), NONE, np.int32)
-    stated = np.zeros((len(fragments), len(others)), np.int32)
-    hashes: list[IntArray] = []
-    often: list[IntArray] = []
+    values = np.full((n, len(others)), NONE, np.int32)
+    stated = np.zeros((n, len(others)), np.int32)  # how many fragments state each value
+    hashes, often = [_NO_HASH], [_NO_HASH]
     for column, attribute in enumerate(others):
         seen: dict[str, int] = {}
-        found = np.fromiter(_values_of(fragments, attribute, seen), np.int32, len(fragments))
+        found = np.fromiter(_values_of(fragments, attribute, seen), np.int32, n)
         values[:, column] = found
         there = found >= 0
         by_value = np.bincount(found[there], minlength=len(seen))
@@ -154,22 +120,17 @@ def describe(fragments: Sequence[Fragment], file: FileCounts | None = None) -> D
         if file is not None:
             by_value = np.maximum(by_value, file.stating[hashes[-1] % len(file.stating)])
         stated[there, column] = by_value[found[there]]
-    attributes = np.fromiter((len(f.properties) for f in fragments), np.int64, len(fragments))
+    attributes = np.fromiter((len(f.properties) for f in fragments), np.int64, n)
     names = list(numbers)
     alike, parts = _alike(names, file)
+    stating = _table(np.concatenate(hashes), np.concatenate(often))
     counted = file or FileCounts(
-        len(fragments),
-        len(names),
-        tuple(sorted(naming_ones)),
-        tuple(others),
-        parts,
-        _table(np.concatenate([*hashes, _NO_HASH]), np.concatenate([*often, _NO_HASH])),
+        n, len(names), tuple(sorted(naming_ones)), tuple(others), parts, stating
     )
     return Descriptions(
         name,
         named,
         values,
-        stated,
         attributes,
         alike,
         np.array([len(x.split()) for x in names], np.float64),
@@ -225,7 +186,7 @@ def _linked(values: NDArray[np.int32], stated: NDArray[np.int32], of_file: int) 
     rank = np.argsort(np.argsort(np.where(often > 0, often, n + 1), axis=1, kind="stable"), axis=1)
     row, column = np.nonzero((often > 0) & (rank < _LINKS))
     if not len(row):
-        return _none()
+        return _no_pairs()
     top = int(values.max()) + 1
     key = np.unique(column * top + values[row, column], return_inverse=True)[1]
     weight = np.sqrt(np.log(of_file / often[row, column]))
@@ -248,7 +209,7 @@ def _number(value: str | None, numbers: dict[str, int]) -> int:
 
 
 def _parts(name: str) -> Iterator[str]:
-    """The words of a name and its trigrams of letters, no word being a trigram."""
+    """The words of a name, marked as such, and its trigrams of letters."""
     words = name.split()
     yield from (f"w {word}" for word in words)
     padded = f" {' '.join(words)} "
@@ -258,18 +219,12 @@ def _parts(name: str) -> Iterator[str]:
 def _alike(
     names: Sequence[str], file: FileCounts | None
 ) -> tuple[WeightedPairs, NDArray[np.int32]]:
-    """For every name those most like it, of the ones that share one of its rarest parts.
+    """For every name those most like it, among names with one of its rarest parts; and the parts.
 
-    Args:
-        names: distinct ones.
-        file: as of `describe`.
-
-    Returns:
-        The names, and `FileCounts.parts`.
-
+    The second is `FileCounts.parts`.
     """
     if not names:
-        return _none(), _table(_NO_HASH, _NO_HASH)
+        return _no_pairs(), _table(_NO_HASH, _NO_HASH)
     vectors, documents, parts = _vectors(names, file)
     keys = _rarest(vectors, documents)
     back = sparse.csr_array(keys.T)
@@ -292,7 +247,7 @@ def _alike(
 
 
 def _nearest(shared: sparse.csr_array, start: int) -> tuple[IntArray, IntArray]:
-    """Of some names those most like each, as pairs; the first of the names has number `start`."""
+    """The names most like each of some names, as pairs; the first of these has number `start`."""
     some = sparse.coo_array(shared)
     row, column, score = some.row.astype(np.int64) + start, some.col.astype(np.int64), some.data
     different = row != column
@@ -345,7 +300,7 @@ def _table(hashes: IntArray, counts: IntArray) -> NDArray[np.int32]:
 
 
 def _rarest(vectors: sparse.csr_array, documents: IntArray) -> sparse.csr_array:
-    """Of each name the rarest parts that other names have, too."""
+    """The rarest parts of each name that other names have, too."""
     whole = sparse.coo_array(vectors)
     row, column = whole.row.astype(np.int64), whole.col.astype(np.int64)
     often = documents[column]
@@ -358,7 +313,7 @@ def _rarest(vectors: sparse.csr_array, documents: IntArray) -> sparse.csr_array:
     return sparse.csr_array((weight[kept], (row[kept], column[kept])), shape=vectors.shape)
 
 
-def _none() -> WeightedPairs:
+def _no_pairs() -> WeightedPairs:
     return WeightedPairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
 
@@ -367,22 +322,13 @@ UNREAD = -1
 
 @dataclass(frozen=True, slots=True)
 class PairOdds:
-    """Log odds that two rows are of one entity.
+    """Log odds that two rows are of one entity; a link is there both ways round."""
 
-    Attributes:
-        row: of each fragment, shape [n]; `UNREAD` of one that the model has not read.
-        first: a row, ascending, shape [links]; a link is there both ways round.
-        second: another row, or the same one for two fragments that state the same.
-        nats: log odds of each link.
-        apart: log odds of two rows without a link.
-
-    """
-
-    row: IntArray
-    first: IntArray
-    second: IntArray
-    nats: FloatArray
-    apart: float
+    row: IntArray  # [n] of each fragment; `UNREAD` of one that the model has not read
+    first: IntArray  # [links] a row, ascending
+    second: IntArray  # [links] another row, or the same one for two fragments that state the same
+    nats: FloatArray  # [links] log odds
+    apart: float  # log odds of two rows without a link
 
 
 class PairModel(Protocol):
@@ -393,32 +339,22 @@ class PairModel(Protocol):
 
         Args:
             fragments: of the file, or others.
-            placed: which of the others to place against the file, the rest being `UNREAD`; None is
-                all. It takes milliseconds each.
+            placed: which of the others to place against the file, in milliseconds each; None is
+                all. The rest is `UNREAD`.
 
         """
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What a judge expects of groupings.
+    """What a judge expects of groupings of a sample."""
 
-    Attributes:
-        f1: of the one that was chosen.
-        gain: of the one that was chosen, over exact names.
-        weights: how probable each grouping is to be the best, shape [groupings].
-        labels: number of the cluster of each fragment of the sample, [groupings, sample].
-        ids: of the fragments of the sample, distinct.
-        stated: digest of what each of them states, shape [sample].
-
-    """
-
-    f1: float
-    gain: float
-    weights: FloatArray
-    labels: IntArray
-    ids: tuple[str, ...]
-    stated: IntArray
+    f1: float  # of the one that was chosen
+    gain: float  # of the one that was chosen, over exact names
+    weights: FloatArray  # [groupings] how probable each is to be the best
+    labels: IntArray  # [groupings, sample] number of each fragment's cluster
+    ids: tuple[str, ...]  # of the sample's fragments, distinct
+    stated: IntArray  # [sample] digest of what each of them states
 
     @classmethod
     def of(
@@ -429,15 +365,14 @@ class Prediction:
         labels: IntArray,
         sample: Sequence[Fragment],
     ) -> Prediction:
-        """What is expected of groupings of a sample; all else as the attributes."""
+        """The prediction for groupings of a sample."""
         stated = np.fromiter(map(_stated, sample), np.int64, len(sample))
         return cls(f1, gain, weights, labels, tuple(f.id for f in sample), stated)
 
     def places(self, fragments: Sequence[Fragment]) -> IntArray:
         """Where each fragment is in the sample, -1 outside, shape [fragments].
 
-        Fragments may have come, gone and changed their order since. One that states something else
-        by now is outside.
+        A fragment that states something else by now is outside.
         """
         place = {name: k for k, name in enumerate(self.ids)}
         out = np.full(len(fragments), -1, np.int64)
@@ -450,34 +385,20 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False)
 class FileSummary:
-    """What holds of a file as a whole, frozen when it was read the last time.
-
-    Attributes:
-        counted: of what its fragments say.
-        columns: the covariates of the file, by name; NaN for what is not known.
-
-    """
+    """What holds of a file as a whole, frozen when it was last read."""
 
     counted: FileCounts
-    columns: Mapping[str, float]
+    columns: Mapping[str, float]  # covariates of the file, by name; unknown ones are NaN
 
 
 @dataclass(frozen=True, eq=False)
 class FileContext:
-    """All of it.
+    """What a confidence map reads of a file besides the report."""
 
-    Attributes:
-        likelihood: name of the one that clustered.
-        pairs: None where no model of pairs can read the file.
-        predicted: None where no grouping was judged.
-        whole: of the file that fragments to be read are some of; None if they are all of it.
-
-    """
-
-    likelihood: str
-    pairs: PairModel | None = None
-    predicted: Prediction | None = None
-    whole: FileSummary | None = None
+    likelihood: str  # name of the one that clustered
+    pairs: PairModel | None = None  # None where no model of pairs can read the file
+    predicted: Prediction | None = None  # None where no grouping was judged
+    whole: FileSummary | None = None  # of the file, if a part of it is reported on
 
 
 def _stated(fragment: Fragment) -> int:

@@ -155,7 +155,6 @@ class Judgement:
     """What the judge found in a file: the hypotheses, how they compare, and the choice."""
 
     sample: Sample  # the fragments that were compared
-    of: int  # fragments of the file
     found: tuple[Hypothesis, ...]
     gains: FloatArray  # [hypotheses] expected F1 over that of exact names
     levels: FloatArray  # [hypotheses] expected F1
@@ -199,16 +198,6 @@ class Judgement:
         one, other = self.place, before.place
         moved = self._moved(one) - self._moved(other)
         return float(self.gains[one] - self.gains[other] + moved)
-
-    @property
-    def entities(self) -> float:
-        """How many entities the file has, if the chosen grouping is right.
-
-        Only the seeds of a sample stand for the file: their clusters are whole.
-        """
-        labels = self.chosen.labels
-        size = np.bincount(labels)[labels]
-        return self.of * float(np.mean(1 / size[: self.sample.seeds]))
 
     def predicted(self, likelihood: str) -> Prediction | None:
         """The prediction for the chosen grouping and all others, which confidence maps read.
@@ -332,7 +321,6 @@ def judge(
     levels = scorer.levels(names, statistics)
     return Judgement(
         sample=sample,
-        of=len(fragments),
         found=tuple(_at_their_own(found)),
         gains=gains,
         levels=levels,

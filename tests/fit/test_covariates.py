@@ -9,6 +9,7 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
+from kbforge.fit.confidence import log_odds
 from kbforge.fit.covariates import (
     JUDGED_OF_CLAIMS,
     OF_ENTITIES,
@@ -19,7 +20,6 @@ from kbforge.fit.covariates import (
     judged_of_entities,
     judged_of_file,
     judged_of_pairs,
-    log_odds,
     odds_of_entities,
     odds_of_file,
     odds_of_pairs,
@@ -63,8 +63,6 @@ def test_names_and_values_are_numbered():
     assert said.name.tolist() == [0, 0, 0, 1, 2, 3]
     assert said.named.tolist() == [3, 1, 1, 1]
     assert said.values.shape == (6, 2)
-    assert said.stated[0].tolist() == [3, 3]
-    assert said.stated[1].tolist() == [3, 0]
     assert said.attributes.tolist() == [3, 2, 3, 3, 3, 1]
     assert said.foreign.tolist() == [0, 0, 0, 1]
     links = dict(zip(zip(said.alike.first, said.alike.second, strict=True), said.alike.strength,

@@ -107,7 +107,7 @@ def test_hypotheses_are_exact_names_and_groupings_of_each_likelihood(people: Jud
     assert people.found[0].likelihood == NAMES
     assert {h.likelihood for h in people.found} == {NAMES, "bigram", "attributes", "pairs"}
     n = len(people.sample.fragments)
-    assert people.sample.seeds == people.of == n
+    assert people.sample.seeds == n
     for hypothesis in people.found:
         assert sorted(i for cluster in hypothesis.clusters for i in cluster) == list(range(n))
     assert np.isfinite(people.gains).all()
@@ -170,11 +170,6 @@ def test_answers_move_the_choice_to_what_agrees_with_them(people: Judgement) -> 
     assert people.answered([]).chosen is people.chosen
 
 
-def test_entities_of_the_file_are_told_from_the_seeds(people: Judgement) -> None:
-    assert people.entities == pytest.approx(len(people.chosen.clusters))
-    assert replace(people, of=10 * people.of).entities == pytest.approx(10 * people.entities)
-
-
 @pytest.mark.parametrize(
     "fragments",
     [
@@ -190,4 +185,3 @@ def test_entities_of_the_file_are_told_from_the_seeds(people: Judgement) -> None
 def test_odd_files_are_judged(fragments: list[Fragment]) -> None:
     found = judged(fragments, "pairs")
     assert np.isfinite(found.gains).all()
-    assert math.isfinite(found.entities)
