@@ -438,10 +438,8 @@ Column: TypeAlias = tuple[str, Callable[[Line], str]]
 """Its name, and its cell in the row of a line."""
 
 _CAPTIONS = {
-    "runtime": "Metrics against the time that a run takes.",
     "particles": "Metrics against the number of particles P.",
     "observations": "The point estimate as fragments arrive.",
-    "subproblems": "Subproblems and effective particles.",
     "race": "The best grouping so far against processor seconds.",
     "surrogate": "Metrics against M, the joins that the surrogate proposes a step{at}.",
 }
@@ -490,12 +488,9 @@ def _figures(
     plan: Plan, own: Sequence[Row], way: Sequence[TraceRow]
 ) -> Mapping[str, Figure | None]:
     """The figures of a task's rows."""
-    splitting = next((m for m in plan.methods if m.name == plan.reference), plan.methods[0])
     return {
-        "runtime": figures.metric_by_runtime(own, way, plan.methods),
         "particles": figures.metric_by_particles(own, plan.methods),
         "observations": figures.metric_by_observations(way, plan.methods, plan.reference),
-        "subproblems": figures.subproblems_and_particles(own, way, splitting, plan.methods),
         "surrogate": figures.surrogate_ablation(own, plan.methods),
         "race": figures.log_posterior_by_seconds(own, plan.methods) if plan.race else None,
     }

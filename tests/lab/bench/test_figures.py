@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -38,26 +37,8 @@ from tests.lab.bench.drawn import (
 from tests.lab.bench.toys import GREEDY, SPLIT, plan, row, trace_row
 
 
-def test_bands_and_bars_end_where_nothing_can_be() -> None:
-    way = [trace_row(SPLIT, s, n, subproblems=1 + 9 * s) for n in (10, 40) for s in range(2)]
-    way = [replace(t, log10_effective_particles=t.shuffle / 9) for t in way]
-    rows = [
-        row(
-            replace(SPLIT, particles=p),
-            s,
-            subproblems=1 + 9 * s,
-            f1=s + 1e-9,
-            log10_effective_particles=float(s),
-        )
-        for p in PS
-        for s in range(2)
-    ]
-    figure = figures.subproblems_and_particles(rows, way, SPLIT, TABLE)
-    axes_of(figure)
-    assert figure is not None
-    for axes, least in zip(figure.axes, (1, 0, 1, 0), strict=True):
-        (shown, *_) = axes.collections
-        assert min(path.vertices[:, 1].min() for path in shown.get_paths()) == least
+def test_bars_end_where_nothing_can_be() -> None:
+    rows = [row(replace(SPLIT, particles=p), s, f1=s + 1e-9) for p in PS for s in range(2)]
     f1 = axes_of(figures.metric_by_particles(rows, TABLE))["B-cubed F1"]
     (bars,) = f1.containers[0].lines[2]
     assert [bar[:, 1].tolist() for bar in bars.get_segments()] == [[0, 1]] * len(PS)
@@ -72,11 +53,9 @@ def test_ties_are_one_height_with_whole_numbers_beside_it(bit: float) -> None:
     rows += [replace(r, surrogate=True, max_evals=m) for m in (1, 10) for r in rows[:3]]
     trace = [trace_row(m, 0, n, f1=0.22 + bit * n) for m in (GREEDY, SPLIT) for n in (10, 40)]
     drawn = [
-        figures.metric_by_runtime(rows, [], TABLE),
         figures.metric_by_particles(rows, TABLE),
         figures.surrogate_ablation(rows, TABLE),
         figures.metric_by_observations(trace, TABLE, "Split SMC"),
-        figures.subproblems_and_particles(rows, trace, SPLIT, TABLE),
     ]
     for figure in drawn:
         for label, axes in laid_out_axes_of(figure).items():
@@ -89,26 +68,17 @@ def test_ties_are_one_height_with_whole_numbers_beside_it(bit: float) -> None:
 def test_groupings_that_are_impossible_leave_gaps() -> None:
     rows = [replace(r, log_posterior=-math.inf) if r.particles == 3 else r for r in ROWS]
     trace = [replace(t, log_posterior=-math.inf) if t.fragments == 10 else t for t in TRACE]
-    trace += [
-        replace(t, key="other", log_posterior=-math.inf) for t in TRACE if t.method == "Gibbs"
-    ]
     by_p = laid_out_axes_of(figures.metric_by_particles(rows, TABLE))["log posterior (nats)"]
     assert curves(by_p)["SMC"][1] == [-math.inf, -100, -100]
     _, ahead = laid_out_axes_of(figures.metric_by_observations(trace, TABLE, "Split SMC")).values()
     assert np.isnan(curves(ahead)["SMC"][1]).tolist() == [True, False, False, False]
-    for axes in (
-        by_p,
-        ahead,
-        *laid_out_axes_of(figures.metric_by_runtime(rows, trace, TABLE)).values(),
-    ):
+    for axes in (by_p, ahead):
         assert np.isfinite(axes.get_ylim()).all()
 
 
 def test_without_rows_there_is_no_figure() -> None:
-    assert figures.metric_by_runtime([], [], TABLE) is None
     assert figures.metric_by_particles([r for r in ROWS if r.particles == 10], TABLE) is None
     assert figures.metric_by_observations([], TABLE, "Split SMC") is None
-    assert figures.subproblems_and_particles(ROWS, [], SPLIT, TABLE) is None
     assert figures.surrogate_ablation([r for r in ROWS if not r.surrogate], TABLE) is None
 
 
@@ -123,10 +93,8 @@ def test_the_settings_of_the_program_stay_as_they_are() -> None:
 
     before = dict(mpl.rcParams)
     drawn = [
-        figures.metric_by_runtime(ROWS, TRACE, TABLE),
         figures.metric_by_particles(ROWS, TABLE),
         figures.metric_by_observations(TRACE, TABLE, "Split SMC"),
-        figures.subproblems_and_particles(ROWS, TRACE, SPLIT, TABLE),
         figures.surrogate_ablation(ROWS, TABLE),
     ]
     assert dict(mpl.rcParams) == before
@@ -152,12 +120,10 @@ def test_same_rows_same_bytes(tmp_path: Path, kind: str) -> None:
 def test_a_method_has_its_colour_whoever_else_has_run() -> None:
     rows, trace = ([r for r in held if r.method == "Split SMC"] for held in (ROWS, TRACE))
     drawn = [
-        figures.metric_by_runtime(rows, trace, TABLE),
         figures.metric_by_particles(rows, TABLE),
         figures.metric_by_observations(trace, TABLE, "Split SMC"),
-        figures.subproblems_and_particles(rows, trace, SPLIT, TABLE),
         figures.surrogate_ablation([r for r in rows if r.shuffle < 2], TABLE),
-        figures.metric_by_runtime(ROWS, TRACE, TABLE),
+        figures.metric_by_particles(ROWS, TABLE),
     ]
     shown = [next(iter(axes_of(figure).values())) for figure in drawn]
     assert len({colours_of(axes)["Split SMC"] for axes in shown}) == 1
@@ -172,12 +138,11 @@ def test_a_method_has_its_colour_in_every_suite() -> None:
         (*online, *data.offline()),
         *([method] for method in data.offline()),
     ]
-    seen: dict[str, set[object]] = {}
+    seen: dict[str, set[str]] = {}
     for table in tables:
-        rows = [row(method) for method in table]
-        axes = axes_of(figures.metric_by_runtime(rows, [], table))["B-cubed F1"]
-        assert len(set(colours_of(axes).values())) == len(table)
-        for name, colour in colours_of(axes).items():
+        colours = figures.colours_of(table)
+        assert len(set(colours.values())) == len(colours) == len(table)
+        for name, colour in colours.items():
             seen.setdefault(name, set()).add(colour)
     assert {len(colours) for colours in seen.values()} == {1}
     assert len({colour for colours in seen.values() for colour in colours}) == len(seen) == 7
@@ -186,14 +151,11 @@ def test_a_method_has_its_colour_in_every_suite() -> None:
 def test_a_method_of_a_stranger_takes_no_colour_of_the_table() -> None:
     strangers = [Method(name, "greedy") for name in ("A", "B", "Z")]
     table = (GREEDY, *strangers, SPLIT, *data.offline())
-    shown = colours_of(
-        axes_of(figures.metric_by_runtime([row(m) for m in table], [], table))["B-cubed F1"]
-    )
+    shown = figures.colours_of(table)
     known = {shown[m.name] for m in table if m not in strangers}
     assert len(known) == 6
     assert len({shown[m.name] for m in strangers} - known) == 3
-    alone = colours_of(axes_of(figures.metric_by_runtime([row(SPLIT)], [], (SPLIT,)))["B-cubed F1"])
-    assert alone["Split SMC"] == shown["Split SMC"]
+    assert figures.colours_of((SPLIT,))["Split SMC"] == shown["Split SMC"]
 
 
 # Metrics by fragments seen: online methods alone, against the reference.
@@ -264,16 +226,6 @@ def test_a_curve_is_of_the_orders_that_all_its_points_have() -> None:
     on_one = ([3, 10, 30], pytest.approx([0.13, 0.2, 0.4]))
     found = axes_of(figures.metric_by_particles(UNEVEN, TABLE))["B-cubed F1"]
     assert curves(found) == {"Split SMC (1 of 3 orders)": on_one}
-    by_time = axes_of(figures.metric_by_runtime(UNEVEN, [], TABLE))["B-cubed F1"]
-    assert curves(by_time) == {"Split SMC (1 of 3 orders)": ([4, 11, 31], on_one[1])}
-    # what the table says of its setting is of all orders
-    (star,) = [line for line in by_time.lines if line.get_marker() == "*"]
-    assert np.asarray(star.get_xydata()).tolist() == [[12, pytest.approx(0.3)]]
-    way = [trace_row(SPLIT, 0, n) for n in (10, 40)]
-    figure = figures.subproblems_and_particles(UNEVEN, way, SPLIT, TABLE)
-    axes_of(figure)
-    assert figure is not None
-    assert list(curves(figure.axes[2])) == ["Split SMC (1 of 3 orders)"]
 
 
 def test_points_that_share_no_order_are_drawn_and_said_to_differ() -> None:
@@ -282,110 +234,6 @@ def test_points_that_share_no_order_are_drawn_and_said_to_differ() -> None:
     assert curves(found) == {
         "Split SMC (different orders)": (list(PS), pytest.approx([0.5, 0.6, 0.7]))
     }
-
-
-# Metrics by runtime: curves, stars, the way of offline methods, and what is shown of them.
-
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-
-def test_metric_by_runtime_has_every_method_and_the_offline_way() -> None:
-    found = axes_of(figures.metric_by_runtime(ROWS, TRACE, TABLE))
-    axes = found["B-cubed F1"]
-    assert set(curves(axes)) == {"Greedy", "SMC", "Split SMC", "Gibbs"}
-    assert curves(axes)["SMC"][0] == pytest.approx([p / 10 for p in PS])
-    stars = [line for line in axes.lines if line.get_marker() == "*"]
-    assert len(stars) == len(TABLE)
-    (way,) = [line for line in axes.lines if len(np.asarray(line.get_xdata())) == 60]
-    assert np.asarray(way.get_xdata())[[0, -1]] == pytest.approx([1.0, 50.0])
-    assert np.asarray(way.get_ydata())[[0, -1]] == pytest.approx([0.01, 0.5])
-    assert "seconds" in found["B-cubed recall"].get_xlabel()
-
-
-def test_where_an_offline_method_began_does_not_press_the_rest_flat() -> None:
-    way = [trace_row(GIBBS, 0, 40, seconds=t, log_posterior=-9e9 / t) for t in (1.0, 20.0, 50.0)]
-    with_way, without = (
-        axes_of(figures.metric_by_runtime(ROWS, trace, TABLE)) for trace in (way, [])
-    )
-    for label in LABELS:
-        assert with_way[label].get_ylim() == without[label].get_ylim()
-    ends = with_way["log posterior (nats)"].get_ylim()
-    assert -110 < ends[0] < -100 < ends[1] < -90
-    assert "faint" in note(with_way["B-cubed F1"])
-    assert "faint" not in note(without["B-cubed F1"])
-
-
-def markers(axes: Axes) -> list[object]:
-    """The shapes at a place of their own: stars, and triangles at the edges."""
-    return [line.get_marker() for line in axes.lines if line.get_marker() in ("*", "v", "^")]
-
-
-def test_a_run_that_was_cut_short_is_pointed_at_where_it_would_press_the_rest_flat() -> None:
-    cut = [row(m, cut=True, log_posterior=-9e3, f1=0.1) for m in (GIBBS, data.metropolis())]
-    table = (*TABLE, data.metropolis())
-    found = axes_of(figures.metric_by_runtime([*ROWS[:3], *ROWS[6:], *cut], [], table))
-    posterior, f1 = found["log posterior (nats)"], found["B-cubed F1"]
-    assert posterior.get_ylim()[0] > -110
-    assert sorted(map(str, markers(posterior))) == ["*"] * 5 + ["v"] * 2
-    pointed = [line for line in posterior.lines if line.get_marker() == "v"]
-    one, other = (np.asarray(line.get_ydata())[0] for line in pointed)
-    assert 0 < one < other < 0.1
-    # a share has an end, so its axis shows all
-    assert f1.get_ylim()[0] < 0.1
-    assert markers(f1) == ["*"] * 5
-    assert "triangles" in note(f1)
-    alone = axes_of(figures.metric_by_runtime(cut, [], table))["log posterior (nats)"]
-    assert alone.get_ylim()[0] < -9e3 < alone.get_ylim()[1]
-    assert markers(alone) == ["*"] * 2
-    assert "triangles" not in note(alone)
-
-
-def test_when_an_offline_method_began_does_not_widen_the_picture() -> None:
-    way = [trace_row(GIBBS, 0, 40, seconds=t, f1=t / 100) for t in (1e-3, 20.0, 50.0)]
-    wide, plain = (axes_of(figures.metric_by_runtime(ROWS, t, TABLE)) for t in (way, []))
-    for label in LABELS:
-        assert wide[label].get_xlim() == plain[label].get_xlim()
-    low, high = plain["B-cubed F1"].get_xlim()
-    assert 0.05 < low < 0.1 < 50 < high < 100
-
-
-@pytest.mark.parametrize("seconds", [2.1, 0.02, 51.0])
-def test_however_alike_runtimes_are_the_axis_has_numbers(seconds: float) -> None:
-    rows = [row(m, seconds=seconds * k) for k, m in enumerate((GREEDY, SPLIT), 1)]
-    axes = axes_of(figures.metric_by_runtime(rows, [], TABLE))["B-cubed recall"]
-    low, high = axes.get_xlim()
-    assert low < seconds < 2 * seconds < high <= 5.01 * low
-    assert sum(low <= tick <= high for tick in axes.get_xticks()) >= 2
-
-
-def test_the_note_below_the_runtimes_is_of_what_is_drawn() -> None:
-    both = axes_of(figures.metric_by_runtime(ROWS, TRACE, TABLE))
-    numbers = [sorted(t.get_text() for t in both[label].texts) for label in LABELS]
-    assert numbers == [sorted([*map(str, PS)] * 2), [], [], []]
-    assert note(both["B-cubed F1"]) == (
-        "curves join settings of P, which the first panel tells; "
-        "stars: the settings of the table (P = 10)\n"
-        "faint: what an offline method had found by then, where that is in the picture"
-    )
-    one_p = [r for r in ROWS if r.particles in (None, 10)]
-    no_curve = axes_of(figures.metric_by_runtime(one_p, [], TABLE))
-    assert note(no_curve["B-cubed F1"]) == "stars: the settings of the table (P = 10)"
-    assert not any(axes.texts for axes in no_curve.values())
-    uneven = axes_of(figures.metric_by_runtime(UNEVEN, [], TABLE))["B-cubed F1"]
-    assert note(uneven).endswith("stars: the settings of the table (P = 10), on all their orders")
-    no_star = [r for r in ROWS if r.particles == 3]
-    assert note(axes_of(figures.metric_by_runtime(no_star, [], TABLE))["B-cubed F1"]) == ""
-
-
-def test_stars_are_of_the_tables_setting_with_bars_of_their_own() -> None:
-    axes = axes_of(figures.metric_by_runtime(UNEVEN, [], TABLE))["B-cubed F1"]
-    _, star = axes.containers
-    (bars,) = star.lines[2]
-    low, high = bars.get_segments()[0][:, 1]
-    assert (low + high) / 2 == pytest.approx(0.3)
-    assert (high - low) / 2 == pytest.approx(np.std([0.1, 0.2, 0.6], ddof=1))
 
 
 # Seconds by size: every curve, in order, on logarithmic axes.
@@ -403,45 +251,6 @@ def test_every_program_has_its_curve_in_order_of_size() -> None:
 
 def test_nothing_to_show_is_no_figure() -> None:
     assert seconds_by_size({"none": []}) is None
-
-
-# Subproblems and effective particles, as fragments arrive and by P.
-
-
-def test_subproblems_and_particles() -> None:
-    figure = figures.subproblems_and_particles(ROWS, TRACE, SPLIT, TABLE)
-    axes_of(figure)
-    assert figure is not None
-    upper, _, lower, _ = figure.axes
-    assert curves(upper)["Split SMC"] == ([10, 20, 30, 40], [2, 5, 7, 10])
-    assert curves(lower)["Split SMC"] == (list(PS), list(PS))
-    assert [axes.get_ylabel() for axes in figure.axes[:2]] == [
-        "subproblems",
-        "effective particles (log10)",
-    ]
-    assert "P = 10" in upper.get_xlabel()
-    assert [text.get_text() for legend in figure.legends for text in legend.get_texts()] == [
-        "Split SMC"
-    ]
-
-
-def test_subproblems_are_counted_in_whole_numbers() -> None:
-    rows = [row(replace(SPLIT, particles=p), subproblems=k) for p, k in ((3, 1), (10, 2))]
-    way = [trace_row(SPLIT, 0, n, subproblems=k) for n, k in ((10, 1), (40, 2))]
-    figure = figures.subproblems_and_particles(rows, way, SPLIT, TABLE)
-    axes_of(figure)
-    assert figure is not None
-    for axes in (figure.axes[0], figure.axes[2]):
-        assert all(tick == round(tick) for tick in axes.get_yticks())
-
-
-def test_subproblems_with_one_p_are_shown_as_fragments_arrive_alone() -> None:
-    one = [r for r in ROWS if r.particles == SPLIT.particles]
-    figure = figures.subproblems_and_particles(one, TRACE, SPLIT, TABLE)
-    axes_of(figure)
-    assert figure is not None
-    assert [axes.get_xlabel() for axes in figure.axes] == ["fragments seen (P = 10)"] * 2
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["Split SMC"]
 
 
 # Metrics by M, from the surrogate alone to no surrogate at all.
@@ -511,16 +320,9 @@ def test_where_a_surrogate_always_proposes_its_rows_are_the_curves() -> None:
         *(row(replace(table[1], max_evals=m), f1=0.4 + m / 100) for m in (0, 1)),
         *(row(replace(SPLIT, particles=p), f1=0.9) for p in PS),
     ]
-    trace = [trace_row(table[1], 0, n, subproblems=n) for n in (10, 40)]
     assert curves(axes_of(figures.metric_by_particles(rows, table))["B-cubed F1"]) == {
         name: (pytest.approx(PS, rel=0.03), [p / 100 for p in PS]) for name in ("SMC", "Split SMC")
     }
-    runtime = axes_of(figures.metric_by_runtime(rows, trace, table))["B-cubed F1"]
-    assert len([line for line in runtime.lines if line.get_marker() == "*"]) == 2
-    figure = figures.subproblems_and_particles(rows, trace, table[1], table)
-    axes_of(figure)
-    assert figure is not None
-    assert curves(figure.axes[2])["Split SMC"] == (list(PS), [3, 3, 3])
     ablation = axes_of(figures.surrogate_ablation(rows, TABLE))["B-cubed F1"]
     # M = 1, M = P = 10, and without a surrogate
     assert curves(ablation)["Split SMC"] == ([1, 10, 40], pytest.approx([0.41, 0.1, 0.9]))

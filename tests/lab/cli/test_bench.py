@@ -54,7 +54,7 @@ def test_a_bench_from_end_to_end_and_again(program: Run, tmp_path: Path) -> None
     assert len(summary["expectations"]) == 3
     report = (folder / "report.md").read_text()
     assert "| Split SMC (P=100) | 2 |" in report
-    for kind in ("runtime", "particles", "observations", "subproblems", "surrogate"):
+    for kind in ("particles", "observations", "surrogate"):
         picture = f"gauss-{kind}.png"
         assert picture in summary["figures"]
         assert f"({picture})" in report

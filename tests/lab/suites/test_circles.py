@@ -87,7 +87,7 @@ def test_the_bench_of_circles_from_end_to_end(program: Run, tmp_path: Path) -> N
     ran = program(*job, "--set", "suite.likelihood=gaussian", "--set", "suite.circles=4")
     assert ran.code == 0, ran.err
     assert [line["method"] for line in ran.json["table"]] == ["Greedy", "SMC", "Split SMC"]
-    kinds = ("runtime", "particles", "observations", "subproblems", "surrogate")
+    kinds = ("particles", "observations", "surrogate")
     assert ran.json["figures"] == [f"circles-{kind}.png" for kind in kinds]
     bounds = [e["sentence"] for e in ran.json["expectations"]]
     assert "the bound, 0.8000" in bounds[0]
