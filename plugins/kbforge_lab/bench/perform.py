@@ -1,6 +1,12 @@
-"""The costs of a run: wall time, CPU time, memory.
+"""One run in this process: group, watch, score, and what it costs.
 
-Baselines without a model: equal names, and the ceiling.
+There are three kinds of runs, as there are of comparisons (`kbforge_lab.contracts.suite`): a
+clusterer on a given problem; a whole way to a grouping, with what `kbforge cluster` does; a grouper
+that learns from examples. Of a whole way what counts is what a user gets: fitting is part of the
+time, the memory is measured, and so is how far the confidence can be trusted, raw and by the map
+that goes with the likelihood. A grouper may give a sample of groupings; its scores are the means.
+
+Two baselines have no model:
 
 | baseline | fragments are together if |
 |---|---|
@@ -9,18 +15,6 @@ Baselines without a model: equal names, and the ceiling.
 
 The ceiling reads the labels. It is about the best that anything can do that sees what fragments say
 and nothing else; where equal fragments are of several entities it is below 1.
-
-One run of a grouper, in this process: group by examples, score the pairs.
-
-A grouper may give a sample of groupings, such as the second half of a chain; its scores are then
-the sample's means, rounded where they are counts.
-
-One run of a whole way to a grouping, in this process: group as `kbforge cluster` does, score.
-
-What counts is what a user gets. So fitting is part of the time, the memory is measured, and so is
-how far the confidence can be trusted: raw, and by the map that goes with the likelihood.
-
-One run of a clusterer, in this process: cluster, watch, score.
 """
 
 from __future__ import annotations
@@ -32,7 +26,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -61,8 +55,20 @@ from kbforge_lab.bench.runs import Run
 from kbforge_lab.contracts.suite import Baseline
 
 _STATUS = Path("/proc/self/status")
-_PEAK = re.compile(r"^VmHWM:\s*(\d+) kB$", re.MULTILINE)
-_RESIDENT = re.compile(r"^VmRSS:\s*(\d+) kB$", re.MULTILINE)
+_MARKS = 50
+# an offline method's next mark is when this much more time has passed, and enough of it that
+# watching takes little of the whole
+_SLOWER, _LITTLE = 1.15, 0.1
+# what is known without looking is noted more often
+_FURTHER = 1.05
+_GRACE = 2.0  # a clusterer that minds its own budget is stopped when it forgets
+
+
+class Outcome(NamedTuple):
+    """The result of a run, and its state on the way."""
+
+    row: Row
+    trace: tuple[TraceRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,6 @@ class Clocks:
 
     @classmethod
     def now(cls) -> Clocks:
-        """What the clocks show."""
         return cls(time.perf_counter(), time.process_time())
 
     def __add__(self, other: Clocks) -> Clocks:
@@ -89,23 +94,20 @@ def peak_mib() -> float | None:
 
     `getrusage` says so everywhere, but on Linux it counts what the parent had when it began this.
     """
-    return _status(_PEAK)
+    return _status("VmHWM")
 
 
 def resident_mib() -> float | None:
     """The memory that this process has now, None where the system does not say."""
-    return _status(_RESIDENT)
+    return _status("VmRSS")
 
 
-def _status(figure: re.Pattern[str]) -> float | None:
+def _status(field: str) -> float | None:
     try:
-        found = figure.search(_STATUS.read_text())
+        found = re.search(rf"^{field}:\s*(\d+) kB$", _STATUS.read_text(), re.MULTILINE)
     except OSError:
         return None
     return int(found[1]) / 1024 if found else None
-
-
-_PARTS = ("first_name", "surname")
 
 
 def exact_name(fragments: Sequence[Fragment]) -> list[Hashable]:
@@ -113,9 +115,18 @@ def exact_name(fragments: Sequence[Fragment]) -> list[Hashable]:
     return [_name(fragment) for fragment in fragments]
 
 
+def _name(fragment: Fragment) -> Hashable:
+    if fragment.names:
+        return fragment.names[0].casefold()
+    names = (fragment.properties.get(part, ("",))[0] for part in ("first_name", "surname"))
+    parts = tuple(name.casefold() for name in names)
+    # no name is a tuple of one
+    return parts if any(parts) else (fragment.id,)
+
+
 def ceiling(fragments: Sequence[Fragment]) -> list[Hashable]:
     """The label that most of those have who say the same; the first of them among as many."""
-    said = [_said(fragment) for fragment in fragments]
+    said = [(tuple(sorted(f.properties.items())), f.vector) for f in fragments]
     labels: dict[Hashable, Counter[str | None]] = defaultdict(Counter)
     for what, fragment in zip(said, fragments, strict=True):
         labels[what][fragment.label] += 1
@@ -129,37 +140,93 @@ BASELINES: Mapping[Baseline, Callable[[Sequence[Fragment]], list[Hashable]]] = {
 }
 
 
-def _name(fragment: Fragment) -> Hashable:
-    if fragment.names:
-        return fragment.names[0].casefold()
-    parts = tuple(fragment.properties.get(part, ("",))[0].casefold() for part in _PARTS)
-    # no name is a tuple of one
-    return parts if any(parts) else (fragment.id,)
+def perform(run: Run) -> Outcome:
+    """Do one run.
 
+    Raises:
+        KBForgeError: as `kbforge.fit.prepare.prepare` or the grouper, or the likelihood failed on a
+            fragment.
+        BadRecord: the clusterer returned figures that are none.
 
-def _said(fragment: Fragment) -> Hashable:
-    return tuple(sorted(fragment.properties.items())), fragment.vector
-
-
-def by_examples(run: Run) -> Row:
-    """Do one run of a task with examples."""
-    grouper = run.method.grouper
-    assert grouper is not None
+    """
     fragments = run.fragments()
     gold = [str(fragment.label) for fragment in fragments]
-    begin = Clocks.now()
-    found = grouper.group(run.task.examples, fragments, run.method_seed)
+    trace: list[TraceRow] = []
+    if run.task.likelihood is not None:
+        row, trace = _clustered(run, fragments, gold)
+    elif run.method.grouper is not None:
+        row = _by_examples(run, fragments, gold)
+    elif run.method.baseline is not None:
+        row = _baseline(run, fragments, gold)
+    else:
+        row = _whole_way(run, fragments, gold)
+    require_readable(row)
+    for state in trace:
+        require_readable(state)
+    return Outcome(row, tuple(trace))
+
+
+def _about(run: Run, fragments: Sequence[Fragment]) -> dict[str, Any]:
+    """The columns of a row that are known beforehand."""
+    grouper = run.method.grouper
+    options = orjson.dumps(run.method.options, option=orjson.OPT_SORT_KEYS).decode()
+    return {
+        **run.identity,
+        "clusterer": run.method.clusterer,
+        "options": options if grouper is None else repr(grouper),
+        "budget": run.seconds,
+        "of": len(fragments),
+        "version": __version__,
+    }
+
+
+def _scored(scores: Scores) -> dict[str, Any]:
+    return {
+        "f1": scores.bcubed_f1_item_mean,
+        "precision": scores.bcubed_precision,
+        "recall": scores.bcubed_recall,
+        "entities": scores.clusters,
+        "gold_entities": scores.gold_clusters,
+        "exact_entities": scores.exact_clusters,
+    }
+
+
+def _found(posterior: Posterior) -> dict[str, Any]:
+    return {
+        "fragments": posterior.n_fragments,
+        "subproblems": len(posterior.subproblems),
+        "log10_effective_particles": posterior.log10_effective_particles,
+        "model_evaluations": posterior.model_evaluations,
+    }
+
+
+def _without_posterior(fragments: Sequence[Fragment]) -> dict[str, Any]:
+    return {
+        "fragments": len(fragments),
+        "cut": False,
+        "subproblems": 0,
+        "log10_effective_particles": 0.0,
+        "model_evaluations": 0,
+    }
+
+
+def _costs(begin: Clocks) -> dict[str, Any]:
     spent = Clocks.now() - begin
+    return {"seconds": spent.wall, "cpu_seconds": spent.cpu, "peak_mib": peak_mib()}
+
+
+def _by_examples(run: Run, fragments: Sequence[Fragment], gold: Sequence[str]) -> Row:
+    """Group by examples, score the pairs; counts are rounded means."""
+    assert run.method.grouper is not None
+    begin = Clocks.now()
+    found = run.method.grouper.group(run.task.examples, fragments, run.method_seed)
+    costs = _costs(begin)
     scores = [compare(grouping, gold).to_json() for grouping in found.groupings]
     mean = {name: float(np.mean([one[name] for one in scores])) for name in scores[0]}
     return Row(
-        **run.identity,
-        clusterer="",
-        options=repr(grouper),
-        budget=run.seconds,
-        fragments=len(fragments),
-        of=len(fragments),
-        cut=False,
+        **_about(run, fragments),
+        **_without_posterior(fragments),
+        **costs,
         log_posterior=float(np.mean(found.trace)) if found.trace else -math.inf,
         f1=mean["bcubed_f1_item_mean"],
         precision=mean["bcubed_precision"],
@@ -167,13 +234,6 @@ def by_examples(run: Run) -> Row:
         entities=round(mean["clusters"]),
         gold_entities=round(mean["gold_clusters"]),
         exact_entities=round(mean["exact_clusters"]),
-        subproblems=0,
-        log10_effective_particles=0.0,
-        model_evaluations=0,
-        seconds=spent.wall,
-        cpu_seconds=spent.cpu,
-        version=__version__,
-        peak_mib=peak_mib(),
         pairwise_precision=mean["pairwise_precision"],
         pairwise_recall=mean["pairwise_recall"],
         pairwise_f1=mean["pairwise_f1"],
@@ -184,46 +244,40 @@ def by_examples(run: Run) -> Row:
     )
 
 
-def measured(run: Run) -> Row:
-    """Do one run of a task without a likelihood."""
-    fragments = run.fragments()
-    gold = [str(fragment.label) for fragment in fragments]
+def _baseline(run: Run, fragments: Sequence[Fragment], gold: Sequence[str]) -> Row:
+    assert run.method.baseline is not None
     begin = Clocks.now()
-    if run.method.baseline is not None:
-        labels = BASELINES[run.method.baseline](fragments)
-        return Row(
-            **_about(run, len(fragments)),
-            **_scored(compare(labels, gold)),
-            **_costs(begin),
-            fragments=len(fragments),
-            cut=False,
-            log_posterior=-math.inf,
-            subproblems=0,
-            log10_effective_particles=0.0,
-            model_evaluations=0,
-        )
-    prepared = prepare(fragments, _way_choices(run))
-    found = _best(run, prepared, fragments, gold, begin.wall + run.seconds)
-    costs = _costs(begin)
-    posterior = found.posterior
+    scores = compare(BASELINES[run.method.baseline](fragments), gold)
     return Row(
-        **_about(run, len(fragments)),
-        **_scored(found.scores),
-        **costs,
-        fragments=posterior.n_fragments,
-        cut=found.cut,
-        log_posterior=posterior.log_posterior,
-        subproblems=len(posterior.subproblems),
-        log10_effective_particles=posterior.log10_effective_particles,
-        model_evaluations=posterior.model_evaluations,
-        model=_model(run, prepared),
-        alpha=found.alpha,
-        **_doubt(fragments, posterior, gold, prepared),
+        **_about(run, fragments),
+        **_without_posterior(fragments),
+        **_scored(scores),
+        **_costs(begin),
+        log_posterior=-math.inf,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+def _whole_way(run: Run, fragments: Sequence[Fragment], gold: Sequence[str]) -> Row:
+    """Group as `kbforge cluster` does, by the method's likelihood or by the default's."""
+    begin = Clocks.now()
+    prepared = prepare(fragments, _way_choices(run))
+    best = _best(run, prepared, fragments, gold, begin.wall + run.seconds)
+    costs = _costs(begin)
+    model = run.method.likelihood
+    return Row(
+        **_about(run, fragments),
+        **_scored(best.scores),
+        **costs,
+        **_found(best.posterior),
+        cut=best.cut,
+        log_posterior=best.posterior.log_posterior,
+        model=model.name if model else type(prepared.problem.likelihood).__name__.lower(),
+        alpha=best.alpha,
+        **_calibration(fragments, best.posterior, gold, prepared),
+    )
+
+
+class _Best(NamedTuple):
     """A grouping, the alpha that it was made at, its scores, and whether time ran out."""
 
     posterior: Posterior
@@ -234,17 +288,20 @@ class _Found:
 
 def _best(
     run: Run, prepared: Fit, fragments: Sequence[Fragment], gold: Sequence[str], until: float
-) -> _Found:
-    """The grouping, or of those at all alphas of the method the one of the best F1."""
-    best: _Found | None = None
+) -> _Best:
+    """The grouping, or of those at all alphas of the method the one of the best F1.
+
+    `until` is what the clock on the wall must not show; the result then is the best until then.
+    """
+    best: _Best | None = None
     for alpha in run.method.alphas or (prepared.alpha,):
         problem = replace(prepared.problem, alpha=alpha)
         rng = np.random.default_rng(run.method_seed)
         posterior = prepared.clusterer.cluster(fragments, problem, rng, _until(until))
         if not posterior.complete and best is not None:
-            return replace(best, cut=True)
+            return best._replace(cut=True)
         scores = compare(posterior.labels(), gold[: posterior.n_fragments])
-        found = _Found(posterior, alpha, scores, not posterior.complete)
+        found = _Best(posterior, alpha, scores, not posterior.complete)
         if best is None or scores.bcubed_f1_item_mean > best.scores.bcubed_f1_item_mean:
             best = found
         if found.cut:
@@ -264,9 +321,7 @@ def _until(until: float) -> OnStep:
 def _way_choices(run: Run) -> Choices:
     method, model = run.method, run.method.likelihood
     options = {"likelihood": model.options if model else {}, "clusterer": method.options}
-    more: dict[str, Any] = {}
-    if run.task.defaults is not None:
-        more["defaults"] = run.task.defaults
+    more: dict[str, Any] = {} if run.task.defaults is None else {"defaults": run.task.defaults}
     return Choices(
         clusterer=method.clusterer,
         likelihood=None if model is None else model.name,
@@ -279,41 +334,7 @@ def _way_choices(run: Run) -> Choices:
     )
 
 
-def _model(run: Run, prepared: Fit) -> str:
-    """What the likelihood is called: as the method names it, else what the default took."""
-    if run.method.likelihood is not None:
-        return run.method.likelihood.name
-    return type(prepared.problem.likelihood).__name__.lower()
-
-
-def _about(run: Run, of: int) -> dict[str, Any]:
-    return {
-        **run.identity,
-        "clusterer": run.method.clusterer,
-        "options": orjson.dumps(run.method.options, option=orjson.OPT_SORT_KEYS).decode(),
-        "budget": run.seconds,
-        "of": of,
-        "version": __version__,
-    }
-
-
-def _scored(scores: Scores) -> dict[str, Any]:
-    return {
-        "f1": scores.bcubed_f1_item_mean,
-        "precision": scores.bcubed_precision,
-        "recall": scores.bcubed_recall,
-        "entities": scores.clusters,
-        "gold_entities": scores.gold_clusters,
-        "exact_entities": scores.exact_clusters,
-    }
-
-
-def _costs(begin: Clocks) -> dict[str, Any]:
-    spent = Clocks.now() - begin
-    return {"seconds": spent.wall, "cpu_seconds": spent.cpu, "peak_mib": peak_mib()}
-
-
-def _doubt(
+def _calibration(
     fragments: Sequence[Fragment], posterior: Posterior, gold: Sequence[str], prepared: Fit
 ) -> dict[str, Any]:
     """The expected calibration errors, None of what there are no claims or too many of."""
@@ -341,71 +362,33 @@ def _ece(claims: Claims) -> float | None:
     return reliability(claims).ece if len(claims) else None
 
 
-_MARKS = 50
-# an offline method's next mark is when this much more time has passed, and enough of it that
-# watching takes little of the whole
-_SLOWER, _LITTLE = 1.15, 0.1
-# what is known without looking is noted more often
-_FURTHER = 1.05
-_GRACE = 2.0  # a clusterer that minds its own budget is stopped when it forgets
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a run leaves behind."""
-
-    row: Row
-    trace: tuple[TraceRow, ...]
-
-
-def perform(run: Run) -> Outcome:
-    """Do one run."""
-    if run.task.likelihood is None:
-        row = by_examples(run) if run.method.grouper is not None else measured(run)
-        require_readable(row)
-        return Outcome(row, ())
-    fragments = run.fragments()
-    minds = _minds_its_budget(run)
-    gold = [str(fragment.label) for fragment in fragments]
+def _clustered(
+    run: Run, fragments: Sequence[Fragment], gold: Sequence[str]
+) -> tuple[Row, list[TraceRow]]:
+    """Run a clusterer on a task with a likelihood."""
+    minds = bool(registry.load("clusterers", run.method.clusterer).takes_budget)
     watch = _Watch(run, gold, online=not minds)
     choices = _choices(run, minds)
     prepared = prepare(fragments, choices)
     problem = prepared.problem
     if not run.method.surrogate:
         problem = replace(problem, surrogate=None, max_evals=None)
-    watch.start()
+    watch.begin = Clocks.now()
     posterior = prepared.clusterer.cluster(
         fragments, problem, np.random.default_rng(choices.seed), watch.on_step
     )
     spent = watch.spent()
-    scores = watch.scored(posterior)
     row = Row(
-        **run.identity,
-        clusterer=run.method.clusterer,
-        options=orjson.dumps(run.method.options, option=orjson.OPT_SORT_KEYS).decode(),
-        budget=run.seconds,
-        fragments=posterior.n_fragments,
-        of=len(fragments),
+        **_about(run, fragments),
+        **_scored(watch.scored(posterior)),
+        **_found(posterior),
         cut=posterior.ended in (Ending.BUDGET, Ending.INTERRUPTED),
         log_posterior=_log_posterior(posterior, fragments, problem),
-        f1=scores.bcubed_f1_item_mean,
-        precision=scores.bcubed_precision,
-        recall=scores.bcubed_recall,
-        entities=scores.clusters,
-        gold_entities=scores.gold_clusters,
-        exact_entities=scores.exact_clusters,
-        subproblems=len(posterior.subproblems),
-        log10_effective_particles=posterior.log10_effective_particles,
-        model_evaluations=posterior.model_evaluations,
         seconds=spent.wall,
         cpu_seconds=spent.cpu,
-        version=__version__,
         way=orjson.dumps(watch.way).decode(),
     )
-    kept: tuple[Row | TraceRow, ...] = (row, *watch.trace)
-    for one in kept:
-        require_readable(one)
-    return Outcome(row, tuple(watch.trace))
+    return row, watch.trace
 
 
 def _log_posterior(posterior: Posterior, fragments: Sequence[Fragment], problem: Problem) -> float:
@@ -415,11 +398,6 @@ def _log_posterior(posterior: Posterior, fragments: Sequence[Fragment], problem:
     clusters = posterior.clusters()
     model = problem.likelihood.log_marginal([[fragments[i] for i in c] for c in clusters])
     return float(DirichletProcess(problem.alpha).log_terms(clusters, model).sum())
-
-
-def _minds_its_budget(run: Run) -> bool:
-    """Whether the clusterer has an option for the seconds that it may take."""
-    return bool(registry.load("clusterers", run.method.clusterer).takes_budget)
 
 
 def _choices(run: Run, minds_its_budget: bool) -> Choices:
@@ -456,15 +434,11 @@ class _Watch:
         self._gold = gold
         self._step = max(1, len(gold) // _MARKS)
         self._next_fragments, self._next_seconds = self._step, 0.0
-        self._begin = Clocks()
-
-    def start(self) -> None:
-        """The run begins now."""
-        self._begin = Clocks.now()
+        self.begin = Clocks()
 
     def spent(self) -> Clocks:
         """What the run has taken, without what watching it has."""
-        return Clocks.now() - self._begin - self.own
+        return Clocks.now() - self.begin - self.own
 
     def scored(self, posterior: Posterior) -> Scores:
         """The point estimate against the labels of the fragments that it covers."""
@@ -472,7 +446,7 @@ class _Watch:
 
     def on_step(self, progress: Progress) -> None:
         now = Clocks.now()
-        spent = now - self._begin - self.own
+        spent = now - self.begin - self.own
         elapsed = spent.wall
         self._note_way(progress, spent.cpu)
         if self._is_due(progress, elapsed) and progress.posterior is not None:
@@ -500,17 +474,16 @@ class _Watch:
 
     def _note(self, progress: Progress, posterior: Posterior, elapsed: float) -> None:
         scores = self.scored(posterior)
-        self.trace.append(
-            TraceRow(
-                **self._run.identity,
-                fragments=progress.fragments,
-                seconds=elapsed,
-                subproblems=progress.subproblems,
-                log10_effective_particles=progress.log10_effective_particles,
-                model_evaluations=progress.model_evaluations,
-                log_posterior=posterior.log_posterior,
-                f1=scores.bcubed_f1_item_mean,
-                precision=scores.bcubed_precision,
-                recall=scores.bcubed_recall,
-            )
+        row = TraceRow(
+            **self._run.identity,
+            fragments=progress.fragments,
+            seconds=elapsed,
+            subproblems=progress.subproblems,
+            log10_effective_particles=progress.log10_effective_particles,
+            model_evaluations=progress.model_evaluations,
+            log_posterior=posterior.log_posterior,
+            f1=scores.bcubed_f1_item_mean,
+            precision=scores.bcubed_precision,
+            recall=scores.bcubed_recall,
         )
+        self.trace.append(row)
