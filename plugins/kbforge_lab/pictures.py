@@ -83,9 +83,6 @@ class View:
     """One grouping.
 
     Attributes:
-        title: stands above it.
-        clusters: every fragment shown, each once.
-        blocks: the fragments of each subproblem.
         moved: fragments that are in another cluster than in the first view.
 
     """
@@ -404,7 +401,6 @@ class Recorder:
         self.frames: list[Frame] = []
 
     def __call__(self, progress: Progress) -> None:
-        """Keep the state if its turn has come."""
         if progress.rounds is not None:
             self._see_round(progress, progress.rounds)
         elif progress.fragments in self._marks:

@@ -34,7 +34,6 @@ class Split:
 
     @property
     def entities(self) -> int:
-        """The number of entities."""
         return sum(len(group) for group in self.groups)
 
 

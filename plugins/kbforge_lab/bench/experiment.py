@@ -39,13 +39,9 @@ class Benched:
     """What a bench found.
 
     Attributes:
-        plan: what was compared.
-        lines: the table.
-        verdicts: the suite's expectations, judged.
         notes: what was left out, and why, and what fell short of the plan.
         runs: how many are reported on, `finished_before` of them found in the folder.
         failed: the runs that have no result; they are tried again the next time.
-        figures: names of the pictures.
 
     """
 

@@ -65,7 +65,6 @@ class Grid:
     texts: int
 
     def markdown(self) -> str:
-        """As Markdown."""
         ruler = ["---" if k < self.texts else "---:" for k in range(len(self.head))]
         return "\n".join(
             "| " + " | ".join(cells) + " |" for cells in [self.head, ruler, *self.rows]
@@ -135,7 +134,6 @@ class _Table:
         self._methods = [method for method in plan.methods if method.name in ran]
 
     def lines_of(self, task: Task) -> dict[str, Line]:
-        """By method."""
         return {
             method.name: line
             for method in self._methods
@@ -154,7 +152,6 @@ class _Table:
         return out
 
     def means(self) -> Iterator[tuple[str, list[str]]]:
-        """What a mean is over, and its cells."""
         tasks = {task.name: task for task in self._plan.tasks}
         names = [name for name in tasks if self.lines_of(tasks[name])]
         yield "mean over the sets", self._mean(len(names), [[name] for name in names])

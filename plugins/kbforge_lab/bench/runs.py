@@ -34,10 +34,6 @@ class Run:
     """One method on one order of one task.
 
     Attributes:
-        suite: the suite's name.
-        shuffle: which order of the fragments, from 0.
-        seconds: the time budget.
-        seed: moves all orders, and what a method draws.
         task_digest: of the task; "" has it computed, which takes a while for each run.
 
     """
@@ -83,7 +79,6 @@ class Run:
 
     @property
     def called(self) -> str:
-        """How notes and errors call the run."""
         moved = f" of seed {self.seed}" if self.seed else ""
         method = f"{self.method.name} {setting(self.method)}"
         return f"{method}on {self.task.name}, order {self.shuffle}{moved}"
@@ -127,11 +122,7 @@ class Selection:
 
     Attributes:
         tasks: names of tasks, in any case, with hyphens or spaces.
-        methods: names of methods, likewise.
         sweeps: whether to run the settings that only the curves need.
-        shuffles: most orders of the data for every method.
-        seconds: longest run of every method.
-        seed: see `Run`.
 
     """
 
@@ -281,13 +272,9 @@ class BenchSettings:
     """What to run, how, and what to write.
 
     Attributes:
-        quick: the suite's small plan.
         report_only: run nothing and report on what the folder has.
-        workers: how many processes.
-        selection: what of the plan to run.
         figures: whether to draw; needs matplotlib.
         format: "parquet" writes the tables in that format, too.
-        options: of the suite.
 
     """
 

@@ -31,13 +31,11 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Of at least one value."""
         mean = statistics.fmean(values)
         spreads = len(values) > 1 and math.isfinite(mean)
         return cls(mean, statistics.stdev(values) if spreads else None)
 
     def text(self, digits: int) -> str:
-        """`mean (sd)`, or the mean alone."""
         mean = f"{self.mean:,.{digits}f}"
         return mean if self.sd is None else f"{mean} ({self.sd:.{digits}f})"
 
@@ -50,11 +48,8 @@ class Line:
     part are of another problem.
 
     Attributes:
-        runs: how many.
         cut: how many of them saw all fragments, and the budget ended them before their own rule.
         parts: how many fragments each run got to that saw only a part, the fewest first.
-        of: how many fragments there are.
-        gold_entities: how many entities the labels say there are.
         model: of whole ways to a grouping, what it was grouped by, as `peak_mib` and what is below
             it; where the orders have several, all of them.
         pairwise_f1: of groupings by examples, as what is below it.
@@ -140,7 +135,6 @@ class Verdict:
     Attributes:
         held: None if it could not be tested, because a method that it is about did not run or did
             not get to the end.
-        sentence: by how much, or why it could not.
 
     """
 
@@ -150,7 +144,6 @@ class Verdict:
 
     @property
     def mark(self) -> str:
-        """`held` in words."""
         return {True: "held", False: "FAILED", None: "not tested"}[self.held]
 
 

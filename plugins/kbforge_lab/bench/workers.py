@@ -82,7 +82,6 @@ class _Worker:
         return self._pipe
 
     def finish(self) -> Outcome | Failure:
-        """What came of the run begun last."""
         try:
             outcome: Outcome | str = self._pipe.recv()
         except (EOFError, OSError):

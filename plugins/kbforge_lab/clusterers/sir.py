@@ -167,8 +167,6 @@ class Replicas:
     """R replicas. A replica's clusters have places 0, 1, ... in the order in which they came.
 
     Attributes:
-        placed: how many fragments have been.
-        n_slots: how many slots are numbered.
         log_weights: log w of each replica, up to a constant, shape [R].
         log_target: of each, the unnormalised log posterior of its grouping, nats, shape [R].
 
@@ -246,7 +244,6 @@ class Replicas:
         return parents, children, self._dropped(parents[joined])
 
     def effective(self) -> float:
-        """The effective sample size, from 1 to R."""
         return float(1 / np.square(self.weights()).sum())
 
     def weights(self) -> FloatArray:
@@ -309,11 +306,9 @@ class ReplicaRules:
     """How replicas are drawn, and how many of their groupings are kept.
 
     Attributes:
-        replicas: R.
         threshold: resample where the effective sample size is below this share of R; 0 never does.
         budget: stop after so many seconds; None never does.
         particles: P, the most groupings of a subproblem that are kept.
-        resampler: chooses them.
 
     """
 
@@ -361,7 +356,6 @@ class _ReplicaRun:
         self._replicas = Replicas(len(fragments), rules.replicas, self._prior.log_alpha, rng)
 
     def until_done(self, watch: Watch) -> Ending:
-        """Take in all fragments."""
         for x in range(len(self._fragments)):
             try:
                 self._take_in(x)

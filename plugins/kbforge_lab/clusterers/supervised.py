@@ -64,10 +64,8 @@ class ScdpRules:
 
     Attributes:
         sweeps: of each chain, at least 2; they are made in pairs.
-        chains: how many.
         budget: stop after so many seconds; None never does.
         particles: P, the most groupings of a subproblem that are kept.
-        resampler: chooses them.
 
     """
 
@@ -176,7 +174,6 @@ class ScdpRun:
         return Posterior(subproblems, value, len(self._best), 0, ended)
 
     def _sample(self) -> VisitSample:
-        """The second half of each chain's visits."""
         rows = [row for chain in self._groupings for row in chain[len(chain) // 2 :]]
         if not rows:
             return VisitSample(np.zeros((0, len(self._best)), np.int32), np.zeros(0, np.int64))
@@ -188,7 +185,6 @@ class ScdpRun:
         return self._log_terms(clusters)
 
     def traced(self) -> list[dict[str, float]]:
-        """The visits as plain objects."""
         return [asdict(visit) for visit in self.visits]
 
 
@@ -256,7 +252,6 @@ class _LinkageRun:
         self._clusters: list[Cluster] = [(i,) for i in range(len(fragments))]
 
     def until_done(self, watch: Watch) -> Ending:
-        """Link them."""
         watch.step(self._progress)
         self._clusters = clusters_of(linked(self._likelihood.vectors(self._fragments)))
         watch.round(self._progress)

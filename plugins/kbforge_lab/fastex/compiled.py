@@ -100,12 +100,10 @@ class CompiledSampler:
         weakref.finalize(self, _free, kernel, self._handle, handle)
 
     def _told(self, array: NDArray[Any]) -> int:
-        """The address of an array, which is kept as long as the sampler."""
         self._kept.append(np.ascontiguousarray(array))
         return address(self._kept[-1])
 
     def redirect(self, directions: Directions) -> None:
-        """Hash by these directions from now on."""
         self._directions = directions  # the kernel reads its table
         self._kernel.kb_fastex_redirect(
             self._handle,
@@ -121,7 +119,6 @@ class CompiledSampler:
         self._kernel.kb_fastex_begin(self._handle, address(np.ascontiguousarray(labels)))
 
     def place(self, fragments: Sequence[int], stream: int) -> float:
-        """Put fragments that are in no cluster into some."""
         numbers = np.array(fragments, dtype=np.int64)
         gain: float = self._kernel.kb_fastex_place(
             self._handle, len(numbers), address(numbers), stream
@@ -129,12 +126,10 @@ class CompiledSampler:
         return gain
 
     def exclude(self, fragments: IntArray) -> None:
-        """Have q of the clusters without these fragments."""
         numbers = np.ascontiguousarray(fragments, dtype=np.int64)
         self._kernel.kb_fastex_exclude(self._handle, len(numbers), address(numbers))
 
     def block(self, fragments: IntArray, stream: int) -> float:
-        """Give each fragment of a block its chance to move."""
         numbers = np.ascontiguousarray(fragments, dtype=np.int64)
         gain: float = self._kernel.kb_fastex_block(
             self._handle, len(numbers), address(numbers), stream
@@ -142,7 +137,6 @@ class CompiledSampler:
         return gain
 
     def fit(self, fragments: IntArray) -> FloatArray:
-        """The mean of log q of the places of fragments, by temperature."""
         numbers = np.ascontiguousarray(fragments, dtype=np.int64)
         out = np.zeros(len(TEMPERATURES))
         self._kernel.kb_fastex_fit(self._handle, len(numbers), address(numbers), address(out))
@@ -150,7 +144,6 @@ class CompiledSampler:
 
     @property
     def temperature(self) -> float:
-        """t."""
         return self._temperature
 
     @temperature.setter
@@ -167,19 +160,16 @@ class CompiledSampler:
 
     @property
     def told(self) -> Told:
-        """What has been done, and the processor's seconds for it."""
         out = Told()
         self._kernel.kb_fastex_tell(self._handle, byref(out))
         return out
 
     @property
     def proposed(self) -> int:
-        """Proposals so far that were another place than the fragment's own."""
         return int(self.told.proposed)
 
     @property
     def moved(self) -> int:
-        """Steps that moved a fragment."""
         return int(self.told.moved)
 
 

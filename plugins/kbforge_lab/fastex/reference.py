@@ -60,10 +60,7 @@ class Sampler:
 
     Attributes:
         slot_of: the cluster of each fragment, -1 of one that is in none, shape [n].
-        sizes: by slot.
-        temperature: t.
         proposed: proposals so far that were another place than the fragment's own.
-        moved: steps that moved a fragment.
 
     """
 
@@ -83,7 +80,6 @@ class Sampler:
         self._hashed_at: dict[int, int] = {}
 
     def redirect(self, directions: Directions) -> None:
-        """Hash by these directions from now on."""
         self._directions = directions
         self._hashes = packed(self._family.projections(directions))
 
@@ -117,7 +113,6 @@ class Sampler:
             self._free.append(slot)
 
     def _hash(self, slots: Sequence[int]) -> Hashed:
-        """Clusters as they are now."""
         parts = [self._family.summary(s, self.sizes[s], self._directions) for s in slots]
         if not parts:
             none = np.zeros(0)
@@ -173,7 +168,6 @@ class Sampler:
         return [int(slot) for slot in hashed.slots[best]]
 
     def _refresh(self, slot: int) -> None:
-        """Hash a cluster that has grown."""
         hashed, size = self._hashed, self.sizes[slot]
         if not len(hashed.slots):
             self._hashed, self._hashed_at[slot] = self._hash([slot]), size

@@ -81,7 +81,6 @@ class MixtureRun(ABC):
 
     Attributes:
         placed: how many fragments are in a cluster; all of them, once the start is over.
-        sweeps: done so far.
         log_posterior: of the present grouping, unnormalised, nats.
 
     """
@@ -131,7 +130,6 @@ class MixtureRun(ABC):
             self._best = self.slots()
 
     def progress(self) -> Progress:
-        """How far it has come."""
         return Progress(
             fragments=self.placed,
             total=self.family.n,
@@ -148,7 +146,6 @@ class MixtureRun(ABC):
         )
 
     def posterior(self, ended: Ending) -> Posterior:
-        """What has been found so far."""
         best = leaders(self._best[: self.placed].tolist())
         subproblems, log_posterior = subproblems_of(
             self._visits.after_burn_in(),
@@ -205,13 +202,7 @@ class FastExRules:
 
     Attributes:
         components: K; None is a Dirichlet process.
-        bits: l, of a hash.
-        blocks: of a sweep.
-        tries: proposals a step.
-        rehash: other directions after so many sweeps.
-        delta: see `hashes.error_term`.
         temperature: t; None fits it.
-        taylor: see `counts`.
 
     """
 
@@ -257,13 +248,7 @@ def run_fastex(
 
 
 class FastExRun(MixtureRun):
-    """A run of the sampler.
-
-    Attributes:
-        sampler: the state.
-        directions: the first ones.
-
-    """
+    """A run of the sampler."""
 
     def __init__(
         self,
@@ -287,11 +272,9 @@ class FastExRun(MixtureRun):
         return self.sampler.slot_of
 
     def evaluations(self) -> int:
-        """Clusters made."""
         return self.placed + 2 * self.sampler.moved
 
     def begin(self, watch: Watch) -> None:
-        """Place all fragments."""
         n = self.family.n
         if self._start is not None:
             self.sampler.begin(self.labels_of(self._start))
@@ -334,12 +317,7 @@ _MOST_NUMBERS = 2**24
 
 
 class _Components(Protocol):
-    """Parameters of components, drawn given the memberships, and how they score fragments.
-
-    Attributes:
-        size: numbers that a component's parameters are.
-
-    """
+    """Parameters of components, drawn given the memberships, and how they score fragments."""
 
     size: int
 
@@ -429,11 +407,9 @@ class UncollapsedRun(MixtureRun):
         return self._z.copy()
 
     def evaluations(self) -> int:
-        """Clusters made."""
         return self._made
 
     def begin(self, watch: Watch) -> None:
-        """Place all fragments."""
         self._z = self.labels_of(self._start)
         self.placed, self._made = self.family.n, len(self._start)
         self.log_posterior = self.log_posterior_of(self._start)

@@ -110,7 +110,6 @@ class Compared:
     feature: str
 
     def made(self) -> Feature:
-        """The feature, still to be fitted."""
         made: Feature = registry.create("features", self.feature, {"attribute": self.attribute})
         return made
 
@@ -196,7 +195,6 @@ class Columns:
         return np.concatenate([*(b[:, :dimensions] for b in self._blocks), self._own], axis=1)
 
     def readings(self, fragment: Fragment) -> Readings:
-        """What a fragment's vector depends on."""
         read = tuple(feature.reading(fragment) for feature in self._features)
         return read, fragment.vector if self._vectors else None
 
@@ -419,7 +417,6 @@ class Choice:
     Attributes:
         rate: of separation; of models 1 and 2 without meaning.
         power: of the likelihood, see `kbforge_lab.scdp.sampler.Scdp`.
-        score: mean B-cubed F1 of hidden labelled entities.
 
     """
 
@@ -433,9 +430,6 @@ class Settings:
     """What training chose.
 
     Attributes:
-        dimensions: of each feature, at most.
-        model: the best of the paper's.
-        choices: of each of `MODELS`.
         factor: by which an entity's variance is multiplied for clusterers that hold one type.
 
     """
@@ -451,10 +445,7 @@ class Trained:
     """A model.
 
     Attributes:
-        compared: features, each of an attribute.
         vectors: whether the fragments' vectors are read, too.
-        references: labelled fragments.
-        settings: what training chose.
 
     """
 
@@ -642,7 +633,6 @@ class Supervised(AdditiveLikelihood):
 
     @classmethod
     def of(cls, trained: Trained) -> Self:
-        """A model that was just trained."""
         made = cls.__new__(cls)
         made._take(trained)
         return made
@@ -657,7 +647,6 @@ class Supervised(AdditiveLikelihood):
 
     @property
     def settings(self) -> Settings:
-        """What training chose."""
         return self._trained.settings
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:

@@ -52,9 +52,6 @@ class LabelledSet:
     """A set of the data folder.
 
     Attributes:
-        name: what tables call it.
-        file: in the data folder.
-        family: whose other sets are like it.
         fragments: about how many, which says before it is read whether it is wanted.
         first: only whole entities, in order of first appearance, until so many fragments at least.
         counted: whether it is one of the 26 whose mean is quoted.
@@ -69,7 +66,6 @@ class LabelledSet:
     counted: bool = False
 
     def read(self, folder: Path) -> tuple[Fragment, ...]:
-        """The fragments that have a label."""
         found = [f for f in read_fragments(str(folder / self.file)) if f.label]
         return tuple(found if self.first is None else first_entities(found, self.first))
 

@@ -54,7 +54,6 @@ class Circles:
     """The distribution of one cluster of n points.
 
     Attributes:
-        radius: of every circle, > 0.
         reach: centres are uniform in [-reach, reach]^2, > 0.
         noise: s, standard deviation of a point about its place on the rim, >= 0.
 

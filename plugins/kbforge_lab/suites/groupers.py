@@ -171,7 +171,6 @@ class Binary:
 
     Attributes:
         pairs: at most so many learn, half of them with the same label.
-        folds: of the cross-validation.
         judged: at most so many hidden examples of a fold are agglomerated.
 
     """
@@ -284,7 +283,6 @@ class XingKMeans:
     """K-means by a learned metric, with as many clusters as the labels have.
 
     Attributes:
-        full: A is full, not diagonal.
         stopped: after as many rounds as do best on hidden labels, not at the optimum.
         pairs: at most so many of D are drawn; all of S are used.
 
@@ -403,9 +401,6 @@ class Chain:
     """The end of a chain: the second half of what follows the warm-up.
 
     Attributes:
-        model: see `kbforge_lab.scdp.sampler`.
-        first: where it starts.
-        sweeps: how long it is.
         trained: whether it sees the examples.
 
     """
@@ -453,13 +448,6 @@ class Chosen:
     """The end of a chain of the model that finds hidden examples best.
 
     The score is the adjusted Rand index. Chains of one problem choose alike, whatever their seeds.
-
-    Attributes:
-        models: those to choose from.
-        first: where chains start.
-        sweeps: how long they are.
-        hidden: labels that are hidden at a time.
-
     """
 
     models: tuple[Scdp, ...]

@@ -129,21 +129,13 @@ _OF_EACH = 4  # clusters of a size whose evidence is averaged
 
 @dataclass(frozen=True, slots=True)
 class SizeRule:
-    """Which sizes of sets are learned from.
-
-    Attributes:
-        largest: points of a set.
-        few: up to how many points a set is small.
-        small: the part of batches whose sets are small.
-
-    """
+    """Which sizes of sets are learned from."""
 
     largest: int
     few: int
     small: float
 
     def draw(self, rng: np.random.Generator) -> int:
-        """The size of a batch's sets."""
         return int(rng.integers(1, (self.few if rng.random() < self.small else self.largest) + 1))
 
 
@@ -166,7 +158,6 @@ class NoisySets:
 
     @property
     def fragments(self) -> int:
-        """Points, all clusters together."""
         return int(self.lengths.sum())
 
 
@@ -240,7 +231,6 @@ class DiffusionLoss:
         self._device = device
 
     def __call__(self, model: SetDenoiser, batch: NoisySets) -> Tensor:
-        """Nats of all points together, a scalar."""
         points, noise, log_s = (
             tensor.to(self._device) for tensor in (batch.points, batch.noise, batch.log_s)
         )
@@ -280,9 +270,6 @@ class TrainedDiffusion:
     """What training did.
 
     Attributes:
-        parameters: of the model.
-        steps: of the optimizer.
-        points: learned from, as often as they were drawn.
         nats_per_point: the bound on held-out clusters at the end.
         entropy: what the bound of a perfect model would be, estimated on the same sizes.
 

@@ -72,9 +72,6 @@ class TrainedSupervised:
     """What training found.
 
     Attributes:
-        fragments: labelled ones that were read.
-        entities: of them.
-        trained: the model.
         dimensions: mean B-cubed F1 of hidden entities by average linkage, by dimensions.
         one_type: the same by `agglomerative` and the scatter alone.
 
@@ -88,7 +85,6 @@ class TrainedSupervised:
 
     @property
     def linkage(self) -> float:
-        """The best score of average linkage."""
         return max(self.dimensions.values())
 
     @property
@@ -179,14 +175,12 @@ class _Hidden:
         self._on_part, self._done = on_part, 0
 
     def dimensions(self) -> dict[int, float]:
-        """Scores of average linkage."""
         return {
             each: self._mean(each, lambda data, gold: _score(linked(data), gold))
             for each in _DIMENSIONS
         }
 
     def choices(self, dimensions: int) -> dict[int, Choice]:
-        """The best rate and power of each model."""
         out = {}
         for model in MODELS:
             tried = [

@@ -109,13 +109,8 @@ class Routed:
     """What so many shards would cost.
 
     Attributes:
-        shards: how many.
-        fragments: routed.
-        messages: one a fragment and one a hand-over.
         crossing: fragments that had to look at subproblems of several shards.
-        moves: hand-overs.
         skew: fragments of the busiest shard over the mean.
-        seconds: that the router alone took, in one process.
 
     """
 
@@ -232,19 +227,10 @@ class Measured:
     """What one size took.
 
     Attributes:
-        fragments: how many there were.
-        entities: found.
-        subproblems: at the end.
         clusters: distinct ones that the particles held at the end, over all subproblems.
-        largest: fragments of the largest subproblem.
-        wall: seconds of each part.
         cpu: seconds of the processor of each part, threads together.
         starting: seconds of the processor until the program could begin.
         peak_mib: the most memory of the process, None where the system does not say.
-        held_mib: memory after each part.
-        likelihood: that was used.
-        kernel: which one there was.
-        written: bytes of the knowledge base.
         routed: what a router would send, for each number of shards that was asked for.
 
     """
@@ -266,7 +252,6 @@ class Measured:
 
     @property
     def seconds(self) -> float:
-        """On the wall, all parts together."""
         return sum(self.wall.values())
 
     def own(self, part: str) -> float:
@@ -339,7 +324,6 @@ class _Stages:
         tell({"part": PARTS[0], "done": 0})
 
     def end(self, part: str) -> None:
-        """A part is over; the next one begins."""
         now = Clocks.now()
         self.spent[part] = now - self.last
         self.held[part] = resident_mib()

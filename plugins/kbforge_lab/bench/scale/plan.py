@@ -69,12 +69,7 @@ class Line:
     """A straight line through points.
 
     Attributes:
-        slope: of y by x.
         residual: standard deviation of the points about the line.
-        points: k.
-        mean_x: of the points.
-        mean_y: of the points; the line goes through both.
-        spread: S_xx.
 
     """
 
@@ -86,7 +81,6 @@ class Line:
     spread: float
 
     def at(self, x: float) -> Between:
-        """The line there, with its interval."""
         value = self.mean_y + self.slope * (x - self.mean_x)
         away = (x - self.mean_x) ** 2 / self.spread
         t = _T95[min(self.points - 2, len(_T95)) - 1]
@@ -119,7 +113,6 @@ class Growth:
     Attributes:
         power: log cost a fragment against log N; its slope is b - 1 where the cost is c N^b.
         straight: cost against N, for one that falls a fragment; None otherwise.
-        last: the cost of the largest file measured.
 
     """
 
@@ -129,7 +122,6 @@ class Growth:
 
     @property
     def exponent(self) -> float:
-        """The b of c N^b."""
         return 1 + self.power.slope
 
     def total(self, n: float) -> Between:
@@ -165,9 +157,7 @@ class Fits:
     """How costs grow.
 
     Attributes:
-        time: of each part, its own seconds.
         memory: MiB by fragments; None where the system does not say.
-        counts: entities and subproblems.
 
     """
 
@@ -177,7 +167,6 @@ class Fits:
 
     @classmethod
     def of(cls, sizes: Sequence[Measured]) -> Fits:
-        """Fit what was measured."""
         ns = [one.fragments for one in sizes]
         peaks = [one.peak_mib for one in sizes if one.peak_mib is not None]
         return cls(
@@ -198,8 +187,6 @@ class Wishes:
     """What a worker has, and how long it all may take.
 
     Attributes:
-        gib: memory of a worker.
-        hours: from the file to the knowledge base.
         share: of all fragments that the busiest worker takes, however many workers there are.
 
     """
@@ -214,15 +201,11 @@ class Needs:
     """What so many fragments would take.
 
     Attributes:
-        fragments: N.
-        seconds: in one process.
-        parts: of these, by part.
         gib: in one process, None where memory is not known.
         by_memory: workers for the memory, None where it is not known; infinitely many if none are
             enough: the busiest one would hold too much.
         by_time: workers for the time, None if none are enough: what one process does takes longer.
         workers: the larger of both; of what is known and enough, and at least one.
-        with_workers: seconds with so many.
 
     """
 
@@ -325,8 +308,6 @@ class Scaled:
     Attributes:
         source: what was measured: a file's name, or that the records are made up.
         draw: how the parts of a file were drawn, in words.
-        sizes: measured, ascending.
-        wishes: what a worker has.
 
     """
 
@@ -337,12 +318,10 @@ class Scaled:
 
     @property
     def fits(self) -> Fits:
-        """How costs grow."""
         return Fits.of(self.sizes)
 
     @property
     def plans(self) -> list[Needs]:
-        """What larger files would take."""
         fits = self.fits
         return [needs(fits, n, self.wishes) for n in AHEAD if n > self.sizes[-1].fragments]
 

@@ -104,7 +104,6 @@ class Known:
     chosen: BoolArray
 
     def where(self, chosen: BoolArray) -> Known:
-        """Some of the claims."""
         return Known(*(getattr(self, name)[chosen] for name in self.__slots__))
 
 

@@ -262,7 +262,6 @@ class Family:
     """One kind of data from one origin.
 
     Attributes:
-        name: of the family.
         files: of fragments, below the folder of all data; none for the generated family.
         ships: whether what ships may be trained on it; the others are only measured.
 
@@ -278,8 +277,6 @@ class LabelledFile:
     """Fragments with gold labels that count as one file.
 
     Attributes:
-        family: its name.
-        name: of the file, unique within the family.
         fragments: in the file's order, ids unique, each labelled.
 
     """

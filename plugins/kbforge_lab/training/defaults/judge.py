@@ -87,10 +87,6 @@ class JudgedFile:
     """A labelled file with all that the judge reads of it, and what is true.
 
     Attributes:
-        family: of the file.
-        name: of the file.
-        found: the hypotheses.
-        names: of the statistics.
         statistics: [hypotheses, statistics].
         f1: [hypotheses] mean B-cubed F1 against gold, of the seeds of a sample.
 
@@ -115,10 +111,8 @@ class Run:
     """What the likelihoods say of a sample.
 
     Attributes:
-        found: the hypotheses.
         odds: by the model of pairs; None if it found nothing to read.
         places: of the sample's fragments in the file, seeds first.
-        seeds: how many of them are seeds.
 
     """
 
@@ -284,11 +278,7 @@ class Outcome:
     """What choosing came to, mean over families.
 
     Attributes:
-        exact: F1 of exact names.
-        chosen: F1 of what was chosen.
-        best: F1 of the best in hindsight.
         below: share of files more than .005 below exact names.
-        far_below: share of files more than .01 below.
 
     """
 
@@ -319,8 +309,6 @@ class Trained:
     """Scorers and how they fare, each on families that it has not seen.
 
     Attributes:
-        ships: the scorer of all families that ship.
-        without: family -> the scorer that has not seen it.
         margins: (margin, outcome) for every margin that was tried.
         by_family: family -> outcome with the margin that was taken.
 
