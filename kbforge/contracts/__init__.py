@@ -14,9 +14,21 @@ from kbforge.contracts.clusterer import (
     Stage,
 )
 from kbforge.contracts.constraints import Constraints, Decision
-from kbforge.contracts.entity import Alternative, Entity, Explanation, Provenance, Value
+from kbforge.contracts.entity import (
+    Alternative,
+    Change,
+    DecisionRecord,
+    Entity,
+    Explanation,
+    Exporter,
+    Kind,
+    Provenance,
+    Run,
+    Value,
+    View,
+)
 from kbforge.contracts.exponential import ExponentialFamily, Points, SparseCounts
-from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.fragment import Fragment, OnBad, Source
 from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.kept import LearnedState
 from kbforge.contracts.likelihood import (
@@ -54,8 +66,6 @@ from kbforge.contracts.session import (
     SubproblemChanges,
     Totals,
 )
-from kbforge.contracts.source import OnBad, Source
-from kbforge.contracts.view import Change, DecisionRecord, Exporter, Kind, Run, View
 
 __all__ = [
     "AdditiveLikelihood",

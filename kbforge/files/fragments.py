@@ -20,8 +20,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from kbforge.contracts.fragment import Fragment, Shared
-from kbforge.contracts.source import OnBad
+from kbforge.contracts.fragment import Fragment, OnBad, Shared
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.io import called, open_output, read_lines
 from kbforge.files.kinds import KINDS, kind_of

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 from kbforge.errors import BadRecord, KBForgeError, OutputError, UsageError, escaped_lines, quoted
 
 if TYPE_CHECKING:
-    from kbforge.contracts.source import OnBad
+    from kbforge.contracts.fragment import OnBad
 
 
 MAX_LINE_BYTES = 16 * 1024 * 1024

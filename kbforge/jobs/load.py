@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kbforge import registry
-from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.source import OnBad, Source
+from kbforge.contracts.fragment import Fragment, OnBad, Source
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.fragments import (
     Quarantine,

@@ -25,7 +25,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from kbforge.contracts import Alternative, Entity, Fragment, Value, View
-from kbforge.contracts.view import Change, DecisionRecord, Kind, Run
+from kbforge.contracts.entity import Change, DecisionRecord, Kind, Run
 from kbforge.errors import quoted
 from kbforge.evaluation.reliability import Reliability
 from kbforge.kb.entities import AttributeOrder, fragments_of, name_of, naming

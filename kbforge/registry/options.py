@@ -177,8 +177,10 @@ class PluginOption:
 def describe(factory: Any) -> tuple[str, list[PluginOption]]:
     """The first paragraph of the docstring of a plugin's class (or function), and its options."""
     documentation = inspect.getdoc(factory) or ""
-    constructor = inspect.getdoc(factory.__init__) if inspect.isclass(factory) else None
-    texts = _documented_arguments(documentation) | _documented_arguments(constructor or "")
+    texts: dict[str, str] = {}
+    for base in reversed(inspect.getmro(factory)) if inspect.isclass(factory) else (factory,):
+        for documented in (base, getattr(base, "__init__", None)):
+            texts |= _documented_arguments(inspect.getdoc(documented) or "")
     return " ".join(documentation.split("\n\n")[0].split()), [
         PluginOption(name, _type_text(p.annotation), _default_text(p), texts.get(name, ""))
         for name, p in option_parameters(factory).items()

@@ -15,11 +15,13 @@ from kbforge.errors import KBForgeError, UsageError
 from kbforge.kb.read import read_entities
 from kbforge.kb.view import EntitiesView
 from kbforge.testing import examples
-from kbforge_plugins.exporters.ftm import FtmExporter
-from kbforge_plugins.exporters.jsonl import JsonlExporter, KBLaMExporter
-from kbforge_plugins.exporters.neo4j import Neo4jExporter
-from kbforge_plugins.exporters.parquet import ParquetExporter
-from kbforge_plugins.exporters.rdf import JsonLdExporter, NQuadsExporter
+from kbforge_plugins.exporters.graphs import (
+    FtmExporter,
+    JsonLdExporter,
+    Neo4jExporter,
+    NQuadsExporter,
+)
+from kbforge_plugins.exporters.records import JsonlExporter, KBLaMExporter, ParquetExporter
 from kbforge_plugins.exporters.tables import MEMBER_COLUMNS, MembersExporter, PairsExporter
 from tests.exporters import neo4j_import, readers
 from tests.exporters.exporting import exported

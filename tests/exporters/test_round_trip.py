@@ -14,10 +14,13 @@ from kbforge.contracts import Fragment, Particle, Posterior, Subproblem
 from kbforge.kb.entities import assemble
 from kbforge.kb.view import EntitiesView
 from kbforge.testing.examples import HOSTILE_VALUES
-from kbforge_plugins.exporters.ftm import FtmExporter
-from kbforge_plugins.exporters.neo4j import Neo4jExporter
-from kbforge_plugins.exporters.parquet import ParquetExporter
-from kbforge_plugins.exporters.rdf import JsonLdExporter, NQuadsExporter
+from kbforge_plugins.exporters.graphs import (
+    FtmExporter,
+    JsonLdExporter,
+    Neo4jExporter,
+    NQuadsExporter,
+)
+from kbforge_plugins.exporters.records import ParquetExporter
 from tests.exporters import readers
 from tests.profile import examples
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Alternative, Decision, Entity, Fragment, Value
-from kbforge.contracts.view import Change, DecisionRecord, Kind, Run
+from kbforge.contracts.entity import Change, DecisionRecord, Kind, Run
 from kbforge.evaluation.reliability import Bin, Reliability
 from kbforge.kb.entities import collect, name_of
 from kbforge.kb.report import (

@@ -11,7 +11,7 @@ from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.fragments import write_fragments
 from kbforge.kb.read import largest, least_sure, sources_of, with_fragment, with_ids
 from kbforge.kb.view import EntitiesView, export, file_view
-from kbforge_plugins.exporters.jsonl import JsonlExporter
+from kbforge_plugins.exporters.records import JsonlExporter
 
 ADA = Entity(
     "e1",

@@ -10,7 +10,7 @@ import pytest
 
 from kbforge import registry
 from kbforge.files.fragments import stop
-from kbforge_plugins.sources.rebel import nearest
+from kbforge_plugins.sources.mentions import nearest
 from tests.sources.rebel_documents import FILLER, document, fact, mention
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import load
-from kbforge_plugins.sources.encoded import guess_delimiter, guess_encoding, sampled
+from kbforge_plugins.sources.csv import guess_delimiter, guess_encoding, sampled
 
 ROWS = [("id", "name", "town"), ("1", "Zoë Öz", "Köln, am Rhein"), ("2", "Bo | Ray", "A; B")]
 MARKS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "pipe"}

@@ -1,6 +1,6 @@
-"""Tables as CSV: `csv` a row a value, `members` a row a fragment, `pairs` and `wide`.
+"""Tables: `csv`, `members`, `pairs` and `wide` as CSV, and `xlsx`.
 
-The dialect of all is RFC 4180 in UTF-8, and every cell stands in quotes, so that a program that
+The dialect of CSV is RFC 4180 in UTF-8, and every cell stands in quotes, so that a program that
 splits at semicolons or tabs still finds the cells. A cell that a spreadsheet would take for a
 formula gets an apostrophe in front; numbers and phone numbers do not.
 
@@ -50,6 +50,18 @@ With `kbforge export --policy most-stated`, or another policy, these are golden 
 attribute with the name of an earlier column gets `~2` behind it. The header needs the attributes of
 the last entity. So the entities wait in a temporary file, and memory holds the names of the
 attributes and one entity.
+
+*xlsx*: a spreadsheet of two sheets.
+
+| sheet | a row is |
+|---|---|
+| entities | an entity, with the columns of `wide` |
+| fragments | a fragment: its id, its entity's id and name, its source and its row there |
+
+Confidences and counts are numbers; everything else is text, so that 00123 stays what it is. A text
+that begins with = + - or @ is stored as a text that stays one when it is edited: nothing in the
+file is a formula. Characters that XML does not hold are written as Excel writes them (`_x000B_`).
+Same view, same bytes: the file has no time in it.
 """
 
 from __future__ import annotations
@@ -58,303 +70,277 @@ import contextlib
 import csv
 import io
 import re
+import shutil
 import sqlite3
 import tempfile
+import zipfile
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import IO, BinaryIO, ClassVar
+from dataclasses import dataclass
+from datetime import datetime
+from typing import IO, Any, ClassVar
 
 import orjson
 
 from kbforge.contracts import Entity, Exporter, View
-from kbforge.errors import KBForgeError, UsageError
-from kbforge.files.io import open_output
+from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.files.io import open_output, require_openpyxl
 from kbforge.kb.entities import AttributeOrder
 from kbforge.kb.similarity import Groupings
 
 VALUE_COLUMNS = (
-    "entity_id",
-    "name",
-    "attribute",
-    "value",
-    "count",
-    "fragments",
-    "confidence",
-    "subproblem",
-    "reported",
+    *("entity_id", "name", "attribute", "value", "count", "fragments"),
+    *("confidence", "subproblem", "reported"),
 )
+MEMBER_COLUMNS = ("fragment", "entity_id", "name", "confidence", "reported")
+PAIR_COLUMNS = ("left", "right", "probability", "rest", "entity_id")
+ENTITY_COLUMNS = ("entity_id", "entity_name", "confidence", "reported", "fragments")
+_MOST_PAIRS = 100_000_000
+_MOST_COLUMNS = 16_384
+"""As many as spreadsheets have."""
 
 
-class CsvExporter(Exporter):
-    """One row a value, for joins and for spreadsheets."""
+@dataclass
+class TableExporter(Exporter):
+    """A table as CSV, whose header and rows a subclass yields.
+
+    Args:
+        guard_formulas: put an apostrophe before a cell that a spreadsheet would take for a
+            formula (it begins with = + - @, full-width ones included, and is no number and no
+            phone number). Set it to false for programs that want the values unchanged.
+
+    """
+
+    guard_formulas: bool = True
+
+    def export(self, view: View, target: str) -> None:
+        """Write a header and the rows."""
+        with open_output(target) as out:
+            text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
+            try:
+                csv.writer(text, quoting=csv.QUOTE_ALL).writerows(self.rows(view))
+            finally:
+                text.detach()  # the stream stays the caller's to close
+
+    @abstractmethod
+    def rows(self, view: View) -> Iterator[Sequence[str]]:
+        """The header, then the rows."""
+
+    def safe(self, cell: str) -> str:
+        """The cell as it is written."""
+        return safe(cell) if self.guard_formulas else cell
+
+
+@dataclass
+class CsvExporter(TableExporter):
+    """One row a value, for joins and for spreadsheets.
+
+    Args:
+        separator: one character between the fragment ids of a cell; within an id a backslash
+            escapes it, and the backslash.
+
+    Raises:
+        UsageError: a separator that is not one character, or that is the backslash.
+
+    """
 
     endings: ClassVar = (".csv",)
 
-    def __init__(self, separator: str = "|", guard_formulas: bool = True) -> None:
-        """Set the options.
+    separator: str = "|"
 
-        Args:
-            separator: one character between the fragment ids of a cell; within an id a backslash
-                escapes it, and the backslash.
-            guard_formulas: put an apostrophe before a cell that a spreadsheet would take for a
-                formula (it begins with = + - @, full-width ones included, and is no number and no
-                phone number). Set it to false for programs that want the values unchanged.
+    def __post_init__(self) -> None:
+        _require_separator(self.separator, "csv")
 
-        Raises:
-            UsageError: a separator that is not one character, or that is the backslash.
-
-        """
-        self._joined = CellJoiner(separator, "csv")
-        self._safe = safe if guard_formulas else str
-
-    def export(self, view: View, target: str) -> None:
-        """Write a header and the entities' rows."""
-        with open_output(target) as out, table(out) as write:
-            write(VALUE_COLUMNS)
-            for entity in view.entities():
-                for row in self._rows(entity):
-                    write(row)
-
-    def _rows(self, entity: Entity) -> Iterator[list[str]]:
-        for attribute, values in entity.properties.items():
-            for value in values:
-                cell = self._safe(value.value)
-                yield self._row(entity, attribute, cell, value.fragments)
-        if entity.vector is not None or not entity.properties:
-            yield self._row(entity, "", numbers(entity.vector), entity.fragments)
+    def rows(self, view: View) -> Iterator[Sequence[str]]:
+        yield VALUE_COLUMNS
+        for entity in view.entities():
+            for attribute, values in entity.properties.items():
+                for value in values:
+                    cell = self.safe(value.value)
+                    yield self._row(entity, attribute, cell, value.fragments)
+            if entity.vector is not None or not entity.properties:
+                yield self._row(entity, "", numbers(entity.vector), entity.fragments)
 
     def _row(
         self, entity: Entity, attribute: str, value: str, fragments: tuple[str, ...]
     ) -> list[str]:
         return [
-            self._safe(entity.id),
-            self._safe(entity.name),
-            self._safe(attribute),
+            self.safe(entity.id),
+            self.safe(entity.name),
+            self.safe(attribute),
             value,
             str(len(fragments)),
-            self._safe(self._joined(fragments)),
+            self.safe(joined(fragments, self.separator)),
             number(entity.confidence),
             str(entity.subproblem),
             number(entity.reported),
         ]
 
 
-MEMBER_COLUMNS = ("fragment", "entity_id", "name", "confidence", "reported")
-
-
-class MembersExporter(Exporter):
+class MembersExporter(TableExporter):
     """One row a fragment, with its entity."""
 
-    def __init__(self, guard_formulas: bool = True) -> None:
-        """Set the options.
-
-        Args:
-            guard_formulas: put an apostrophe before a cell that a spreadsheet would take for a
-                formula. Set it to false for programs that want ids and names unchanged.
-
-        """
-        self._safe = safe if guard_formulas else str
-
-    def export(self, view: View, target: str) -> None:
-        """Write a header and a row a fragment."""
-        with open_output(target) as out, table(out) as write:
-            write(MEMBER_COLUMNS)
-            for entity in view.entities():
-                of_entity = [
-                    self._safe(entity.id),
-                    self._safe(entity.name),
-                    number(entity.confidence),
-                    number(entity.reported),
-                ]
-                for fragment in entity.fragments:
-                    write([self._safe(fragment), *of_entity])
+    def rows(self, view: View) -> Iterator[Sequence[str]]:
+        yield MEMBER_COLUMNS
+        for entity in view.entities():
+            about = (number(entity.confidence), number(entity.reported))
+            names = (self.safe(entity.id), self.safe(entity.name))
+            for fragment in entity.fragments:
+                yield (self.safe(fragment), *names, *about)
 
 
-PAIR_COLUMNS = ("left", "right", "probability", "rest", "entity_id")
-_MOST_PAIRS = 100_000_000
+@dataclass
+class PairsExporter(TableExporter):
+    """One row a pair of fragments that are probably one entity.
 
+    Args:
+        threshold: export pairs that are more probable than this, from 0 to below 1.
 
-class PairsExporter(Exporter):
-    """One row a pair of fragments that are probably one entity."""
+    Raises:
+        UsageError: a threshold that is no probability below 1.
 
-    def __init__(self, threshold: float = 0.5, guard_formulas: bool = True) -> None:
-        """Set the options.
+    """
 
-        Args:
-            threshold: export pairs that are more probable than this, from 0 to below 1.
-            guard_formulas: put an apostrophe before a cell that a spreadsheet would take for a
-                formula. Set it to false for programs that want ids unchanged.
+    threshold: float = 0.5
 
-        Raises:
-            UsageError: a threshold that is no probability below 1.
-
-        """
-        if not 0 <= threshold < 1:
+    def __post_init__(self) -> None:
+        if not 0 <= self.threshold < 1:
             raise UsageError(
-                f"exporter pairs: threshold: expected a number from 0 to below 1, got {threshold:g}"
+                "exporter pairs: threshold: expected a number from 0 to below 1, "
+                f"got {self.threshold:g}"
             )
-        self._threshold = threshold
-        self._safe = safe if guard_formulas else str
 
-    def export(self, view: View, target: str) -> None:
-        """Write a header and a row a pair.
+    def rows(self, view: View) -> Iterator[Sequence[str]]:
+        """The header, then the pairs.
 
         Raises:
             KBForgeError: more pairs than anyone can read.
 
         """
+        yield PAIR_COLUMNS
         # a pair of two entities is known to both, and each may have dropped what the other has
         try:
-            with (
-                open_output(target) as out,
-                contextlib.closing(sqlite3.connect("")) as waiting,
-                table(out) as write,
-            ):
-                self._export(view, waiting, write)
+            with contextlib.closing(sqlite3.connect("")) as waiting:
+                waiting.execute("CREATE TABLE pair (one, other, probability, rest)")
+                for count, cells in enumerate(self._inside(view, waiting)):
+                    yield cells
+                    if count == _MOST_PAIRS:
+                        raise KBForgeError(
+                            f"exporter pairs: expected at most {_MOST_PAIRS:,} pairs, got more; "
+                            "kbforge export --format members writes one row a fragment"
+                        )
+                yield from self._across(waiting)
         except sqlite3.OperationalError as error:
             raise KBForgeError(
                 f"exporter pairs: cannot write the pairs to a temporary file: {error}"
             ) from error
 
-    def _export(
-        self, view: View, waiting: sqlite3.Connection, write: Callable[[Sequence[str]], object]
-    ) -> None:
-        waiting.execute("CREATE TABLE pair (one, other, probability, rest)")
-        write(PAIR_COLUMNS)
-        for count, cells in enumerate(self._inside(view, waiting)):
-            write(cells)
-            if count == _MOST_PAIRS:
-                raise KBForgeError(
-                    f"exporter pairs: expected at most {_MOST_PAIRS:,} pairs, got more; "
-                    "kbforge export --format members writes one row a fragment"
-                )
-        self._across(waiting, write)
-
     def _inside(self, view: View, waiting: sqlite3.Connection) -> Iterator[list[str]]:
         for entity in view.entities():
             groupings = Groupings(entity)
-            for pair in groupings.pairs(self._threshold):
+            for pair in groupings.pairs(self.threshold):
                 if pair.inside:
-                    ids = (self._safe(pair.one), self._safe(pair.other))
-                    of = self._safe(entity.id)
+                    ids = (self.safe(pair.one), self.safe(pair.other))
+                    of = self.safe(entity.id)
                     yield [*ids, number(pair.probability), number(groupings.rest), of]
                 else:
                     row = (*sorted((pair.one, pair.other)), pair.probability, groupings.rest)
                     waiting.execute("INSERT INTO pair VALUES (?, ?, ?, ?)", row)
 
-    def _across(
-        self, waiting: sqlite3.Connection, write: Callable[[Sequence[str]], object]
-    ) -> None:
+    def _across(self, waiting: sqlite3.Connection) -> Iterator[list[str]]:
         """Each pair once, with the closest bounds: at least the larger, at most the smaller sum."""
         found = waiting.execute(
             "SELECT one, other, max(probability), min(probability + rest) - max(probability) "
             "FROM pair GROUP BY one, other ORDER BY one, other"
         )
         for one, other, probability, rest in found:
-            left, right = self._safe(one), self._safe(other)
-            write([left, right, number(probability), number(max(round(rest, 9), 0.0)), ""])
+            least = number(max(round(rest, 9), 0.0))
+            yield [self.safe(one), self.safe(other), number(probability), least, ""]
 
 
-ENTITY_COLUMNS = ("entity_id", "entity_name", "confidence", "reported", "fragments")
-_MOST_COLUMNS = 16_384
-"""As many as spreadsheets have."""
-
-
-class WideExporter(Exporter):
-    """One row an entity, one column an attribute."""
-
-    def __init__(self, separator: str = "|", guard_formulas: bool = True) -> None:
-        """Set the options.
-
-        Args:
-            separator: one character between several values; within a value a backslash escapes it,
-                and the backslash.
-            guard_formulas: put an apostrophe before a cell that a spreadsheet would take for a
-                formula. Set it to false for programs that want the values unchanged.
-
-        Raises:
-            UsageError: a separator that is not one character, or that is the backslash.
-
-        """
-        self._rows = WideRows(CellJoiner(separator, "wide"), safe if guard_formulas else str)
-
-    def export(self, view: View, target: str) -> None:
-        """Write a header and a row an entity.
-
-        Raises:
-            KBForgeError: more attributes than a spreadsheet has columns.
-
-        """
-        with open_output(target) as out, tempfile.TemporaryFile() as waiting:
-            rows = self._rows.of(view.entities(), waiting)
-            with table(out) as write:
-                for row in rows:
-                    write(row)
-
-
-class WideRows:
-    """A header and a row an entity, as texts.
+@dataclass
+class WideExporter(TableExporter):
+    """One row an entity, one column an attribute.
 
     Args:
-        joined: puts several values into one cell.
-        safe: what becomes of a cell's text.
+        separator: one character between several values; within a value a backslash escapes it,
+            and the backslash.
+
+    Raises:
+        UsageError: a separator that is not one character, or that is the backslash.
 
     """
 
-    def __init__(self, joined: CellJoiner, safe: Callable[[str], str]) -> None:
-        self._joined, self._safe = joined, safe
+    separator: str = "|"
 
-    def of(self, entities: Iterable[Entity], waiting: IO[bytes]) -> Iterator[list[str]]:
-        """The rows; entities wait in a file that is empty and can be read again.
+    def __post_init__(self) -> None:
+        _require_separator(self.separator, "wide")
+
+    def rows(self, view: View) -> Iterator[Sequence[str]]:
+        """The header, then a row an entity.
 
         Raises:
             KBForgeError: more attributes than a spreadsheet has columns.
 
         """
-        places: dict[str, int] = {}
-        columns = AttributeOrder()
-        vectors = False
-        for entity in entities:
-            columns.add(entity.properties)
-            of_entity, cells, vector = self._record(entity)
-            vectors = vectors or bool(vector)
-            held = [(places.setdefault(key, len(places)), cell) for key, cell in cells]
-            _check_width(len(ENTITY_COLUMNS) + len(places) + vectors)
-            record = [of_entity, held, vector]
-            waiting.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
-        waiting.seek(0)
-        attributes = columns.merged()
-        order = [places[attribute] for attribute in attributes]
-        yield self._header([*attributes, *["vector"] * vectors])
-        for line in waiting:
-            of_entity, held, vector = orjson.loads(line)
-            found = dict(held)
-            row = [*of_entity, *(found.get(place, "") for place in order)]
-            yield [*row, vector] if vectors else row
+        with tempfile.TemporaryFile() as waiting:
+            yield from wide_rows(view.entities(), self.separator, self.safe, waiting)
 
-    def _record(self, entity: Entity) -> tuple[list[str], Iterator[tuple[str, str]], str]:
-        of_entity = [
-            self._safe(entity.id),
-            self._safe(entity.name),
-            number(entity.confidence),
-            number(entity.reported),
-            str(len(entity.fragments)),
+
+def wide_rows(
+    entities: Iterable[Entity], separator: str, safe: Callable[[str], str], waiting: IO[bytes]
+) -> Iterator[list[str]]:
+    """A header and a row an entity, as texts.
+
+    Args:
+        entities: that the rows are of.
+        separator: between several values of a cell.
+        safe: what becomes of a cell's text.
+        waiting: an empty file, where the rows wait for the attributes of the last entity.
+
+    Raises:
+        KBForgeError: more attributes than a spreadsheet has columns.
+
+    """
+    places: dict[str, int] = {}
+    columns = AttributeOrder()
+    vectors = False
+    for entity in entities:
+        columns.add(entity.properties)
+        first = [safe(entity.id), safe(entity.name), number(entity.confidence)]
+        first += [number(entity.reported), str(len(entity.fragments))]
+        cells = [
+            (
+                places.setdefault(attribute, len(places)),
+                safe(joined([value.value for value in values], separator)),
+            )
+            for attribute, values in entity.properties.items()
         ]
-        cells = (
-            (key, self._safe(self._joined([value.value for value in values])))
-            for key, values in entity.properties.items()
-        )
-        return of_entity, cells, numbers(entity.vector)
+        vector = numbers(entity.vector)
+        vectors = vectors or bool(vector)
+        _check_width(len(ENTITY_COLUMNS) + len(places) + vectors)
+        waiting.write(orjson.dumps([first, cells, vector], option=orjson.OPT_APPEND_NEWLINE))
+    waiting.seek(0)
+    attributes = columns.merged()
+    order = [places[attribute] for attribute in attributes]
+    yield _wide_header(map(safe, [*attributes, *["vector"] * vectors]))
+    for line in waiting:
+        first, cells, vector = orjson.loads(line)
+        found = dict(cells)
+        row = [*first, *(found.get(place, "") for place in order)]
+        yield [*row, vector] if vectors else row
 
-    def _header(self, attributes: Iterable[str]) -> list[str]:
-        """The columns' names, each once."""
-        names = dict.fromkeys(ENTITY_COLUMNS)
-        for attribute in map(self._safe, attributes):
-            name, number_of = attribute, 1
-            while name in names:
-                number_of += 1
-                name = f"{attribute}~{number_of}"
-            names[name] = None
-        return list(names)
+
+def _wide_header(attributes: Iterable[str]) -> list[str]:
+    """The columns' names, each once."""
+    names = dict.fromkeys(ENTITY_COLUMNS)
+    for attribute in attributes:
+        name, number_of = attribute, 1
+        while name in names:
+            number_of += 1
+            name = f"{attribute}~{number_of}"
+        names[name] = None
+    return list(names)
 
 
 def _check_width(columns: int) -> None:
@@ -378,40 +364,16 @@ def safe(cell: str) -> str:
     return f"'{cell}"
 
 
-@contextlib.contextmanager
-def table(out: BinaryIO) -> Iterator[Callable[[Sequence[str]], object]]:
-    """What writes one row to a binary stream, which stays the caller's to close."""
-    text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
-    try:
-        yield csv.writer(text, quoting=csv.QUOTE_ALL).writerow
-    finally:
-        text.detach()
+def _require_separator(separator: str, exporter: str) -> None:
+    if len(separator) != 1 or separator == "\\":
+        raise UsageError(f"exporter {exporter}: separator must be one character, not a backslash")
 
 
-class CellJoiner:
-    """Several texts in one cell, between them one character.
-
-    Within a text the character and the backslash are written behind a backslash.
-
-    Raises:
-        UsageError: a separator that is not one character, or that is the backslash.
-
-    """
-
-    def __init__(self, separator: str, exporter: str) -> None:
-        if len(separator) != 1 or separator == "\\":
-            raise UsageError(
-                f"exporter {exporter}: separator must be one character, not a backslash"
-            )
-        self._separator = separator
-
-    def __call__(self, texts: Sequence[str]) -> str:
-        """The content of the cell."""
-        return self._separator.join(map(self._escaped, texts))
-
-    def _escaped(self, text: str) -> str:
-        escaped = text.replace("\\", "\\\\")
-        return escaped.replace(self._separator, f"\\{self._separator}")
+def joined(texts: Iterable[str], separator: str) -> str:
+    """Several texts in one cell; within one, a backslash escapes the separator and itself."""
+    return separator.join(
+        text.replace("\\", "\\\\").replace(separator, f"\\{separator}") for text in texts
+    )
 
 
 def number(value: float | None) -> str:
@@ -422,3 +384,156 @@ def number(value: float | None) -> str:
 def numbers(vector: Sequence[float] | None) -> str:
     """A vector's cell: numbers separated by spaces; empty for none."""
     return " ".join(map(repr, vector or ()))
+
+
+OF_FRAGMENT = ("fragment", "entity_id", "entity_name", "source", "row")
+_MOST_ROWS = 1_048_576
+_MOST_CHARACTERS = 32_767
+"""Of a cell, in UTF-16 units. Excel refuses a file with more of either."""
+_NUMBERS = range(ENTITY_COLUMNS.index("confidence"), len(ENTITY_COLUMNS))
+_BEGINNING = datetime(2000, 1, 1)
+_ESCAPED = re.compile("_(?=x[0-9A-Fa-f]{4}_)|[\x01-\x08\x0b-\x1f\ufffe\uffff]")
+_MODIFIED = re.compile(rb"(<dcterms:modified[^>]*>)[^<]*")
+
+
+@dataclass
+class XlsxExporter(Exporter):
+    """A spreadsheet: one row an entity, and a second sheet with the fragments.
+
+    Args:
+        separator: one character between several values; within a value a backslash escapes it,
+            and the backslash.
+
+    Raises:
+        UsageError: a separator that is not one character, or that is the backslash.
+        KBForgeError: openpyxl is not installed.
+
+    """
+
+    endings: ClassVar = (".xlsx",)
+
+    separator: str = "|"
+
+    def __post_init__(self) -> None:
+        require_openpyxl()
+        _require_separator(self.separator, "xlsx")
+
+    def export(self, view: View, target: str) -> None:
+        """Write the two sheets.
+
+        Raises:
+            KBForgeError: more rows, columns or characters than a spreadsheet holds.
+
+        """
+        from openpyxl import Workbook
+        from openpyxl.writer.excel import ExcelWriter
+
+        with (
+            open_output(target) as out,
+            tempfile.TemporaryFile() as waiting,
+            tempfile.TemporaryFile() as whole,
+        ):
+            book = Workbook(write_only=True)
+            book.properties.created = _BEGINNING
+            entities, fragments = (_Sheet(book, name) for name in ("entities", "fragments"))
+            with contextlib.closing(entities), contextlib.closing(fragments):
+                fragments.append(OF_FRAGMENT)
+                told = _with_fragments(view, fragments)
+                for row in wide_rows(told, self.separator, str, waiting):
+                    entities.append(_numbered(row) if entities.rows else row)
+                with _Archive(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+                    ExcelWriter(book, archive).save()
+            whole.seek(0)
+            shutil.copyfileobj(whole, out)
+
+
+def _with_fragments(view: View, sheet: _Sheet) -> Iterator[Entity]:
+    """The entities, whose fragments go to their sheet on the way."""
+    for entity in view.entities():
+        for fragment in view.fragments(entity):
+            sheet.append((fragment.id, entity.id, entity.name, fragment.source, fragment.row))
+        yield entity
+
+
+def _numbered(row: list[str]) -> list[object]:
+    """A row whose numbers are numbers; an empty cell is none."""
+    return [
+        (None if not cell else float(cell) if "." in cell or "e" in cell else int(cell))
+        if place in _NUMBERS
+        else cell or None
+        for place, cell in enumerate(row)
+    ]
+
+
+class _Sheet:
+    """A sheet that is written row by row."""
+
+    def __init__(self, book: Any, name: str) -> None:
+        self._sheet, self._name, self.rows = book.create_sheet(name), name, 0
+
+    def append(self, row: Any) -> None:
+        """Write the next row.
+
+        Raises:
+            KBForgeError: the sheet is full, or a cell too long.
+
+        """
+        if self.rows == _MOST_ROWS:
+            raise KBForgeError(
+                f"a spreadsheet has at most {_MOST_ROWS:,} rows, and the sheet {self._name} needs "
+                "more; kbforge export -o FILE.csv has no such limit"
+            )
+        self._sheet.append([self._text(c) if isinstance(c, str) else c for c in row])
+        self.rows += 1
+
+    def close(self) -> None:
+        """Leave no file behind, whether it was saved or something failed."""
+        if not self._sheet.closed:
+            self._sheet.close()
+            self._sheet._writer.cleanup()
+
+    def _text(self, text: str) -> Any:
+        from openpyxl.cell import WriteOnlyCell
+
+        written = _ESCAPED.sub(_escape, text.replace("\0", "\ufffd"))
+        if len(written) * 2 > _MOST_CHARACTERS and (
+            len(written.encode("utf-16-le")) > 2 * _MOST_CHARACTERS
+        ):
+            raise KBForgeError(
+                f"a cell of a spreadsheet has at most {_MOST_CHARACTERS:,} characters, and row "
+                f"{self.rows + 1:,} of the sheet {self._name} needs more for "
+                f"{quoted(text, 40)}; kbforge export --format wide -o FILE.csv has no such limit"
+            )
+        cell = WriteOnlyCell(self._sheet, written)
+        cell.data_type = "s"  # whatever it looks like: a formula, or an error such as #N/A
+        if safe(text) != text:
+            cell.quotePrefix = True
+        return cell
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"_x{ord(found[0]):04X}_"
+
+
+class _Archive(zipfile.ZipFile):
+    """A zip file without times."""
+
+    def writestr(self, zinfo_or_arcname: Any, data: Any, *args: Any, **named: Any) -> None:
+        content = data.encode() if isinstance(data, str) else data
+        if zinfo_or_arcname == "docProps/core.xml":
+            content = _MODIFIED.sub(rb"\g<1>2000-01-01T00:00:00Z", content)
+        with self.open(self._entry(zinfo_or_arcname), "w") as entry:
+            entry.write(content)
+
+    def write(self, filename: Any, arcname: Any = None, *args: Any, **named: Any) -> None:
+        with (
+            open(filename, "rb") as file,
+            self.open(self._entry(arcname), "w", force_zip64=True) as entry,
+        ):
+            shutil.copyfileobj(file, entry, 1 << 20)
+
+    @staticmethod
+    def _entry(name: str) -> zipfile.ZipInfo:
+        info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+        info.compress_type = zipfile.ZIP_DEFLATED
+        return info

@@ -1,56 +1,49 @@
-"""The csv source: tables as text, streamed.
+"""The csv source: tables as text, streamed; and lines of files in any text encoding, as UTF-8.
 
 The first record is the header. Fields may be quoted and then may hold line breaks; a doubled quote
 stands for one. A record that cannot be parsed (an unclosed quote swallows the rest of a file)
 costs its first line only: reading goes on with the next one.
+
+Encoding and delimiter are guessed from a bounded sample, read the same from a file and from a pipe,
+so that the same bytes always give the same answer. UTF-8 is taken wherever the sample allows it.
+Text that is neither UTF-8 nor UTF-16 is read as cp1252, which includes Latin-1, unless its bytes
+speak against a Western text: no statistics of languages, which are unsure on short tables of names.
+A byte order mark of UTF-8 has precedence over a named encoding.
+
+A byte that the encoding does not know spoils its own line and no other: it becomes a character that
+UTF-8 cannot hold, and the reader that decodes the line finds it.
 """
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import csv
-from collections import Counter, deque
-from collections.abc import Iterator, Sequence
-from typing import ClassVar
+import io
+import itertools
+import zlib
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, ClassVar, cast
 
-from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.source import OnBad, Source
+from kbforge.contracts import Fragment, OnBad
 from kbforge.errors import BadRecord, UsageError, quoted
-from kbforge.files.io import called
+from kbforge.files.io import called, lines_of, open_input
 from kbforge.files.kinds import require_readable_as
 from kbforge.registry import ending_of
 from kbforge.words import counted
-from kbforge_plugins.sources.encoded import (
-    described,
-    encoding_named,
-    guess_delimiter,
-    guess_encoding,
-    lines_in,
-    sampled,
-    undecodable,
-)
-from kbforge_plugins.sources.rows import NULL, RowMapping, TableName, TableNames
+from kbforge_plugins.sources.rows import RowReader, TableName, TableSource
 
 _MOST_CHARACTERS = 131_072
 _TABBED = (".tsv", ".tab")
 
 
-class CsvSource(Source):
+@dataclass(eq=False)
+class CsvSource(TableSource):
     """Comma- or tab-separated files.
 
     Args:
-        id: column of the fragment's id; without it ids are minted: file name and row number.
-        label: column of the gold entity.
-        name: column that becomes the attribute `name`.
-        map: `column=attribute` pairs; an empty attribute leaves the column out. Every other
-            column is an attribute of its own name.
-        vector: columns of numbers that make up the fragment's vector.
-        separator: splits the text within a cell into several values.
-        null: texts that mean a missing value, with commas between; none at all if empty. By
-            default what most programs write: unknown, none, null, nan, n/a, undefined, ? - -- in
-            their usual spellings (NA and Nan are names too, and not among them).
-        prefix: put the file's name before the ids of a column: for files that number alike.
-        serial_dates: columns where a whole number of five digits (10000 is 18 May 1927) is a
-            spreadsheet's date.
         delimiter: one character, or `tab`; by default the one of , ; | and tab that divides the
             first records evenly.
         encoding: of the text, such as cp1252, latin-1 or utf-16; by default UTF-8 or UTF-16 if it
@@ -60,42 +53,19 @@ class CsvSource(Source):
 
     endings: ClassVar = (".csv", ".tsv", ".tab", ".psv")
 
-    def __init__(
-        self,
-        id: str | None = None,
-        label: str | None = None,
-        name: str | None = None,
-        map: list[str] | None = None,
-        vector: list[str] | None = None,
-        separator: str | None = None,
-        null: tuple[str, ...] = NULL,
-        prefix: bool = False,
-        serial_dates: list[str] | None = None,
-        delimiter: str | None = None,
-        encoding: str | None = None,
-    ) -> None:
-        self._mapping = RowMapping(
-            id, label, name, map or (), vector or (), separator, null, prefix, serial_dates or ()
-        )
-        self._delimiter = {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter)
-        if self._delimiter is not None and (
-            len(self._delimiter) != 1 or self._delimiter in '"\r\n\0'
-        ):
-            raise UsageError(f'delimiter: expected one character or tab, got "{quoted(delimiter)}"')
-        self._encoding = None if encoding is None else encoding_named(encoding)
-        self.where = ""
-        self.counts: Counter[str] = Counter()
-        self.taken: list[str] = []
+    delimiter: str | None = None
+    encoding: str | None = None
 
-    def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
-        """Yield one fragment a row."""
-        self.counts.clear()
-        self.taken.clear()
-        tables = TableNames()
-        for path in inputs:
-            yield from self._read_table(path, tables.at(path), on_bad)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        mark = {"tab": "\t", "\\t": "\t"}.get(self.delimiter or "", self.delimiter)
+        if mark is not None and (len(mark) != 1 or mark in '"\r\n\0'):
+            got = quoted(self.delimiter)
+            raise UsageError(f'delimiter: expected one character or tab, got "{got}"')
+        self._delimiter = mark
+        self._encoding = None if self.encoding is None else encoding_named(self.encoding)
 
-    def _read_table(self, path: str, table: TableName, on_bad: OnBad) -> Iterator[Fragment]:
+    def read_table(self, path: str, table: TableName, on_bad: OnBad) -> Iterator[Fragment]:
         # text of any encoding is read below, and packed tables are named there
         passed = ("table", "utf-16", "utf-16-le", "utf-16-be", "zip", "spreadsheet")
         require_readable_as(path, "a table of comma-separated values", *passed)
@@ -112,12 +82,14 @@ class CsvSource(Source):
     def _read_rows(
         self, lines: _Lines, delimiter: str, table: TableName, on_bad: OnBad, about: str
     ) -> Iterator[Fragment]:
-        header = _header(lines, delimiter)
-        row = self._mapping.over(header, lines.where, self.counts)
+        header = _parse_next(lines, delimiter)  # without it nothing can be read, so it may raise
+        if header is None:
+            raise BadRecord(lines.where, "a header line", "an empty file")
+        reader = RowReader(self, header, lines.where, table)
         number = 0
-        if self._mapping.separator == delimiter:
+        if self.separator == delimiter:
             about = f"{about}; --separator splits the text within a cell, --delimiter the columns"
-        self.taken[-1] = f"{about}, {self._mapping.told(header)}"
+        self.taken[-1] = f"{about}, {self.summary(header)}"
         while True:
             try:
                 cells = _parse_next(lines, delimiter)
@@ -128,42 +100,30 @@ class CsvSource(Source):
                     expected = f"{len(header)} fields, as the header has"
                     raise BadRecord(lines.where, expected, f"{len(cells)}")
                 self.where = lines.where
-                fragment = row.fragment(cells, table, number, self.where, lines.first)
-            except _Unparsable as unparsable:
-                number += 1
-                lines.give_back_all_but_first()
-                on_bad(unparsable.error, lines.raw)
-                continue
+                fragment = reader.fragment(cells, number, self.where, lines.first)
             except BadRecord as error:
+                if isinstance(error, _EndlessRecord):
+                    number += 1
+                    lines.give_back_all_but_first()
                 on_bad(error, lines.raw)
                 continue
             yield fragment
         if not number:
             raise BadRecord(lines.where, "rows below the header", "none")
-        self.taken[-1] = f"{about}, {counted(number, 'row')}, {self._mapping.told(header)}"
+        self.taken[-1] = f"{about}, {counted(number, 'row')}, {self.summary(header)}"
 
 
-def _header(lines: _Lines, delimiter: str) -> list[str]:
-    """The first record; without it nothing can be read, so nothing can be set aside."""
-    try:
-        header = _parse_next(lines, delimiter)
-    except _Unparsable as unparsable:
-        raise unparsable.error from None
-    if header is None:
-        raise BadRecord(lines.where, "a header line", "an empty file")
-    return header
-
-
-class _Unparsable(Exception):
+class _EndlessRecord(BadRecord):
     """A record whose end is unknown."""
-
-    def __init__(self, error: BadRecord) -> None:
-        super().__init__(str(error))
-        self.error = error
 
 
 def _parse_next(lines: _Lines, delimiter: str) -> list[str] | None:
-    """The fields of the next record, None at the end."""
+    """The fields of the next record, None at the end.
+
+    Raises:
+        _EndlessRecord: it cannot be parsed.
+
+    """
     csv.field_size_limit(_MOST_CHARACTERS)  # another library may have changed it for the process
     # a reader of its own for each record: after an error nothing of the old state may remain
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -174,9 +134,10 @@ def _parse_next(lines: _Lines, delimiter: str) -> list[str] | None:
         except StopIteration:
             return None
         except UnicodeDecodeError as error:
-            raise _Unparsable(undecodable(error.object, lines.encoding, lines.where)) from None
+            bad = undecodable(error.object, lines.encoding, lines.where)
+            raise _EndlessRecord(bad.where, bad.expected, bad.got) from None
         except csv.Error as error:
-            raise _Unparsable(BadRecord(lines.where, "a CSV record", _reason(error))) from None
+            raise _EndlessRecord(lines.where, "a CSV record", _reason(error)) from None
         if cells:  # a blank line is no record
             return cells
 
@@ -242,3 +203,259 @@ class _Lines:
             return self._record[-1][0] + 1, b""
         self._number = number
         return self._ahead.popleft()
+
+
+UTF8 = "utf-8"
+DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "pipe"}
+WESTERN = "cp1252"
+_SAMPLE = 1 << 18
+_FOR_RECORDS = 1 << 15
+_STEP = 1 << 16
+_MOST_RECORDS = 100
+_MARKS = (
+    (codecs.BOM_UTF8, UTF8),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_NOT_IN_CP1252 = frozenset(b"\x81\x8d\x8f\x90\x9d")
+_ZIP = b"PK\x03\x04"
+_ENOUGH = 8  # high bytes, before their neighbours say anything
+
+
+@contextlib.contextmanager
+def sampled(path: str) -> Iterator[tuple[bytes, BinaryIO]]:
+    """The first bytes of a file, unpacked, and all of it as a stream; "-" is standard input.
+
+    Raises:
+        KBForgeError: the file cannot be opened.
+
+    """
+    with open_input(path) as stream:
+        sample, damage = bytearray(), None
+        try:
+            while len(sample) < _SAMPLE and (data := cast(Any, stream).read1(_STEP)):
+                sample += data
+        except (OSError, EOFError, zlib.error) as error:
+            damage = error  # whoever reads on meets it behind the sample
+        raw = _ReplayStream(bytes(sample), stream, damage)
+        yield bytes(sample[:_SAMPLE]), cast(BinaryIO, io.BufferedReader(cast(Any, raw), _STEP))
+
+
+def guess_encoding(sample: bytes, where: str) -> str:
+    """The encoding that the first bytes of a file say.
+
+    Raises:
+        BadRecord: they are no text, or in an encoding that cannot be told.
+
+    """
+    for mark, encoding in _MARKS:
+        if sample.startswith(mark):
+            return encoding
+    if sample.startswith(_ZIP):
+        got = "a zip file, such as a spreadsheet (kbforge load xlsx reads those)"
+        raise BadRecord(where, "a table as text", got)
+    if b"\0" in sample and (wide := _utf16(sample)):
+        return wide
+    text = sample.decode(UTF8, "surrogateescape")
+    bad = sum("\udc80" <= c <= "\udcff" for c in text)
+    if bad <= sum(c > "\x7f" for c in text) - bad or (len(sample) - bad < 4 and bad < 4):
+        return UTF8
+    if b"\0" in sample or not _is_western(sample):
+        got = "bytes of another one (--encoding names it: cp1251, gb18030, shift_jis, ...)"
+        raise BadRecord(where, "text in UTF-8, UTF-16 or a Western encoding", got)
+    return WESTERN
+
+
+def guess_delimiter(sample: bytes, encoding: str, usual: str) -> str:
+    """What stands between the columns, by the first records.
+
+    It is the mark that gives most records as many fields as the header. Of equals it is the one
+    without a space behind it, then the one with more columns, then the usual one.
+
+    Args:
+        sample: the first bytes of the file.
+        encoding: of the file.
+        usual: the mark of a file with such an ending.
+
+    """
+    text = codecs.getincrementaldecoder(encoding)("replace").decode(sample[:_FOR_RECORDS])
+    text = text.lstrip("\ufeff")
+    if len(sample) > _FOR_RECORDS:
+        text = text[: text.rfind("\n") + 1] or text
+    found: dict[str, tuple[float, int, int]] = {}
+    for mark in sorted(DELIMITERS, key=lambda mark: mark != usual):
+        records = list(_records(text, mark))
+        if records and (width := len(records[0])) > 1:
+            alike = sum(len(record) == width for record in records) / len(records)
+            spaced = sum(cell.startswith(" ") for cell in records[0][1:])
+            found[mark] = (round(alike, 1), -spaced, width)
+    return max(found, key=lambda mark: found[mark], default=usual)
+
+
+def _records(text: str, mark: str) -> Iterator[list[str]]:
+    with contextlib.suppress(csv.Error):  # a broken record ends the sample
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark)
+        yield from itertools.islice(filter(None, reader), _MOST_RECORDS)
+
+
+def _utf16(sample: bytes) -> str:
+    """Which UTF-16 a text without a mark is in; "" for none."""
+    even, odd = sample[0::2].count(0), sample[1::2].count(0)
+    encoding = "utf-16-le" if odd > even else "utf-16-be"
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(sample)
+    except UnicodeDecodeError:
+        return ""
+    lines = "\n" in text or "\r" in text
+    return encoding if lines and min(even, odd) * 8 <= max(even, odd) else ""
+
+
+def _is_western(sample: bytes) -> bool:
+    """Whether the bytes above ASCII may be accented letters, which seldom stand side by side."""
+    if not _NOT_IN_CP1252.isdisjoint(sample):
+        return False
+    high = [byte > 0x7F for byte in sample]
+    beside = sum(a and b for a, b in itertools.pairwise(high))
+    return sum(high) < _ENOUGH or 2 * beside < sum(high)
+
+
+def described(delimiter: str, encoding: str, guessed: bool) -> str:
+    """The two in words."""
+    mark = DELIMITERS.get(delimiter, f'"{quoted(delimiter)}"')
+    shown = encoding.upper() if encoding.startswith("utf") else encoding
+    doubt = " (a guess, since it is not UTF-8; --encoding names another)"
+    return f"{mark}-separated, {shown}{doubt if guessed and encoding == WESTERN else ''}"
+
+
+class _ReplayStream(io.RawIOBase):
+    """A stream with its first bytes ahead of it again, and its damage behind them."""
+
+    def __init__(self, sample: bytes, stream: BinaryIO, damage: Exception | None) -> None:
+        self._sample, self._stream, self._damage = memoryview(sample), stream, damage
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._sample:
+            if self._damage is not None:
+                raise self._damage
+            data = cast(Any, self._stream).read1(len(buffer))
+            buffer[: len(data)] = data
+            return len(data)
+        given = self._sample[: len(buffer)]
+        buffer[: len(given)] = given
+        self._sample = self._sample[len(given) :]
+        return len(given)
+
+
+_NO_TEXT = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
+"""Python's codecs of protocols and source code, which no file is in."""
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_BASE = 0xDC00
+
+
+def encoding_named(name: str) -> str:
+    """The encoding's usual name.
+
+    Raises:
+        UsageError: there is no such text encoding.
+
+    """
+    expected = "expected a text encoding such as cp1252, latin-1 or utf-16"
+    try:
+        found = codecs.lookup(name).name
+        "".encode(found)
+    except (LookupError, ValueError):
+        found = ""
+    if not found or found.replace("_", "-") in _NO_TEXT:
+        raise UsageError(f'encoding: {expected}, got "{quoted(name)}"')
+    return UTF8 if found == "utf-8-sig" else found
+
+
+def encoded_lines(path: str, encoding: str, on_bad: OnBad) -> Iterator[tuple[int, bytes]]:
+    """`read_lines` of a file in an encoding: (line number, line as UTF-8)."""
+    with open_input(path) as stream:
+        yield from lines_in(stream, called(path), encoding, on_bad)
+
+
+def lines_in(
+    stream: BinaryIO, name: str, encoding: str, on_bad: OnBad
+) -> Iterator[tuple[int, bytes]]:
+    """`lines_of` a stream in an encoding: (line number, line as UTF-8)."""
+    if encoding != UTF8:
+        stream = cast(
+            BinaryIO, io.BufferedReader(cast(Any, _TranscodedStream(stream, encoding)), _STEP)
+        )
+    yield from lines_of(stream, name, on_bad)
+
+
+def undecodable(line: bytes, encoding: str, where: str) -> BadRecord:
+    """What is wrong with a line that is no UTF-8, as `encoded_lines` gave it."""
+    if encoding == UTF8:
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            got = f"the byte 0x{line[error.start]:02x} at byte {error.start + 1}"
+            return BadRecord(where, "UTF-8 text", f"{got} ({_hint(line)})")
+    text = line.decode(errors="surrogatepass")
+    place, byte = next((i, ord(c) - _BASE) for i, c in enumerate(text, 1) if _is_mark(c))
+    return BadRecord(where, f"{encoding} text", f"the byte 0x{byte:02x} at character {place}")
+
+
+def with_hint(error: BadRecord, line: bytes) -> BadRecord:
+    """An error of the reader of JSON lines; if the text is not UTF-8, it says what to try."""
+    if error.expected != "UTF-8 text":
+        return error
+    return BadRecord(error.where, error.expected, f"{error.got} ({_hint(line)})")
+
+
+def _hint(line: bytes) -> str:
+    if line.startswith(_UTF16_MARKS):
+        return "it looks like UTF-16: try --encoding utf-16"
+    return "if the file comes from a spreadsheet, try --encoding cp1252"
+
+
+def _is_mark(character: str) -> bool:
+    return _BASE <= ord(character) <= _BASE + 0xFF
+
+
+def _mark(error: UnicodeError) -> tuple[str, int]:
+    """Each byte that cannot be decoded as a lone surrogate."""
+    assert isinstance(error, UnicodeDecodeError)
+    return "".join(chr(_BASE + b) for b in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error("kbforge-undecodable", _mark)
+
+
+class _TranscodedStream(io.RawIOBase):
+    """A stream of bytes in an encoding, as a stream of UTF-8."""
+
+    def __init__(self, stream: BinaryIO, encoding: str) -> None:
+        self._stream, self._encoding = stream, encoding
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._ready = b""
+        self._ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready and not self._ended:
+            self._ready = self._more()
+        given = self._ready[: len(buffer)]
+        buffer[: len(given)] = given
+        self._ready = self._ready[len(given) :]
+        return len(given)
+
+    def _more(self) -> bytes:
+        data: bytes = cast(Any, self._stream).read1(_STEP)
+        self._ended = not data
+        if self._decoder is None:
+            encoding = UTF8 if data.startswith(codecs.BOM_UTF8) else self._encoding
+            self._decoder = codecs.getincrementaldecoder(encoding)("kbforge-undecodable")
+        text = self._decoder.decode(data, final=self._ended)
+        return text.encode(errors="surrogatepass")

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.source import OnBad, Source
-from kbforge.errors import BadRecord, KBForgeError, quoted
+from kbforge.contracts import Fragment, OnBad
+from kbforge.errors import KBForgeError, quoted
 from kbforge.files.fragments import read_json_lines, stop
 from kbforge.files.io import open_input
-from kbforge_plugins.sources.rows import NULL, RowMapping, TableName, TableNames, row_json
+from kbforge_plugins.sources.rows import RowReader, TableName, TableSource
 
 _BUILDERS = {
     ".json": "json",
@@ -33,23 +32,11 @@ _BUILDERS = {
 }
 
 
-class HuggingFaceSource(Source):
+@dataclass(eq=False)
+class HuggingFaceSource(TableSource):
     """Any data set that `datasets` streams.
 
     Args:
-        id: column of the fragment's id; without it ids are minted: file name and row number.
-        label: column of the gold entity.
-        name: column that becomes the attribute `name`.
-        map: `column=attribute` pairs; an empty attribute leaves the column out. Every other
-            column is an attribute of its own name.
-        vector: columns of numbers that make up the fragment's vector.
-        separator: splits a text cell into several values.
-        null: texts that mean a missing value, with commas between; none at all if empty. By
-            default what most programs write: unknown, none, null, nan, n/a, undefined, ? - -- in
-            their usual spellings (NA and Nan are names too, and not among them).
-        prefix: put the file's name before the ids of a column: for files that number alike.
-        serial_dates: columns where a whole number of five digits (10000 is 18 May 1927) is a
-            spreadsheet's date.
         split: the split to read.
         config: the data set's configuration, where it has several.
         revision: branch, tag or commit on the hub.
@@ -58,49 +45,18 @@ class HuggingFaceSource(Source):
 
     endings: ClassVar = (".arrow",)
 
-    def __init__(
-        self,
-        id: str | None = None,
-        label: str | None = None,
-        name: str | None = None,
-        map: list[str] | None = None,
-        vector: list[str] | None = None,
-        separator: str | None = None,
-        null: tuple[str, ...] = NULL,
-        prefix: bool = False,
-        serial_dates: list[str] | None = None,
-        split: str = "train",
-        config: str | None = None,
-        revision: str | None = None,
-    ) -> None:
-        self._mapping = RowMapping(
-            id, label, name, map or (), vector or (), separator, null, prefix, serial_dates or ()
-        )
-        self._split, self._config, self._revision = split, config, revision
-        self.where = ""
-        self.counts: Counter[str] = Counter()
+    split: str = "train"
+    config: str | None = None
+    revision: str | None = None
 
-    def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
-        """Yield one fragment a row."""
-        self.counts.clear()
-        tables = TableNames()
-        for name in inputs:
-            yield from self._read_dataset(name, tables.at(name), on_bad)
-
-    def _read_dataset(self, name: str, table: TableName, on_bad: OnBad) -> Iterator[Fragment]:
+    def read_table(self, path: str, table: TableName, on_bad: OnBad) -> Iterator[Fragment]:
         reader = None
-        for number, row in enumerate(self._rows(name), 1):
-            self.where = f"{name}:{number}"
+        for number, row in enumerate(self._rows(path), 1):
+            where = f"{path}:{number}"
             # columns come with the rows, because a stream of JSON knows no others
             if reader is None or reader.columns != tuple(row):
-                reader = self._mapping.over(list(row), self.where, self.counts)
-            cells = list(row.values())
-            try:
-                fragment = reader.fragment(cells, table, number, self.where)
-            except BadRecord as error:
-                on_bad(error, row_json(reader.columns, cells))
-                continue
-            yield fragment
+                reader = RowReader(self, list(row), where, table)
+            yield from self.read_row(reader, list(row.values()), number, where, on_bad)
 
     def _rows(self, name: str) -> Iterator[Mapping[str, object]]:
         number = 0
@@ -141,11 +97,11 @@ class HuggingFaceSource(Source):
 
         if builder is None:
             return datasets.load_dataset(
-                name, self._config, split=self._split, revision=self._revision, streaming=True
+                name, self.config, split=self.split, revision=self.revision, streaming=True
             )
         options = {"sep": "\t"} if Path(name).suffix == ".tsv" else {}
         return datasets.load_dataset(
-            builder, data_files={self._split: name}, split=self._split, streaming=True, **options
+            builder, data_files={self.split: name}, split=self.split, streaming=True, **options
         )
 
 

@@ -7,67 +7,45 @@ missing value. Values are texts, numbers, truth values and lists of them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.source import OnBad, Source
+from kbforge.contracts import Fragment, OnBad
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.fragments import parse_json, read_json_lines, read_located
 from kbforge.files.io import called
-from kbforge_plugins.sources.encoded import (
+from kbforge_plugins.sources.csv import (
     UTF8,
     encoded_lines,
     encoding_named,
     undecodable,
     with_hint,
 )
-from kbforge_plugins.sources.rows import NULL, RowMapping, RowReader, TableName, TableNames
+from kbforge_plugins.sources.rows import RowReader, TableName, TableSource
 
 _MOST_SHAPES = 256
 
 
-class JsonlSource(Source):
-    """JSON lines, plain, gzip or zstd; flat objects if an option names a key.
+@dataclass(eq=False)
+class JsonlSource(TableSource):
+    """JSON lines, plain, gzip or zstd; flat objects if an option names a key, which is a column.
 
     Args:
-        id: key of the fragment's id; without it ids are minted: file name and line number.
-        label: key of the gold entity.
-        name: key that becomes the attribute `name`.
-        map: `key=attribute` pairs; an empty attribute leaves the key out. Every other key is an
-            attribute of its own name.
-        vector: keys of numbers that make up the fragment's vector.
-        separator: splits a text into several values.
-        null: as for csv, in flat objects.
-        prefix: put the file's name before the ids of a key, in flat objects.
-        serial_dates: as for csv, in flat objects.
         encoding: of the text, such as cp1252, latin-1 or utf-16.
 
     """
 
     endings: ClassVar = (".jsonl", ".ndjson", ".json")
 
-    def __init__(
-        self,
-        id: str | None = None,
-        label: str | None = None,
-        name: str | None = None,
-        map: list[str] | None = None,
-        vector: list[str] | None = None,
-        separator: str | None = None,
-        null: tuple[str, ...] = NULL,
-        prefix: bool = False,
-        serial_dates: list[str] | None = None,
-        encoding: str = UTF8,
-    ) -> None:
-        self._mapping = RowMapping(
-            id, label, name, map or (), vector or (), separator, null, prefix, serial_dates or ()
-        )
-        self._flat = bool(self._mapping.named or separator)
-        self._encoding = encoding_named(encoding)
-        self.where = ""
-        self.counts: Counter[str] = Counter()
+    encoding: str = UTF8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._flat = bool(self.named or self.separator)
+        self._encoding = encoding_named(self.encoding)
+        self._unseen: dict[str, None] = {}
+        self._records = 0
 
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
         """Yield one fragment a line.
@@ -80,39 +58,57 @@ class JsonlSource(Source):
         def decide(error: BadRecord, line: bytes) -> None:
             on_bad(_advised(with_hint(error, line), line), line)
 
-        self.counts.clear()
-        tables = TableNames()
-        unseen = dict.fromkeys(self._mapping.named)
-        lines = 0
-        for path in inputs:
-            if not self._flat and self._encoding == UTF8:
-                for self.where, fragment in read_located(path, decide):
-                    yield fragment
-                continue
-            shapes = _Shapes(self._mapping, self.counts)
-            table = tables.at(path)
-            for where, line, value in self._values(path, decide):
-                self.where = where
-                try:
-                    fragment = self._fragment(value, shapes, table, unseen)
-                except BadRecord as error:
-                    decide(error, line)
-                    continue
-                lines += 1
-                yield fragment
-        if lines and unseen:
+        self._unseen, self._records = dict.fromkeys(self.named), 0
+        yield from super().read(inputs, decide)
+        if self._records and self._unseen:
+            missing = quoted(next(iter(self._unseen)))
             read = ", ".join(quoted(called(path), 400) for path in inputs[:3])
-            raise KBForgeError(f'{read}: expected the key "{quoted(next(iter(unseen)))}", got none')
+            raise KBForgeError(f'{read}: expected the key "{missing}", got none')
 
-    def _fragment(
-        self, value: Any, shapes: _Shapes, table: TableName, unseen: dict[str, None]
+    def read_table(self, path: str, table: TableName, on_bad: OnBad) -> Iterator[Fragment]:
+        if not self._flat and self._encoding == UTF8:
+            for self.where, fragment in read_located(path, on_bad):
+                yield fragment
+            return
+        readers: dict[tuple[str, ...], RowReader] = {}
+        for where, line, value in self._values(path, on_bad):
+            self.where = where
+            try:
+                if self._flat and isinstance(value, dict):
+                    fragment = self._flat_fragment(value, readers, table)
+                else:
+                    fragment = Fragment.from_json(value, self.where)
+            except BadRecord as error:
+                on_bad(error, line)
+                continue
+            self._records += 1
+            yield fragment
+
+    def _flat_fragment(
+        self,
+        record: Mapping[str, Any],
+        readers: dict[tuple[str, ...], RowReader],
+        table: TableName,
     ) -> Fragment:
-        if not (self._flat and isinstance(value, dict)):
-            return Fragment.from_json(value, self.where)
-        for key in [key for key in unseen if key in value]:
-            del unseen[key]
-        reader, cells = shapes.fitting(value, self.where)
-        return reader.fragment(cells, table, int(self.where.rpartition(":")[2]), self.where)
+        """The fragment of a flat object; there is a reader for each list of keys.
+
+        Raises:
+            BadRecord: a key is empty, or one that is read holds what no attribute takes.
+
+        """
+        for key in [key for key in self._unseen if key in record]:
+            del self._unseen[key]
+        keys = tuple(record)
+        reader = readers.get(keys)
+        if reader is None:
+            if len(readers) >= _MOST_SHAPES:
+                readers.clear()
+            columns = [*keys, *(key for key in self.named if key not in record)]
+            reader = readers[keys] = RowReader(self, columns, self.where, table)
+        cells = [*record.values(), *[None] * (len(reader.columns) - len(keys))]
+        for index in reader.texts:
+            _check_flat(reader.columns[index], cells[index], self.where)
+        return reader.fragment(cells, int(self.where.rpartition(":")[2]), self.where)
 
     def _values(self, path: str, on_bad: OnBad) -> Iterator[tuple[str, bytes, Any]]:
         """(`file:line`, the line, its JSON value) for every line that holds JSON."""
@@ -139,33 +135,6 @@ def _advised(error: BadRecord, line: bytes) -> BadRecord:
         return error
     got = f"{error.got} (--id KEY, --name KEY or --map KEY=ATTRIBUTE reads flat objects)"
     return BadRecord(error.where, error.expected, got)
-
-
-class _Shapes:
-    """The readers of one file's objects, one for each list of keys."""
-
-    def __init__(self, mapping: RowMapping, counts: Counter[str]) -> None:
-        self._mapping, self._counts = mapping, counts
-        self._readers: dict[tuple[str, ...], RowReader] = {}
-
-    def fitting(self, record: Mapping[str, Any], where: str) -> tuple[RowReader, list[Any]]:
-        """The reader of this record, and its cells.
-
-        Raises:
-            BadRecord: a key is empty, or one that is read holds what no attribute takes.
-
-        """
-        keys = tuple(record)
-        reader = self._readers.get(keys)
-        if reader is None:
-            if len(self._readers) >= _MOST_SHAPES:
-                self._readers.clear()
-            columns = [*keys, *(key for key in self._mapping.named if key not in record)]
-            reader = self._readers[keys] = self._mapping.over(columns, where, self._counts)
-        cells = [*record.values(), *[None] * (len(reader.columns) - len(keys))]
-        for index in reader.read:
-            _check_flat(reader.columns[index], cells[index], where)
-        return reader, cells
 
 
 def _check_flat(key: str, cell: Any, where: str) -> None:

@@ -5,85 +5,36 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.source import OnBad, Source
+from kbforge.contracts import Fragment, OnBad
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.io import called, open_input
 from kbforge.files.kinds import require_readable_as
-from kbforge_plugins.sources.rows import (
-    NULL,
-    RowMapping,
-    RowReader,
-    TableName,
-    TableNames,
-    row_json,
-)
+from kbforge_plugins.sources.rows import RowReader, TableName, TableSource, UnreadableValue
 
 _BATCH_ROWS = 1024
 
 
-class ParquetSource(Source):
+@dataclass(eq=False)
+class ParquetSource(TableSource):
     """Parquet files. A list column gives several values, or several numbers of the vector.
 
     The format is read from its end, so standard input is first copied to a temporary file.
-
-    Args:
-        id: column of the fragment's id; without it ids are minted: file name and row number.
-        label: column of the gold entity.
-        name: column that becomes the attribute `name`.
-        map: `column=attribute` pairs; an empty attribute leaves the column out. Every other
-            column is an attribute of its own name.
-        vector: columns of numbers that make up the fragment's vector.
-        separator: splits a text cell into several values.
-        null: texts that mean a missing value, with commas between; none at all if empty. By
-            default what most programs write: unknown, none, null, nan, n/a, undefined, ? - -- in
-            their usual spellings (NA and Nan are names too, and not among them).
-        prefix: put the file's name before the ids of a column: for files that number alike.
-        serial_dates: columns where a whole number of five digits (10000 is 18 May 1927) is a
-            spreadsheet's date.
-
     """
 
     endings: ClassVar = (".parquet", ".pq")
 
-    def __init__(
-        self,
-        id: str | None = None,
-        label: str | None = None,
-        name: str | None = None,
-        map: list[str] | None = None,
-        vector: list[str] | None = None,
-        separator: str | None = None,
-        null: tuple[str, ...] = NULL,
-        prefix: bool = False,
-        serial_dates: list[str] | None = None,
-    ) -> None:
-        self._mapping = RowMapping(
-            id, label, name, map or (), vector or (), separator, null, prefix, serial_dates or ()
-        )
-        self.where = ""
-        self.counts: Counter[str] = Counter()
-
-    def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
-        """Yield one fragment a row."""
-        self.counts.clear()
-        tables = TableNames()
-        for path in inputs:
-            yield from self._read_file(path, tables.at(path), on_bad)
-
-    def _read_file(self, path: str, called_as: TableName, on_bad: OnBad) -> Iterator[Fragment]:
+    def read_table(self, path: str, table: TableName, on_bad: OnBad) -> Iterator[Fragment]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         with seekable(path) as file:
             try:
-                table = pq.ParquetFile(file)
-                columns = table.schema_arrow.names
+                parquet = pq.ParquetFile(file)
+                columns = parquet.schema_arrow.names
             except UnicodeDecodeError as error:
                 got = f"a name with the byte 0x{error.object[error.start]:02x}"
                 raise BadRecord(called(path), "column names in UTF-8", got) from error
@@ -91,31 +42,13 @@ class ParquetSource(Source):
                 got = f"something else ({_brief(error)})"
                 require_readable_as(path, "a Parquet file", "parquet")
                 raise BadRecord(called(path), "a Parquet file", got) from error
-            reader = self._mapping.over(columns, called(path), self.counts)
+            reader = RowReader(self, columns, called(path), table)
             first = 1
-            for group in range(table.num_row_groups):
-                for number, cells in _numbered_rows(table, group, first, called(path), on_bad):
-                    fragment = self._fragment(reader, cells, called_as, number, path, on_bad)
-                    if fragment is not None:
-                        yield fragment
-                first += table.metadata.row_group(group).num_rows
-
-    def _fragment(
-        self,
-        reader: RowReader,
-        cells: Sequence[object],
-        table: TableName,
-        number: int,
-        path: str,
-        on_bad: OnBad,
-    ) -> Fragment | None:
-        self.where = f"{called(path)}:{number}"
-        try:
-            _require_values(reader, cells, self.where)
-            return reader.fragment(cells, table, number, self.where)
-        except BadRecord as error:
-            on_bad(error, row_json(reader.columns, cells))
-            return None
+            for group in range(parquet.num_row_groups):
+                for number, cells in _numbered_rows(parquet, group, first, called(path), on_bad):
+                    where = f"{called(path)}:{number}"
+                    yield from self.read_row(reader, cells, number, where, on_bad)
+                first += parquet.metadata.row_group(group).num_rows
 
 
 @contextlib.contextmanager
@@ -180,22 +113,7 @@ def _cell(column: Any, row: int) -> object:
     except UnicodeDecodeError as error:
         return bytes(error.object)
     except (ValueError, OverflowError):
-        return _UnreadableValue(f"the {column.type} {getattr(column[row], 'value', 'there')}")
-
-
-@dataclass(frozen=True, slots=True)
-class _UnreadableValue:
-    """A value that Python cannot hold, such as a timestamp of the year 146,138,514,283."""
-
-    said: str
-
-
-def _require_values(reader: RowReader, cells: Sequence[object], where: str) -> None:
-    used = {reader.id, reader.label, *reader.vector, *(index for index, _ in reader.attributes)}
-    for index, cell in enumerate(cells):
-        if isinstance(cell, _UnreadableValue) and index in used:
-            expected = "a date from year 1 to 9999, or any other value"
-            raise BadRecord(where, expected, quoted(cell.said), reader.columns[index])
+        return UnreadableValue(f"the {column.type} {getattr(column[row], 'value', 'there')}")
 
 
 def _brief(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""From a row of a table to a fragment: what the csv, parquet and hf sources share.
+"""From a row of a table to a fragment: what the sources of tables share.
 
 Every column is an attribute of its own name, except the columns of the id, the label and the
 vector; `column=attribute` renames one, and `column=` leaves it out. Cells may be text, numbers,
@@ -13,15 +13,17 @@ import datetime
 import decimal
 import math
 import re
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from kbforge.contracts.fragment import ROW, Fragment
+from kbforge.contracts import Fragment, OnBad, Source
+from kbforge.contracts.fragment import ROW
 from kbforge.errors import BadRecord, UsageError, quoted
 from kbforge.files.io import called
 from kbforge.words import counted
@@ -42,52 +44,82 @@ _BEFORE_ALL = datetime.datetime(1899, 12, 30)
 _NAMES_A_DATE = re.compile(r"(?:\b|_)(?:(?:birth)?date|dob|born|birthday|died)(?:\b|_)", re.I)
 
 
-@dataclass(frozen=True)
-class RowMapping:
-    """Which column becomes what.
+@dataclass(eq=False)
+class TableSource(Source):
+    """Rows with named columns; subclasses read the rows of a format, and may add options.
 
-    Attributes:
-        id: column of the fragment's id; None mints ids from the file's name and the row number.
+    Args:
+        id: column of the fragment's id; without it ids are minted: file name and row number.
         label: column of the gold entity.
         name: column that becomes the attribute `name`.
-        map: `column=attribute` pairs; an empty attribute leaves the column out.
-        vector: columns of numbers, in order, that make up the vector.
-        separator: splits the text of a cell into several values.
-        null: texts that say nothing, in attributes and labels.
-        prefix: put the file's name before the ids of a column, as before those that are minted.
-        serial_dates: columns where whole numbers of five digits are a spreadsheet's dates.
+        map: `column=attribute` pairs; an empty attribute leaves the column out. Every other
+            column is an attribute of its own name.
+        vector: columns of numbers that make up the fragment's vector.
+        separator: splits the text within a cell into several values.
+        null: texts that mean a missing value, with commas between; none at all if empty. By
+            default what most programs write: unknown, none, null, nan, n/a, undefined, ? - -- in
+            their usual spellings (NA and Nan are names too, and not among them).
+        prefix: put the file's name before the ids of a column: for files that number alike.
+        serial_dates: columns where a whole number of five digits (10000 is 18 May 1927) is a
+            spreadsheet's date.
 
     """
 
     id: str | None = None
     label: str | None = None
     name: str | None = None
-    map: Sequence[str] = ()
-    vector: Sequence[str] = ()
+    map: list[str] | None = None
+    vector: list[str] | None = None
     separator: str | None = None
-    null: Sequence[str] = NULL
+    null: tuple[str, ...] = NULL
     prefix: bool = False
-    serial_dates: Sequence[str] = ()
-    renamed: Mapping[str, str] = field(init=False)
+    serial_dates: list[str] | None = None
 
     def __post_init__(self) -> None:
-        renamed = {}
-        for pair in self.map:
+        self.where = ""
+        self.counts: Counter[str] = Counter()
+        self.taken: list[str] = []
+        self.renamed: dict[str, str] = {}
+        for pair in self.map or ():
             column, equals, attribute = pair.rpartition("=")
             if not (equals and column):
                 raise UsageError(f'map: expected column=attribute, got "{quoted(pair)}"')
-            renamed[column] = attribute
+            self.renamed[column] = attribute
         if self.name is not None:
-            renamed[self.name] = "name"
-        object.__setattr__(self, "renamed", renamed)
+            self.renamed[self.name] = "name"
 
     @property
     def named(self) -> list[str]:
-        """The columns that the mapping names, each once."""
-        columns = [self.id, self.label, *self.vector, *self.renamed, *self.serial_dates]
-        return list(dict.fromkeys(column for column in columns if column is not None))
+        """The columns that the options name, each once."""
+        ids = [column for column in (self.id, self.label) if column is not None]
+        others = (*(self.vector or ()), *self.renamed, *(self.serial_dates or ()))
+        return list(dict.fromkeys((*ids, *others)))
 
-    def told(self, columns: Sequence[str]) -> str:
+    def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
+        """Yield one fragment a row."""
+        self.counts.clear()
+        self.taken.clear()
+        names, stems = Counter[str](), Counter[str]()
+        for path in inputs:
+            yield from self.read_table(path, _table_name(path, names, stems), on_bad)
+
+    @abstractmethod
+    def read_table(self, path: str, table: TableName, on_bad: OnBad) -> Iterator[Fragment]:
+        """Yield one fragment a row of an input."""
+
+    def read_row(
+        self, reader: RowReader, cells: Sequence[object], number: int, where: str, on_bad: OnBad
+    ) -> Iterator[Fragment]:
+        """Yield the fragment of a row, none if the row is bad and `on_bad` returns."""
+        self.where = where
+        try:
+            fragment = reader.fragment(cells, number, where)
+        except BadRecord as error:
+            on_bad(error, row_json(reader.columns, cells))
+            return
+        yield fragment
+
+    def summary(self, columns: Sequence[str]) -> str:
         """How many columns there are, and where the ids come from."""
         if self.id is not None:
             ids = f'ids from the column "{quoted(self.id, 40)}"'
@@ -97,82 +129,89 @@ class RowMapping:
             ids = f"ids made of file name and row (--id {column} takes those of the column)"
         return f"{counted(len(columns), 'column')}; {ids}"
 
-    def over(self, columns: Sequence[str], where: str, counts: Counter[str]) -> RowReader:
-        """The reader of a table with these columns.
 
-        Args:
-            columns: of the table.
-            where: the header is.
-            counts: of the load report; the reader adds what it took for missing or for a date.
+class TableName(NamedTuple):
+    """What a table is called.
 
-        Raises:
-            BadRecord: a column that the mapping names is missing, or a column's name is empty or
-                there twice.
+    Attributes:
+        name: of the file; the source of its fragments.
+        stem: of the ids that are minted for its rows.
 
-        """
+    """
+
+    name: str
+    stem: str
+
+
+def _table_name(path: str, names: Counter[str], stems: Counter[str]) -> TableName:
+    """What a file is called; of equal names, later ones get `~2`, `~3`."""
+    name = called(path) if path == "-" else PurePath(path).name or path
+    plain = "stdin" if path == "-" else name
+    for suffix in _PACKED:
+        plain = plain.removesuffix(suffix)
+    return TableName(_distinct(names, name), _distinct(stems, PurePath(plain).stem or "rows"))
+
+
+def _distinct(seen: Counter[str], name: str) -> str:
+    seen[name] += 1
+    return name if seen[name] == 1 else f"{name}~{seen[name]}"
+
+
+class RowReader:
+    """A source's options applied to one table, whose columns are known by their index.
+
+    Args:
+        source: with the options; its counts get what was taken for missing or for a date.
+        columns: of the table.
+        where: the header is.
+        table: what the table is called.
+
+    Attributes:
+        columns: of the table.
+        texts: the columns that are read as texts.
+        vector: those that are read as numbers.
+
+    Raises:
+        BadRecord: a column that the options name is missing, or a column's name is empty or
+            there twice.
+
+    """
+
+    def __init__(
+        self, source: TableSource, columns: Sequence[str], where: str, table: TableName
+    ) -> None:
         _check_header(columns, where)
         place = {column: i for i, column in enumerate(columns)}
-        for column in self.named:
+        for column in source.named:
             if column not in place:
                 got = "the columns " + ", ".join(quoted(c, 40) for c in columns[:20])
                 got += ", …" if len(columns) > 20 else ""
                 raise BadRecord(where, f'a column "{quoted(column)}"', got)
-        special = {self.id, self.label, *self.vector}
-        attributes = [
-            (place[column], self.renamed.get(column, column))
+        self.columns, self._table, self._counts = tuple(columns), table, source.counts
+        self._separator, self._prefix = source.separator, source.prefix
+        self._id = None if source.id is None else place[source.id]
+        self._label = None if source.label is None else place[source.label]
+        self.vector = [place[column] for column in source.vector or ()]
+        special = {source.id, source.label, *(source.vector or ())}
+        attributes = (
+            (place[column], source.renamed.get(column, column))
             for column in columns
-            if column in self.renamed or column not in special
-        ]
-        return RowReader(
-            columns=tuple(columns),
-            id=None if self.id is None else place[self.id],
-            label=None if self.label is None else place[self.label],
-            vector=tuple(place[column] for column in self.vector),
-            attributes=tuple(pair for pair in attributes if pair[1]),
-            separator=self.separator,
-            null=frozenset(filter(None, self.null)),
-            prefix=self.prefix,
-            serial_dates=frozenset(place[column] for column in self.serial_dates),
-            named_date=frozenset(i for i, c in enumerate(columns) if _NAMES_A_DATE.search(c)),
-            counts=counts,
+            if column in source.renamed or column not in special
         )
-
-
-@dataclass(frozen=True)
-class RowReader:
-    """A mapping applied to one table: columns are known by their index."""
-
-    columns: tuple[str, ...]
-    id: int | None
-    label: int | None
-    vector: tuple[int, ...]
-    attributes: tuple[tuple[int, str], ...]
-    separator: str | None
-    null: frozenset[str]
-    prefix: bool
-    serial_dates: frozenset[int]
-    named_date: frozenset[int]
-    counts: Counter[str]
-
-    @property
-    def read(self) -> list[int]:
-        """The columns that are read as texts."""
-        ids = [index for index in (self.id, self.label) if index is not None]
-        return ids + [index for index, _ in self.attributes]
+        self._attributes = [pair for pair in attributes if pair[1]]
+        ids = [index for index in (self._id, self._label) if index is not None]
+        self.texts = ids + [index for index, _ in self._attributes]
+        self._null = frozenset(filter(None, source.null))
+        self._serial_dates = {place[column] for column in source.serial_dates or ()}
+        self._named_date = {i for i, c in enumerate(columns) if _NAMES_A_DATE.search(c)}
 
     def fragment(
-        self,
-        cells: Sequence[object],
-        table: TableName,
-        number: int,
-        where: str,
-        row: int | None = None,
+        self, cells: Sequence[object], number: int, where: str, row: int | None = None
     ) -> Fragment:
         """The fragment of one row.
 
         Args:
             cells: one value a column.
-            table: the row's; its name is the fragment's source.
             number: of the row; with the table's stem it is the id if no column holds one.
             where: `file:line` or `file:row`, for errors.
             row: where the row begins in the file, if that is not its number.
@@ -182,19 +221,19 @@ class RowReader:
 
         """
         properties: dict[str, list[str]] = {}
-        for index, attribute in self.attributes:
+        for index, attribute in self._attributes:
             values = list(self._texts(cells[index], index, where))
             if values:
                 held = properties.get(attribute, [])
                 properties[attribute] = list(dict.fromkeys(held + values))
-        record: dict[str, Any] = {"properties": properties, "source": table.name}
+        record: dict[str, Any] = {"properties": properties, "source": self._table.name}
         record["metadata"] = {ROW: number if row is None else row}
-        record["id"] = f"{table.stem}-{number}"
-        if self.id is not None:
-            own = self._single(cells, self.id, where)
-            record["id"] = f"{table.stem}-{own}" if own and self.prefix else own or None
-        if self.label is not None:
-            label = self._single(cells, self.label, where)
+        record["id"] = f"{self._table.stem}-{number}"
+        if self._id is not None:
+            own = self._single(cells, self._id, where)
+            record["id"] = f"{self._table.stem}-{own}" if own and self._prefix else own or None
+        if self._label is not None:
+            label = self._single(cells, self._label, where)
             record["label"] = None if self._says_nothing(label) else label or None
         if self.vector:
             record["vector"] = [x for i in self.vector for x in self._numbers(cells[i], i, where)]
@@ -207,26 +246,26 @@ class RowReader:
         return values[0] if values else ""
 
     def _texts(self, cell: object, index: int, where: str) -> Iterator[str]:
-        for text in _texts_of(cell, self.separator, where, self.columns[index]):
+        for text in _texts_of(cell, self._separator, where, self.columns[index]):
             if not self._says_nothing(text):
                 yield self._date(text, index)
 
     def _says_nothing(self, text: str) -> bool:
-        if text not in self.null:
+        if text not in self._null:
             return False
-        self.counts[f'values "{quoted(text)}" read as missing (see --set source.null)'] += 1
+        self._counts[f'values "{quoted(text)}" read as missing (see --set source.null)'] += 1
         return True
 
     def _date(self, text: str, index: int) -> str:
         """The date that a spreadsheet's number means, if the column has such dates."""
-        if index in self.serial_dates:
+        if index in self._serial_dates:
             if _SERIAL.fullmatch(text):
-                self.counts["serial numbers of spreadsheets read as dates"] += 1
+                self._counts["serial numbers of spreadsheets read as dates"] += 1
                 return _serial_date(float(text))
-        elif index in self.named_date and _SERIAL.fullmatch(text):
+        elif index in self._named_date and _SERIAL.fullmatch(text):
             column = quoted(self.columns[index], 40)
             rule = f"numbers in {column} that look like a spreadsheet's dates"
-            self.counts[f"{rule} (--set source.serial_dates={column} reads them)"] += 1
+            self._counts[f"{rule} (--set source.serial_dates={column} reads them)"] += 1
         return text
 
     def _numbers(self, cell: object, index: int, where: str) -> list[float]:
@@ -240,48 +279,25 @@ def row_json(columns: Sequence[str], cells: Sequence[object]) -> bytes:
     return orjson.dumps(row, default=repr, option=orjson.OPT_NON_STR_KEYS)
 
 
-@dataclass(frozen=True, slots=True)
-class TableName:
-    """What a table is called.
-
-    Attributes:
-        name: of the file; the source of its fragments.
-        stem: of the ids that are minted for its rows.
-
-    """
-
-    name: str
-    stem: str
-
-
-class TableNames:
-    """Names for the tables of one reading; of equal names, later ones get `~2`, `~3`."""
-
-    def __init__(self) -> None:
-        self._names: Counter[str] = Counter()
-        self._stems: Counter[str] = Counter()
-
-    def at(self, path: str) -> TableName:
-        """What the next file is called."""
-        name = called(path) if path == "-" else PurePath(path).name or path
-        plain = "stdin" if path == "-" else name
-        for suffix in _PACKED:
-            plain = plain.removesuffix(suffix)
-        stem = PurePath(plain).stem or "rows"
-        return TableName(_distinct(self._names, name), _distinct(self._stems, stem))
-
-
-def _distinct(seen: Counter[str], name: str) -> str:
-    seen[name] += 1
-    return name if seen[name] == 1 else f"{name}~{seen[name]}"
-
-
 def _check_header(columns: Sequence[str], where: str) -> None:
     for number, (column, count) in enumerate(Counter(columns).items(), 1):
         if not column.strip():
             raise BadRecord(where, "a name for every column", f"none for column {number}")
         if count > 1:
             raise BadRecord(where, "distinct column names", f'"{quoted(column)}" {count} times')
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableValue:
+    """A value that Python cannot hold, such as a timestamp of the year 146,138,514,283."""
+
+    text: str
+
+
+def _require_readable(cell: object, where: str, column: str) -> None:
+    if isinstance(cell, UnreadableValue):
+        expected = "a date from year 1 to 9999, or any other value"
+        raise BadRecord(where, expected, quoted(cell.text), column)
 
 
 def _texts_of(cell: object, separator: str | None, where: str, column: str) -> Iterator[str]:
@@ -301,6 +317,8 @@ def _texts_of(cell: object, separator: str | None, where: str, column: str) -> I
             yield str(cell)
         case datetime.date() | datetime.time():  # a datetime is a date
             yield cell.isoformat()
+        case UnreadableValue():
+            _require_readable(cell, where, column)
         case list() | tuple():
             for item in cell:
                 yield from _texts_of(item, separator, where, column)
@@ -317,6 +335,7 @@ def _serial_date(days: float) -> str:
 
 
 def _number(cell: object, where: str, column: str) -> float:
+    _require_readable(cell, where, column)
     number = math.nan
     # Python reads True and 1_000 as numbers; no table means that
     if isinstance(cell, str | int | float | decimal.Decimal) and not isinstance(cell, bool):

@@ -14,17 +14,17 @@ import re
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar
 
-from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.source import OnBad, Source
+from kbforge.contracts import Fragment, OnBad
 from kbforge.errors import BadRecord, quoted
 from kbforge.files.io import called, require_openpyxl
 from kbforge.words import counted
 from kbforge_plugins.sources.parquet import seekable
-from kbforge_plugins.sources.rows import NULL, RowMapping, TableName, TableNames, row_json
+from kbforge_plugins.sources.rows import RowReader, TableName, TableSource, row_json
 
 _ERRORS = frozenset(("#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A"))
 _MOST_ROWS = 1_048_576
@@ -35,94 +35,61 @@ _MOST_BYTES = {"sheets": 1 << 32, "strings": 1 << 28, "everything else": 1 << 26
 """Unpacked. Sheets are streamed; the strings that they share are held; the rest is a tree."""
 
 
-class XlsxSource(Source):
+@dataclass(eq=False)
+class XlsxSource(TableSource):
     """Spreadsheets of Excel and of programs that write its format.
 
     Args:
-        id: column of the fragment's id; without it ids are minted: file name and row number.
-        label: column of the gold entity.
-        name: column that becomes the attribute `name`.
-        map: `column=attribute` pairs; an empty attribute leaves the column out. Every other
-            column is an attribute of its own name.
-        vector: columns of numbers that make up the fragment's vector.
-        separator: splits the text within a cell into several values.
-        null: texts that mean a missing value, as for csv.
-        prefix: put the file's name before the ids of a column: for files that number alike.
-        serial_dates: columns where a whole number of five digits is a date that lost its format.
         sheet: its name; by default the first. Named, it is part of the fragments' source.
 
     """
 
     endings: ClassVar = (".xlsx", ".xlsm")
 
-    def __init__(
-        self,
-        id: str | None = None,
-        label: str | None = None,
-        name: str | None = None,
-        map: list[str] | None = None,
-        vector: list[str] | None = None,
-        separator: str | None = None,
-        null: tuple[str, ...] = NULL,
-        prefix: bool = False,
-        serial_dates: list[str] | None = None,
-        sheet: str | None = None,
-    ) -> None:
-        require_openpyxl()
-        self._mapping = RowMapping(
-            id, label, name, map or (), vector or (), separator, null, prefix, serial_dates or ()
-        )
-        self._sheet = sheet
-        self.where = ""
-        self.counts: Counter[str] = Counter()
-        self.taken: list[str] = []
+    sheet: str | None = None
 
-    def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
-        """Yield one fragment a row."""
-        self.counts.clear()
-        self.taken.clear()
-        tables = TableNames()
-        for path in inputs:
-            table = tables.at(path)
-            if self._sheet is not None:
-                table = TableName(f"{table.name}/{self._sheet}", table.stem)
-            with seekable(path) as file, _opened(file, called(path)) as book:
-                yield from self._read_sheet(book, path, table, on_bad)
+    def __post_init__(self) -> None:
+        require_openpyxl()
+        super().__post_init__()
+
+    def read_table(self, path: str, table: TableName, on_bad: OnBad) -> Iterator[Fragment]:
+        if self.sheet is not None:
+            table = TableName(f"{table.name}/{self.sheet}", table.stem)
+        with seekable(path) as file, _opened(file, called(path)) as book:
+            yield from self._read_sheet(book, called(path), table, on_bad)
 
     def _read_sheet(
-        self, book: Any, path: str, table: TableName, on_bad: OnBad
+        self, book: Any, name: str, table: TableName, on_bad: OnBad
     ) -> Iterator[Fragment]:
-        sheet = _sheet(book, self._sheet, called(path))
-        rows = _rows(sheet, called(path))
-        about = f'{quoted(called(path), 400)}: sheet "{quoted(sheet.title, 40)}"'
+        sheet = _sheet(book, self.sheet, name)
+        about = f'{quoted(name, 400)}: sheet "{quoted(sheet.title, 40)}"'
         if len(book.worksheets) > 1:
             about = f"{about} of {len(book.worksheets)} (--sheet takes another)"
-        header: list[str] = []
-        for first, cells in rows:
-            header = [_column(cell) for cell in cells]
-            reader = self._mapping.over(header, f"{called(path)}:{first}", self.counts)
-            break
-        else:
-            raise BadRecord(called(path), "a header row", "an empty sheet")
-        self.taken.append(f"{about}, {self._mapping.told(header)}")
+        rows = _rows(sheet, name)
+        first, cells = next(rows, (0, []))
+        if not cells:
+            raise BadRecord(name, "a header row", "an empty sheet")
+        header = [_column(cell) for cell in cells]
+        reader = RowReader(self, header, f"{name}:{first}", table)
+        self.taken.append(f"{about}, {self.summary(header)}")
         number = 0
         for row, found in rows:
             number += 1
-            self.where = f"{called(path)}:{row}"
+            self.where = f"{name}:{row}"
             cells = [self._cell(cell) for cell in found]
             try:
                 if len(cells) > len(header):
                     expected = f"{len(header)} cells, as the header has"
                     raise BadRecord(self.where, expected, str(len(cells)))
                 cells += [None] * (len(header) - len(cells))
-                fragment = reader.fragment(cells, table, number, self.where, row)
+                fragment = reader.fragment(cells, number, self.where, row)
             except BadRecord as error:
                 on_bad(error, row_json(header, cells))
                 continue
             yield fragment
         if not number:
-            raise BadRecord(called(path), "rows below the header", "none")
-        self.taken[-1] = f"{about}, {counted(number, 'row')}, {self._mapping.told(header)}"
+            raise BadRecord(name, "rows below the header", "none")
+        self.taken[-1] = f"{about}, {counted(number, 'row')}, {self.summary(header)}"
 
     def _cell(self, value: object) -> object:
         if isinstance(value, str) and value in _ERRORS:

@@ -1,4 +1,18 @@
-"""Entities as Parquet, one row an entity with nested columns, for data frames and databases.
+"""Entities as JSON lines, as KBLaM's training data and as Parquet.
+
+*jsonl*: every verb reads it back.
+
+*kblam*: a question and an answer for each attribute, as a JSON array of objects with six keys:
+
+    {"name": "Motown", "description_type": "country", "description": "United States",
+     "Q": "What is the country of Motown?", "A": "The country of Motown is United States.",
+     "key_string": "the country of Motown"}
+
+KBLaM knows an entity by its name and a fact by its key. So several values of an attribute are one
+description, and nothing but the name tells entities apart. An entity without properties has no
+facts.
+
+*parquet*: one row an entity with nested columns, for data frames and databases.
 
 | column | type |
 |---|---|
@@ -13,15 +27,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import orjson
 
 from kbforge.contracts import Entity, Exporter, Fragment, View
+from kbforge.errors import UsageError
 from kbforge.files.io import open_output
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+class KBLaMExporter(Exporter):
+    """Questions and answers, one fact an attribute: KBLaM's training data.
+
+    Args:
+        separator: text between several values of an attribute.
+
+    Raises:
+        UsageError: an empty separator.
+
+    """
+
+    def __init__(self, separator: str = "; ") -> None:
+        if not separator:
+            raise UsageError("exporter kblam: separator: expected text, got nothing")
+        self._separator = separator
+
+    def export(self, view: View, target: str) -> None:
+        """Write the array, one object a line."""
+        with open_output(target) as out:
+            out.write(b"[")
+            between = b"\n"
+            for entity in view.entities():
+                for fact in self._facts(entity):
+                    out.write(between + orjson.dumps(fact))
+                    between = b",\n"
+            out.write(b"\n]\n")
+
+    def _facts(self, entity: Entity) -> Iterator[dict[str, str]]:
+        for attribute, values in entity.properties.items():
+            description = self._separator.join(value.value for value in values)
+            key = f"the {attribute} of {entity.name}"
+            yield {
+                "name": entity.name,
+                "description_type": attribute,
+                "description": description,
+                "Q": f"What is {key}?",
+                "A": f"The {attribute} of {entity.name} is {description}.",
+                "key_string": key,
+            }
+
+
+class JsonlExporter(Exporter):
+    """One entity a line, complete."""
+
+    endings: ClassVar = (".jsonl", ".ndjson", ".json")
+
+    def export(self, view: View, target: str) -> None:
+        """Write a line an entity, keys in the order of `Entity.to_json`."""
+        with open_output(target) as out:
+            for entity in view.entities():
+                out.write(orjson.dumps(entity.to_json(), option=orjson.OPT_APPEND_NEWLINE))
+
 
 _ROW_GROUP_BYTES = 200_000  # of JSON; a row group is held in memory
 

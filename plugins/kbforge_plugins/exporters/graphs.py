@@ -1,0 +1,480 @@
+r"""Graphs: RDF as JSON-LD and as N-Quads, a folder for Neo4j, and FollowTheMoney statements.
+
+*RDF* has these IRIs, in both formats:
+
+| IRI | of |
+|---|---|
+| BASE entity:ID, BASE fragment:ID | an entity, a fragment |
+| BASE attribute:NAME | an attribute, as a predicate |
+| BASE relation:fragment | an entity's fragment |
+| BASE relation:name, relation:confidence, relation:reported | an entity's |
+| BASE relation:source, relation:row | a fragment's, as text and as a number |
+| BASE source:NAME | a source, unless it is an http address, which stands for itself |
+
+What follows the colon is percent-encoded, so that every name has an IRI of its own.
+
+*jsonld*: one document, in which each entity contains its fragments.
+
+    {"@context": {...}, "@graph": [
+     {"@id": "urn:kbforge:entity:e-1", "@type": "Thing", "name": "Ada Lovelace",
+      "alternateName": ["Ada"], "confidence": 0.9, "urn:kbforge:attribute:born": ["1815"],
+      "fragment": [{"@id": "urn:kbforge:fragment:a", "source": "census",
+                    "urn:kbforge:attribute:name": ["Ada"]}]}]}
+
+Type and names are those of schema.org, whose terms stand in the context, so that no reader has to
+fetch it.
+
+*nquads*: RDF statements, each in the named graph of its source. For every fragment f of an entity
+e, in the graph of f's source:
+
+    <e> <relation:fragment> <f>    <f> <relation:source> "source"
+    <f> <attribute:A> "value"      <f> <relation:row> 12, if it has a row there
+    <e> <attribute:A> "value"
+
+and of every entity in the default graph its name and confidence. Fragments without a known source
+(`kbforge export --fragments FILE` adds it) are in the default graph.
+
+*neo4j*: a folder of CSV files for `neo4j-admin database import`.
+
+| file | header |
+|---|---|
+| entities.csv | entityId:ID(Entity), the name and numbers of the entity, its attributes, :LABEL |
+| fragments.csv | fragmentId:ID(Fragment), source, metadata as JSON, its attributes, :LABEL |
+| members.csv | :START_ID(Fragment), :END_ID(Entity), :TYPE |
+
+Every attribute of any entity or fragment is a column, an array of strings.
+Values of an array are separated by U+001F, for the import knows no escape within an array:
+
+    neo4j-admin database import full --array-delimiter=U+001F --multiline-fields=true \
+        --nodes=kb/entities.csv --nodes=kb/fragments.csv --relationships=kb/members.csv
+
+That character and NUL become U+FFFD within a value. An attribute's name keeps letters, digits and
+underscores; the rest becomes an underscore, since a header gives colons and brackets a meaning.
+What a node does not have is an empty field without quotes, which is no property.
+
+*ftm*: statements as CSV, which name a fragment (`entity_id`) and its entity (`canonical_id`) in two
+columns. So another grouping of the same fragments rewrites one column.
+
+An attribute becomes the property of the schema that has its name or label, letters and digits
+alone compared, or the one that the option `properties` names. A property has a type: a value that
+is none of it, such as a country that FollowTheMoney does not know, and a value of an attribute
+without a property go to `notes`, as "attribute: value". A value that FollowTheMoney writes in
+another way keeps what was there in `original_value`. So nothing is lost, and nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, ClassVar
+from urllib.parse import quote
+
+import orjson
+
+from kbforge.contracts import Entity, Exporter, Fragment, View
+from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.files.io import open_folder, open_output
+
+if TYPE_CHECKING:
+    from followthemoney.statement import Statement
+
+
+BASE = "urn:kbforge:"
+_IRI = re.compile(r'[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>"{}|^`\\]*')
+# an address in ASCII without anything that an IRI must escape
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9._~:/?#@!$&'()*+,;=%-]+")
+
+
+_SCHEMA = "https://schema.org/"
+_XSD = "http://www.w3.org/2001/XMLSchema#"
+_TYPE = re.compile(r"[A-Z][A-Za-z0-9]*")
+
+
+@dataclass
+class JsonLdExporter(Exporter):
+    """Linked data with the terms of schema.org, each entity with its fragments.
+
+    Args:
+        type: of the entities, from schema.org, such as Person.
+        base: prefix of the IRIs of entities, fragments and attributes.
+
+    Raises:
+        UsageError: a type that is no name, or a base that is no beginning of an IRI.
+
+    """
+
+    endings: ClassVar = (".jsonld",)
+
+    type: str = "Thing"
+    base: str = BASE
+
+    def __post_init__(self) -> None:
+        if not _TYPE.fullmatch(self.type):
+            raise UsageError(
+                f'exporter jsonld: type: expected a name such as Person, got "{quoted(self.type)}"'
+            )
+        _require_base(self.base, "jsonld")
+
+    def export(self, view: View, target: str) -> None:
+        """Write the document, one entity a line."""
+        with open_output(target) as out:
+            out.write(b'{"@context":' + orjson.dumps(self._context()) + b',"@graph":[')
+            between = b"\n"
+            for entity in view.entities():
+                out.write(between + orjson.dumps(self._entity(entity, view)))
+                between = b",\n"
+            out.write(b"\n]}\n")
+
+    def _context(self) -> dict[str, Any]:
+        double = f"{_XSD}double"
+
+        def relation(name: str) -> str:
+            return _iri(self.base, "relation", name)
+
+        return {
+            self.type: f"{_SCHEMA}{self.type}",
+            "name": f"{_SCHEMA}name",
+            "alternateName": f"{_SCHEMA}alternateName",
+            "fragment": relation("fragment"),
+            "source": relation("source"),
+            "row": relation("row"),
+            "confidence": {"@id": relation("confidence"), "@type": double},
+            "reported": {"@id": relation("reported"), "@type": double},
+        }
+
+    def _entity(self, entity: Entity, view: View) -> dict[str, Any]:
+        node: dict[str, Any] = {
+            "@id": _iri(self.base, "entity", entity.id),
+            "@type": self.type,
+            "name": entity.name,
+            "confidence": entity.confidence,
+        }
+        if entity.reported is not None:
+            node["reported"] = entity.reported
+        names = [value.value for value in entity.properties.get("name", ())]
+        if others := [name for name in names if name != entity.name]:
+            node["alternateName"] = others
+        for attribute, values in entity.properties.items():
+            node[_iri(self.base, "attribute", attribute)] = [value.value for value in values]
+        node["fragment"] = [self._fragment(fragment) for fragment in view.fragments(entity)]
+        return node
+
+    def _fragment(self, fragment: Fragment) -> dict[str, Any]:
+        node: dict[str, Any] = {"@id": _iri(self.base, "fragment", fragment.id)}
+        if fragment.source is not None:
+            node["source"] = fragment.source
+        if fragment.row is not None:
+            node["row"] = fragment.row
+        for attribute, values in fragment.properties.items():
+            node[_iri(self.base, "attribute", attribute)] = list(values)
+        return node
+
+
+_INTEGER = "^^<http://www.w3.org/2001/XMLSchema#integer>"
+_DOUBLE = "^^<http://www.w3.org/2001/XMLSchema#double>"
+# what the grammar of https://www.w3.org/TR/n-quads/ does not let stand in a literal as it is, and
+# control characters, which readers trip over
+_ESCAPES = {code: f"\\u{code:04X}" for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)}
+_ESCAPES |= {ord('"'): '\\"', ord("\\"): "\\\\", ord("\n"): "\\n", ord("\r"): "\\r"}
+
+
+@dataclass
+class NQuadsExporter(Exporter):
+    """RDF statements, each in the named graph of its source.
+
+    Args:
+        base: prefix of the IRIs of entities, fragments, attributes and sources.
+
+    Raises:
+        UsageError: a base that is no beginning of an IRI.
+
+    """
+
+    endings: ClassVar = (".nq",)
+
+    base: str = BASE
+
+    def __post_init__(self) -> None:
+        _require_base(self.base, "nquads")
+
+    def export(self, view: View, target: str) -> None:
+        """Write the statements, each of an entity once."""
+        with open_output(target) as out:
+            for entity in view.entities():
+                statements = self._statements(entity, view.fragments(entity))
+                out.write("".join(dict.fromkeys(statements)).encode())
+
+    def _statements(self, entity: Entity, fragments: Sequence[Fragment]) -> Iterator[str]:
+        subject = self._term("entity", entity.id)
+        yield _line(subject, self._term("relation", "name"), _literal(entity.name), "")
+        numbers = {"confidence": entity.confidence, "reported": entity.reported}
+        for key, number in numbers.items():
+            if number is not None:
+                yield _line(subject, self._term("relation", key), f'"{number!r}"{_DOUBLE}', "")
+        graphs = {
+            one.id: "" if one.source is None else self._term("source", one.source)
+            for one in fragments
+        }
+        for attribute, values in entity.properties.items():
+            for value in values:
+                for fragment_id in value.fragments:
+                    yield self._said(subject, attribute, value.value, graphs[fragment_id])
+        for fragment in fragments:
+            graph, about = graphs[fragment.id], self._term("fragment", fragment.id)
+            yield _line(subject, self._term("relation", "fragment"), about, graph)
+            if fragment.source is not None:
+                said = _literal(fragment.source)
+                yield _line(about, self._term("relation", "source"), said, graph)
+            if fragment.row is not None:
+                said = f'"{fragment.row}"{_INTEGER}'
+                yield _line(about, self._term("relation", "row"), said, graph)
+            for attribute, texts in fragment.properties.items():
+                for text in texts:
+                    yield self._said(about, attribute, text, graph)
+
+    def _said(self, subject: str, attribute: str, text: str, graph: str) -> str:
+        return _line(subject, self._term("attribute", attribute), _literal(text), graph)
+
+    def _term(self, kind: str, name: str) -> str:
+        return f"<{_iri(self.base, kind, name)}>"
+
+
+def _literal(text: str) -> str:
+    return f'"{text.translate(_ESCAPES)}"'
+
+
+def _line(*terms: str) -> str:
+    return f"{' '.join(term for term in terms if term)} .\n"
+
+
+def _require_base(base: str, exporter: str) -> None:
+    if not _IRI.fullmatch(base):
+        raise UsageError(
+            f'exporter {exporter}: base: expected the beginning of an IRI, got "{quoted(base)}"'
+        )
+
+
+def _iri(base: str, kind: str, name: str) -> str:
+    """The IRI of a thing by its kind: entity, fragment, attribute, relation or source."""
+    if kind == "source" and _ADDRESS.fullmatch(name) and not name.startswith(base):
+        return name
+    return f"{base}{kind}:{quote(name, safe='')}"
+
+
+ENTITIES, FRAGMENTS, MEMBERS = "entities.csv", "fragments.csv", "members.csv"
+BETWEEN = "\x1f"
+_FORBIDDEN = str.maketrans({"\0": "\ufffd", BETWEEN: "\ufffd"})
+_OF_ENTITY = (
+    *("entityId:ID(Entity)", "entityName:string", "confidence:double"),
+    *("reported:double", "subproblem:long"),
+)
+_OF_FRAGMENT = ("fragmentId:ID(Fragment)", "source:string", "metadata:string")
+_OF_MEMBER = (":START_ID(Fragment)", ":END_ID(Entity)", ":TYPE")
+
+
+class Neo4jExporter(Exporter):
+    """A folder of nodes and relationships for neo4j-admin database import."""
+
+    def export(self, view: View, target: str) -> None:
+        """Write the three files of the folder."""
+        names = (ENTITIES, FRAGMENTS, MEMBERS)
+        with (
+            open_folder(target, names, "exporter neo4j") as folder,
+            tempfile.TemporaryFile() as entities,
+            tempfile.TemporaryFile() as fragments,
+            open(folder / MEMBERS, "wb") as members,
+        ):
+            nodes = _Nodes(_OF_ENTITY, "Entity", entities)
+            pieces = _Nodes(_OF_FRAGMENT, "Fragment", fragments)
+            members.write(_row(_OF_MEMBER))
+            for entity in view.entities():
+                of_it = {k: [v.value for v in vs] for k, vs in entity.properties.items()}
+                nodes.add(_entity(entity), of_it)
+                for fragment in view.fragments(entity):
+                    pieces.add(_fragment(fragment), fragment.properties)
+                    members.write(_row([fragment.id, entity.id, "BELONGS_TO"]))
+            nodes.write(folder / ENTITIES)
+            pieces.write(folder / FRAGMENTS)
+
+
+class _Nodes:
+    """Nodes of a kind, which wait for the attributes of the last one."""
+
+    def __init__(self, first: Sequence[str], label: str, waiting: IO[bytes]) -> None:
+        self._first, self._label, self._waiting = first, label, waiting
+        self._places: dict[str, int] = {}
+
+    def add(self, cells: Sequence[str | None], properties: Mapping[str, Sequence[str]]) -> None:
+        held = [
+            (self._places.setdefault(attribute, len(self._places)), [_clean(v) for v in values])
+            for attribute, values in properties.items()
+        ]
+        self._waiting.write(orjson.dumps([cells, held], option=orjson.OPT_APPEND_NEWLINE))
+
+    def write(self, path: Path) -> None:
+        attributes = sorted(self._places)
+        order = [self._places[attribute] for attribute in attributes]
+        self._waiting.seek(0)
+        with open(path, "wb") as out:
+            columns = _columns(attributes, self._first)
+            out.write(_row([*self._first, *columns, ":LABEL"]))
+            for line in self._waiting:
+                cells, held = orjson.loads(line)
+                found = {place: BETWEEN.join(values) for place, values in held}
+                properties = (found.get(place) for place in order)
+                out.write(_row([*cells, *properties, self._label], clean=False))
+
+
+def _entity(entity: Entity) -> list[str | None]:
+    reported = None if entity.reported is None else repr(entity.reported)
+    numbers = (repr(entity.confidence), reported)
+    return [_clean(entity.id), _clean(entity.name), *numbers, str(entity.subproblem)]
+
+
+def _fragment(fragment: Fragment) -> list[str | None]:
+    source = None if fragment.source is None else _clean(fragment.source)
+    metadata = None if fragment.metadata is None else orjson.dumps(dict(fragment.metadata)).decode()
+    return [_clean(fragment.id), source, metadata]
+
+
+def _columns(attributes: Iterable[str], taken: Sequence[str]) -> list[str]:
+    """A header field an attribute, each with a name of its own."""
+    names = {column.partition(":")[0]: None for column in taken}
+    for attribute in attributes:
+        plain = re.sub(r"\W", "_", attribute) or "_"
+        name, number_of = plain, 1
+        while name in names:
+            number_of += 1
+            name = f"{plain}_{number_of}"
+        names[name] = None
+    return [f"{name}:string[]" for name in list(names)[len(taken) :]]
+
+
+def _clean(text: str) -> str:
+    return text.translate(_FORBIDDEN)
+
+
+def _row(cells: Iterable[str | None], clean: bool = True) -> bytes:
+    """A line of CSV: every cell in quotes, and nothing for none."""
+    texts = ("" if cell is None else f'"{_quoted(cell, clean)}"' for cell in cells)
+    return f"{','.join(texts)}\n".encode()
+
+
+def _quoted(cell: str, clean: bool) -> str:
+    return (_clean(cell) if clean else cell).replace('"', '""')
+
+
+_NOTES = "notes"
+
+
+class FtmExporter(Exporter):
+    """FollowTheMoney statements: what each fragment says, and its entity."""
+
+    def __init__(
+        self,
+        schema: str = "LegalEntity",
+        properties: tuple[str, ...] = (),
+        dataset: str = "kbforge",
+    ) -> None:
+        """Set the options.
+
+        Args:
+            schema: of the entities, such as Person, Company or LegalEntity.
+            properties: attributes and their properties, such as born=birthDate.
+            dataset: name of the statements' dataset.
+
+        Raises:
+            KBForgeError: followthemoney is not installed.
+            UsageError: a schema or a property that FollowTheMoney does not know.
+
+        """
+        try:
+            from followthemoney import model
+        except ImportError as error:
+            raise KBForgeError(
+                "exporter ftm needs followthemoney; pip install 'kbforge[ftm]'"
+            ) from error
+        found = model.get(schema)
+        if found is None or found.abstract or _NOTES not in found.properties:
+            raise UsageError(
+                f"exporter ftm: schema: expected a FollowTheMoney schema of things, such as "
+                f'Person, Company or LegalEntity, got "{quoted(schema)}"'
+            )
+        self._schema = schema
+        self._dataset = dataset
+        usable = {
+            name: prop
+            for name, prop in sorted(found.properties.items())
+            if prop.type.name != "entity" and not prop.hidden
+        }
+        self._properties: dict[str, Any] = {_plain(str(p.label)): p for p in usable.values()}
+        self._properties |= {_plain(name): prop for name, prop in usable.items()}
+        self._named: dict[str, Any] = {}
+        for pair in properties:
+            attribute, equals, name = pair.partition("=")
+            if not equals or name not in usable:
+                raise UsageError(
+                    f"exporter ftm: properties: expected attribute=property with a property of "
+                    f'{schema}, got "{quoted(pair)}"'
+                )
+            self._named[attribute] = usable[name]
+
+    def export(self, view: View, target: str) -> None:
+        """Write a header and the statements, fragment by fragment."""
+        from followthemoney.statement.serialize import CSV_COLUMNS
+
+        with open_output(target) as out:
+            text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
+            try:
+                writer = csv.writer(text, dialect=csv.unix_dialect)
+                writer.writerow(CSV_COLUMNS)
+                for entity in view.entities():
+                    for fragment in view.fragments(entity):
+                        for statement in self._statements(fragment, entity):
+                            row = statement.to_csv_row()
+                            writer.writerow([row[column] for column in CSV_COLUMNS])
+            finally:
+                text.detach()
+
+    def _statements(self, fragment: Fragment, entity: Entity) -> Iterator[Statement]:
+        from followthemoney.statement import Statement
+
+        yield self._statement(fragment, entity, Statement.BASE, fragment.id)
+        stated: set[tuple[str, str]] = set()
+        for attribute, values in fragment.properties.items():
+            prop = self._named.get(attribute) or self._properties.get(_plain(attribute))
+            for value in values:
+                clean = None if prop is None else prop.type.clean(value)
+                # two values that are one to FollowTheMoney would be one statement
+                if prop is None or clean is None or (prop.name, clean) in stated:
+                    name, clean, original = _NOTES, f"{attribute}: {value}", None
+                else:
+                    name, original = prop.name, value
+                if (name, clean) not in stated:
+                    stated.add((name, clean))
+                    yield self._statement(fragment, entity, name, clean, original)
+
+    def _statement(
+        self, fragment: Fragment, entity: Entity, prop: str, value: str, original: str | None = None
+    ) -> Statement:
+        from followthemoney.statement import Statement
+
+        return Statement(
+            entity_id=fragment.id,
+            prop=prop,
+            schema=self._schema,
+            value=value,
+            dataset=self._dataset,
+            original_value=original,
+            canonical_id=entity.id,
+            origin=fragment.place,
+        )
+
+
+def _plain(name: str) -> str:
+    return "".join(filter(str.isalnum, name.casefold()))
