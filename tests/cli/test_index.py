@@ -196,7 +196,7 @@ def test_every_verb_that_clusters_takes_one(program: Run, fragments: Path, verb:
         (("--set", "index.families=2"), NO_INDEX),
         (("--index", "none", "--set", "index.families=2"), NO_INDEX),
         (("--index", "selective", "--set", "index.q=2"), 'index selective has no option "q"'),
-        (("--index", "selective", "--set", "index.families=0"), "must be at least 1"),
+        (("--index", "selective", "--set", "index.families=0"), "expected at least 1"),
     ],
 )
 def test_bad_choices_get_one_sentence(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
-from kbforge_plugins.indexes.binary_hash import BinaryHash
+from kbforge_plugins.indexes.minhash import BinaryHash
 from kbforge_plugins.indexes.recall import recall_of
 from tests.indexes.records import sparse_records
 from tests.profile import examples

@@ -165,9 +165,9 @@ def test_equal_fragments_lead_to_their_one_entity() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"shared": 0}, "families and shared must be at least 1"),
-        ({"seed": -1}, "compared, single and seed must not be negative"),
-        ({"single": -1}, "compared, single and seed must not be negative"),
+        ({"shared": 0}, "shared: expected at least 1, got 0"),
+        ({"seed": -1}, "seed: expected at least 0, got -1"),
+        ({"single": -1}, "single: expected at least 0, got -1"),
         ({"rows": 0}, "rows: expected 1 to 16, got 0"),
         ({"bands": 513}, "bands: expected 1 to 512, got 513"),
         ({"order": 9}, "order: expected 1 to 8, got 9"),

@@ -127,8 +127,8 @@ def test_the_bounds_do_not_make_it_another() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"families": 0}, "families, shared, rarest and common: at least 1 each"),
-        ({"compared": -1}, "compared must not be negative, got -1"),
+        ({"families": 0}, "families: expected at least 1, got 0"),
+        ({"compared": -1}, "compared: expected at least 0, got -1"),
         ({"order": 1}, "order: expected 2 to 8, got 1"),
         ({"order": 9}, "order: expected 2 to 8, got 9"),
     ],

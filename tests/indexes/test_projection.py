@@ -167,8 +167,8 @@ def test_seeds_draw_other_directions() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"families": 0}, "families and shared must be at least 1"),
-        ({"compared": -1}, "compared and seed must not be negative"),
+        ({"families": 0}, "families: expected at least 1, got 0"),
+        ({"compared": -1}, "compared: expected at least 0, got -1"),
         ({"tables": 6}, "tables: expected 1 to 512, a multiple of 4 unless by angles, got 6"),
         ({"rows": 25}, "rows: expected 0 to 24, got 25"),
     ],

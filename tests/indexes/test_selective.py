@@ -151,9 +151,9 @@ def test_it_works_unfitted() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"families": 0}, "families, shared and common must be at least 1"),
-        ({"shared": 0}, "families, shared and common must be at least 1"),
-        ({"common": -1}, "families, shared and common must be at least 1"),
+        ({"families": 0}, "families: expected at least 1, got 0"),
+        ({"shared": 0}, "shared: expected at least 1, got 0"),
+        ({"common": -1}, "common: expected at least 1, got -1"),
         ({"rules": ("a++b",)}, 'a rule names attributes joined by "+"'),
         ({"rules": ("",)}, 'a rule names attributes joined by "+"'),
     ],

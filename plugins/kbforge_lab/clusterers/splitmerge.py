@@ -29,7 +29,7 @@ from kbforge_plugins.clusterers.offline import (
     SplitMerge,
     require_tables,
 )
-from kbforge_plugins.indexes.features import features_of, sides_of
+from kbforge_plugins.indexes.hashed import features_of, sides_of
 
 _MOST_ROWS = 16
 

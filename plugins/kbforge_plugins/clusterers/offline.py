@@ -47,7 +47,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import UsageError, quoted
 from kbforge.kb.read import read_entities
-from kbforge_plugins.indexes.features import features_of
+from kbforge_plugins.indexes.hashed import features_of
 from kbforge_plugins.indexes.minhash import Amounts
 from kbforge_plugins.resamplers import Optimal
 

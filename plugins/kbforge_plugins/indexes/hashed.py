@@ -1,19 +1,26 @@
-"""Hashed character n-grams of many texts at once, and keys of many fragments laid end to end.
+"""What hashing indexes share: n-grams and words as numbers, features, and random directions.
 
 All numbers are of 64 bits and the same on every machine: `mixed` is the finaliser of splitmix64
 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014), a bijection.
+
+*Features* of a fragment are the coordinates of its vector, or counts of n-grams. Vectors are
+projected on random directions. Two vectors at the angle v lie on the same side of a direction with
+the probability 1 - v / pi (Charikar, "Similarity estimation techniques from rounding algorithms",
+2002).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.index import IntArray
+from kbforge.contracts import Features, Fragment, Likelihood
+from kbforge.contracts.index import CandidateIndex, IntArray
+from kbforge.contracts.likelihood import FloatArray
+from kbforge.errors import UsageError
 from kbforge_plugins.likelihoods.digests import digest_of
 from kbforge_plugins.likelihoods.ngram_text import END, START, normalised
 
@@ -23,11 +30,40 @@ Said: TypeAlias = tuple[str, str]
 """An attribute and a value of it."""
 
 MOST_VALUES = 64
-"""Values of an attribute that are read of a fragment: the first ones."""
+"""Maximum values of an attribute that are read, the first ones."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
+
+
+class ComparableIndex(CandidateIndex):
+    """An index that gives the same keys as another with equal options."""
+
+    options: ClassVar[tuple[str, ...]]
+    """The options that keys depend on."""
+
+    def like(self, other: CandidateIndex) -> bool:
+        """See `kbforge.contracts.index`."""
+        return type(other) is type(self) and all(
+            getattr(self, name) == getattr(other, name) for name in self.options
+        )
+
+
+class HashedIndex(ComparableIndex):
+    """An index that computes the keys of many fragments at once."""
+
+    def keys(self, fragment: Fragment) -> Sequence[int]:
+        """See `kbforge.contracts.index`."""
+        found: list[int] = self.keys_of((fragment,))[1].tolist()
+        return found
+
+
+def require_least(index: str, least: int, **options: int) -> None:
+    """Refuse options of an index that are below the least value."""
+    for name, value in options.items():
+        if value < least:
+            raise UsageError(f"index {index}: {name}: expected at least {least}, got {value}")
 
 
 class OwnedNumbers(NamedTuple):
@@ -44,7 +80,7 @@ class OwnedNumbers(NamedTuple):
 
     @property
     def owners(self) -> IntArray:
-        """By number, whose it is."""
+        """The owner of each number."""
         return np.arange(len(self.starts) - 1).repeat(np.diff(self.starts))
 
 
@@ -68,13 +104,37 @@ def starts_of(lengths: Sequence[int] | IntArray) -> IntArray:
     return starts
 
 
+def spread(starts: IntArray, runs: IntArray) -> tuple[IntArray, IntArray]:
+    """The entries of some runs, end to end: their places, and the position of the run in `runs`.
+
+    Args:
+        starts: of all runs, as `starts_of` gives them.
+        runs: the runs to read.
+
+    """
+    first = starts[runs]
+    sizes = starts[runs + 1] - first
+    number = np.arange(len(runs)).repeat(sizes)
+    return np.arange(len(number)) + (first - starts_of(sizes)[:-1])[number], number
+
+
+def at_numbers(
+    numbers: NDArray[Any], values: NDArray[Any], wanted: NDArray[Any], missing: float
+) -> NDArray[Any]:
+    """The values of the wanted numbers, given for ascending `numbers` along the last axis."""
+    if not len(numbers):
+        return np.full((*values.shape[:-1], len(wanted)), missing)
+    at = np.searchsorted(numbers, wanted).clip(max=len(numbers) - 1)
+    return np.where(numbers[at] == wanted, values[..., at], missing)
+
+
 def of_owners(owners: IntArray, numbers: Hashes, n: int) -> OwnedNumbers:
     """Numbers whose owners ascend, of `n` owners."""
     return OwnedNumbers(np.searchsorted(owners, np.arange(n + 1)), numbers)
 
 
 def distinct(parts: OwnedNumbers) -> OwnedNumbers:
-    """Every owner's numbers, each once, ascending."""
+    """The distinct numbers of every owner, ascending."""
     owners = parts.owners
     order = np.lexsort((parts.numbers, owners))
     owners, numbers = owners[order], parts.numbers[order]
@@ -84,12 +144,7 @@ def distinct(parts: OwnedNumbers) -> OwnedNumbers:
 
 
 def counted(parts: Iterable[OwnedNumbers]) -> tuple[Hashes, IntArray]:
-    """The different numbers of all owners of all parts, ascending, and how many owners have each.
-
-    Args:
-        parts: of each owner, distinct numbers.
-
-    """
+    """All different numbers, ascending, and how many owners have each; distinct by owner."""
     numbers, counts = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
     for part in parts:
         more = part.numbers
@@ -101,18 +156,17 @@ def counted(parts: Iterable[OwnedNumbers]) -> tuple[Hashes, IntArray]:
 
 
 def first_of_each(parts: OwnedNumbers, most: int) -> OwnedNumbers:
-    """Of every owner's numbers the first ones, at most so many."""
+    """The first numbers of every owner, at most so many."""
     kept = np.arange(len(parts.numbers)) - parts.starts[:-1].repeat(np.diff(parts.starts)) < most
     lengths = np.minimum(np.diff(parts.starts), most)
     return OwnedNumbers(starts_of(lengths), parts.numbers[kept])
 
 
-def taken(parts: OwnedNumbers, which: Sequence[Sequence[int]]) -> OwnedNumbers:
-    """New owners' numbers: each has those of some owners of `parts`, one after another."""
+def combined(parts: OwnedNumbers, which: Sequence[Sequence[int]]) -> OwnedNumbers:
+    """New owners, each with the numbers of some owners of `parts`, in order."""
     flat = np.fromiter((old for of_one in which for old in of_one), np.int64)
-    lengths = np.diff(parts.starts)[flat]
-    ends = starts_of(lengths)
-    places = np.arange(ends[-1]) + (parts.starts[flat] - ends[:-1]).repeat(lengths)
+    ends = starts_of(np.diff(parts.starts)[flat])
+    places, _ = spread(parts.starts, flat)
     return OwnedNumbers(ends[starts_of([len(of_one) for of_one in which])], parts.numbers[places])
 
 
@@ -129,33 +183,9 @@ def grams_of(said: Sequence[Said], order: int, most: int) -> OwnedNumbers:
     points = "".join(texts).encode("utf-32-le", "surrogatepass")
     characters = np.frombuffer(points, dtype="<u4").astype(np.uint64)
     lengths = np.array([len(text) for text in texts], dtype=np.int64)
-    begins = starts_of(lengths)
-    counts = np.maximum(lengths - order + 1, 1)
-    starts = starts_of(counts)
-    places = np.arange(starts[-1]) + (begins[:-1] - starts[:-1]).repeat(counts)
-    ends = begins[1:].repeat(counts)
     by_name = {name: digest_of(name) for name in {name for name, _ in said}}
     of_attribute = np.array([by_name[name] for name, _ in said], dtype=np.uint64)
-    return OwnedNumbers(starts, _runs(characters, places, ends, order, of_attribute.repeat(counts)))
-
-
-def _runs(units: Hashes, places: IntArray, ends: IntArray, order: int, first: Hashes) -> Hashes:
-    """The hashes of runs of units, each from a place on and not beyond an end.
-
-    Args:
-        units: all of them.
-        places: where the runs begin, shape [runs].
-        ends: where the text of each ends, shape [runs].
-        order: units of a run.
-        first: what each hash begins with, shape [runs].
-
-    """
-    hashes = first
-    for offset in range(order if len(units) else 0):
-        at = places + offset
-        here = units[np.minimum(at, len(units) - 1)] + np.uint64(1)
-        hashes = np.where(at < ends, mixed(hashes ^ here), hashes)
-    return hashes
+    return _runs(characters, lengths, np.maximum(lengths - order + 1, 1), order, of_attribute)
 
 
 def words_of(said: Sequence[Said], order: int, most: int) -> OwnedNumbers:
@@ -174,17 +204,32 @@ def words_of(said: Sequence[Said], order: int, most: int) -> OwnedNumbers:
     ]
     of_word = np.array([digest_of("\0".join(one)) for one in number], dtype=np.uint64)
     lengths = np.array([len(words) for words in of_value], dtype=np.int64)
-    begins = starts_of(lengths)
     words = of_word[np.fromiter((w for words in of_value for w in words), np.int64)]
     counts = np.where(lengths > 0, np.maximum(lengths - order + 1, 1), 0)
-    starts = starts_of(counts)
+    return _runs(words, lengths, counts, order, np.zeros(len(said), dtype=np.uint64))
+
+
+def _runs(
+    units: Hashes, lengths: IntArray, counts: IntArray, order: int, seed: Hashes
+) -> OwnedNumbers:
+    """By text, the hashes of runs of its units.
+
+    Args:
+        units: of all texts, end to end.
+        lengths: units of each text.
+        counts: runs of each text; one begins at each of its first units.
+        order: units of a run, which does not go beyond its text.
+        seed: of the hashes of each text.
+
+    """
+    begins, starts = starts_of(lengths), starts_of(counts)
     places = np.arange(starts[-1]) + (begins[:-1] - starts[:-1]).repeat(counts)
-    return OwnedNumbers(
-        starts,
-        _runs(
-            words, places, begins[1:].repeat(counts), order, np.zeros_like(places, dtype=np.uint64)
-        ),
-    )
+    ends, hashes = begins[1:].repeat(counts), seed.repeat(counts)
+    for offset in range(order if len(units) else 0):
+        at = places + offset
+        here = units[np.minimum(at, len(units) - 1)] + np.uint64(1)
+        hashes = np.where(at < ends, mixed(hashes ^ here), hashes)
+    return OwnedNumbers(starts, hashes)
 
 
 class Values:
@@ -192,11 +237,11 @@ class Values:
 
     Args:
         fragments: any.
-        attributes: to read; none reads all.
+        attributes: to read; by default all.
 
     Attributes:
         said: the different attributes with a value.
-        of_fragment: by fragment, the places of what it says in `said`.
+        of_fragment: by fragment, the places in `said` of what it says.
 
     """
 
@@ -210,7 +255,7 @@ class Values:
 
 
 def different(fragments: Iterable[Fragment], attributes: Sequence[str]) -> Iterator[Said]:
-    """What fragments say, each value once; of them all."""
+    """The different attributes with a value of all fragments."""
     return iter(dict.fromkeys(one for f in fragments for one in _said(f, attributes)))
 
 
@@ -219,3 +264,145 @@ def _said(fragment: Fragment, attributes: Sequence[str]) -> Iterator[Said]:
     for attribute in attributes or sorted(properties):
         for value in properties.get(attribute, ())[:MOST_VALUES]:
             yield attribute, value
+
+
+_MOST_DIMENSIONS = 4096  # of more, several are added up with random signs
+
+
+class RandomDirections:
+    """Normal directions, `rows` of them for each of the `tables`."""
+
+    def __init__(self, seed: int, dimensions: int, tables: int, rows: int) -> None:
+        draws = np.random.Generator(np.random.PCG64([seed, 3, dimensions]))
+        folded = min(dimensions, _MOST_DIMENSIONS)
+        self._signs = draws.choice([-1.0, 1.0], size=dimensions)
+        self._directions = draws.normal(size=(folded, tables, rows))
+
+    def projected(self, vectors: FloatArray) -> FloatArray:
+        """On every direction, shape [vectors, tables, rows].
+
+        Sums are taken in one order, so that other vectors do not change their bits.
+        """
+        n, dimensions = vectors.shape
+        folded, *shape = self._directions.shape
+        out = np.zeros((n, *shape))
+        for place in range(folded):
+            x = np.zeros(n)
+            for other in range(place, dimensions, folded):
+                x = x + vectors[:, other] * self._signs[other]
+            out += x[:, None, None] * self._directions[place]
+        return out
+
+
+LARGEST = 1e100
+"""Larger numbers are replaced by it, as sums of their squares would overflow."""
+
+
+def stacked(fragments: Sequence[Fragment]) -> FloatArray:
+    """The vectors of fragments, all of one length, shape [vectors, dimensions]."""
+    vectors = np.array([f.vector for f in fragments], dtype=np.float64)
+    return np.clip(vectors, -LARGEST, LARGEST)
+
+
+def ordinary(vectors: FloatArray) -> FloatArray:
+    """The vectors without numbers that are too large to be added up."""
+    return np.clip(np.nan_to_num(vectors), -LARGEST, LARGEST)
+
+
+def located(vectors: FloatArray, standardised: bool) -> tuple[FloatArray, FloatArray]:
+    """The median and the interquartile range of each dimension; 1 unless standardised."""
+    low, median, high = np.quantile(vectors, [0.25, 0.5, 0.75], axis=0)
+    spread = np.ones(vectors.shape[1])
+    if standardised:
+        deviation = np.sqrt(np.mean(np.square(vectors - median), axis=0))
+        spread = np.where(high > low, high - low, deviation)
+        spread = np.where(spread > 0, spread, 1.0)
+    return median, spread
+
+
+_ORDER = 2  # characters of an n-gram
+_MOST_CHARACTERS = 65_536  # of a value that are read
+_FOLDED = 256  # dimensions of features that are not coordinates
+_AT_ONCE = 4096  # fragments that are projected at once
+
+
+def features_of(
+    fragments: Sequence[Fragment], likelihood: Likelihood, standardised: bool
+) -> Features:
+    """What a likelihood compares fragments by; by default their vectors, or else their bigrams.
+
+    Args:
+        fragments: at least one.
+        likelihood: may give the features.
+        standardised: whether each dimension of vectors is centred and scaled, as in `located`.
+
+    """
+    own = likelihood.features(fragments)
+    if own is not None:
+        return own
+    lengths = {None if f.vector is None else len(f.vector) for f in fragments}
+    if len(lengths) == 1 and lengths != {None}:
+        vectors = ordinary(stacked(fragments))
+        if standardised:
+            centre, spread = located(vectors, standardised)
+            vectors = ordinary((vectors - centre) / spread)
+        return of_vectors(vectors)
+    return gram_counts(fragments, (), _ORDER)
+
+
+def of_vectors(vectors: FloatArray) -> Features:
+    """Coordinates other than 0 as features, of vectors [n, dimensions]."""
+    owners, names = vectors.nonzero()
+    starts = starts_of(np.bincount(owners, minlength=len(vectors)))
+    return Features(starts, names.astype(np.uint64), vectors[owners, names])
+
+
+def gram_counts(fragments: Sequence[Fragment], attributes: Sequence[str], order: int) -> Features:
+    """How often each character n-gram of the values of some attributes (by default all) occurs."""
+    values = Values(fragments, attributes)
+    grams = combined(grams_of(values.said, order, _MOST_CHARACTERS), values.of_fragment)
+    order_of = np.lexsort((grams.numbers, grams.owners))
+    owners, names = grams.owners[order_of], grams.numbers[order_of]
+    new = np.ones(len(names), dtype=np.bool_)
+    new[1:] = (owners[1:] != owners[:-1]) | (names[1:] != names[:-1])
+    first = new.nonzero()[0]
+    counts = np.diff(first, append=len(names)).astype(np.float64)
+    starts = starts_of(np.bincount(owners[first], minlength=len(fragments)))
+    return Features(starts, names[first], counts)
+
+
+def sides_of(features: Features, seed: int, tables: int, rows: int) -> NDArray[np.bool_]:
+    """On which sides of random directions fragments are, shape [n, tables, rows]."""
+    directions = RandomDirections(seed, _dimensions_of(features), tables, rows)
+    n = len(features.starts) - 1
+    out = np.empty((n, tables, rows), dtype=np.bool_)
+    for begin in range(0, n, _AT_ONCE):
+        some = slice(begin, min(begin + _AT_ONCE, n))
+        out[some] = directions.projected(dense(features, some)) > 0
+    return out
+
+
+def dense(features: Features, rows: slice) -> FloatArray:
+    """Some fragments' features as vectors, shape [rows, D].
+
+    Names below D are coordinates; other features are added up with random signs.
+    """
+    low, high = features.starts[rows.start], features.starts[rows.stop]
+    owners = np.arange(rows.stop - rows.start).repeat(
+        np.diff(features.starts[rows.start : rows.stop + 1])
+    )
+    names, values = features.names[low:high], features.values[low:high]
+    dimensions = _dimensions_of(features)
+    if dimensions == _FOLDED:
+        names = mixed(names)
+        values = np.where(names >> np.uint64(63), values, -values)
+        names = names % np.uint64(_FOLDED)
+    out = np.zeros((rows.stop - rows.start, dimensions))
+    np.add.at(out, (owners, names.astype(np.int64)), values)
+    return out
+
+
+def _dimensions_of(features: Features) -> int:
+    """D of `dense`."""
+    highest = int(features.names.max(initial=np.uint64(0)))
+    return highest + 1 if highest < _FOLDED - 1 else _FOLDED

@@ -1,19 +1,20 @@
-"""Index of long texts and of sets of many features, by MinHash with bands.
+"""Indexes of long texts and of sets of many features: by MinHash, or by signs of projections.
 
-A hash function orders all features at random, and the first feature of a set is its minimum. Two
-sets A and B have the same one with the probability J = |A & B| / |A | B|, Jaccard's
+*MinHash.* A hash function orders all features at random, and the first feature of a set is its
+minimum. Two sets A and B have the same one with the probability J = |A & B| / |A | B|, Jaccard's
 similarity (Broder, "On the resemblance and containment of documents", 1997). Of the `bands` keys
 `single` are one minimum each, and the others are `rows` minima together, so that two fragments
 share one with the probability
 
     1 - (1 - J)^single (1 - J^rows)^(bands - single)
 
-Minima together lead to few that are no relatives, and miss those that are when J is small. Single
-ones find these, and as most of them are of rare features, they do not lead far either.
+Minima together lead to few fragments of other entities, and miss fragments of the same entity when
+J is small. Single ones find these, and as most of them are of rare features, they do not lead far
+either.
 
 Where the file was looked at, a feature that few fragments have comes earlier, at an exponential
 rate w = log((n + 1) / (n_f + 1/2)) for one that n_f of n fragments have. Then J is the weighted
-similarity w(A & B) / w(A | B). So what nearly all say does not hide what few say.
+similarity w(A & B) / w(A | B), in which common features do not hide rare ones.
 
 The features of a fragment are its words, or its character n-grams, each with its attribute.
 
@@ -34,35 +35,61 @@ sampling (Ioffe, "Improved consistent sampling, weighted minhash and L1 sketchin
 
 An amount below 0 is one of another feature (Li, "Linearized GMM kernels and normalized random
 Fourier features", 2017), so that there are twice as many.
+
+*Binary hashes.* A fragment is the vector of its features, each with the weight w. Two vectors at an
+angle t are on the same side of a random hyperplane with probability 1 - t / pi (Goemans and
+Williamson 1995; Charikar 2002; theorem 1 of the FastEx poster). `rows` such bits together are a
+key, and there are `bands` keys.
+
+Vectors that share nothing are at a right angle, where every other bit is equal, so that only many
+bits a key keep them apart. But then fragments that share half their words are hardly ever found: at
+60 degrees two keys of 16 bits are equal once in 650 times. So each key reads only a *part* of the
+features, the same ones of every fragment: each feature of weight w independently, with probability
+1 - (1 - part)^(w / W), where W is the weight of a feature that no fragment has. In some parts the
+two have nearly the same features and a small angle. Fragments that share nothing share nothing in
+any part. Two fragments have a key of a part in common with the probability
+
+    E over parts in which both have features of (1 - t_part / pi)^rows
+
+which lies far above that of the mean angle, since a power of many rows is convex. The first key
+reads all features, so that equal fragments always share one; a part without any has no key.
+
+Coordinates are normal, in 256 steps, and weights whole numbers, so that sums are exact. For the
+vectors of fragments there is `projection` with `angles`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
+from scipy.special import ndtri
 
 from kbforge.contracts import Features
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.index import CandidateIndex, IntArray
+from kbforge.contracts.index import IntArray
 from kbforge.contracts.kept import LearnedState
 from kbforge.contracts.likelihood import FloatArray
 from kbforge.errors import UsageError
 from kbforge.models.keeping import KeptReader
 from kbforge_plugins.indexes.hashed import (
+    HashedIndex,
     Hashes,
     OwnedNumbers,
     Values,
+    at_numbers,
+    combined,
     counted,
     distinct,
     first_of_each,
     grams_of,
     mixed,
+    of_owners,
+    require_least,
     seeds,
     starts_of,
-    taken,
     words_of,
 )
 
@@ -78,12 +105,12 @@ def uniform(drawn: Hashes) -> FloatArray:
 
 
 def first_of_sets(drawn: Hashes, rates: FloatArray | None, begins: IntArray) -> Hashes:
-    """By owner, which of its features comes first, told by the time when it comes.
+    """By owner, the time of its first feature, which identifies the feature.
 
     Args:
         drawn: a random number for each feature, shape [..., features].
-        rates: of the features; None is that all have the same.
-        begins: where each owner's features begin; every owner has one at least.
+        rates: of the features; None if all are equal.
+        begins: where each owner's features begin; every owner has at least one.
 
     """
     if rates is None:
@@ -93,12 +120,7 @@ def first_of_sets(drawn: Hashes, rates: FloatArray | None, begins: IntArray) -> 
 
 
 class Amounts:
-    """The amounts of features, hashed by one seed after another.
-
-    Args:
-        features: any.
-
-    """
+    """The amounts of features, to be hashed by several seeds."""
 
     def __init__(self, features: Features) -> None:
         names = mixed(features.names) ^ (features.values < 0)
@@ -107,7 +129,7 @@ class Amounts:
         self._starts = features.starts
 
     def first(self, seed: int) -> Hashes:
-        """By fragment, its hash, shape [n]; all without features have the same."""
+        """The hash of each fragment, shape [n]; equal for all without features."""
         draws = [uniform(mixed(self._names ^ each)) for each in seeds(seed, _DRAWS)]
         r, c = (-np.log(draws[i] * draws[i + 1]) for i in (0, 2))
         log_c, b = np.log(c), draws[4]
@@ -127,7 +149,7 @@ class Amounts:
         return times.view(np.uint64)
 
     def firsts(self, seed: int, rows: int) -> Hashes:
-        """By fragment, the hashes by some seeds that follow from one, as one number, shape [n]."""
+        """By fragment, the hashes by `rows` seeds from one, as one number, shape [n]."""
         out = self.first(seed)
         for each in seeds(seed, rows)[1:].tolist():
             out = mixed(out ^ mixed(self.first(each)))
@@ -143,7 +165,7 @@ _FRAGMENTS_AT_ONCE = 512  # fragments of which features are counted at once
 _MOST_DRAWN = 1 << 16  # random numbers of features that are drawn at once
 
 
-class MinHash(CandidateIndex):
+class MinHash(HashedIndex):
     """Keys by the minima of random orders of a fragment's words or n-grams.
 
     Args:
@@ -168,6 +190,16 @@ class MinHash(CandidateIndex):
     """
 
     name = "minhash"
+    options: ClassVar[tuple[str, ...]] = (
+        "rows",
+        "bands",
+        "single",
+        "order",
+        "unit",
+        "weighted",
+        "attributes",
+        "seed",
+    )
 
     def __init__(
         self,
@@ -183,10 +215,8 @@ class MinHash(CandidateIndex):
         attributes: tuple[str, ...] = (),
         seed: int = 0,
     ) -> None:
-        if min(families, shared) < 1:
-            raise UsageError(f"index {self.name}: families and shared must be at least 1")
-        if min(compared, single, seed) < 0:
-            raise UsageError(f"index {self.name}: compared, single and seed must not be negative")
+        require_least(self.name, 1, families=families, shared=shared)
+        require_least(self.name, 0, compared=compared, single=single, seed=seed)
         for name, value, most in (
             ("rows", rows, _MOST_ROWS),
             ("bands", bands, _MOST_KEYS),
@@ -214,16 +244,6 @@ class MinHash(CandidateIndex):
         self._use(features, counts, len(fragments))
         return None
 
-    def like(self, other: CandidateIndex) -> bool:
-        """See `kbforge.contracts.index`; the bounds do not matter."""
-        if type(other) is not type(self):
-            return False
-        one, two = (
-            (i.rows, i.bands, i.single, i.order, i.unit, i.weighted, i.attributes, i.seed)
-            for i in (self, other)
-        )
-        return one == two
-
     def kept(self) -> LearnedState:
         """The features of the file, and how many fragments have each."""
         arrays = {"features": self._features, "counts": self._counts}
@@ -238,11 +258,6 @@ class MinHash(CandidateIndex):
         features = read.array("features", np.uint64, ascending=True)
         counts = read.array("counts", np.int64, len(features), least=1, most=max(n, 1))
         self._use(features, counts, n)
-
-    def keys(self, fragment: Fragment) -> Sequence[int]:
-        """See `kbforge.contracts.index`."""
-        found: list[int] = self.keys_of((fragment,))[1].tolist()
-        return found
 
     def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
         """See `kbforge.contracts.index`; fragments without features have no keys."""
@@ -275,21 +290,116 @@ class MinHash(CandidateIndex):
         values = Values(fragments, self.attributes)
         found = grams_of if self.unit == "character" else words_of
         of_values = found(values.said, self.order, _MOST_CHARACTERS)
-        return first_of_each(distinct(taken(of_values, values.of_fragment)), _MOST_FEATURES)
+        return first_of_each(distinct(combined(of_values, values.of_fragment)), _MOST_FEATURES)
 
     def _rates(self, features: Hashes) -> FloatArray | None:
-        """By feature, at which rate it comes; None: all at the same."""
+        """The rate of each feature; None if all are equal."""
         if not self._n:
             return None
-        counts = np.zeros(len(features), dtype=np.int64)
-        if len(self._features):
-            places = np.minimum(np.searchsorted(self._features, features), len(self._features) - 1)
-            known = self._features[places] == features
-            counts[known] = self._counts[places[known]]
+        counts = at_numbers(self._features, self._counts, features, 0)
         return np.asarray(np.log((self._n + 1) / (counts + 0.5)))
 
 
 def _between(parts: OwnedNumbers, begin: int, end: int) -> OwnedNumbers:
-    """Those of some owners."""
+    """The numbers of a range of owners."""
     starts = parts.starts[begin : end + 1]
     return OwnedNumbers(starts - starts[0], parts.numbers[starts[0] : starts[-1]])
+
+
+_STEPS = 256
+_COORDINATES = np.round(4096 * ndtri((np.arange(_STEPS) + 0.5) / _STEPS)).astype(np.int64)
+_BYTES = np.arange(0, 64, 8, dtype=np.uint64)  # of a number, by how far they are shifted
+_WEIGHT = 1024.0  # of a feature that weighs 1
+
+
+class BinaryHash(MinHash):
+    """Keys of the signs of random projections of a fragment's words or n-grams.
+
+    Args:
+        families: maximum families of clusters that a key leads to; a key with more is closed: it
+            counts only for fragments without any other key that leads to a family.
+        shared: minimum keys in common with a family of clusters, if any family has that many.
+        compared: maximum families that a fragment is compared with, those with the most keys in
+            common; 0 sets no limit.
+        rows: bits of a key: with more bits, two fragments must be more similar.
+        bands: maximum keys of a fragment: with more keys, fewer pairs are missed.
+        part: average share of a fragment's rarest features that a key reads; it reads less of more
+            common features. With a smaller share, two fragments need less in common; 1 reads all.
+        order: consecutive words, or characters, of one feature.
+        unit: whether features are of words or of characters.
+        weighted: whether rare features count for more.
+        attributes: the attributes to read; by default all.
+        seed: of the projections.
+
+    Raises:
+        UsageError: a number out of range.
+
+    """
+
+    name = "binary-hash"
+    options = (*MinHash.options, "part")
+
+    def __init__(
+        self,
+        families: int = 32,
+        shared: int = 1,
+        compared: int = 64,
+        rows: int = 16,
+        bands: int = 100,
+        part: float = 0.25,
+        order: int = 1,
+        unit: Literal["word", "character"] = "word",
+        weighted: bool = True,
+        attributes: tuple[str, ...] = (),
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            families, shared, compared, rows, bands, 0, order, unit, weighted, attributes, seed
+        )
+        if not 0 < part <= 1:
+            raise UsageError(f"index {self.name}: part: expected above 0 to 1, got {part}")
+        self.part = part
+        self._orders = seeds(seed, bands)
+
+    def _keys_of(self, features: OwnedNumbers) -> OwnedNumbers:
+        """The keys of some fragments, by their features."""
+        n, rates = len(features.starts) - 1, self._rates(features.numbers)
+        if rates is None:
+            rates, most = np.ones(len(features.numbers)), 1.0
+        else:
+            most = np.log((self._n + 1) / 0.5)
+        drawn = mixed(features.numbers ^ self._orders[:, None])
+        read = uniform(drawn) < 1.0 - (1.0 - self.part) ** (rates / most)
+        read[0] = True
+        bands, places = read.nonzero()
+        if not len(bands):
+            return OwnedNumbers(np.zeros(n + 1, dtype=np.int64), np.zeros(0, dtype=np.uint64))
+        owners = features.owners[places]
+        changes = np.diff(bands * n + owners, prepend=-1)
+        begins = changes.nonzero()[0]
+        weights = np.round(_WEIGHT * rates).astype(np.int64)[places]
+        bits = _sides(drawn[read], weights, begins, self.rows)
+        bands, owners = bands[begins], owners[begins]
+        order = np.argsort(owners, kind="stable")
+        keys = mixed(bits ^ mixed(bands.astype(np.uint64)))[order]
+        return of_owners(owners[order], keys, n)
+
+
+def _sides(drawn: Hashes, weights: IntArray, begins: IntArray, rows: int) -> Hashes:
+    """By group of features, the sides of some directions that their sum is on, a bit each.
+
+    Args:
+        drawn: a random number for each feature.
+        weights: of the features.
+        begins: where each group begins.
+        rows: directions.
+
+    """
+    bits = np.zeros(len(begins), dtype=np.uint64)
+    for row in range(0, rows, len(_BYTES)):
+        drawn = mixed(drawn)
+        steps = (drawn[:, None] >> _BYTES[: rows - row]) & np.uint64(_STEPS - 1)
+        sums = np.add.reduceat(_COORDINATES[steps.astype(np.int64)] * weights[:, None], begins)
+        for side in (sums > 0).T:
+            bits = bits << np.uint64(1) | side.astype(np.uint64)
+    return bits

@@ -1,20 +1,19 @@
 """Index of names and other short texts by their rarest character n-grams.
 
-Two texts of one entity share most of their n-grams, and of these the rare ones say most: a text's
-keys are its rarest n-grams, by how many values of the file have each. It is a prefix filter
-(Chaudhuri, Ganti and Kaushik, "A primitive operator for similarity joins in data cleaning", 2006):
-of two sets of n-grams A and B with |A & B| >= t |A|, each has one of its (1 - t)|A| + 1 rarest in
-common with the other. Here so many are kept that nearly all of a name are; long texts are cut to
-their rarest ones.
+Two texts of one entity share most of their n-grams, and the rare ones say most: a text's keys are
+its rarest n-grams, by how many values of the file have each. It is a prefix filter (Chaudhuri,
+Ganti and Kaushik, "A primitive operator for similarity joins in data cleaning", 2006): of two sets
+of n-grams A and B with |A & B| >= t |A|, each has one of its (1 - t)|A| + 1 rarest in common with
+the other. Nearly all n-grams of a name are kept; long texts are cut to their rarest ones.
 
-N-grams that many values have lead too far in a large file, so that two of them together are a key,
-too. Equal texts share one more key. A fragment is compared with the clusters that most of its keys
-lead to.
+N-grams that many values have lead too far in a large file, so two of them together are a key, too.
+Equal texts share one more key. A fragment is compared with the clusters that most of its keys lead
+to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import combinations, islice
 from typing import Self
 
@@ -22,16 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.index import CandidateIndex, IntArray
+from kbforge.contracts.index import IntArray
 from kbforge.contracts.kept import LearnedState
 from kbforge.contracts.likelihood import Likelihood
 from kbforge.errors import UsageError
 from kbforge.models.keeping import KeptReader
 from kbforge_plugins.indexes.hashed import (
+    HashedIndex,
     Hashes,
     OwnedNumbers,
     Said,
     Values,
+    at_numbers,
+    combined,
     counted,
     different,
     distinct,
@@ -39,8 +41,8 @@ from kbforge_plugins.indexes.hashed import (
     grams_of,
     mixed,
     of_owners,
+    require_least,
     starts_of,
-    taken,
 )
 from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
 
@@ -53,7 +55,7 @@ _SALT_OF_PAIRS = np.uint64(0x70616972)
 _SALT_OF_VALUES = np.uint64(0x76616C75)
 
 
-class Ngrams(CandidateIndex):
+class Ngrams(HashedIndex):
     """Keys by a text's rarest character n-grams.
 
     Args:
@@ -72,6 +74,8 @@ class Ngrams(CandidateIndex):
 
     """
 
+    options = ("order", "rarest", "common", "attributes")
+
     def __init__(
         self,
         families: int = 128,
@@ -82,10 +86,8 @@ class Ngrams(CandidateIndex):
         common: int = 100,
         attributes: tuple[str, ...] = (),
     ) -> None:
-        if min(families, shared, rarest, common) < 1:
-            raise UsageError("index ngrams: families, shared, rarest and common: at least 1 each")
-        if compared < 0:
-            raise UsageError(f"index ngrams: compared must not be negative, got {compared}")
+        require_least("ngrams", 1, families=families, shared=shared, rarest=rarest, common=common)
+        require_least("ngrams", 0, compared=compared)
         if not 2 <= order <= _MOST_ORDER:
             raise UsageError(f"index ngrams: order: expected 2 to {_MOST_ORDER}, got {order}")
         self.families, self.shared, self.compared = families, shared, compared
@@ -111,13 +113,6 @@ class Ngrams(CandidateIndex):
         self._use(grams, counts)
         return None
 
-    def like(self, other: CandidateIndex) -> bool:
-        """See `kbforge.contracts.index`; the bounds do not matter."""
-        if type(other) is not type(self):
-            return False
-        one, two = ((i.order, i.rarest, i.common, i.attributes) for i in (self, other))
-        return one == two
-
     def kept(self) -> LearnedState:
         """The n-grams of the file, and how many values have each."""
         return LearnedState({}, {"grams": self._grams, "counts": self._counts})
@@ -129,15 +124,10 @@ class Ngrams(CandidateIndex):
         grams = read.array("grams", np.uint64, ascending=True)
         self._use(grams, read.array("counts", np.int64, len(grams), least=1))
 
-    def keys(self, fragment: Fragment) -> Sequence[int]:
-        """See `kbforge.contracts.index`."""
-        found: list[int] = self.keys_of((fragment,))[1].tolist()
-        return found
-
     def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
-        """See `kbforge.contracts.index`; of several fragments at once, thrice as fast as alone."""
+        """See `kbforge.contracts.index`."""
         values = Values(fragments, self.attributes)
-        keys = taken(self._keys_of(values.said), values.of_fragment)
+        keys = combined(self._keys_of(values.said), values.of_fragment)
         keys = first_of_each(distinct(keys), _MOST_KEYS)
         return keys.starts, keys.numbers.view(np.int64)
 
@@ -147,7 +137,7 @@ class Ngrams(CandidateIndex):
     def _keys_of(self, said: Sequence[Said]) -> OwnedNumbers:
         """The keys of some values."""
         grams = distinct(self._grams_of(said))
-        counts = self._values_with(grams.numbers)
+        counts = at_numbers(self._grams, self._counts, grams.numbers, 0)
         order = np.lexsort((grams.numbers, counts, grams.owners))
         often = counts[order] > self.common
         grams = OwnedNumbers(grams.starts, grams.numbers[order])
@@ -157,13 +147,6 @@ class Ngrams(CandidateIndex):
             _values(grams),
         )
         return _side_by_side(kinds)
-
-    def _values_with(self, grams: Hashes) -> IntArray:
-        """How many values of the file have each n-gram."""
-        if not len(self._grams):
-            return np.zeros(len(grams), dtype=np.int64)
-        places = np.minimum(np.searchsorted(self._grams, grams), len(self._grams) - 1)
-        return np.where(self._grams[places] == grams, self._counts[places], 0)
 
 
 def _those(parts: OwnedNumbers, which: NDArray[np.bool_]) -> OwnedNumbers:
@@ -196,10 +179,9 @@ def _values(grams: OwnedNumbers) -> OwnedNumbers:
     return OwnedNumbers(starts_of(having.astype(np.int64)), mixed(sums ^ _SALT_OF_VALUES))
 
 
-def _side_by_side(kinds: Iterable[OwnedNumbers]) -> OwnedNumbers:
+def _side_by_side(kinds: Sequence[OwnedNumbers]) -> OwnedNumbers:
     """Each owner's numbers of the first kind, then those of the next."""
-    several = list(kinds)
-    owners = np.concatenate([parts.owners for parts in several])
-    numbers = np.concatenate([parts.numbers for parts in several])
+    owners = np.concatenate([parts.owners for parts in kinds])
+    numbers = np.concatenate([parts.numbers for parts in kinds])
     order = np.argsort(owners, kind="stable")
-    return of_owners(owners[order], numbers[order], len(several[0].starts) - 1)
+    return of_owners(owners[order], numbers[order], len(kinds[0].starts) - 1)

@@ -10,16 +10,16 @@ one direction with the probability
 
     p(d) = erf(t / sqrt 2) - sqrt(2 / pi) (1 - exp(-t^2 / 2)) / t,   t = w / d
 
-and share one of `tables` cells with 1 - (1 - p^rows)^tables. So it is of use if distances say who
-belongs together, and dimensions have comparable scales; `standardised` sees to the latter.
+and share one of `tables` cells with 1 - (1 - p^rows)^tables. This helps if near vectors belong
+together and dimensions have comparable scales; `standardised` makes them comparable.
 
 Clusters differ in width, so there are tables of several widths w, from that of the closest
-neighbours of the file to that of lonely points. Rows are as many as keep most of the file out of a
-cell. A cell that leads too far is closed, and a finer one decides.
+neighbours of the file to that of lonely points. There are so many rows that most of the file is
+outside a cell. A cell that leads too far is closed, and a finer one decides.
 
 With `angles`, the cells are the signs of a . x alone, which two vectors at the angle v share with
 the probability 1 - v / pi a direction (Charikar, "Similarity estimation techniques from rounding
-algorithms", 2002): for vectors of which the length says nothing, such as embeddings.
+algorithms", 2002). This suits vectors whose length does not matter, such as embeddings.
 """
 
 from __future__ import annotations
@@ -32,20 +32,23 @@ import numpy as np
 from scipy.special import erf
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.index import CandidateIndex, IntArray
+from kbforge.contracts.index import IntArray
 from kbforge.contracts.kept import LearnedState
 from kbforge.contracts.likelihood import FloatArray, Likelihood
 from kbforge.errors import UsageError
 from kbforge.models.keeping import KeptReader
-from kbforge_plugins.indexes.features import (
+from kbforge_plugins.indexes.hashed import (
     LARGEST,
+    HashedIndex,
+    Hashes,
     RandomDirections,
     located,
+    mixed,
     ordinary,
-    sides,
+    require_least,
     stacked,
+    starts_of,
 )
-from kbforge_plugins.indexes.hashed import Hashes, mixed, starts_of
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 
 _MOST_TABLES = 512
@@ -59,7 +62,7 @@ _IN_CELL = 64  # fragments, or a sixteenth of all, that may fall into a cell by 
 _LARGEST_CELL = 2.0**62
 
 
-class Projection(CandidateIndex):
+class Projection(HashedIndex):
     """Keys by cells of random projections of a fragment's vector.
 
     Args:
@@ -79,6 +82,8 @@ class Projection(CandidateIndex):
 
     """
 
+    options = ("tables", "rows", "angles", "standardised", "seed")
+
     def __init__(
         self,
         families: int = 64,
@@ -90,10 +95,8 @@ class Projection(CandidateIndex):
         standardised: bool = True,
         seed: int = 0,
     ) -> None:
-        if min(families, shared) < 1:
-            raise UsageError("index projection: families and shared must be at least 1")
-        if compared < 0 or seed < 0:
-            raise UsageError("index projection: compared and seed must not be negative")
+        require_least("projection", 1, families=families, shared=shared)
+        require_least("projection", 0, compared=compared, seed=seed)
         if not 1 <= tables <= _MOST_TABLES or (tables % len(_SHARES) and not angles):
             raise UsageError(
                 f"index projection: tables: expected 1 to {_MOST_TABLES}, a multiple of "
@@ -148,13 +151,6 @@ class Projection(CandidateIndex):
         enough = (n for n in range(1, _MOST_ROWS) if np.mean(together**n) <= share)
         return next(enough, _MOST_ROWS)
 
-    def like(self, other: CandidateIndex) -> bool:
-        """See `kbforge.contracts.index`; the bounds do not matter."""
-        if type(other) is not type(self):
-            return False
-        one, two = ((i.tables, i.rows, i.angles, i.standardised, i.seed) for i in (self, other))
-        return one == two
-
     def kept(self) -> LearnedState:
         """Where the vectors are, how wide cells are, and how many directions each has."""
         found = {"mean": self._mean, "scale": self._scale}
@@ -174,13 +170,8 @@ class Projection(CandidateIndex):
         rows = read.array("rows", np.int64, len(widths), least=1, most=_MOST_ROWS)
         self._use(mean, scale, widths, rows)
 
-    def keys(self, fragment: Fragment) -> Sequence[int]:
-        """See `kbforge.contracts.index`; none for a fragment without a vector."""
-        found: list[int] = self.keys_of((fragment,))[1].tolist()
-        return found
-
     def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
-        """See `kbforge.contracts.index`; vectors of another length than the others share no key."""
+        """See `kbforge.contracts.index`; vectors of different lengths share no key."""
         lengths = [0 if f.vector is None else len(f.vector) for f in fragments]
         starts = starts_of(
             np.array([length > 0 for length in lengths], dtype=np.int64) * self.tables
@@ -204,7 +195,7 @@ class Projection(CandidateIndex):
             rows = int(self._rows[scale])
             here = at[:, table, :rows]
             if self.angles:
-                cells = sides(here).astype(np.float64)
+                cells = (here > 0).astype(np.float64)
             else:
                 with np.errstate(over="ignore"):
                     cells = np.floor(here / self._widths[scale] + self._offsets[table, :rows])

@@ -1,8 +1,7 @@
 """The recall of an index, measured on labelled fragments.
 
-The fragments are taken in order, as a perfect clusterer would: each is looked up, then added to its
-gold entity. What counts is whether an entity that is there already is found, and how many others
-have to be compared.
+Each fragment in turn is looked up, then added to its gold entity. What counts is whether an entity
+that is there already is found, and how many others have to be compared.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def recall_of(index: CandidateIndex, fragments: Sequence[Fragment]) -> IndexReca
 
 
 def _at_once(index: CandidateIndex, fragments: Sequence[Fragment]) -> CandidateIndex:
-    """The index, asked for the keys of all these at once."""
+    """The index with the keys of these fragments, computed at once."""
     starts, keys = index.keys_of(fragments)
     of_each = np.split(keys, starts[1:-1]) if len(fragments) else []
     known = {id(fragment): of_one for fragment, of_one in zip(fragments, of_each, strict=True)}

@@ -2,18 +2,17 @@
 
 The keys of a fragment are its values, and features that survive distortion (`attributes.kinds`):
 words, the parts of a date, the district of a postcode. Two fragments with a key in common are
-compared. Values that many fragments have lead nowhere by themselves, so two of them together are
-a key: a first name with a year of birth. Nobody writes blocking rules; some may be added.
+compared. Values that many fragments have lead nowhere by themselves, so two of them together are a
+key: a first name with a year of birth. No blocking rules are needed, but some may be added.
 
-A key is a digest of what is said, below 0, so that it is the same whoever was asked about before.
-What many fragments say has a number from 0. That, and the kinds of the attributes, is all that is
-learned. Every key is a number of 64 bits.
+A key is a number of 64 bits: below 0 a digest of what is said, from 0 the number of what many
+fragments say. These, and the kinds of the attributes, are all that is learned.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ctypes import CDLL, POINTER, byref, c_int64
 from itertools import chain
 from typing import TypeAlias, cast
@@ -21,13 +20,13 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from kbforge.contracts import Fragment, IntArray
-from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.kept import LearnedState
 from kbforge.errors import UsageError, quoted
 from kbforge.kernel import binding
 from kbforge.kernel.binding import address
 from kbforge.kernel.library import kernel_library
 from kbforge.models.keeping import KeptReader
+from kbforge_plugins.indexes.hashed import ComparableIndex, require_least, starts_of
 from kbforge_plugins.likelihoods.attributes.kinds import (
     KINDS,
     Kind,
@@ -48,18 +47,17 @@ from kbforge_plugins.likelihoods.digests import (
 _Item: TypeAlias = tuple[str, tuple[str, ...]]
 _Some: TypeAlias = tuple[int, ...]
 
-_MOST_ORDERS = 4096
-"""Sets of attributes that are remembered in order."""
+_MOST_ORDERS = 4096  # cached orders of attributes
 
 
 class CompiledKeys:
-    """What values the kernel knows the keys of.
+    """Composes the keys of fragments in the kernel.
 
     Args:
         kernel: the library.
-        keys_of_value: the keys of what is stated of an attribute, and those of them that are
-            paired with other attributes'.
-        most: keys that a fragment has at most.
+        keys_of_value: gives the keys of an attribute's values, and those of them that are paired
+            with other attributes'.
+        most: maximum keys of a fragment.
 
     """
 
@@ -72,10 +70,10 @@ class CompiledKeys:
         self._kernel, self._keys_of_value = kernel, keys_of_value
         self._handle = kernel.kb_keys_new(most)
         self._finalizer = weakref.finalize(self, kernel.kb_keys_free, self._handle)
-        # by attribute, the kernel's number of what is stated
+        # by attribute, the kernel's numbers of its values
         self._number: dict[str, dict[tuple[str, ...], int]] = {}
         self._n = 0
-        # by what a fragment states, the attributes in order
+        # by names of attributes of a fragment, these in order
         self._orders: dict[tuple[str, ...], list[tuple[str, dict[tuple[str, ...], int]]]] = {}
 
     def keys_of(
@@ -84,8 +82,8 @@ class CompiledKeys:
         """The keys of fragments: where each one's begin, shape [fragments + 1], and all.
 
         Args:
-            stated: by fragment, what it states of attributes.
-            more: by fragment, keys of it beside those of its values.
+            stated: by fragment, its values by attribute.
+            more: by fragment, further keys.
 
         """
         orders, values, new = self._orders, list[int](), list[_Item]()
@@ -103,7 +101,7 @@ class CompiledKeys:
                 values.append(number)
         if new:
             self._tell(new)
-        arrays = _starts(stated), np.array(values, dtype=np.int64), *_flat(more)
+        arrays = starts_of([*map(len, stated)]), np.array(values, dtype=np.int64), *_flat(more)
         starts, keys = POINTER(c_int64)(), POINTER(c_int64)()
         n = self._kernel.kb_keys_of(
             self._handle, len(stated), *map(address, arrays), byref(starts), byref(keys)
@@ -111,7 +109,7 @@ class CompiledKeys:
         return binding.ints(starts, len(stated) + 1), binding.ints(keys, n)
 
     def _order(self, stated: Iterable[str]) -> list[tuple[str, dict[tuple[str, ...], int]]]:
-        """Attributes in order, with the numbers of what is stated of each."""
+        """Attributes in order, with the numbers of their values."""
         if len(self._orders) >= _MOST_ORDERS:
             self._orders.clear()
         attributes = tuple(stated)
@@ -120,21 +118,15 @@ class CompiledKeys:
         return order
 
     def _tell(self, new: Sequence[_Item]) -> None:
-        """Tell of values that the kernel has not met."""
+        """Give the kernel the keys of new values."""
         keys = [self._keys_of_value(*item) for item in new]
         arrays = *_flat([singles for singles, _ in keys]), *_flat([paired for _, paired in keys])
         self._kernel.kb_keys_values(self._handle, len(new), *map(address, arrays))
 
 
-def _starts(parts: Sequence[Sized]) -> IntArray:
-    starts = np.zeros(len(parts) + 1, dtype=np.int64)
-    np.cumsum([len(part) for part in parts], out=starts[1:])
-    return starts
-
-
 def _flat(parts: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
-    """Where each part begins, and all of them."""
-    starts = _starts(parts)
+    """Where each part begins, and all parts end to end."""
+    starts = starts_of([len(part) for part in parts])
     return starts, np.fromiter(chain.from_iterable(parts), np.int64, int(starts[-1]))
 
 
@@ -146,10 +138,10 @@ _PAIRED: Mapping[Kind, str] = {
     "number": "magnitude",
     "set": "member",
 }
-"""The one feature a kind that takes part in keys of two."""
+"""By kind, the feature that takes part in keys of two."""
 _LEFT_OUT = ("initial",)
 _MOST_KEYS = 512
-_MOST_KNOWN = 1 << 23  # keys of values that are at hand
+_MOST_KNOWN = 1 << 23  # cached keys of values
 _PAIR_SHIFT = 32
 
 _Keys: TypeAlias = tuple[int, ...]
@@ -157,7 +149,7 @@ _Said: TypeAlias = tuple[str, str, str]
 """An attribute, the name of a feature ("" for the value itself), and the feature."""
 
 
-class Selective(CandidateIndex):
+class Selective(ComparableIndex):
     """Keys by value, by feature, and by pairs of common ones.
 
     Args:
@@ -176,6 +168,8 @@ class Selective(CandidateIndex):
 
     """
 
+    options = ("common", "rules", "attributes")
+
     def __init__(
         self,
         families: int = 8,
@@ -185,10 +179,8 @@ class Selective(CandidateIndex):
         rules: tuple[str, ...] = (),
         attributes: tuple[str, ...] = (),
     ) -> None:
-        if min(families, shared, common) < 1:
-            raise UsageError("index selective: families, shared and common must be at least 1")
-        if compared < 0:
-            raise UsageError(f"index selective: compared must not be negative, got {compared}")
+        require_least("selective", 1, families=families, shared=shared, common=common)
+        require_least("selective", 0, compared=compared)
         self.families, self.shared, self.compared = families, shared, compared
         self.common = common
         self.rules = tuple(tuple(rule.split("+")) for rule in rules)
@@ -216,7 +208,7 @@ class Selective(CandidateIndex):
         return None
 
     def _often(self, counts: Mapping[str, Mapping[str, int]]) -> Iterator[_Said]:
-        """What more than `common` fragments say."""
+        """The values and features that more than `common` fragments have."""
         for attribute, counter in counts.items():
             shared: dict[str, dict[str, int]] = {}
             kind = self._kinds[attribute]
@@ -235,13 +227,6 @@ class Selective(CandidateIndex):
                     if n > self.common:
                         yield attribute, name, feature
 
-    def like(self, other: CandidateIndex) -> bool:
-        """See `kbforge.contracts.index`; to how many families a key may lead does not matter."""
-        if type(other) is not type(self):
-            return False
-        one, two = ((i.common, i.rules, i.attributes) for i in (self, other))
-        return one == two
-
     def kept(self) -> LearnedState:
         """The kinds of the attributes, and what many fragments say."""
         common = np.array(list(self._common), np.int64)
@@ -256,7 +241,7 @@ class Selective(CandidateIndex):
         self._use(common.tolist())
 
     def __getstate__(self) -> dict[str, object]:
-        """Without what another process makes for itself: digests begun, the kernel's keys."""
+        """Leave out caches, which another process makes for itself."""
         return {**self.__dict__, "_made": None, "_begun": {}}
 
     def _use(self, common: Iterable[int]) -> None:
@@ -289,7 +274,7 @@ class Selective(CandidateIndex):
         return list(out)[:_MOST_KEYS]
 
     def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
-        """See `kbforge.contracts.index`; composed in the kernel, where there is one."""
+        """See `kbforge.contracts.index`; composed in the kernel if there is one."""
         kernel = kernel_library()
         if kernel is None:
             return super().keys_of(fragments)
@@ -330,7 +315,7 @@ class Selective(CandidateIndex):
         return [item for item in fragment.properties.items() if item[0] in read]
 
     def _keys_of(self, attribute: str, value: str) -> tuple[_Keys, _Keys]:
-        """The keys of what is stated, and those of them that are paired as many have them."""
+        """The keys of an attribute's values, and those that are paired because many have them."""
         if not value:
             return (), ()
         kind = self._kinds.get(attribute, "text")
@@ -345,7 +330,7 @@ class Selective(CandidateIndex):
         return tuple(singles), tuple(paired)
 
     def _key(self, attribute: str, name: str, feature: str) -> int:
-        """From 0 if many of the fragments fitted to say it, else below."""
+        """From 0 if many fragments of the file say it, otherwise below."""
         begun = self._begun.get((attribute, name))
         if begun is None:
             begun = self._begun[attribute, name] = begun_digest(f"{attribute}\0{name}\0")
@@ -354,7 +339,7 @@ class Selective(CandidateIndex):
 
 
 def _paired(common: Sequence[_Keys]) -> Iterator[tuple[int, list[int]]]:
-    """Each key of some values, and those of the values after it."""
+    """Each key of some values, and the keys of the values after it."""
     for place, keys in enumerate(common[:-1], 1):
         others = [other for of_value in common[place:] for other in of_value]
         for key in keys:

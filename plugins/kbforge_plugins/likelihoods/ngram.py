@@ -50,7 +50,7 @@ from kbforge.files.fragments import DigestSet
 from kbforge.models.bundle import read_bundle
 from kbforge.models.keeping import KeptReader
 from kbforge.words import listed
-from kbforge_plugins.indexes.features import gram_counts
+from kbforge_plugins.indexes.hashed import gram_counts
 from kbforge_plugins.likelihoods.counts import (
     CompiledRows,
     DirichletRows,

@@ -20,7 +20,7 @@ from scipy import sparse
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.contracts.kept import LearnedState
 from kbforge.errors import ModelError, quoted
-from kbforge_plugins.indexes.hashed import starts_of
+from kbforge_plugins.indexes.hashed import spread, starts_of
 
 Part: TypeAlias = dict[str, Any]
 """What a part of a fitted model keeps: JSON values, arrays, and parts, by name."""
@@ -196,20 +196,6 @@ class Strings:
         """What `PartReader.strings` reads."""
         text = np.frombuffer(self.whole.encode(errors="surrogatepass"), dtype=np.uint8)
         return {"text": text, "lengths": np.diff(self.starts).astype(np.int32)}
-
-
-def spread(starts: IntArray, runs: IntArray) -> tuple[IntArray, IntArray]:
-    """The entries of some runs, end to end: their places, and the position of the run in `runs`.
-
-    Args:
-        starts: of all runs, as `starts_of` gives them.
-        runs: the runs to read.
-
-    """
-    first = starts[runs]
-    sizes = starts[runs + 1] - first
-    number = np.arange(len(runs)).repeat(sizes)
-    return np.arange(len(number)) + (first - starts_of(sizes)[:-1])[number], number
 
 
 _UNSEEN_COLUMNS = 1 << 12

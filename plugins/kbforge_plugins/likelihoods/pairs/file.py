@@ -24,14 +24,14 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rapidfuzz import fuzz
 from rapidfuzz.distance import JaroWinkler
 from rapidfuzz.process import cpdist
 from scipy import sparse
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
-from kbforge_plugins.likelihoods.pairs.bags import Bags, Part, PartReader, cosine, overlap, spread
+from kbforge_plugins.indexes.hashed import at_numbers, spread
+from kbforge_plugins.likelihoods.pairs.bags import Bags, Part, PartReader, cosine, overlap
 from kbforge_plugins.likelihoods.pairs.table import (
     Column,
     NameForms,
@@ -221,16 +221,6 @@ def _sizes(
     return [np.array(contained), *letters, *count, count[1] - count[0]]
 
 
-def _at_numbers(
-    numbers: IntArray, values: NDArray[Any], wanted: IntArray, missing: float
-) -> FloatArray:
-    """The values of some numbers, whose last axis follows ascending `numbers`."""
-    if not len(numbers):
-        return np.full((*values.shape[:-1], len(wanted)), missing)
-    at = np.searchsorted(numbers, wanted).clip(max=len(numbers) - 1)
-    return np.where(numbers[at] == wanted, values[..., at], missing)
-
-
 _BINS = np.array([0.5, 0.8, 1.0])
 _MOST_EVIDENCE = 12.0
 _SMOOTHING = 2.0
@@ -305,7 +295,7 @@ class Worth:
         near = _nearness(x, i, y, j)
         equal = near >= 1.0
         # -log of the share of the statements with the value; a new value counts once
-        count = _at_numbers(self._values, self._count, x.value(i), 1.0)
+        count = at_numbers(self._values, self._count, x.value(i), 1.0)
         rarity = np.where(equal, np.log((self._total + 1) / count), 0.0)
         evidence = self.log_ratio[np.searchsorted(_BINS, near, side="right")]
         # an agreement tells at most how rare the value is
@@ -575,7 +565,7 @@ class File:
         of_name = [np.bincount(which, some, len(numbers)) for some in (counts, None)]
         names = numbers, np.stack(of_name).astype(np.int64)
         letters, words, pairs = _compared(table)
-        named = _at_numbers(*names, table.numbers("name"), 0.0)
+        named = at_numbers(*names, table.numbers("name"), 0.0)
         rows = Rows(table, letters, words, named, counts.astype(np.float64))
         facts = np.array(
             [
@@ -624,7 +614,7 @@ class File:
         )
         numbers = kept.part("called").array("numbers", np.int64, -1)
         names = numbers, kept.part("called").array("counts", np.int64, 2, len(numbers), low=1)
-        named = _at_numbers(*names, table.numbers("name"), 0.0)
+        named = at_numbers(*names, table.numbers("name"), 0.0)
         rows = Rows(table, letters, words, named, counts.astype(np.float64))
         facts = kept.array("facts", np.float64, len(FILE_FEATURES))
         worths = {
@@ -669,7 +659,7 @@ class File:
             for mine, theirs in {forms, forms[::-1]}:
                 numbers = table.names.numbers[mine][table.which]
                 near.update(row for _, row in self._forms[theirs].equal_to(numbers))
-        named = _at_numbers(*self._names, table.numbers("name"), 0.0)
+        named = at_numbers(*self._names, table.numbers("name"), 0.0)
         return Rows(table, tops[0], tops[1], named, np.ones(1)), np.array(
             sorted(near), dtype=np.int64
         )
