@@ -37,7 +37,7 @@ from kbforge.kernel.library import use_workers
 from kbforge_lab.fastex.families import Counts, Mixture, Taylor
 from kbforge_lab.fastex.run import FastExRules, FastExRun, MixtureRun, UncollapsedRun
 from kbforge_lab.suites.documents import DocumentMixture
-from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
+from kbforge_plugins.likelihoods.discrete import DirichletMultinomial
 from kbforge_plugins.resamplers import Optimal
 
 PHASES = ("fragments_hashed", "statistics", "clusters_hashed", "proposals", "steps")

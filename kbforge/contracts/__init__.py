@@ -27,7 +27,6 @@ from kbforge.contracts.entity import (
     Value,
     View,
 )
-from kbforge.contracts.exponential import ExponentialFamily, Points, SparseCounts
 from kbforge.contracts.fragment import Fragment, OnBad, Source
 from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.kept import LearnedState
@@ -35,13 +34,16 @@ from kbforge.contracts.likelihood import (
     CompiledClusters,
     ConjugateLikelihood,
     EncodedFragments,
+    ExponentialFamily,
     Features,
     FloatArray,
     IntArray,
     Likelihood,
     LiveClusters,
     Observation,
+    Points,
     SetMarginals,
+    SparseCounts,
 )
 from kbforge.contracts.posterior import (
     Cluster,

@@ -54,13 +54,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from ctypes import CDLL
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts.exponential import ExponentialFamily
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.kept import LearnedState
@@ -403,3 +403,55 @@ class Features(NamedTuple):
     starts: NDArray[np.int64]
     names: NDArray[np.uint64]
     values: NDArray[np.float64]
+
+
+# Exponential families: fragments as sufficient statistics, for samplers that need only these.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseCounts:
+    """Bags of draws from distributions with Dirichlet priors (compound multinomials).
+
+    L(C) is the sum over rows r of s_r [lgamma(n_r + a_r) - lgamma(a_r)], n_r the count of C in r. A
+    category of a distribution is a row of sign +1, whose pseudo-count is the category's; the
+    draws of the whole distribution are a row of sign -1, whose pseudo-count is the sum of these.
+
+    Attributes:
+        starts: where each fragment's entries begin, shape [n + 1].
+        rows: of the entries, ascending for each fragment; int32.
+        counts: how often the fragment counts there, at least 1; int32.
+        pseudo_counts: a of each row, > 0, shape [rows].
+        signs: +1 or -1 of each row, shape [rows].
+
+    """
+
+    starts: IntArray
+    rows: NDArray[np.int32]
+    counts: NDArray[np.int32]
+    pseudo_counts: FloatArray
+    signs: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Points:
+    """Points of Gaussian clusters, dimensions independent.
+
+    The prior is sigma^2 ~ InverseGamma(a, b), mean | sigma^2 ~ Normal(centre, sigma^2 / lam).
+
+    Attributes:
+        points: shape [n, D].
+        a: of the prior, by dimension, shape [D], as are `b`, `lam` and `centre`.
+        b: likewise.
+        lam: likewise.
+        centre: likewise.
+
+    """
+
+    points: FloatArray
+    a: FloatArray
+    b: FloatArray
+    lam: FloatArray
+    centre: FloatArray
+
+
+ExponentialFamily: TypeAlias = SparseCounts | Points

@@ -17,8 +17,7 @@ from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
 from kbforge_plugins.clusterers.offline import Gibbs, Metropolis
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
-from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
-from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
+from kbforge_plugins.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.ngram import Bigram
 from tests.clustering.oracle import Grouping, partitions

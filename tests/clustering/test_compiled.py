@@ -26,7 +26,7 @@ from kbforge_plugins.indexes.ngrams import Ngrams
 from kbforge_plugins.indexes.projection import Projection
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
-from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
+from kbforge_plugins.likelihoods.discrete import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.names import Names
 from kbforge_plugins.likelihoods.ngram import Bigram, Trigram

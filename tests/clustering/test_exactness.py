@@ -17,8 +17,7 @@ from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc
 from kbforge_plugins.likelihoods.attributes.fitting import FittedAttributes, vocabularies_of
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.attributes.urn import AttributeRates
-from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
-from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
+from kbforge_plugins.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.ngram import Bigram
 from tests.clustering.oracle import Grouping, log_sum_exp, partitions

@@ -30,8 +30,7 @@ from kbforge.contracts import (
     Problem,
 )
 from kbforge.errors import LikelihoodError
-from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
-from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
+from kbforge_plugins.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
 from kbforge_plugins.resamplers import (

@@ -18,8 +18,7 @@ from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
 from kbforge_plugins.clusterers.offline import Gibbs, Metropolis
-from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
-from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
+from kbforge_plugins.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 
 N, ALPHA, DRAWS, BATCHES = 4, 1.3, 800, 40

@@ -14,8 +14,7 @@ from scipy.special import betaln, gammaln
 from kbforge.contracts import Fragment
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge_plugins.likelihoods import counts
-from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
-from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
+from kbforge_plugins.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
 from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
 from tests.profile import examples
 

@@ -34,7 +34,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from ctypes import CDLL
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,8 +42,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from kbforge.contracts import EncodedFragments, Fragment
-from kbforge.contracts.exponential import SparseCounts
-from kbforge.contracts.likelihood import FloatArray, IntArray, LiveClusters
+from kbforge.contracts.likelihood import FloatArray, IntArray, LiveClusters, SparseCounts
 from kbforge.kernel.binding import FACTORS, address
 from kbforge.numerics import capacity_for, grown
 
@@ -62,14 +61,6 @@ class RowCounts:
     counts: IntArray
     pairs: Sequence[tuple[int, int]]
     log_marginal: float
-
-
-class Entries(NamedTuple):
-    """Of several fragments: where each one's begin, shape [n + 1], and all rows and counts."""
-
-    starts: IntArray
-    rows: NDArray[np.int32]
-    counts: NDArray[np.int32]
 
 
 class DirichletRows:
@@ -102,15 +93,17 @@ class DirichletRows:
         self._settle()
         return pairs
 
-    def entries_of(self, fragments: Sequence[Fragment]) -> Entries:
-        """The rows and counts of all fragments, one after another."""
+    def entries_of(
+        self, fragments: Sequence[Fragment]
+    ) -> tuple[IntArray, NDArray[np.int32], NDArray[np.int32]]:
+        """Where each fragment's entries begin, shape [n + 1], and all rows and counts."""
         held = self.pairs_of(fragments)
         starts = np.zeros(len(held) + 1, dtype=np.int64)
         np.cumsum([len(pairs) for pairs in held], out=starts[1:])
         flat = chain.from_iterable(chain.from_iterable(held))
         both = np.fromiter(flat, dtype=np.int32, count=2 * int(starts[-1])).reshape(-1, 2)
         rows, counts = both.T.copy()
-        return Entries(starts, rows, counts)
+        return starts, rows, counts
 
     def family_of(self, fragments: Sequence[Fragment]) -> SparseCounts:
         """The fragments for samplers of exponential families."""
@@ -120,15 +113,9 @@ class DirichletRows:
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C), shape [len(clusters)]: the closed form."""
-        out = np.zeros(len(clusters))
-        encoded = [(i, self.encode(f)) for i, c in enumerate(clusters) for f in c]
-        if encoded:
-            owners = np.repeat([i for i, _ in encoded], [len(x.rows) for _, x in encoded])
-            rows = np.concatenate([x.rows for _, x in encoded])
-            counts = np.concatenate([x.counts for _, x in encoded])
-            owners, rows, counts = merged(owners, rows, counts, self.size)
-            np.add.at(out, owners, self.factors(rows, counts))
-        return out
+        sets = self.set_marginals([fragment for cluster in clusters for fragment in cluster])
+        ends = np.cumsum([0, *map(len, clusters)]).tolist()
+        return sets.log_marginal([np.arange(*bounds) for bounds in pairwise(ends)])
 
     def set_marginals(self, fragments: Sequence[Fragment]) -> RowsOfSets:
         """These fragments' rows, read once."""
@@ -195,13 +182,7 @@ class DirichletRows:
 
 
 class RowsOfSets:
-    """L of sets of fragments of which the rows are known; the same bits as `log_marginal`.
-
-    Args:
-        rows: scores them.
-        encoded: all fragments.
-
-    """
+    """L of sets of fragments whose rows are known."""
 
     def __init__(self, rows: DirichletRows, encoded: Sequence[RowCounts]) -> None:
         self._rows = rows
@@ -235,6 +216,14 @@ def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
     return flat
 
 
+def _firsts(ordered: IntArray) -> IntArray:
+    """Where each run of equal numbers begins; there is one at least."""
+    is_first = np.empty(len(ordered), dtype=bool)
+    is_first[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return is_first.nonzero()[0]
+
+
 def merged(
     owners: IntArray, rows: IntArray, counts: IntArray, n_rows: int
 ) -> tuple[IntArray, IntArray, IntArray]:
@@ -244,10 +233,7 @@ def merged(
     keys = owners * n_rows + rows
     order = keys.argsort()
     keys = keys.take(order)
-    is_first = np.empty(len(keys), dtype=bool)
-    is_first[0] = True
-    np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
-    first = is_first.nonzero()[0]
+    first = _firsts(keys)
     keys = keys.take(first)
     owner = keys // n_rows
     return owner, keys - owner * n_rows, np.add.reduceat(counts.take(order), first)
@@ -402,7 +388,7 @@ class LiveRows(LiveClusters):
         self._sparse.fit_rows(self._rows.size)
         numbers = self._dense.number_of.take(rows)
         sparse = (numbers < 0).nonzero()[0]
-        grouped = _RowGroups.by_row(rows.take(sparse), sparse)
+        grouped = _by_row(rows.take(sparse), sparse)
         threshold = max(_DENSE_LEAST, (self._n_cells + len(cells)) // _DENSE_SHARE)
         common = self._sparse.lengths.take(grouped.rows) + grouped.sizes > threshold
         if common.any():
@@ -410,7 +396,7 @@ class LiveRows(LiveClusters):
                 self._dense.add_row(row, *self._sparse.remove_row(row))
             numbers = self._dense.number_of.take(rows)
             sparse = (numbers < 0).nonzero()[0]
-            grouped = _RowGroups.by_row(rows.take(sparse), sparse)
+            grouped = _by_row(rows.take(sparse), sparse)
         dense = (numbers >= 0).nonzero()[0]
         self._dense.enter(numbers.take(dense), cells.take(dense), counts.take(dense))
         self._sparse.enter(grouped, cells, counts)
@@ -437,28 +423,25 @@ class LiveRows(LiveClusters):
         self._index(owners + 1, rows, counts)
 
 
-class _RowGroups:
-    """Entries grouped by row: which entries, and the groups' rows, first positions and sizes."""
+class _RowGroups(NamedTuple):
+    """Entries grouped by row, and the groups' rows, first positions and sizes."""
 
-    __slots__ = ("entries", "first", "rows", "sizes")
+    entries: IntArray
+    rows: IntArray
+    first: IntArray
+    sizes: IntArray
 
-    def __init__(self, entries: IntArray, rows: IntArray, first: IntArray, sizes: IntArray) -> None:
-        self.entries, self.rows, self.first, self.sizes = entries, rows, first, sizes
 
-    @classmethod
-    def by_row(cls, rows: IntArray, entries: IntArray) -> _RowGroups:
-        if not len(rows):
-            return cls(entries, rows, rows, rows)
-        order = rows.argsort()
-        rows = rows.take(order)
-        is_first = np.empty(len(rows), dtype=bool)
-        is_first[0] = True
-        np.not_equal(rows[1:], rows[:-1], out=is_first[1:])
-        first = is_first.nonzero()[0]
-        sizes = np.empty_like(first)
-        np.subtract(first[1:], first[:-1], out=sizes[:-1])
-        sizes[-1] = len(rows) - first[-1]
-        return cls(entries.take(order), rows.take(first), first, sizes)
+def _by_row(rows: IntArray, entries: IntArray) -> _RowGroups:
+    if not len(rows):
+        return _RowGroups(entries, rows, rows, rows)
+    order = rows.argsort()
+    rows = rows.take(order)
+    first = _firsts(rows)
+    sizes = np.empty_like(first)
+    np.subtract(first[1:], first[:-1], out=sizes[:-1])
+    sizes[-1] = len(rows) - first[-1]
+    return _RowGroups(entries.take(order), rows.take(first), first, sizes)
 
 
 class _CellStore:
@@ -672,16 +655,7 @@ _TOLD = 24
 
 
 class CompiledRows:
-    """See `kbforge.contracts.CompiledClusters`.
-
-    Args:
-        kernel: the library.
-        rows: of the fragments, which no fragment counts in 2^31 times.
-
-    Attributes:
-        handle: address of the kernel's table.
-
-    """
+    """See `kbforge.contracts.CompiledClusters`; no fragment may count 2^31 times in a row."""
 
     def __init__(self, kernel: CDLL, rows: DirichletRows) -> None:
         self._kernel, self._rows = kernel, rows

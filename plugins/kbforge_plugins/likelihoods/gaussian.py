@@ -42,8 +42,13 @@ import numpy as np
 from scipy.special import gammaln
 
 from kbforge.contracts import EncodedFragments, Fragment
-from kbforge.contracts.exponential import Points
-from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray, IntArray, LiveClusters
+from kbforge.contracts.likelihood import (
+    ConjugateLikelihood,
+    FloatArray,
+    IntArray,
+    LiveClusters,
+    Points,
+)
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.kernel.binding import address
 from kbforge.numerics import PRODUCT, capacity_for, grown, log_of_product

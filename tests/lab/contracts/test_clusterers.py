@@ -9,7 +9,7 @@ from kbforge.contracts import Problem
 from kbforge.errors import UsageError
 from kbforge.testing import ClustererContract
 from kbforge_lab.fastex.families import Mixture
-from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
+from kbforge_plugins.likelihoods.discrete import DirichletMultinomial
 from tests.lab.models.supervised.models import fitted
 
 

@@ -11,7 +11,7 @@ from kbforge.contracts import ConjugateLikelihood, Fragment
 from kbforge_lab.fastex.families import Counts, Mixture, Points, Taylor
 from kbforge_lab.fastex.proposals import Directions
 from kbforge_lab.fastex.run import family_of
-from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
+from kbforge_plugins.likelihoods.discrete import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.oracle import Grouping, log_sum_exp, partitions
 
