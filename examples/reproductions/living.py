@@ -40,9 +40,8 @@ from kbforge.evaluation.reliability import (
 )
 from kbforge.evaluation.scores import score_entities
 from kbforge.files.fragments import read_fragments, write_fragments
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import Choices, Fit
 from kbforge.fit.confidence import ClusteringReport
-from kbforge.fit.models import Fit
 from kbforge.jobs.decide import decide
 from kbforge.jobs.models import thaw
 from kbforge.jobs.refit import revisit

@@ -33,9 +33,8 @@ from kbforge.contracts import Decision, FloatArray, Fragment, IntArray, Session
 from kbforge.errors import ContradictionError
 from kbforge.evaluation.reliability import ReportedPairs, entity_probabilities, pair_probabilities
 from kbforge.evaluation.scores import compare
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import Choices, Fit
 from kbforge.fit.confidence import ClusteringReport
-from kbforge.fit.models import Fit
 from kbforge.fit.questions import PairMap, PairQuestion, PosteriorQueue
 from kbforge.jobs.cluster import open_live
 from kbforge.pictures import PALETTE, look, new_figure, save

@@ -18,7 +18,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 import orjson
@@ -39,7 +40,9 @@ from kbforge.fit.hypotheses import (
 )
 from kbforge.fit.questions import GroupingQueue
 from kbforge.fit.statistics import ATTRIBUTES, PairExpectations, compare_sample, statistics_of
+from kbforge.models.bundle import default_folder, read_default
 from kbforge.models.trees import Trees, load_parts, save_parts
+from kbforge.words import counted
 
 JUDGE_FILE = "judge.safetensors"
 _LARGEST_MARGIN = 1.0
@@ -85,6 +88,7 @@ class HypothesisScorer:
 _NUMBERS = ("margin", "spread")
 
 
+@lru_cache(maxsize=2)
 def read_scorer(content: bytes, where: str) -> HypothesisScorer:
     """The scorer that `HypothesisScorer.to_bytes` wrote; `where` names the file in errors.
 
@@ -98,6 +102,17 @@ def read_scorer(content: bytes, where: str) -> HypothesisScorer:
             raise ModelError(f"{where}: {name}: expected one number from 0 to {_LARGEST_MARGIN:g}")
     margin, spread = (float(numbers[name][0]) for name in _NUMBERS)
     return HypothesisScorer(trees["gain"], trees["level"], margin, spread)
+
+
+def shipped_scorer(defaults: str | None) -> HypothesisScorer:
+    """The scorer of a folder, or the one that ships if the folder has none.
+
+    Raises:
+        ModelError: it is damaged.
+
+    """
+    folder = default_folder(defaults, JUDGE_FILE)
+    return read_scorer(read_default(folder, JUDGE_FILE), quoted(str(folder / JUDGE_FILE), 400))
 
 
 def smoothed(gains: FloatArray, found: Sequence[Hypothesis]) -> FloatArray:
@@ -342,3 +357,47 @@ def _at_their_own(found: Sequence[Hypothesis]) -> list[Hypothesis]:
         nearest = min(along, key=lambda k: abs(found[k].log_alpha - found[k].own))
         out[nearest] = replace(found[nearest], log_alpha=found[nearest].own)
     return out
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerEffect:
+    """What answers changed."""
+
+    answers: int  # that say "same" or "not the same"
+    unknown: int  # that say neither
+    before: Hypothesis  # the best one without them
+    after: Hypothesis  # the best one with them
+    gain: float  # how much more F1 is expected of it, from 0
+
+    def __str__(self) -> str:
+        said = f"by {counted(self.answers, 'answer')} {_called(self.after)} is best"
+        if self.after is self.before:
+            return f"{said}, as without them"
+        return f"{said}, not {_called(self.before)} (expected F1 {self.gain:+.3f})"
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures by name; exact names have no alpha."""
+        before, after = (
+            {"likelihood": h.likelihood, "alpha": None if h.likelihood == NAMES else h.alpha}
+            for h in (self.before, self.after)
+        )
+        figures = {"answers": self.answers, "unknown": self.unknown}
+        return {**figures, "before": before, "after": after, "expected_gain": self.gain}
+
+
+def effect_of_answers(before: Judgement, after: Judgement) -> AnswerEffect:
+    """What the answers changed that the judgement `after` has."""
+    unknown = sum(answer.same is None for answer in after.answers)
+    return AnswerEffect(
+        answers=len(after.answers) - unknown,
+        unknown=unknown,
+        before=before.chosen,
+        after=after.chosen,
+        gain=after.gain_over(before),
+    )
+
+
+def _called(hypothesis: Hypothesis) -> str:
+    if hypothesis.likelihood == NAMES:
+        return "names"
+    return f"{hypothesis.likelihood} with alpha {hypothesis.alpha:,.4g}"

@@ -1,28 +1,53 @@
 """The one call from a file to likelihood, alpha and confidence map, with the reasons.
 
-What the user names counts first. Next come alpha and confidence map of earlier runs, from the file
+The user's choices count first. Next come alpha and confidence map of earlier runs, from the file
 that the choices name or else from the model bundle. If such a file was made for other choices, it
-counts all the same, and a note says so. The rest comes from the fragments (`kbforge.fit.choose`).
+counts all the same, and a note says so. The rest comes from the fragments, by a `Chooser`.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import cast
 
+from kbforge import registry
 from kbforge.clustering.prior import DirichletProcess
-from kbforge.contracts import Fragment, Likelihood, OnStage
+from kbforge.clustering.sample import Sample
+from kbforge.contracts import (
+    CandidateIndex,
+    ConjugateLikelihood,
+    Fragment,
+    Likelihood,
+    OnStage,
+    Stage,
+)
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.answers import NumberedAnswer, placed, read_answers
-from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, read_calibration
-from kbforge.fit.choices import DEFAULT_LIKELIHOOD, NO_INDEX, Choices, called, link_note
-from kbforge.fit.choose import Chooser, LikelihoodChoice, Stages
+from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, alpha_by_grouping, read_calibration
+from kbforge.fit.choices import (
+    DEFAULT_LIKELIHOOD,
+    MANY,
+    NO_INDEX,
+    Choices,
+    Fit,
+    Models,
+    called,
+    default_options,
+    link_note,
+    make_clusterer,
+    make_models,
+)
 from kbforge.fit.confidence import IN_BUNDLE, ConfidenceMap, MonotoneConfidence, read_confidence
+from kbforge.fit.description import FileContext, PairModel
+from kbforge.fit.hypotheses import MOST_COMPARED, MOST_OF_PAIRS, MOST_TO_CHOOSE, NAMES, part_of
+from kbforge.fit.judge import Judgement, effect_of_answers, judge, shipped_scorer
 from kbforge.fit.maps import AuditedConfidence, shipped_confidence
-from kbforge.fit.models import MANY, Fit, Models, make_clusterer, make_models
 from kbforge.models.bundle import bundles_read_once
-from kbforge.models.resolve import is_name, require_device
+from kbforge.models.resolve import is_name, make_likelihood, require_device
 
 
 def prepare(
@@ -47,11 +72,11 @@ def prepare(
         raise KBForgeError("there are no fragments to cluster")
     require_device(choices.device)
     notes: list[str] = []
-    answers = (*answers_for(fragments, choices), *decided)
+    answers = (*_answers(fragments, choices.answers), *decided)
     clusterer = make_clusterer(choices)
     if choices.alpha is not None:
         DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
-    named = named_calibration(choices)
+    named = _named_calibration(choices)
     chooser = Chooser(
         fragments, choices.defaults, answers, on_stage, named=choices.likelihood is not None
     )
@@ -86,6 +111,10 @@ def prepare(
     )
 
 
+def _answers(fragments: Sequence[Fragment], path: str | None) -> list[NumberedAnswer]:
+    return [] if path is None else placed(read_answers(path), fragments, path)
+
+
 def _choice(
     chooser: Chooser, choices: Choices, named: Calibration | None
 ) -> LikelihoodChoice | None:
@@ -109,7 +138,7 @@ def _fit(
     fitted: bool,
     notes: list[str],
 ) -> None:
-    """Fit the models, but for a likelihood that is fitted already.
+    """Fit the models, unless the likelihood is fitted already.
 
     Raises:
         UsageError: the index named finds no key in any fragment.
@@ -138,14 +167,6 @@ def _alpha(
     notes: list[str],
 ) -> float:
     """The alpha chosen, else the calibration's, else what the file says, else the likelihood's own.
-
-    Args:
-        likelihood: fitted to the file.
-        choices: which alpha, calibration and likelihood.
-        named: as of `named_calibration`.
-        choice: what the file chose; None if the user names a likelihood.
-        chooser: finds the alpha that suits the file.
-        notes: sentences for the user are added to them.
 
     Raises:
         KBForgeError: the bundle's calibration cannot be read.
@@ -178,11 +199,6 @@ def _named_map(
 ) -> MonotoneConfidence | None:
     """The map named, else that of the calibration named, or of the model bundle.
 
-    Args:
-        choices: which map, calibration and likelihood.
-        named: as of `named_calibration`.
-        notes: sentences for the user are added to them.
-
     Raises:
         KBForgeError: the file cannot be read.
 
@@ -201,19 +217,7 @@ def _named_map(
     return found
 
 
-def answers_for(fragments: Sequence[Fragment], choices: Choices) -> tuple[NumberedAnswer, ...]:
-    """The answers of the file that the choices name; none without one.
-
-    Raises:
-        KBForgeError: the file cannot be read, or is about other fragments.
-
-    """
-    if choices.answers is None:
-        return ()
-    return tuple(placed(read_answers(choices.answers), fragments, choices.answers))
-
-
-def named_calibration(choices: Choices) -> Calibration | None:
+def _named_calibration(choices: Choices) -> Calibration | None:
     """The calibration file that the choices name, if any.
 
     Raises:
@@ -271,3 +275,248 @@ def _note_other_choices(
 
 def _listed(options: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in options.items()) or "none"
+
+
+_CHOOSES_FROM = ("bigram", "attributes", "pairs")
+_OF_PAIRS = "pairs"
+_OF_VECTORS = "gaussian"
+_OVERRIDE = "name another with --likelihood"
+
+
+@dataclass(frozen=True, eq=False)
+class LikelihoodChoice:
+    """A likelihood for a file."""
+
+    name: str
+    likelihood: Likelihood | None = None  # fitted to the file; None if it is still to be made
+    alpha: float | None = None  # None if it is still to be found
+    note: str = ""  # one sentence for the user, if there is anything to say
+
+
+class Chooser:
+    """Finds what suits one file, without labels, and learns no likelihood twice.
+
+    Exact names and the likelihoods of `_CHOOSES_FROM` are compared on the file
+    (`kbforge.fit.judge`). A likelihood that the user names is judged by its own groupings alone,
+    which gives its alpha. If its clusters cannot be merged, it gets the alpha under which it opens
+    as many entities as the best grouping has (`kbforge.fit.alpha`).
+
+    In a large file only a part's pairs are compared (`kbforge.fit.hypotheses`), unless the model of
+    pairs clusters. Then confidence maps do not read its pairs. In a file of hundreds of thousands
+    the model of pairs is no choice.
+
+    Args:
+        fragments: the file.
+        defaults: a folder with other models than those that ship.
+        answers: about the fragments.
+        on_stage: called with each stage: what is learned or tried.
+        named: whether the user names the likelihood.
+
+    Attributes:
+        judgement: what the judge found, None if it was not asked.
+        fitted: by name, the likelihoods that were learned to choose from.
+
+    """
+
+    def __init__(
+        self,
+        fragments: Sequence[Fragment],
+        defaults: str | None = None,
+        answers: Sequence[NumberedAnswer] = (),
+        on_stage: OnStage | None = None,
+        named: bool = False,
+    ) -> None:
+        self._fragments, self._defaults, self._answers = fragments, defaults, answers
+        self._on_stage = on_stage
+        self._most = MOST_COMPARED if named else MOST_TO_CHOOSE
+        self.judgement: Judgement | None = None
+        self.fitted: dict[str, ConjugateLikelihood] = {}
+
+    def choose(self, any_alpha: bool = True) -> LikelihoodChoice:
+        """The likelihood and the alpha for a file of which the user says nothing.
+
+        Exact names, which know no alpha, are no choice if alpha is given (not `any_alpha`).
+
+        Raises:
+            UsageError: the fragments have vectors of no likelihood's, or nothing at all.
+
+        """
+        if not self._described:
+            note = f"chosen: {_OF_VECTORS}, as the fragments have vectors and no properties"
+            return LikelihoodChoice(_OF_VECTORS, note=f"{note}; {_OVERRIDE}")
+        fragments, answers = self._fragments, self._answers
+        stages = Stages("choosing a likelihood", 2 * len(_readable()), self._on_stage)
+        file = _File(fragments, MOST_TO_CHOOSE)
+        fitted = self.fitted = _fitted(file, self._defaults, stages)
+        judged = _judged(file, fitted, self._defaults, stages)
+        if not any_alpha:
+            judged = judged.without(NAMES)
+        too_large = len(fragments) > MOST_OF_PAIRS
+        if too_large:
+            judged = judged.without(_OF_PAIRS)
+        before, judged = judged, judged.answered(answers)
+        why = str(effect_of_answers(before, judged)) if answers else _why(judged)
+        if too_large:
+            why += f"; {_OF_PAIRS} is not considered above {MOST_OF_PAIRS:,} fragments"
+        self.judgement, best = judged, judged.chosen
+        if best.likelihood == NAMES:
+            likelihood: Likelihood = registry.create("likelihoods", NAMES, {})
+            likelihood.fit(fragments)
+            return LikelihoodChoice(NAMES, likelihood, likelihood.default_alpha, why)
+        if best.likelihood == _OF_PAIRS and file.part is not None:
+            fitted[_OF_PAIRS].fit(fragments)
+        return LikelihoodChoice(best.likelihood, fitted[best.likelihood], best.alpha, why)
+
+    def alpha(self, name: str, likelihood: Likelihood) -> tuple[float, str] | None:
+        """The alpha for a likelihood, and one sentence about it; None if nothing tells.
+
+        Args:
+            name: of the likelihood, or the path of its bundle.
+            likelihood: fitted to the file.
+
+        """
+        if not likelihood.alpha_from_file or not self._described:
+            return None
+        defaults = self._defaults
+        # a model of pairs that is to cluster compares all of the file in any case
+        most = MOST_COMPARED if name != _OF_PAIRS else sys.maxsize
+        file = _File(self._fragments, most, likelihood.index)
+        tried = {*_readable(), name}
+        stages = Stages("choosing alpha", len(_readable()) + len(tried), self._on_stage)
+        fitted = self.fitted = _fitted(file, defaults, stages, without=name)
+        if isinstance(likelihood, ConjugateLikelihood) and likelihood.live_clusters().mergeable:
+            before = _judged(file, {**fitted, name: likelihood}, defaults, stages).only(name)
+            judged = before.answered(self._answers)
+            alpha, why = judged.chosen.alpha, "suits this file"
+        else:
+            before = _judged(file, fitted, defaults, stages)
+            judged = before.answered(self._answers)
+            sample, clusters = judged.sample.fragments, judged.chosen.clusters
+            alpha = alpha_by_grouping(likelihood, sample, clusters)
+            why = f"opens as many entities as {judged.chosen.likelihood} finds in this file"
+        self.judgement = judged
+        if self._answers:
+            why = f"{why}: {effect_of_answers(before, judged)}"
+        return alpha, f"alpha {alpha:,.4g} {why}; --alpha overrides it"
+
+    def context(self, name: str, likelihood: Likelihood) -> FileContext:
+        """What the confidence maps that ship read of the file, besides its fragments."""
+        pairs: Likelihood | None = likelihood
+        if name != _OF_PAIRS and len(self._fragments) > self._most:
+            pairs = None
+        elif name != _OF_PAIRS:
+            if _OF_PAIRS not in self.fitted:
+                file = _File(self._fragments, self._most)
+                stages = Stages("learning how far to trust the result", 1, self._on_stage)
+                self.fitted |= _fitted(file, self._defaults, stages, only=_OF_PAIRS)
+            pairs = self.fitted.get(_OF_PAIRS)
+        predicted = None if self.judgement is None else self.judgement.predicted(name)
+        return FileContext(name, cast(PairModel | None, pairs), predicted)
+
+    @property
+    def _described(self) -> bool:
+        """Whether a fragment has a property."""
+        return any(fragment.properties for fragment in self._fragments)
+
+
+class _File:
+    """A file, which is compared in part if it has more than `most` fragments.
+
+    `fitted` is an index that was fitted to the file already.
+    """
+
+    def __init__(
+        self, fragments: Sequence[Fragment], most: int, fitted: CandidateIndex | None = None
+    ) -> None:
+        self.fragments, self._most, self._fitted_index = fragments, most, fitted
+
+    @cached_property
+    def index(self) -> CandidateIndex:
+        """Fitted to the file."""
+        index: CandidateIndex = registry.create("indexes", "selective", {})
+        if self._fitted_index is not None and index.like(self._fitted_index):
+            return self._fitted_index
+        index.fit(self.fragments)
+        return index
+
+    @cached_property
+    def part(self) -> Sample | None:
+        """In which pairs are compared; None is all of it."""
+        if len(self.fragments) <= self._most:
+            return None
+        return part_of(self.fragments, self.index)
+
+    def read_by(self, likelihood: str) -> Sequence[Fragment]:
+        """The fragments that a likelihood is fitted to before it is chosen."""
+        if likelihood != _OF_PAIRS or self.part is None:
+            return self.fragments
+        return self.part.fragments
+
+
+class Stages:
+    """Counts the stages of what is done, and calls `on_stage` with each."""
+
+    def __init__(self, what: str, of: int, on_stage: OnStage | None) -> None:
+        self._what, self._of, self._on_stage, self._number = what, of, on_stage, 0
+
+    def skip(self) -> None:
+        """Count a stage that needs no work."""
+        self._number += 1
+
+    def begin(self, doing: str) -> None:
+        """Tell of the next stage."""
+        self._number += 1
+        if self._on_stage is not None:
+            self._on_stage(Stage(f"{self._what}: {doing}", self._number, self._of))
+
+
+def _readable() -> list[str]:
+    """The likelihoods to choose from that are installed."""
+    return [name for name in _CHOOSES_FROM if name in registry.names("likelihoods")]
+
+
+def _fitted(
+    file: _File, defaults: str | None, stages: Stages, without: str = "", only: str = ""
+) -> dict[str, ConjugateLikelihood]:
+    """The likelihoods to choose from that can read the file."""
+    out: dict[str, ConjugateLikelihood] = {}
+    for name in _readable():
+        if only not in ("", name):
+            continue
+        if name == without:
+            stages.skip()
+            continue
+        stages.begin(f"learning {name}")
+        likelihood = make_likelihood(name, default_options(name, defaults))
+        assert isinstance(likelihood, ConjugateLikelihood)
+        try:
+            likelihood.fit(file.read_by(name))
+        except UsageError:  # it finds nothing to read
+            continue
+        out[name] = likelihood
+    return out
+
+
+def _judged(
+    file: _File,
+    fitted: dict[str, ConjugateLikelihood],
+    defaults: str | None,
+    stages: Stages,
+) -> Judgement:
+    pairs, scorer = cast(PairModel | None, fitted.get(_OF_PAIRS)), shipped_scorer(defaults)
+
+    def trying(name: str) -> None:
+        stages.begin(f"trying {name}")
+
+    return judge(file.fragments, fitted, file.index, scorer, pairs, file.part, trying)
+
+
+def _why(judged: Judgement) -> str:
+    best, gain = judged.chosen, judged.expected_gain
+    over = f", {gain:+.2f} over equal names" if gain > 0 else ""
+    if best.likelihood == NAMES:
+        return f"chosen: {NAMES}, as nothing is expected to beat equal names here; {_OVERRIDE}"
+    return (
+        f"chosen: {best.likelihood} with alpha {best.alpha:,.4g} (expected F1 "
+        f"{judged.expected_f1:.2f}{over}; {_OVERRIDE})"
+    )

@@ -24,8 +24,7 @@ from kbforge.errors import ContradictionError, KBForgeError, LikelihoodError, Us
 from kbforge.files.answers import AUDIT, Answer, AnswerFile, NumberedAnswer, QuestionDetails, placed
 from kbforge.fit.alpha import fingerprint
 from kbforge.fit.choices import Choices
-from kbforge.fit.choose import AnswerEffect, effect_of_answers
-from kbforge.fit.judge import Judgement
+from kbforge.fit.judge import AnswerEffect, Judgement, effect_of_answers
 from kbforge.fit.prepare import prepare
 from kbforge.fit.questions import CandidatePair, GroupingQueue, PairQuestion, PosteriorQueue
 

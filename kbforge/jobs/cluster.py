@@ -51,9 +51,8 @@ from kbforge.contracts import (
 from kbforge.contracts.executor import Executor
 from kbforge.errors import UsageError, quoted
 from kbforge.evaluation.reliability import entity_probabilities
-from kbforge.fit.choices import Choices, require_link
+from kbforge.fit.choices import Choices, Fit, made_of, require_link
 from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
-from kbforge.fit.models import Fit, made_of
 from kbforge.fit.prepare import prepare
 from kbforge.kb.consensus import MOST, consensus
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble

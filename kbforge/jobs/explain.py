@@ -10,8 +10,7 @@ from typing import TypeAlias
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Entity, Explanation, Fragment, Provenance
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge.fit.choices import Choices
-from kbforge.fit.models import Fit, choices_of
+from kbforge.fit.choices import Choices, Fit, choices_of
 from kbforge.fit.prepare import prepare
 from kbforge.fit.review import explained
 from kbforge.jobs.models import thaw

@@ -21,8 +21,15 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import CandidateIndex, Fragment, LearnedState, Likelihood
 from kbforge.errors import KBForgeError, ModelError, UsageError, quoted
-from kbforge.fit.choices import Choices
-from kbforge.fit.models import Fit, Models, default_options, made_of, make_clusterer, make_models
+from kbforge.fit.choices import (
+    Choices,
+    Fit,
+    Models,
+    default_options,
+    made_of,
+    make_clusterer,
+    make_models,
+)
 from kbforge.models.bundle import MANIFEST, bundles_read_once
 from kbforge.models.resolve import is_name, make_likelihood
 from kbforge.store.pages import kept_from_bytes

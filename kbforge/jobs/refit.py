@@ -33,8 +33,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError, quoted
 from kbforge.files.answers import NumberedAnswer
-from kbforge.fit.choices import Choices
-from kbforge.fit.models import Fit, default_options
+from kbforge.fit.choices import Choices, Fit, default_options
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.confidence import WHOLE, tell
 from kbforge.jobs.models import FittedModels, chosen, drift_of, freeze

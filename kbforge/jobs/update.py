@@ -26,8 +26,7 @@ from kbforge.contracts import (
 from kbforge.contracts.fragment import ROW, is_of_source
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.files.fragments import to_line
-from kbforge.fit.choices import Choices
-from kbforge.fit.models import Fit
+from kbforge.fit.choices import Choices, Fit
 from kbforge.jobs.models import Drift, drift_of, freeze, reading_of, require_same, seen_of, thaw
 from kbforge.store.database import Database, is_store
 from kbforge.store.pages import fragment_from_bytes

@@ -18,8 +18,7 @@ import pytest
 from kbforge.cli.console import stoppable
 from kbforge.contracts import Interrupted, Progress, Stage
 from kbforge.files.fragments import read_fragments
-from kbforge.fit.choices import Choices
-from kbforge.fit.models import Fit
+from kbforge.fit.choices import Choices, Fit
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.cluster import cluster
 from tests.program import Run

@@ -13,9 +13,15 @@ from kbforge import registry
 from kbforge.contracts import ConjugateLikelihood, Fragment
 from kbforge.errors import ModelError
 from kbforge.files.answers import NumberedAnswer
-from kbforge.fit.choose import shipped_scorer
 from kbforge.fit.hypotheses import NAMES, Hypothesis
-from kbforge.fit.judge import Judgement, judge, read_scorer, smoothed, worths
+from kbforge.fit.judge import (
+    Judgement,
+    judge,
+    read_scorer,
+    shipped_scorer,
+    smoothed,
+    worths,
+)
 from kbforge.models.resolve import make_likelihood
 from tests.fit.people import made
 

@@ -17,7 +17,7 @@ from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, ModelError
 from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
 from kbforge.files.answers import NumberedAnswer
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import Choices, Fit
 from kbforge.fit.confidence import (
     Band,
     ClusteringReport,
@@ -39,7 +39,6 @@ from kbforge.fit.maps import (
     shifted,
     shipped_confidence,
 )
-from kbforge.fit.models import Fit
 from kbforge.fit.prepare import prepare
 from kbforge.models.bundle import MANIFEST, list_defaults
 from kbforge.models.trees import Trees

@@ -12,9 +12,9 @@ import pytest
 from kbforge.clustering.sample import MOST_RELATIVES
 from kbforge.contracts import CandidateIndex, Fragment
 from kbforge.fit import hypotheses as part
-from kbforge.fit.choose import Chooser
 from kbforge.fit.description import PairOdds
 from kbforge.fit.hypotheses import close_ones
+from kbforge.fit.prepare import Chooser
 from kbforge.models.resolve import make_likelihood
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
@@ -103,8 +103,8 @@ def fitted_index(fragments: Sequence[Fragment]) -> Selective:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of hundreds are large."""
-    monkeypatch.setattr("kbforge.fit.choose.MOST_COMPARED", 300)
-    monkeypatch.setattr("kbforge.fit.choose.MOST_TO_CHOOSE", 400)
+    monkeypatch.setattr("kbforge.fit.prepare.MOST_COMPARED", 300)
+    monkeypatch.setattr("kbforge.fit.prepare.MOST_TO_CHOOSE", 400)
     monkeypatch.setattr("kbforge.fit.hypotheses.MOST_FRAGMENTS", 100)
     monkeypatch.setattr(part, "PART", 150)
 
@@ -118,7 +118,7 @@ def test_a_very_large_file_is_not_given_to_the_model_of_pairs(
     found.choose()
     assert found.judgement is not None
     assert found.judgement.only("pairs").chosen.likelihood == "pairs"  # it was judged
-    monkeypatch.setattr("kbforge.fit.choose.MOST_OF_PAIRS", 400)
+    monkeypatch.setattr("kbforge.fit.prepare.MOST_OF_PAIRS", 400)
     large = Chooser(fragments)
     choice = large.choose()
     assert large.judgement is not None

@@ -46,9 +46,8 @@ from kbforge.evaluation.reliability import (
     reliability,
 )
 from kbforge.evaluation.scores import Scores, compare
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import Choices, Fit
 from kbforge.fit.confidence import ClusteringReport
-from kbforge.fit.models import Fit
 from kbforge.fit.prepare import prepare
 from kbforge_lab.bench.results import Row, TraceRow, require_readable
 from kbforge_lab.bench.runs import Run
