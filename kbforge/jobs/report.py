@@ -14,7 +14,7 @@ from kbforge.jobs.decide import answered
 from kbforge.jobs.models import Drift, seen_of
 from kbforge.jobs.update import ERASING
 from kbforge.jobs.views import store_view
-from kbforge.kb.report import DriftSummary, Facts, History, gather, report_html
+from kbforge.kb.report import Facts, History, gather, report_html
 from kbforge.kb.view import file_view
 from kbforge.store.database import Database, is_store
 from kbforge.store.store import Store, changes
@@ -48,7 +48,7 @@ class Report:
             "calibrated": facts.calibrated,
             "with_labels": known,
             "right": sum(share.right for share in facts.confidences) if known else None,
-            "drift": None if facts.drift is None else facts.drift.figure,
+            "drift": None if facts.drift is None else facts.drift[0],
             "runs": facts.n_runs,
         }
 
@@ -102,7 +102,7 @@ def _past(store: Store, drift: Drift) -> History:
         runs=runs,
         changes=changes(store, len(runs) - 1),
         decisions=store.decisions(),
-        drift=DriftSummary(drift.figure, _told(drift)),
+        drift=(drift.figure, _told(drift)),
         pairs=pairs if pairs.count else None,
     )
 

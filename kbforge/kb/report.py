@@ -13,16 +13,15 @@ numbers beside it.
 from __future__ import annotations
 
 import hashlib
-import heapq
 import time
 from array import array
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kbforge.contracts import Alternative, Entity, Fragment, Value, View
 from kbforge.contracts.entity import Change, DecisionRecord, Kind, Run
@@ -36,27 +35,33 @@ from kbforge.words import counted, percent
 if TYPE_CHECKING:
     from jinja2 import Template
 
+MOST_LISTED = 200
+"""Entities that a list has."""
 
-@dataclass(frozen=True, slots=True)
-class SizeBand:
-    """Entities of about one size.
+MOST = 12
+"""Uncertain entities and changes that the page lists."""
 
-    Attributes:
-        low: fragments that the smallest may have.
-        high: that the largest may have, None without a limit.
-        entities: how many there are.
-        fragments: of all of them.
+MOST_LINES = 20
+"""Runs and decisions that it lists."""
 
-    """
+_MOST_CONFLICTS = 60  # attributes whose conflicts are listed
+_MOST_COUNTED = 4_096  # attributes
+_SIZES = (1, 2, 3, 4, 5, 10, 20, 50, 100, 1_000)
+_CONFIDENCES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
+_MOST_ATTRIBUTES = 8
+_MOST_VALUES = 3
+_MOST_ALTERNATIVES = 3
+_MOST_IDS = 6
+_LIST_CHARACTERS = 60
+_CHARACTERS = 120
+_ALTERNATIVE_CHARACTERS = 400
+_CELL_CHARACTERS = 400
 
-    low: int
-    high: int | None
-    entities: int
-    fragments: int
+EntityRow: TypeAlias = tuple[str, tuple[str, ...], int, float]
+"""An entity in a list: name, one value of each of its first other attributes, size, confidence."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfidenceBand:
+class ConfidenceBand(NamedTuple):
     """Entities of about one confidence.
 
     Attributes:
@@ -79,25 +84,8 @@ class ConfidenceBand:
     stated_known: float
 
 
-@dataclass(frozen=True, slots=True)
-class AttributeSummary:
-    """What an entity says of one attribute.
-
-    Attributes:
-        name: of the attribute.
-        values: the first of its values, cut, each with how many fragments state it.
-        more: how many other values it has.
-
-    """
-
-    name: str
-    values: tuple[tuple[str, int], ...]
-    more: int
-
-
-@dataclass(frozen=True, slots=True)
-class UncertainEntity:
-    """An entity that much of what is uncertain depends on.
+class UncertainEntity(NamedTuple):
+    """An entity that much of what is uncertain depends on; texts are cut.
 
     Attributes:
         id: of the entity.
@@ -105,7 +93,8 @@ class UncertainEntity:
         size: how many fragments it has.
         confidence: as stated: calibrated where there is a map.
         fragments: the first of its fragments' ids.
-        attributes: the first of them, the name before all.
+        attributes: of the first ones, the name before all: the name, the first values, each with
+            how many fragments state it, and how many other values there are.
         more: how many other attributes it has.
         alternatives: probability of each other grouping, as reported, and what it is.
 
@@ -116,121 +105,33 @@ class UncertainEntity:
     size: int
     confidence: float
     fragments: tuple[str, ...]
-    attributes: tuple[AttributeSummary, ...]
+    attributes: tuple[tuple[str, tuple[tuple[str, int], ...], int], ...]
     more: int
     alternatives: tuple[tuple[float, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
-    """How often the fragments of an entity disagree about an attribute.
-
-    Attributes:
-        attribute: its name.
-        stated: how many entities state it.
-        disagree: how many of them state it with no value that all of its fragments share.
-        example: name of the one with most values, "" if none disagrees.
-        values: the first of its values.
-
-    """
-
-    attribute: str
-    stated: int
-    disagree: int
-    example: str
-    values: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class EntityRow:
-    """An entity in a list.
-
-    Attributes:
-        name: of the entity.
-        values: one of each of its first other attributes.
-        size: how many fragments it has.
-        confidence: as stated.
-
-    """
-
-    name: str
-    values: tuple[str, ...]
-    size: int
-    confidence: float
-
-
-@dataclass(frozen=True, slots=True)
-class EntityLists:
-    """Entities in three orders, as many of each as the page lists.
-
-    Attributes:
-        by_name: alphabetically.
-        by_size: the largest first.
-        by_doubt: the least certain first.
-
-    """
-
-    by_name: tuple[EntityRow, ...]
-    by_size: tuple[EntityRow, ...]
-    by_doubt: tuple[EntityRow, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeSummary:
-    """One change of an entity.
-
-    Attributes:
-        entity: its id.
-        kind: what became of it.
-        before: how many fragments it had.
-        after: how many it has.
-        others: ids of the first of the other entities concerned.
-        more: how many others are.
-
-    """
-
-    entity: str
-    kind: Kind
-    before: int
-    after: int
-    others: tuple[str, ...]
-    more: int
-
-
-@dataclass(frozen=True, slots=True)
-class DriftSummary:
-    """How far what came since is from what the model was fitted to.
-
-    Attributes:
-        figure: as the store counts it.
-        told: a sentence on what it means.
-
-    """
-
-    figure: float
-    told: str
-
-
-@dataclass(frozen=True, slots=True)
 class Facts:
-    """All that a report tells.
+    """All that a report says.
 
     Attributes:
         title: what the knowledge base is called.
         chosen: what was chosen for it, and why: names and values.
         entities: how many there are.
         fragments: how many are in them.
-        sizes: entities by size, ascending; empty bands between others are there.
+        sizes: number of entities by size, ascending; empty bands between others are there.
         calibrated: whether what is stated is the calibrated confidence; else it is as reported.
         unrivalled: entities of which no other grouping was kept.
         confidences: entities by stated confidence, ascending; all bands are there.
         stated: the sum of the stated confidences: so many entities are expected to be right.
-        pairs: how often pairs turned out to be one, by what was stated of them; None if unknown.
+        conflicts: by attribute, in the order of the file: its name, how many entities state it, how
+            many of them with no value that all of their fragments share, the name of the one with
+            most values, and its first values.
+        lists: the first entities by name, by size (the largest first) and by doubt.
         doubtful: those that most depends on, by fragments times doubt.
-        conflicts: by attribute, in the order of the file.
-        lists: of entities.
-        fragment_names: what to call the fragments that the page speaks of, by id.
+        fragment_names: what to call the fragments that the page mentions, by id.
         entity_names: likewise of entities, as far as they are still there.
+        pairs: how often pairs turned out to be one, by what was stated of them; None if unknown.
         kinds: how many changes of each kind the last run made.
         changes: the biggest of them.
         runs: the last ones, the latest first.
@@ -240,7 +141,8 @@ class Facts:
         n_same: must-links in force.
         n_different: cannot-links in force.
         n_undone: decisions that were undone.
-        drift: None if nothing is known of it.
+        drift: how far what came since is from what the model was fitted to, and a sentence on what
+            that means; None if unknown.
 
     """
 
@@ -248,19 +150,19 @@ class Facts:
     chosen: tuple[tuple[str, str], ...]
     entities: int
     fragments: int
-    sizes: tuple[SizeBand, ...]
+    sizes: tuple[tuple[str, int], ...]
     calibrated: bool
     unrivalled: int
     confidences: tuple[ConfidenceBand, ...]
     stated: float
-    pairs: Reliability | None
-    doubtful: tuple[UncertainEntity, ...]
-    conflicts: tuple[Conflict, ...]
-    lists: EntityLists
+    conflicts: tuple[tuple[str, int, int, str, tuple[str, ...]], ...]
+    lists: tuple[tuple[EntityRow, ...], ...]
+    doubtful: tuple[UncertainEntity, ...] = ()
     fragment_names: Mapping[str, str] = field(default_factory=dict)
     entity_names: Mapping[str, str] = field(default_factory=dict)
+    pairs: Reliability | None = None
     kinds: tuple[tuple[Kind, int], ...] = ()
-    changes: tuple[ChangeSummary, ...] = ()
+    changes: tuple[Change, ...] = ()
     runs: tuple[Run, ...] = ()
     n_runs: int = 0
     seconds: float = 0.0
@@ -268,7 +170,7 @@ class Facts:
     n_same: int = 0
     n_different: int = 0
     n_undone: int = 0
-    drift: DriftSummary | None = None
+    drift: tuple[float, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,42 +181,16 @@ class History:
         runs: all, or the last ones, ascending.
         changes: of the last run.
         decisions: in force and undone, ascending.
-        drift: None if nothing is known of it.
-        pairs: how often pairs turned out to be one, by what was stated of them, such as of the
-            answers of a review; None if unknown.
+        drift: as in `Facts`.
+        pairs: as in `Facts`, such as of the answers of a review.
 
     """
 
     runs: Iterable[Run] = ()
     changes: Iterable[Change] = ()
     decisions: Iterable[DecisionRecord] = ()
-    drift: DriftSummary | None = None
+    drift: tuple[float, str] | None = None
     pairs: Reliability | None = None
-
-
-MOST_LISTED = 200
-"""Entities that a list has."""
-
-MOST_ATTRIBUTES = 60
-"""Attributes whose conflicts are told."""
-
-_MOST_COUNTED = 4_096  # attributes
-_LIST_CHARACTERS = 60
-
-MOST = 12
-"""Entities and changes that the page lists."""
-
-MOST_LINES = 20
-"""Runs and decisions that it lists."""
-
-_SIZES = (1, 2, 3, 4, 5, 10, 20, 50, 100, 1_000)
-_CONFIDENCES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
-_MOST_ATTRIBUTES = 8
-_MOST_VALUES = 3
-_MOST_ALTERNATIVES = 3
-_MOST_IDS = 6
-_CHARACTERS = 120
-_ALTERNATIVE_CHARACTERS = 400
 
 
 def gather(
@@ -332,88 +208,88 @@ def gather(
         title: what the page calls it.
         chosen: likelihood, alpha and the like, and why, as names and values.
         past: runs, changes and decisions, where there are such.
-        labels: whether to read the fragments' labels, and tell how many entities are right.
+        labels: whether to read the fragments' labels, and count the entities that are right.
         again: whether it can be read again, for names; standard input cannot.
 
     Raises:
         KBForgeError: the knowledge base cannot be read.
 
     """
-    sizes, fragments = Counter[int](), Counter[int]()
-    confidences = _ConfidenceCounter()
-    calibrated, unrivalled = 0, 0
-    worst: list[tuple[float, int, Entity]] = []
-    conflicts, lists = ConflictCounter(), EntityListBuilder()
+    sizes = Counter[int]()
+    n_fragments, calibrated, unrivalled = 0, 0, 0
+    confidences, conflicts = _ConfidenceCounter(), _ConflictCounter()
+    lists: tuple[list[Any], ...] = ([], [], [])
+    worst: list[Any] = []
     for number, entity in enumerate(view.entities()):
         size, stated = len(entity.fragments), entity.confidence
-        band = bisect_right(_SIZES, size) - 1
-        sizes[band] += 1
-        fragments[band] += size
+        sizes[bisect_right(_SIZES, size) - 1] += 1
+        n_fragments += size
         calibrated += entity.reported is not None
         unrivalled += entity.probability == 1
         confidences.add(stated, view.fragments(entity) if labels else ())
         conflicts.add(entity)
-        lists.add(entity, stated)
+        _list(entity, number, lists)
         doubt = (1 - stated) * size
-        if doubt > 0:
-            # of equals the first
-            push = heapq.heappush if len(worst) < MOST else heapq.heappushpop
-            push(worst, (doubt, -number, entity))
+        if doubt > 0 and _is_among(worst, (-doubt, number), MOST):
+            _put(worst, (-doubt, number, entity), MOST)
+    n_entities = sizes.total()
     facts = Facts(
         title=title,
         chosen=tuple(chosen),
-        entities=sizes.total(),
-        fragments=fragments.total(),
-        sizes=_bands(sizes, fragments),
-        calibrated=0 < calibrated == sizes.total(),
+        entities=n_entities,
+        fragments=n_fragments,
+        sizes=tuple((_size_band(k), sizes[k]) for k in range(max(sizes, default=-1) + 1)),
+        calibrated=0 < calibrated == n_entities,
         unrivalled=unrivalled,
-        confidences=confidences.shares(),
+        confidences=confidences.bands(),
         stated=confidences.total,
-        pairs=None,
-        doubtful=(),
         conflicts=conflicts.found(),
-        lists=lists.found(),
+        lists=tuple(tuple(row for *_, row in listed) for listed in lists),
     )
-    facts = facts if past is None else _with_past(facts, past)
-    chief = [entity for _, _, entity in sorted(worst, reverse=True)]
-    return _with_chief(facts, view if again else None, chief, conflicts.order())
-
-
-def _with_chief(
-    facts: Facts, view: View | None, chief: Sequence[Entity], order: Sequence[str]
-) -> Facts:
-    """The same, with the entities that most depends on, and the names of what is spoken of."""
-    if view is not None:
+    if past is not None:
+        facts = _with_past(facts, past)
+    chief = [entity for *_, entity in worst]
+    if again:
         facts = _with_names(facts, view, chief)
-    place = {attribute: at for at, attribute in enumerate(order)}
-    told = tuple(_doubtful(entity, facts.fragment_names, place) for entity in chief)
-    return replace(facts, doubtful=told)
+    return _with_doubtful(facts, chief, conflicts.order())
 
 
-def _with_names(facts: Facts, view: View, chief: Sequence[Entity]) -> Facts:
-    """The same, with the names of the fragments and entities that the page speaks of."""
-    spoken = {id for one in facts.decisions for id in (one.decision.first, one.decision.second)}
-    for entity in chief:
-        for alternative in _alternatives(entity):
-            spoken.update(*alternative.groups)
-    changed = {id for one in facts.changes for id in (one.entity, *one.others)}
-    fragments, entities = dict[str, str](), dict[str, str]()
-    if not spoken and not changed:
-        return facts
-    for entity in view.entities():
-        if entity.id in changed:
-            entities[entity.id] = entity.name
-        held = spoken.intersection(entity.fragments)
-        if held:
-            fragments |= {
-                one.id: name_of([one]) or one.id for one in fragments_of(entity) if one.id in held
-            }
-    return replace(facts, fragment_names=fragments, entity_names=entities)
+def _list(entity: Entity, number: int, lists: Sequence[list[tuple[Any, ...]]]) -> None:
+    """Put an entity into the lists by name, by size and by doubt, where it is among the first."""
+    name = (entity.name.casefold(), entity.name)
+    keys = (name, -len(entity.fragments), entity.confidence - 1)
+    for listed, key in zip(lists, keys, strict=True):
+        if _is_among(listed, (key, number), MOST_LISTED):
+            _put(listed, (key, number, _row(entity)), MOST_LISTED)
 
 
-def _alternatives(entity: Entity) -> Sequence[Alternative]:
-    """Those that the page tells."""
-    return sorted(entity.alternatives, key=lambda one: -one.probability)[:_MOST_ALTERNATIVES]
+def _is_among(first: Sequence[tuple[Any, ...]], key: tuple[Any, int], most: int) -> bool:
+    """Whether a sorted list of the first items has room for one with this key."""
+    return len(first) < most or key < first[-1][:2]
+
+
+def _put(first: list[tuple[Any, ...]], item: tuple[Any, ...], most: int) -> None:
+    insort(first, item, key=lambda one: one[:2])
+    del first[most:]
+
+
+def _size_band(band: int) -> str:
+    low = _SIZES[band]
+    if band + 1 == len(_SIZES):
+        return f"{low:,} and more"
+    high = _SIZES[band + 1] - 1
+    return f"{low:,}" if high == low else f"{low:,} to {high:,}"
+
+
+def _row(entity: Entity) -> EntityRow:
+    names = naming(tuple(entity.properties))
+    others = [values[0] for name, values in entity.properties.items() if name not in names]
+    return (
+        quoted(entity.name, _LIST_CHARACTERS),
+        tuple(quoted(value.value, _LIST_CHARACTERS) for value in others[:_MOST_VALUES]),
+        len(entity.fragments),
+        entity.confidence,
+    )
 
 
 class _ConfidenceCounter:
@@ -450,7 +326,7 @@ class _ConfidenceCounter:
         self._sizes.append(len(known))
         self._said.append(stated)
 
-    def shares(self) -> tuple[ConfidenceBand, ...]:
+    def bands(self) -> tuple[ConfidenceBand, ...]:
         """The bands, once all entities were added."""
         known, stated = list(self._wrong), list(self._wrong_stated)
         right = [0] * len(known)
@@ -478,104 +354,7 @@ def _number(label: str) -> int:
     return int.from_bytes(hashlib.blake2b(label.encode(), digest_size=8).digest(), "big")
 
 
-def _bands(entities: Counter[int], fragments: Counter[int]) -> tuple[SizeBand, ...]:
-    last = max(entities, default=-1)
-    ends = (*_SIZES[1:], None)
-    return tuple(
-        SizeBand(low, None if end is None else end - 1, entities[k], fragments[k])
-        for k, (low, end) in enumerate(zip(_SIZES, ends, strict=True))
-        if k <= last
-    )
-
-
-def _doubtful(
-    entity: Entity, called: Mapping[str, str], place: Mapping[str, int]
-) -> UncertainEntity:
-    last = len(place)
-    names = sorted(entity.properties, key=lambda a: (a != "name", place.get(a, last)))
-    return UncertainEntity(
-        id=quoted(entity.id, _CHARACTERS),
-        name=quoted(entity.name, _CHARACTERS),
-        size=len(entity.fragments),
-        confidence=entity.confidence,
-        fragments=_ids(entity.fragments),
-        attributes=tuple(
-            _attribute(name, entity.properties[name]) for name in names[:_MOST_ATTRIBUTES]
-        ),
-        more=max(len(names) - _MOST_ATTRIBUTES, 0),
-        alternatives=tuple(
-            (one.probability, quoted(grouping(one, entity, names=called), _ALTERNATIVE_CHARACTERS))
-            for one in _alternatives(entity)
-        ),
-    )
-
-
-def _attribute(name: str, values: Sequence[Value]) -> AttributeSummary:
-    most = sorted(values, key=lambda value: -value.count)[:_MOST_VALUES]
-    shown = tuple((quoted(value.value, _CHARACTERS), value.count) for value in most)
-    return AttributeSummary(quoted(name, _CHARACTERS), shown, len(values) - len(shown))
-
-
-def _ids(ids: Sequence[str]) -> tuple[str, ...]:
-    return tuple(quoted(id, _CHARACTERS) for id in ids[:_MOST_IDS])
-
-
-def _with_past(facts: Facts, past: History) -> Facts:
-    runs = deque[Run](maxlen=MOST_LINES)
-    n_runs, seconds = 0, 0.0
-    for run in past.runs:
-        runs.append(run)
-        n_runs += 1
-        seconds += run.seconds
-    decisions = deque[DecisionRecord](maxlen=MOST_LINES)
-    counted = Counter[str]()
-    for decided in past.decisions:
-        if decided.undone is not None:
-            counted["undone"] += 1
-            continue
-        decisions.append(decided)
-        counted["same" if decided.decision.same else "different"] += 1
-    kinds, changes = _changes(past)
-    return replace(
-        facts,
-        pairs=past.pairs,
-        kinds=kinds,
-        changes=changes,
-        runs=tuple(reversed(runs)),
-        n_runs=n_runs,
-        seconds=seconds,
-        decisions=tuple(reversed(decisions)),
-        n_same=counted["same"],
-        n_different=counted["different"],
-        n_undone=counted["undone"],
-        drift=past.drift,
-    )
-
-
-def _changes(past: History) -> tuple[tuple[tuple[Kind, int], ...], tuple[ChangeSummary, ...]]:
-    """How many there are of each kind, and the biggest: those that move most fragments."""
-    kinds = Counter[Kind]()
-    biggest: list[tuple[int, int, Change]] = []
-    for number, change in enumerate(past.changes):
-        kinds[change.kind] += 1
-        moved = len(set(change.before).symmetric_difference(change.after))
-        push = heapq.heappush if len(biggest) < MOST else heapq.heappushpop
-        push(biggest, (moved, -number, change))
-    told = tuple(
-        ChangeSummary(
-            entity=change.entity,
-            kind=change.kind,
-            before=len(change.before),
-            after=len(change.after),
-            others=tuple(change.others[:_MOST_IDS]),
-            more=max(len(change.others) - _MOST_IDS, 0),
-        )
-        for _, _, change in sorted(biggest, reverse=True)
-    )
-    return tuple((kind, kinds[kind]) for kind in Kind if kinds[kind]), told
-
-
-class ConflictCounter:
+class _ConflictCounter:
     """Counts the entities whose fragments disagree, by attribute."""
 
     def __init__(self) -> None:
@@ -610,11 +389,11 @@ class ConflictCounter:
         """The attributes, in the order of the file."""
         return self._order.merged()
 
-    def found(self) -> tuple[Conflict, ...]:
+    def found(self) -> tuple[tuple[str, int, int, str, tuple[str, ...]], ...]:
         """What was counted, in the order of the file; of many attributes those with most."""
-        told = {name for name, _ in self._disagree.most_common(MOST_ATTRIBUTES)}
+        told = {name for name, _ in self._disagree.most_common(_MOST_CONFLICTS)}
         return tuple(
-            Conflict(
+            (
                 quoted(attribute, _LIST_CHARACTERS),
                 self._stated[attribute],
                 self._disagree[attribute],
@@ -625,83 +404,116 @@ class ConflictCounter:
         )
 
 
-class EntityListBuilder:
-    """Keeps the first entities of three orders."""
-
-    def __init__(self) -> None:
-        # of each order a heap of what is greater the earlier it comes, the number and the entity
-        self._held: tuple[list[tuple[Any, int, EntityRow]], ...] = ([], [], [])
-        self._number = 0
-
-    def add(self, entity: Entity, stated: float) -> None:
-        """List an entity, where it is among the first.
-
-        Args:
-            entity: to list.
-            stated: its confidence.
-
-        """
-        self._number += 1
-        listed: EntityRow | None = None
-        name = _Reversed((entity.name.casefold(), entity.name))
-        keys = (name, len(entity.fragments), 1 - stated)
-        for held, key in zip(self._held, keys, strict=True):
-            full = len(held) >= MOST_LISTED
-            if full and not held[0][:2] < (key, -self._number):
-                continue
-            listed = listed or _listed(entity, stated)
-            push = heapq.heappushpop if full else heapq.heappush
-            push(held, (key, -self._number, listed))
-
-    def found(self) -> EntityLists:
-        """The lists, in order."""
-        return EntityLists(
-            *(tuple(one for *_, one in sorted(held, reverse=True)) for held in self._held)
-        )
-
-
-class _Reversed:
-    """Text of which the first is the largest."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: tuple[str, str]) -> None:
-        self.text = text
-
-    def __lt__(self, other: _Reversed) -> bool:
-        return other.text < self.text
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Reversed) and other.text == self.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-
-def _listed(entity: Entity, stated: float) -> EntityRow:
-    names = naming(tuple(entity.properties))
-    others = [values[0] for name, values in entity.properties.items() if name not in names]
-    return EntityRow(
-        quoted(entity.name, _LIST_CHARACTERS),
-        tuple(quoted(value.value, _LIST_CHARACTERS) for value in others[:_MOST_VALUES]),
-        len(entity.fragments),
-        stated,
+def _with_doubtful(facts: Facts, chief: Sequence[Entity], order: Sequence[str]) -> Facts:
+    """The same, with the entities that most depends on."""
+    place = {attribute: at for at, attribute in enumerate(order)}
+    return replace(
+        facts, doubtful=tuple(_doubtful(one, facts.fragment_names, place) for one in chief)
     )
 
 
-_CELL_CHARACTERS = 400
+def _doubtful(
+    entity: Entity, called: Mapping[str, str], place: Mapping[str, int]
+) -> UncertainEntity:
+    last = len(place)
+    names = sorted(entity.properties, key=lambda a: (a != "name", place.get(a, last)))
+    return UncertainEntity(
+        id=quoted(entity.id, _CHARACTERS),
+        name=quoted(entity.name, _CHARACTERS),
+        size=len(entity.fragments),
+        confidence=entity.confidence,
+        fragments=tuple(quoted(id, _CHARACTERS) for id in entity.fragments[:_MOST_IDS]),
+        attributes=tuple(
+            _attribute(name, entity.properties[name]) for name in names[:_MOST_ATTRIBUTES]
+        ),
+        more=max(len(names) - _MOST_ATTRIBUTES, 0),
+        alternatives=tuple(
+            (one.probability, quoted(grouping(one, entity, names=called), _ALTERNATIVE_CHARACTERS))
+            for one in _alternatives(entity)
+        ),
+    )
+
+
+def _attribute(name: str, values: Sequence[Value]) -> tuple[str, tuple[tuple[str, int], ...], int]:
+    most = sorted(values, key=lambda value: -value.count)[:_MOST_VALUES]
+    shown = tuple((quoted(value.value, _CHARACTERS), value.count) for value in most)
+    return quoted(name, _CHARACTERS), shown, len(values) - len(shown)
+
+
+def _with_names(facts: Facts, view: View, chief: Sequence[Entity]) -> Facts:
+    """The same, with the names of the fragments and entities that the page speaks of."""
+    spoken = {id for one in facts.decisions for id in (one.decision.first, one.decision.second)}
+    for entity in chief:
+        for alternative in _alternatives(entity):
+            spoken.update(*alternative.groups)
+    changed = {id for one in facts.changes for id in (one.entity, *one.others[:_MOST_IDS])}
+    fragments, entities = dict[str, str](), dict[str, str]()
+    if not spoken and not changed:
+        return facts
+    for entity in view.entities():
+        if entity.id in changed:
+            entities[entity.id] = entity.name
+        held = spoken.intersection(entity.fragments)
+        if held:
+            fragments |= {
+                one.id: name_of([one]) or one.id for one in fragments_of(entity) if one.id in held
+            }
+    return replace(facts, fragment_names=fragments, entity_names=entities)
+
+
+def _alternatives(entity: Entity) -> Sequence[Alternative]:
+    """Those that the page tells."""
+    return sorted(entity.alternatives, key=lambda one: -one.probability)[:_MOST_ALTERNATIVES]
+
+
+def _with_past(facts: Facts, past: History) -> Facts:
+    runs = deque[Run](maxlen=MOST_LINES)
+    n_runs, seconds = 0, 0.0
+    for run in past.runs:
+        runs.append(run)
+        n_runs += 1
+        seconds += run.seconds
+    decisions = deque[DecisionRecord](maxlen=MOST_LINES)
+    counted = Counter[str]()
+    for decided in past.decisions:
+        if decided.undone is not None:
+            counted["undone"] += 1
+            continue
+        decisions.append(decided)
+        counted["same" if decided.decision.same else "different"] += 1
+    kinds = Counter[Kind]()
+    biggest: list[Any] = []  # the changes that move most fragments
+    for number, change in enumerate(past.changes):
+        kinds[change.kind] += 1
+        moved = len(set(change.before).symmetric_difference(change.after))
+        if _is_among(biggest, (-moved, number), MOST):
+            _put(biggest, (-moved, number, change), MOST)
+    return replace(
+        facts,
+        pairs=past.pairs,
+        kinds=tuple((kind, kinds[kind]) for kind in Kind if kinds[kind]),
+        changes=tuple(change for *_, change in biggest),
+        runs=tuple(reversed(runs)),
+        n_runs=n_runs,
+        seconds=seconds,
+        decisions=tuple(reversed(decisions)),
+        n_same=counted["same"],
+        n_different=counted["different"],
+        n_undone=counted["undone"],
+        drift=past.drift,
+    )
 
 
 def report_html(facts: Facts) -> str:
     """The page of a knowledge base; the same facts give the same page."""
     shares = [share for share in facts.confidences if share.entities]
     pairs = facts.pairs if facts.pairs is not None and facts.pairs.count else None
-    lists = facts.lists
+    by_name, by_size, by_doubt = facts.lists
     return _template().render(
         facts=facts,
         version=__version__,
         tiles=_tiles(facts),
-        sizes=[(_size(band), band.entities) for band in facts.sizes],
+        most_ids=_MOST_IDS,
         intervals=[(_interval(share), share.entities) for share in facts.confidences],
         shares=shares,
         known=sum(share.known for share in shares),
@@ -711,9 +523,9 @@ def report_html(facts: Facts) -> str:
         pairs=pairs,
         answered=[] if pairs is None else [(b.reported, b.share, b.count) for b in pairs.table],
         orders=(
-            ("by-size", "largest first", lists.by_size),
-            ("by-doubt", "least certain first", lists.by_doubt),
-            ("by-name", "by name", lists.by_name),
+            ("by-size", "largest first", by_size),
+            ("by-doubt", "least certain first", by_doubt),
+            ("by-name", "by name", by_name),
         ),
     )
 
@@ -747,13 +559,7 @@ def _tiles(facts: Facts) -> list[tuple[str, str]]:
         (f"{facts.stated:,.0f}", "entities expected to be right"),
         (f"{facts.entities - facts.unrivalled:,}", "with another possible grouping"),
     ]
-    return found if facts.drift is None else [*found, (f"{facts.drift.figure:.2f}", "drift")]
-
-
-def _size(band: SizeBand) -> str:
-    if band.high is None:
-        return f"{band.low:,} and more"
-    return f"{band.low:,}" if band.high == band.low else f"{band.low:,} to {band.high:,}"
+    return found if facts.drift is None else [*found, (f"{facts.drift[0]:.2f}", "drift")]
 
 
 def _interval(share: ConfidenceBand) -> str:
