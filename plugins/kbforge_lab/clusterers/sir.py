@@ -1,9 +1,6 @@
-"""The clusters of replicas, by slot, and the likelihood of one more fragment.
+"""Sequential importance resampling (MacEachern, Clyde and Liu 1999), as clustering uses it.
 
-Replicas that hold the same cluster share its slot. There are two ways to score: by a live table of
-a conjugate likelihood, and by whole sets of a black box, each of which is scored once.
-
-Replicas: groupings that are drawn fragment by fragment, and their importance weights.
+Replicas are groupings that are drawn fragment by fragment, with importance weights.
 
 | symbol | meaning |
 |---|---|
@@ -19,12 +16,11 @@ shares, 1 / (alpha + t - 1), is left out. Where the effective sample size, 1 / s
 normalised w, is below a share of R, the weights vary too much: R replicas are drawn by their
 weights, with replacement, and have equal weights from there on.
 
+Replicas that hold the same cluster share its slot. There are two ways to score: by a live table of
+a conjugate likelihood, and by whole sets of a black box, each of which is scored once.
+
 Sources: MacEachern, Clyde and Liu (1999), "Sequential importance sampling for nonparametric Bayes
 models"; the paper on sequential clustering by sampling importance resampling, sections 2 and 3.
-
-A run of sequential importance resampling, and the posterior that its replicas show.
-
-Sequential importance resampling (MacEachern, Clyde and Liu 1999), as clustering uses it.
 """
 
 from __future__ import annotations
@@ -32,7 +28,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -56,7 +51,6 @@ from kbforge.contracts import (
     Posterior,
     Problem,
     Progress,
-    Resampler,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.models.score_cache import SetScores
@@ -91,17 +85,11 @@ class HeldClusters(ABC):
         """No replica holds these clusters any more."""
 
 
-def held_clusters(likelihood: Likelihood, fragments: Sequence[Fragment]) -> HeldClusters:
-    """None yet, of these fragments."""
-    if isinstance(likelihood, ConjugateLikelihood):
-        return _ByTable(likelihood, fragments)
-    return _BySets(likelihood, fragments)
-
-
 class _ByTable(HeldClusters):
     """Sufficient statistics."""
 
-    def __init__(self, likelihood: ConjugateLikelihood, fragments: Sequence[Fragment]) -> None:
+    def __init__(self, likelihood: Likelihood, fragments: Sequence[Fragment]) -> None:
+        assert isinstance(likelihood, ConjugateLikelihood)
         self._live, self._fragments = likelihood.live_clusters(), fragments
         self._x: Observation = None
         self._made = 0
@@ -301,44 +289,6 @@ _PARTS = 10**6
 """Weights are counted in so many parts: how often each grouping would have been visited."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaRules:
-    """How replicas are drawn, and how many of their groupings are kept.
-
-    Attributes:
-        threshold: resample where the effective sample size is below this share of R; 0 never does.
-        budget: stop after so many seconds; None never does.
-        particles: P, the most groupings of a subproblem that are kept.
-
-    """
-
-    replicas: int
-    threshold: float
-    budget: float | None
-    particles: int
-    resampler: Resampler
-
-    def __post_init__(self) -> None:
-        require_positive(replicas=self.replicas, budget=self.budget, particles=self.particles)
-        if not 0 <= self.threshold <= 1:
-            raise UsageError(f"threshold: expected a number from 0 to 1, got {self.threshold}")
-
-
-def run_replicas(
-    fragments: Sequence[Fragment],
-    problem: Problem,
-    rules: ReplicaRules,
-    rng: np.random.Generator,
-    on_step: OnStep | None = None,
-) -> Posterior:
-    """Draw R groupings of the fragments, in their order."""
-
-    def begun() -> _ReplicaRun:
-        return _ReplicaRun(fragments, problem, rules, rng)
-
-    return concluded(begun, fragments, problem, rules.budget, on_step)
-
-
 class _ReplicaRun:
     """Replicas, and the clusters that they hold."""
 
@@ -346,14 +296,18 @@ class _ReplicaRun:
         self,
         fragments: Sequence[Fragment],
         problem: Problem,
-        rules: ReplicaRules,
+        replicas: int,
+        least_effective: float,
+        particles: int,
         rng: np.random.Generator,
     ) -> None:
-        self._fragments, self._rules = fragments, rules
+        self._fragments, self._particles = fragments, particles
+        self._least_effective = least_effective
         self._likelihood = without_model(problem).likelihood
         self._prior = DirichletProcess(problem.alpha)
-        self._held = held_clusters(self._likelihood, fragments)
-        self._replicas = Replicas(len(fragments), rules.replicas, self._prior.log_alpha, rng)
+        by_table = isinstance(self._likelihood, ConjugateLikelihood)
+        self._held = (_ByTable if by_table else _BySets)(self._likelihood, fragments)
+        self._replicas = Replicas(len(fragments), replicas, self._prior.log_alpha, rng)
 
     def until_done(self, watch: Watch) -> Ending:
         for x in range(len(self._fragments)):
@@ -377,7 +331,7 @@ class _ReplicaRun:
         held.extend(parents, children)
         if len(dropped):
             held.release(dropped)
-        if replicas.effective() < self._rules.threshold * self._rules.replicas:
+        if replicas.effective() < self._least_effective:
             dropped = replicas.resample()
             if len(dropped):
                 held.release(dropped)
@@ -404,7 +358,7 @@ class _ReplicaRun:
         sample = VisitSample(groupings[kept], np.round(parts[kept]).astype(np.int64))
         best = groupings[number.reshape(-1)[int(replicas.log_target.argmax())]].astype(np.int64)
         subproblems, log_posterior = subproblems_of(
-            sample, best, self._rules.particles, self._rules.resampler, self.log_terms
+            sample, best, self._particles, Optimal(), self.log_terms
         )
         return Posterior(subproblems, log_posterior, replicas.placed, self._held.evaluations, ended)
 
@@ -444,8 +398,12 @@ class Sir(Clusterer):
         particles: int = 100,
         budget: float | None = None,
     ) -> None:
-        self.particles = particles
-        self._rules = ReplicaRules(replicas, threshold, budget, particles, Optimal())
+        require_positive(replicas=replicas, budget=budget, particles=particles)
+        if not 0 <= threshold <= 1:
+            raise UsageError(f"threshold: expected a number from 0 to 1, got {threshold}")
+        self.particles = self._kept = particles
+        self._replicas, self._budget = replicas, budget
+        self._least_effective = threshold * replicas
 
     def cluster(
         self,
@@ -454,4 +412,9 @@ class Sir(Clusterer):
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
-        return run_replicas(fragments, problem, self._rules, rng, on_step)
+        def begun() -> _ReplicaRun:
+            return _ReplicaRun(
+                fragments, problem, self._replicas, self._least_effective, self._kept, rng
+            )
+
+        return concluded(begun, fragments, problem, self._budget, on_step)

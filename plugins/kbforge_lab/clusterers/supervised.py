@@ -1,20 +1,14 @@
-"""Chains of supervised clustering in turn, and the posterior of what they visit.
+"""Clusterers that learn from labelled fragments: average linkage, and chains of `scdp`, offline.
 
 Every chain moves from the same start by draws of its own. What they visit in the second half of
 their sweeps is the sample. Its groupings are ranked by visits alone: what a grouping is worth under
 the joint density depends on types and means, too, and is not the clusters' own.
-
-What clusterers with a model of labelled fragments share.
-
-Average linkage on the scale that labelled fragments teach, offline.
-
-Supervised clustering with the Dirichlet process (Daumé and Marcu 2005), offline.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -38,7 +32,6 @@ from kbforge.contracts import (
     Posterior,
     Problem,
     Progress,
-    Resampler,
     Rounds,
     Subproblem,
 )
@@ -58,52 +51,15 @@ _SWEEPS_A_ROUND = 2
 LogTerms = Callable[[Sequence[Cluster]], FloatArray]
 
 
-@dataclass(frozen=True, slots=True)
-class ScdpRules:
-    """How long chains go on, and how much of them is kept.
-
-    Attributes:
-        sweeps: of each chain, at least 2; they are made in pairs.
-        budget: stop after so many seconds; None never does.
-        particles: P, the most groupings of a subproblem that are kept.
-
-    """
-
-    sweeps: int
-    chains: int
-    budget: float | None
-    particles: int
-    resampler: Resampler
-
-    def __post_init__(self) -> None:
-        require_positive(chains=self.chains, budget=self.budget, particles=self.particles)
-        if self.sweeps < _SWEEPS_A_ROUND:
-            raise UsageError(
-                f"sweeps: expected a whole number from {_SWEEPS_A_ROUND}, got {self.sweeps}"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class Visit:
-    """A chain after a sweep; log_joint in nats."""
-
-    chain: int
-    sweep: int
-    log_joint: float
-    publications: int
-    types: int
-    alpha_p: float
-    alpha_t: float
-
-
 class ScdpRun:
     """Chains, their visits, and how far they have come.
 
     Args:
         grouping: where every chain starts, as of `start`, shape [m].
+        sweeps: of each chain; they are made in pairs.
 
     Attributes:
-        visits: what was recorded, by sweep and then by chain.
+        visits: the state after each pair of sweeps, by sweep and then by chain; nats.
 
     """
 
@@ -112,22 +68,24 @@ class ScdpRun:
         model: Scdp,
         data: References,
         grouping: IntArray,
-        rules: ScdpRules,
+        sweeps: int,
+        chains: int,
+        particles: int,
         log_terms: LogTerms,
         rng: np.random.Generator,
     ) -> None:
-        self._model, self._data, self._rules = model, data, rules
-        self._log_terms = log_terms
-        self._rngs = rng.spawn(rules.chains)
-        self._states = [start(data, grouping)] * rules.chains
+        self._model, self._data, self._sweeps, self._particles = model, data, sweeps, particles
+        self.log_terms = log_terms
+        self._rngs = rng.spawn(chains)
+        self._states = [start(data, grouping)] * chains
         self._groupings: list[list[IntArray]] = [[] for _ in self._rngs]
         self._best, self._best_log_joint = leaders(grouping.tolist()), -np.inf
-        self.visits: list[Visit] = []
+        self.visits: list[dict[str, float]] = []
 
     def until_done(self, watch: Watch) -> Ending:
         """Move every chain by a round, until all have made their sweeps."""
-        for sweep in range(_SWEEPS_A_ROUND, self._rules.sweeps + 1, _SWEEPS_A_ROUND):
-            for chain in range(self._rules.chains):
+        for sweep in range(_SWEEPS_A_ROUND, self._sweeps + 1, _SWEEPS_A_ROUND):
+            for chain in range(len(self._states)):
                 self._round(chain, sweep)
                 watch.step(self.progress)
             watch.round(self.progress)
@@ -142,9 +100,10 @@ class ScdpRun:
         log_joint = float(trace.log_joint[-1])
         if log_joint > self._best_log_joint:
             self._best, self._best_log_joint = found, log_joint
-        told = (trace.publications, trace.types, trace.alpha_p, trace.alpha_t)
-        publications, types, alpha_p, alpha_t = (values[-1].item() for values in told)
-        self.visits.append(Visit(chain, sweep, log_joint, publications, types, alpha_p, alpha_t))
+        visit = {"chain": chain, "sweep": sweep, "log_joint": log_joint}
+        for name in ("publications", "types", "alpha_p", "alpha_t"):
+            visit[name] = getattr(trace, name)[-1].item()
+        self.visits.append(visit)
 
     def progress(self) -> Progress:
         """How far the first chain has come; the others are at most a round behind."""
@@ -158,7 +117,7 @@ class ScdpRun:
             posterior=partial(self.posterior, Ending.INTERRUPTED),
             rounds=Rounds(
                 _SWEEPS_A_ROUND * len(self._groupings[0]),
-                self._rules.sweeps,
+                self._sweeps,
                 len(np.unique(self._best)),
                 self._best_log_joint,
             ),
@@ -167,10 +126,10 @@ class ScdpRun:
     def posterior(self, ended: Ending) -> Posterior:
         """By the visits; the log posterior is the point estimate's by `log_terms`."""
         subproblems, _ = subproblems_of(
-            self._sample(), self._best, self._rules.particles, self._rules.resampler, _nothing
+            self._sample(), self._best, self._particles, Optimal(), _nothing
         )
         clusters = [cluster for each in subproblems for cluster in each.clusters]
-        value = float(self._log_terms(clusters).sum())
+        value = float(self.log_terms(clusters).sum())
         return Posterior(subproblems, value, len(self._best), 0, ended)
 
     def _sample(self) -> VisitSample:
@@ -179,13 +138,6 @@ class ScdpRun:
             return VisitSample(np.zeros((0, len(self._best)), np.int32), np.zeros(0, np.int64))
         different, often = np.unique(np.stack(rows), axis=0, return_counts=True)
         return VisitSample(different.astype(np.int32), often)
-
-    def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
-        """What clusters contribute to the log posterior, nats, shape [len(clusters)]."""
-        return self._log_terms(clusters)
-
-    def traced(self) -> list[dict[str, float]]:
-        return [asdict(visit) for visit in self.visits]
 
 
 def _nothing(clusters: Sequence[Cluster]) -> FloatArray:
@@ -204,9 +156,7 @@ def model_of(problem: Problem, clusterer: str) -> Supervised:
     return likelihood
 
 
-def log_terms_of(
-    likelihood: Supervised, fragments: Sequence[Fragment], alpha: float
-) -> Callable[[Sequence[Cluster]], FloatArray]:
+def log_terms_of(likelihood: Supervised, fragments: Sequence[Fragment], alpha: float) -> LogTerms:
     """What clusters contribute to the log posterior by the model's one scatter, nats."""
     prior = DirichletProcess(alpha)
 
@@ -243,12 +193,9 @@ class _LinkageRun:
     """Every fragment by itself, until they are linked."""
 
     def __init__(
-        self,
-        likelihood: Supervised,
-        fragments: Sequence[Fragment],
-        terms: Callable[[Sequence[Cluster]], FloatArray],
+        self, likelihood: Supervised, fragments: Sequence[Fragment], log_terms: LogTerms
     ) -> None:
-        self._likelihood, self._fragments, self._terms = likelihood, fragments, terms
+        self._likelihood, self._fragments, self.log_terms = likelihood, fragments, log_terms
         self._clusters: list[Cluster] = [(i,) for i in range(len(fragments))]
 
     def until_done(self, watch: Watch) -> Ending:
@@ -266,15 +213,11 @@ class _LinkageRun:
         """One grouping, each cluster a subproblem of its own."""
         return Posterior(
             tuple(Subproblem(cluster, (Particle(0.0, (cluster,)),)) for cluster in self._clusters),
-            float(self._terms(self._clusters).sum()),
+            float(self.log_terms(self._clusters).sum()),
             len(self._fragments),
             0,
             ended,
         )
-
-    def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
-        """What clusters contribute to the log posterior, nats, shape [len(clusters)]."""
-        return self._terms(clusters)
 
 
 LINKED = "linked"
@@ -320,10 +263,15 @@ class ScdpSampler(Clusterer):
                 density and how many publications and types there are.
 
         """
-        self.particles, self._model, self._shared = particles, model, shared
+        require_positive(chains=chains, budget=budget, particles=particles)
+        if sweeps < _SWEEPS_A_ROUND:
+            raise UsageError(
+                f"sweeps: expected a whole number from {_SWEEPS_A_ROUND}, got {sweeps}"
+            )
+        self.particles = self._kept = particles
+        self._model, self._shared, self._budget, self._trace = model, shared, budget, trace
         self._start = require_start(start, LINKED, ONE, SINGLETONS)
-        self._rules = ScdpRules(sweeps, chains, budget, particles, Optimal())
-        self._trace = trace
+        self._sweeps, self._chains = sweeps, chains
 
     def cluster(
         self,
@@ -339,10 +287,10 @@ class ScdpSampler(Clusterer):
             runs.append(self._begun(likelihood, fragments, problem.alpha, rng))
             return runs[0]
 
-        found = concluded(begun, fragments, problem, self._rules.budget, on_step)
+        found = concluded(begun, fragments, problem, self._budget, on_step)
         if self._trace is not None:
             with open_output(self._trace) as out:
-                for line in runs[0].traced() if runs else []:
+                for line in runs[0].visits if runs else []:
                     out.write(orjson.dumps(line) + b"\n")
         return found
 
@@ -353,14 +301,14 @@ class ScdpSampler(Clusterer):
         alpha: float,
         rng: np.random.Generator,
     ) -> ScdpRun:
-        settings, terms = likelihood.settings, log_terms_of(likelihood, fragments, alpha)
-        model = self._model or settings.model
-        choice = settings.choices[model]
+        model = self._model or likelihood.settings.model
+        choice = likelihood.settings.choices[model]
         scaled = likelihood.vectors(fragments)
         data = references(scaled.train, scaled.labels, scaled.test)
         start = self._first(scaled, fragments)
         made = replace(variant(model, choice.rate, choice.power), shared=self._shared)
-        return ScdpRun(made, data, start, self._rules, terms, rng)
+        terms = log_terms_of(likelihood, fragments, alpha)
+        return ScdpRun(made, data, start, self._sweeps, self._chains, self._kept, terms, rng)
 
     def _first(self, data: Scaled, fragments: Sequence[Fragment]) -> IntArray:
         if self._start == LINKED:

@@ -11,11 +11,10 @@ import pytest
 from kbforge.clustering.batch.run import Watch
 from kbforge.contracts import Cluster, Ending, FloatArray, Interrupted, Progress
 from kbforge.errors import UsageError
-from kbforge_lab.clusterers.supervised import ScdpRules, ScdpRun
+from kbforge_lab.clusterers.supervised import ScdpRun, ScdpSampler
 from kbforge_lab.scdp.references import References, references
 from kbforge_lab.scdp.run import run
 from kbforge_lab.scdp.sampler import SCDP1, start
-from kbforge_plugins.resamplers import Optimal
 
 
 def data() -> References:
@@ -33,9 +32,8 @@ def by_size(clusters: Sequence[Cluster]) -> FloatArray:
 
 def made(sweeps: int = 12, chains: int = 2, particles: int = 100) -> ScdpRun:
     given = data()
-    rules = ScdpRules(sweeps, chains, None, particles, Optimal())
-    first = np.arange(len(given.test))
-    return ScdpRun(SCDP1, given, first, rules, by_size, np.random.default_rng(3))
+    first, rng = np.arange(len(given.test)), np.random.default_rng(3)
+    return ScdpRun(SCDP1, given, first, sweeps, chains, particles, by_size, rng)
 
 
 def test_chains_move_as_those_of_run() -> None:
@@ -48,7 +46,7 @@ def test_chains_move_as_those_of_run() -> None:
         for _ in range(6):
             state, trace = run(SCDP1, given, state, 2, 1, rng)
             joint.append(trace.log_joint[-1])
-        assert [visit.log_joint for visit in ended.visits if visit.chain == chain] == joint
+        assert [v["log_joint"] for v in ended.visits if v["chain"] == chain] == joint
 
 
 def test_the_posterior_is_of_the_second_half_of_each_chain() -> None:
@@ -114,4 +112,4 @@ def test_rules_that_cannot_be_are_refused(
     sweeps: int, chains: int, particles: int, says: str
 ) -> None:
     with pytest.raises(UsageError, match=f"{says}: expected"):
-        ScdpRules(sweeps, chains, None, particles, Optimal())
+        ScdpSampler(sweeps=sweeps, chains=chains, particles=particles)
