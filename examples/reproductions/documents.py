@@ -34,7 +34,7 @@ from kbforge.clustering.batch.run import Watch
 from kbforge.contracts import IntArray, SparseCounts
 from kbforge.evaluation.scores import compare
 from kbforge.kernel.library import use_workers
-from kbforge_lab.fastex.families import Counts, Mixture, Taylor
+from kbforge_lab.fastex.families import DocumentFamily, Mixture, Taylor
 from kbforge_lab.fastex.run import FastExRules, FastExRun, MixtureRun, UncollapsedRun
 from kbforge_lab.suites.documents import DocumentMixture
 from kbforge_plugins.likelihoods.discrete import DirichletMultinomial
@@ -82,14 +82,16 @@ def counts_of(words: Sequence[IntArray], concentration: float) -> SparseCounts:
     )
 
 
-def drawn(documents: int, clusters: int) -> tuple[IntArray, Counts]:
+def drawn(documents: int, clusters: int) -> tuple[IntArray, DocumentFamily]:
     """The truth, and the documents."""
     mixture = DocumentMixture(documents, clusters)
     truth, words = mixture.draw(np.random.default_rng([16, clusters]))
-    return truth, Counts(counts_of(words, mixture.concentration))
+    return truth, DocumentFamily(counts_of(words, mixture.concentration))
 
 
-def timed(truth: IntArray, family: Counts, clusters: int, bits: int, tries: int) -> list[str]:
+def timed(
+    truth: IntArray, family: DocumentFamily, clusters: int, bits: int, tries: int
+) -> list[str]:
     """A row of the first table."""
     rules = FastExRules(None, bits, 2, tries, _REHASH, 0.05, None, "secant")
     prior = Mixture(float(clusters))
@@ -134,12 +136,11 @@ def converging(truth: IntArray, data: SparseCounts) -> Iterator[list[str]]:
         rules = FastExRules(k, bits, 2, tries, _REHASH, 0.05, temperature, taylor)
         start = clusters_of(rng.integers(k, size=n))
         said = [str(bits), str(tries), "fitted" if temperature is None else "1", taylor]
-        runs.append(
-            (said, FastExRun(Counts(data, taylor), Mixture(float(k), k), rules, ENDS, start, rng))
-        )
+        family = DocumentFamily(data, taylor)
+        runs.append((said, FastExRun(family, Mixture(float(k), k), rules, ENDS, start, rng)))
     rng = np.random.default_rng(3)
     rival = UncollapsedRun(
-        Counts(data), Mixture(float(k), k), ENDS, clusters_of(rng.integers(k, size=n)), rng
+        DocumentFamily(data), Mixture(float(k), k), ENDS, clusters_of(rng.integers(k, size=n)), rng
     )
     for said, run in [*runs, (["uncollapsed", "", "", ""], rival)]:
         run.begin(WATCH)
@@ -158,7 +159,7 @@ def converging(truth: IntArray, data: SparseCounts) -> Iterator[list[str]]:
         yield [*said, per_document, *cells, f"{scores.bcubed_f1_item_mean:.2f}", moved]
 
 
-def uncollapsed(family: Counts, clusters: int) -> float:
+def uncollapsed(family: DocumentFamily, clusters: int) -> float:
     """Microseconds a document of one sweep."""
     rng = np.random.default_rng(0)
     start = clusters_of(rng.integers(clusters, size=family.n))

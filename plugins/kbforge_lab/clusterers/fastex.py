@@ -1,7 +1,4 @@
-"""FastEx: mixtures of exponential families by binary hashes (see `kbforge_lab.fastex`).
-
-Uncollapsed Gibbs sampling of a finite mixture (see `kbforge_lab.fastex.run`).
-"""
+"""FastEx, and uncollapsed Gibbs sampling of a finite mixture (see `kbforge_lab.fastex`)."""
 
 from __future__ import annotations
 
@@ -10,10 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from kbforge.clustering.batch.chain import ChainRules
+from kbforge.clustering.batch.run import concluded
 from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
 from kbforge.errors import UsageError
-from kbforge_lab.fastex.families import Taylor
-from kbforge_lab.fastex.run import RANDOM, FastExRules, mixture_start, run_fastex, run_uncollapsed
+from kbforge_lab.fastex.families import Mixture, Taylor
+from kbforge_lab.fastex.run import (
+    RANDOM,
+    FastExRules,
+    FastExRun,
+    UncollapsedRun,
+    family_of,
+    mixture_start,
+)
 from kbforge_plugins.clusterers.offline import SEQUENTIAL, SINGLETONS, require_start
 from kbforge_plugins.resamplers import Optimal
 
@@ -96,8 +101,15 @@ class FastEx(Clusterer):
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
-        start = mixture_start(self._start, fragments, self._rules.components, rng)
-        return run_fastex(fragments, problem, self._rules, self._ends, start, rng, on_step)
+        components = self._rules.components
+        start = mixture_start(self._start, fragments, components, rng)
+
+        def begun() -> FastExRun:
+            family = family_of(problem.likelihood, fragments, self._rules.taylor)
+            prior = Mixture(problem.alpha, components)
+            return FastExRun(family, prior, self._rules, self._ends, start, rng)
+
+        return concluded(begun, fragments, problem, self._ends.budget, on_step)
 
 
 def _require(name: str, value: int, most: int | None = None) -> None:
@@ -156,6 +168,10 @@ class Uncollapsed(Clusterer):
     ) -> Posterior:
         start = mixture_start(self._start, fragments, self._components, rng)
         assert start is not None
-        return run_uncollapsed(
-            fragments, problem, self._components, self._ends, start, rng, on_step
-        )
+
+        def begun() -> UncollapsedRun:
+            family = family_of(problem.likelihood, fragments, "secant")
+            prior = Mixture(problem.alpha, self._components)
+            return UncollapsedRun(family, prior, self._ends, start, rng)
+
+        return concluded(begun, fragments, problem, self._ends.budget, on_step)

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.kernel.binding import Prototype, address, declare
-from kbforge_lab.fastex.families import Counts, Mixture, Points
+from kbforge_lab.fastex.families import DocumentFamily, ExponentialFamily, Mixture
 from kbforge_lab.fastex.proposals import TEMPERATURES, Directions
 
 
-class Told(Structure):
+class SamplerTotals(Structure):
     """kb_fastex_told: what a sampler has done, and the processor's seconds by phase."""
 
     _fields_ = (
@@ -53,7 +53,7 @@ PROTOTYPES: dict[str, Prototype] = {
     "kb_fastex_fit": (None, (c_void_p, c_int64, c_void_p, c_void_p)),
     "kb_fastex_temperature": (None, (c_void_p, c_double)),
     "kb_fastex_slots": (None, (c_void_p, c_void_p)),
-    "kb_fastex_tell": (None, (c_void_p, POINTER(Told))),
+    "kb_fastex_tell": (None, (c_void_p, POINTER(SamplerTotals))),
 }
 
 
@@ -63,7 +63,7 @@ class CompiledSampler:
     def __init__(
         self,
         kernel: CDLL,
-        family: Counts | Points,
+        family: ExponentialFamily,
         prior: Mixture,
         delta: float | None,
         tries: int,
@@ -74,7 +74,7 @@ class CompiledSampler:
         self._kept: list[NDArray[Any]] = []
         self._temperature = 1.0
         told = [self._told(part) for part in (family.norms, family.lengths, family.alone)]
-        if isinstance(family, Counts):
+        if isinstance(family, DocumentFamily):
             data = family.data
             handle = kernel.kb_documents_new(
                 self._n,
@@ -159,8 +159,8 @@ class CompiledSampler:
         return out
 
     @property
-    def told(self) -> Told:
-        out = Told()
+    def told(self) -> SamplerTotals:
+        out = SamplerTotals()
         self._kernel.kb_fastex_tell(self._handle, byref(out))
         return out
 

@@ -1,4 +1,6 @@
-"""Documents as bags of words: the Dirichlet-multinomial family, sparse.
+"""The exponential families that FastEx knows, and the prior of the groupings.
+
+Documents as bags of words: the Dirichlet-multinomial family, sparse.
 
 Of a cluster with counts n and pseudo-counts a, both by row (`SparseCounts` has the words), x_r the
 counts of a fragment:
@@ -57,8 +59,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, gammaln
 
-from kbforge.contracts import Cluster, FloatArray, IntArray, SparseCounts
-from kbforge.contracts import Points as PointData
+from kbforge.contracts import Cluster, FloatArray, IntArray, Points, SparseCounts
 from kbforge.errors import UsageError
 from kbforge_lab.fastex.proposals import Directions
 
@@ -70,7 +71,7 @@ _LARGEST = 1024
 _REMEMBERED, _RAREST = 64, 32
 
 
-class Counts:
+class DocumentFamily:
     """The fragments, and the counts of the clusters by slot.
 
     Attributes:
@@ -219,10 +220,10 @@ def batches(sizes: Sequence[int]) -> Iterator[list[int]]:
 _LOG_2_PI = math.log(2 * math.pi)
 
 
-class Points:
-    """The fragments, and the moments of the clusters by slot; attributes as those of `Counts`."""
+class PointFamily:
+    """The fragments, and the moments of the clusters by slot; attributes as in `DocumentFamily`."""
 
-    def __init__(self, data: PointData) -> None:
+    def __init__(self, data: Points) -> None:
         shift, scale = data.points.mean(axis=0), data.points.std(axis=0)
         scale[scale == 0] = 1.0
         self.points: FloatArray = (data.points - shift) / scale
@@ -315,6 +316,9 @@ class Points:
         g = float((gamma + 0.5 * precision).sum())
         coordinates = directions.of(np.arange(len(theta)))
         return theta @ coordinates, float(np.sqrt(theta @ theta)), np.array([g])
+
+
+ExponentialFamily: TypeAlias = DocumentFamily | PointFamily
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,7 @@ TEMPERATURES: tuple[float, ...] = tuple(2.0**-k for k in range(13))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Hashed:
+class HashedClusters:
     """Clusters as q knows them.
 
     Attributes:
@@ -186,7 +186,7 @@ class Hashed:
 
         Args:
             x: hash of phi(x), shape [words].
-            lengths: see `Counts`, shape [H].
+            lengths: see `DocumentFamily`, shape [H].
 
         """
         bound = (norm * cosines)[distances(x, self.hashes)] * self.norms

@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from kbforge.contracts import FloatArray, IntArray
-from kbforge_lab.fastex.families import Counts, Mixture, Points
+from kbforge_lab.fastex.families import ExponentialFamily, Mixture
 from kbforge_lab.fastex.proposals import (
     ELSEWHERE,
     EXPLORE,
     TEMPERATURES,
     Directions,
-    Hashed,
+    HashedClusters,
     Purpose,
     cosines,
     drawn,
@@ -47,7 +47,7 @@ OPEN = Try(-2, 0.0)
 _COLUMNS = ("slots", "hashes", "norms", "g", "log_join")
 
 
-class Proposed(NamedTuple):
+class Draft(NamedTuple):
     """What was drawn for a fragment before its turn."""
 
     tries: tuple[Try, ...]
@@ -65,7 +65,7 @@ class Sampler:
     """
 
     def __init__(
-        self, family: Counts | Points, prior: Mixture, delta: float | None, tries: int
+        self, family: ExponentialFamily, prior: Mixture, delta: float | None, tries: int
     ) -> None:
         self._family, self._prior, self._delta, self._tries = family, prior, delta, tries
         self.slot_of = np.full(family.n, -1, dtype=np.int64)
@@ -112,13 +112,13 @@ class Sampler:
             self._unhashed.remove(slot)  # a cluster with a hash keeps what it was hashed by
             self._free.append(slot)
 
-    def _hash(self, slots: Sequence[int]) -> Hashed:
+    def _hash(self, slots: Sequence[int]) -> HashedClusters:
         parts = [self._family.summary(s, self.sizes[s], self._directions) for s in slots]
         if not parts:
             none = np.zeros(0)
-            return Hashed(none.astype(int), np.zeros((0, 0), np.uint64), none, none, none)
+            return HashedClusters(none.astype(int), np.zeros((0, 0), np.uint64), none, none, none)
         projections, norms, g = zip(*parts, strict=True)
-        return Hashed(
+        return HashedClusters(
             np.array(slots, dtype=np.int64),
             packed(np.stack(projections)),
             np.array(norms),
@@ -126,7 +126,7 @@ class Sampler:
             np.array([self._prior.log_join(self.sizes[s]) for s in slots]),
         )
 
-    def _log_bound(self, fragment: int, hashed: Hashed) -> FloatArray:
+    def _log_bound(self, fragment: int, hashed: HashedClusters) -> FloatArray:
         family, bits = self._family, self._directions.bits
         by_distance = cosines(bits, error_term(len(hashed.slots), bits, self._delta))
         return hashed.log_bound(
@@ -178,7 +178,7 @@ class Sampler:
         row = self._hash([slot])
         if size == 1:
             columns = [(getattr(hashed, name), getattr(row, name)) for name in _COLUMNS]
-            self._hashed = Hashed(*map(np.concatenate, columns))
+            self._hashed = HashedClusters(*map(np.concatenate, columns))
             return
         for name in _COLUMNS:
             getattr(hashed, name)[slot] = getattr(row, name)[0]
@@ -226,10 +226,10 @@ class Sampler:
             slot for slot, size in enumerate(self.sizes) if size and slot not in known
         ]
 
-    def _propose(self, fragment: int, stream: int) -> Proposed:
+    def _propose(self, fragment: int, stream: int) -> Draft:
         hashed, own = self._hashed, int(self.slot_of[fragment])
         if not len(hashed.slots):
-            return Proposed((OPEN,) * self._tries, math.nan)
+            return Draft((OPEN,) * self._tries, math.nan)
         weights = hashed.weights(self._log_bound(fragment, hashed), self.temperature)
         total = int(weights.sum())
 
@@ -244,9 +244,9 @@ class Sampler:
         )
         at = int(np.searchsorted(hashed.slots, own))
         known = at < len(hashed.slots) and int(hashed.slots[at]) == own
-        return Proposed(tries, log_weight(int(weights[at]), total) if known else math.nan)
+        return Draft(tries, log_weight(int(weights[at]), total) if known else math.nan)
 
-    def _step(self, fragment: int, draft: Proposed, stream: int) -> float:
+    def _step(self, fragment: int, draft: Draft, stream: int) -> float:
         """Propose and accept or reject; returns the gain in log posterior."""
         place, log_ratio, gain = self._considered(fragment, draft, stream)
         if place == self._here(fragment):
@@ -264,7 +264,7 @@ class Sampler:
         own = int(self.slot_of[fragment])
         return NEW if self.sizes[own] == 1 else own
 
-    def _considered(self, fragment: int, draft: Proposed, stream: int) -> tuple[int, float, float]:
+    def _considered(self, fragment: int, draft: Draft, stream: int) -> tuple[int, float, float]:
         """A place, log of the probability that it is accepted (if below 0), and what it gains."""
         here = self._here(fragment)
         log_pi = {here: self._log_pi(fragment, here)}

@@ -1,8 +1,6 @@
-"""What runs of mixture samplers share: sweeps until a stop rule holds, then the posterior.
+"""Runs of FastEx and of its rival: sweeps until a stop rule holds, then the posterior.
 
-A run of FastEx: the start, sweeps until a stop rule holds, then the posterior.
-
-The rival: memberships and parameters in turn, each given the other.
+The rival draws memberships and parameters in turn, each given the other.
 
     z_i | theta, w ~ w_k p(x_i | theta_k)          w | z ~ Dirichlet(alpha/K + n)
     theta_k | z    ~ the posterior of the cluster's parameters
@@ -18,14 +16,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from kbforge.clustering.batch.chain import ChainRules
 from kbforge.clustering.batch.grouping import clusters_of, leaders
-from kbforge.clustering.batch.run import Watch, concluded
+from kbforge.clustering.batch.run import Watch
 from kbforge.clustering.batch.visits import Visits, subproblems_of
 from kbforge.contracts import (
     Cluster,
@@ -35,9 +32,7 @@ from kbforge.contracts import (
     Fragment,
     IntArray,
     Likelihood,
-    OnStep,
     Posterior,
-    Problem,
     Progress,
     Rounds,
     SparseCounts,
@@ -46,7 +41,13 @@ from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.kernel.library import kernel_library, workers
 from kbforge.numerics import on_grid
 from kbforge_lab.fastex.compiled import CompiledSampler
-from kbforge_lab.fastex.families import Counts, Mixture, Points, Taylor
+from kbforge_lab.fastex.families import (
+    DocumentFamily,
+    ExponentialFamily,
+    Mixture,
+    PointFamily,
+    Taylor,
+)
 from kbforge_lab.fastex.proposals import TEMPERATURES, Directions, stream
 from kbforge_lab.fastex.reference import Sampler
 from kbforge_plugins.clusterers.offline import chain_start
@@ -59,7 +60,7 @@ RANDOM = "random"
 
 def family_of(
     likelihood: Likelihood, fragments: Sequence[Fragment], taylor: Taylor
-) -> Counts | Points:
+) -> ExponentialFamily:
     """The likelihood as a family that is known here."""
     told = None
     if isinstance(likelihood, ConjugateLikelihood):
@@ -69,7 +70,7 @@ def family_of(
             f"this sampler needs an exponential family, which {type(likelihood).__name__} does not "
             "say it is: expected dirichlet-multinomial or gaussian"
         )
-    family = Counts(told, taylor) if isinstance(told, SparseCounts) else Points(told)
+    family = DocumentFamily(told, taylor) if isinstance(told, SparseCounts) else PointFamily(told)
     if not np.isfinite(family.alone).all():
         bad = fragments[int(np.argmin(np.isfinite(family.alone)))]
         raise LikelihoodError(f'fragment "{quoted(bad.id)}": the fragment has no finite assignment')
@@ -85,7 +86,7 @@ class MixtureRun(ABC):
 
     """
 
-    def __init__(self, family: Counts | Points, prior: Mixture, ends: ChainRules) -> None:
+    def __init__(self, family: ExponentialFamily, prior: Mixture, ends: ChainRules) -> None:
         self.family, self.prior, self._ends = family, prior, ends
         self.placed = self.sweeps = 0
         self.log_posterior = 0.0
@@ -178,16 +179,13 @@ def mixture_start(
     start: str, fragments: Sequence[Fragment], components: int | None, rng: np.random.Generator
 ) -> list[Cluster] | None:
     """As `chain_start`, and for `random` a component drawn evenly for every fragment."""
-    if start != RANDOM:
-        return chain_start(start, fragments)
-    assert components is not None
-    return clusters_of(rng.integers(components, size=len(fragments)))
-
-
-def require_components(start: Sequence[Cluster], components: int | None) -> None:
-    """Refuse a start that has more clusters than there are components."""
-    if components is not None and len(start) > components:
-        raise UsageError(f"start: {len(start):,} clusters are more than {components:,} components")
+    if start == RANDOM:
+        assert components is not None
+        return clusters_of(rng.integers(components, size=len(fragments)))
+    found = chain_start(start, fragments)
+    if found is not None and components is not None and len(found) > components:
+        raise UsageError(f"start: {len(found):,} clusters are more than {components:,} components")
+    return found
 
 
 FITTED = 20
@@ -217,7 +215,7 @@ class FastExRules:
 
 
 def sampler_of(
-    family: Counts | Points, prior: Mixture, delta: float | None, tries: int
+    family: ExponentialFamily, prior: Mixture, delta: float | None, tries: int
 ) -> Sampler | CompiledSampler:
     """The compiled sampler if there is a kernel; the moves are the same."""
     kernel = kernel_library()
@@ -226,33 +224,12 @@ def sampler_of(
     return CompiledSampler(kernel, family, prior, delta, tries, workers())
 
 
-def run_fastex(
-    fragments: Sequence[Fragment],
-    problem: Problem,
-    rules: FastExRules,
-    ends: ChainRules,
-    start: Sequence[Cluster] | None,
-    rng: np.random.Generator,
-    on_step: OnStep | None = None,
-) -> Posterior:
-    """Sample groupings of the fragments."""
-
-    def begun() -> FastExRun:
-        if start is not None:
-            require_components(start, rules.components)
-        family = family_of(problem.likelihood, fragments, rules.taylor)
-        prior = Mixture(problem.alpha, rules.components)
-        return FastExRun(family, prior, rules, ends, start, rng)
-
-    return concluded(begun, fragments, problem, ends.budget, on_step)
-
-
 class FastExRun(MixtureRun):
     """A run of the sampler."""
 
     def __init__(
         self,
-        family: Counts | Points,
+        family: ExponentialFamily,
         prior: Mixture,
         rules: FastExRules,
         ends: ChainRules,
@@ -316,16 +293,6 @@ _MOST_NUMBERS = 2**24
 """Of parameters that are drawn at once."""
 
 
-class _Components(Protocol):
-    """Parameters of components, drawn given the memberships, and how they score fragments."""
-
-    size: int
-
-    def scores(self, z: IntArray, some: range, rng: np.random.Generator) -> FloatArray:
-        """log p(x | theta_k) of some components, up to a number for each fragment, [n, some]."""
-        ...
-
-
 class DocumentComponents:
     """theta of documents: a Dirichlet draw over the words, and over those that were never seen.
 
@@ -333,7 +300,7 @@ class DocumentComponents:
     drawn as log Gamma(a + 1) + log(U) / a.
     """
 
-    def __init__(self, family: Counts) -> None:
+    def __init__(self, family: DocumentFamily) -> None:
         data = family.data
         if len(family.totals) != 1:
             raise UsageError(
@@ -364,7 +331,7 @@ class DocumentComponents:
 class PointComponents:
     """Mean and precision of components, in each dimension."""
 
-    def __init__(self, family: Points) -> None:
+    def __init__(self, family: PointFamily) -> None:
         self._family, self.size = family, family.n * family.points.shape[1]
 
     def scores(self, z: IntArray, some: range, rng: np.random.Generator) -> FloatArray:
@@ -386,7 +353,7 @@ class UncollapsedRun(MixtureRun):
 
     def __init__(
         self,
-        family: Counts | Points,
+        family: ExponentialFamily,
         prior: Mixture,
         ends: ChainRules,
         start: Sequence[Cluster],
@@ -394,8 +361,8 @@ class UncollapsedRun(MixtureRun):
     ) -> None:
         super().__init__(family, prior, ends)
         self._rng, self._start = rng, start
-        self._components: _Components
-        if isinstance(family, Counts):
+        self._components: DocumentComponents | PointComponents
+        if isinstance(family, DocumentFamily):
             self._components = DocumentComponents(family)
         else:
             self._components = PointComponents(family)
@@ -446,22 +413,3 @@ class UncollapsedRun(MixtureRun):
             aim = self._rng.random(len(weights)) * weights[:, -1]
             z[rows] = (weights <= aim[:, None]).sum(axis=1)
         self._z = z
-
-
-def run_uncollapsed(
-    fragments: Sequence[Fragment],
-    problem: Problem,
-    components: int,
-    ends: ChainRules,
-    start: Sequence[Cluster],
-    rng: np.random.Generator,
-    on_step: OnStep | None = None,
-) -> Posterior:
-    """Sample groupings of the fragments."""
-
-    def begun() -> UncollapsedRun:
-        require_components(start, components)
-        family = family_of(problem.likelihood, fragments, "secant")
-        return UncollapsedRun(family, Mixture(problem.alpha, components), ends, start, rng)
-
-    return concluded(begun, fragments, problem, ends.budget, on_step)

@@ -8,7 +8,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from kbforge.contracts import ConjugateLikelihood, Fragment
-from kbforge_lab.fastex.families import Counts, Mixture, Points, Taylor
+from kbforge_lab.fastex.families import (
+    ExponentialFamily,
+    Mixture,
+    Taylor,
+)
 from kbforge_lab.fastex.proposals import Directions
 from kbforge_lab.fastex.run import family_of
 from kbforge_plugins.likelihoods.discrete import DirichletMultinomial
@@ -58,14 +62,14 @@ PRIORS = {"process": Mixture(1.5), "mixture": Mixture(2.0, 3)}
 
 def problem(
     name: str, n: int, taylor: Taylor = "secant"
-) -> tuple[list[Fragment], ConjugateLikelihood, Counts | Points]:
+) -> tuple[list[Fragment], ConjugateLikelihood, ExponentialFamily]:
     make, model = FAMILIES[name]
     fragments = make(n)
     likelihood = model(fragments)
     return fragments, likelihood, family_of(likelihood, fragments, taylor)
 
 
-def directions(family: Counts | Points, bits: int = 16, seed: int = 1) -> Directions:
+def directions(family: ExponentialFamily, bits: int = 16, seed: int = 1) -> Directions:
     return Directions.drawn(family.rows, bits, np.random.default_rng(seed))
 
 

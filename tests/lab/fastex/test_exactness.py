@@ -17,7 +17,7 @@ from kbforge.kernel.library import kernel_library
 from kbforge_lab.fastex import reference
 from kbforge_lab.fastex.families import Mixture
 from kbforge_lab.fastex.proposals import ELSEWHERE, Purpose, log_weight, stream
-from kbforge_lab.fastex.reference import NEW, OPEN, Proposed, Sampler, Try
+from kbforge_lab.fastex.reference import NEW, OPEN, Draft, Sampler, Try
 from kbforge_lab.fastex.run import UncollapsedRun, family_of, sampler_of
 from kbforge_plugins.resamplers import Optimal
 from tests.clustering.oracle import Grouping, partitions
@@ -127,8 +127,8 @@ def transitions(
 
 
 def proposals(
-    sampler: Sampler, x: int, numbers: dict[int, float], own: Proposed, n: int
-) -> Iterator[tuple[float, Proposed]]:
+    sampler: Sampler, x: int, numbers: dict[int, float], own: Draft, n: int
+) -> Iterator[tuple[float, Draft]]:
     """Every draft with its probability; random numbers for the rest are in `numbers` then."""
     prior = sampler._prior
     numbers[Purpose.EXPLORE] = 0.0

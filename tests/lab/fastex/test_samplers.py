@@ -17,7 +17,7 @@ from kbforge_lab.fastex.proposals import (
     STEPS,
     WEIGHTS,
     Directions,
-    Hashed,
+    HashedClusters,
     cosines,
     distances,
     drawn,
@@ -196,7 +196,7 @@ def test_proposals_are_drawn_by_their_weights(
     bound: list[float], temperature: float, u: float
 ) -> None:
     k = len(bound)
-    q = Hashed(
+    q = HashedClusters(
         np.arange(k),
         np.zeros((k, 1), dtype=np.uint64),
         np.ones(k),
