@@ -58,12 +58,7 @@ _STYLE = {
 
 
 def require_matplotlib() -> None:
-    """Say in time that pictures cannot be drawn.
-
-    Raises:
-        UsageError: matplotlib is not installed; the sentence names the extra.
-
-    """
+    """Say in time that pictures cannot be drawn; the UsageError names the extra."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -74,12 +69,7 @@ def require_matplotlib() -> None:
 
 @contextlib.contextmanager
 def look() -> Iterator[None]:
-    """The common look, for the time of drawing; decorates a function, too.
-
-    Raises:
-        UsageError: matplotlib is not installed.
-
-    """
+    """The common look, for the time of drawing; decorates a function, too."""
     require_matplotlib()
     import matplotlib as mpl
 
@@ -101,25 +91,14 @@ def new_figure(
 
 
 def require_format(path: str) -> None:
-    """Refuse a name that does not say what to write.
-
-    Raises:
-        UsageError: the suffix is neither .png nor .svg.
-
-    """
+    """Refuse a name whose suffix is neither .png nor .svg."""
     if Path(path).suffix.lower().removeprefix(".") not in FORMATS:
         raise UsageError(f'"{quoted(path, 400)}": expected a name that ends in .png or .svg')
 
 
 @look()
 def save(figure: Figure, path: str) -> None:
-    """Write a figure as PNG or SVG, as its name says.
-
-    Raises:
-        KBForgeError: the file cannot be written.
-        UsageError: another suffix.
-
-    """
+    """Write a figure as PNG or SVG, as its name says."""
     require_format(path)
     kind = Path(path).suffix.lower().removeprefix(".")
     # no date, so that the same data give the same bytes
@@ -146,10 +125,6 @@ def draw_tree(
         entities: that each is in; a colour for each.
         together: the posterior similarity, shape [n, n].
         kind: the linkage, as `kbforge.kb.consensus.tree_of` has it.
-
-    Raises:
-        UsageError: fewer than two fragments, or more than a picture can name.
-
     """
     import numpy as np
     from scipy.cluster.hierarchy import dendrogram

@@ -51,8 +51,7 @@ def parse(text: str) -> list[Mapping[str, tuple[str, ...]]]:
 def content_key(fragment: Fragment) -> bytes:
     """Bytes that are equal exactly when two fragments' properties and vectors are.
 
-    Order and repetition of values do not count, nor does the sign of a zero; id, label, source
-    and metadata are not content.
+    Order and repetition of values do not count, nor does the sign of a zero.
     """
     text = _object(sorted_properties(fragment.properties)).encode()
     if fragment.vector is None:
@@ -66,16 +65,9 @@ class CanonicalJson:
     """The serializer `canonical-json`; see the functions of this module."""
 
     def serialize(self, fragments: Sequence[Fragment]) -> str:
-        """The canonical text of a set."""
         return serialize(fragments)
 
     def parse(self, text: str) -> Sequence[Mapping[str, tuple[str, ...]]]:
-        """The properties of each fragment, in canonical order.
-
-        Raises:
-            ValueError: the text is not canonical.
-
-        """
         return parse(text)
 
 
@@ -111,16 +103,12 @@ def parse_objects(
     properties_of: Callable[[Pairs], Properties],
     written: Callable[[SortedProperties], str],
 ) -> list[Mapping[str, tuple[str, ...]]]:
-    """The properties of each object of a text.
+    """The properties of each object of a text; ValueError says what is not canonical, and where.
 
     Args:
         text: what to parse.
         properties_of: properties from the pairs of an object; their values are checked here.
         written: the one text of properties.
-
-    Raises:
-        ValueError: the text is not canonical, with what is wrong and at which character.
-
     """
     properties: list[Mapping[str, tuple[str, ...]]] = []
     texts: list[str] = []
@@ -173,16 +161,9 @@ class FlatJson:
     """One record after another, each with one pair for every value of an attribute."""
 
     def serialize(self, fragments: Sequence[Fragment]) -> str:
-        """The canonical text of a set; "" for no fragments."""
         return "".join(sorted(_record(sorted_properties(f.properties)) for f in fragments))
 
     def parse(self, text: str) -> Sequence[Mapping[str, tuple[str, ...]]]:
-        """The properties of each fragment, in canonical order.
-
-        Raises:
-            ValueError: the text is not canonical, with what is wrong and at which character.
-
-        """
         return parse_objects(text, _collected, _record)
 
 

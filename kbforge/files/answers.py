@@ -80,13 +80,7 @@ class Answer:
 
 
 def read_answers(path: str) -> list[Answer]:
-    """Read strictly; "-" is standard input.
-
-    Raises:
-        KBForgeError: the file cannot be opened.
-        BadRecord: the first line that is no answer, with file, line and field.
-
-    """
+    """Read strictly; "-" is standard input; BadRecord names file, line and field."""
     answers: list[Answer] = []
     for where, line, value in read_json_lines(path, stop):
         try:
@@ -98,15 +92,7 @@ def read_answers(path: str) -> list[Answer]:
 
 @dataclass(frozen=True, slots=True)
 class NumberedAnswer:
-    """An answer by the numbers of its fragments.
-
-    Attributes:
-        first: that of a.
-        second: that of b.
-        same: as in `Answer`.
-        audit: whether it was an audit.
-
-    """
+    """An `Answer` by the numbers of its fragments: `first` is that of a, `second` that of b."""
 
     first: int
     second: int
@@ -117,17 +103,7 @@ class NumberedAnswer:
 def placed(
     answers: Sequence[Answer], fragments: Sequence[Fragment], path: str
 ) -> list[NumberedAnswer]:
-    """The answers with the numbers of their fragments.
-
-    Args:
-        answers: of the file.
-        fragments: that the answers are about.
-        path: of the file, for the error.
-
-    Raises:
-        KBForgeError: an answer is about a fragment that is not there.
-
-    """
+    """The answers by the numbers of their fragments; one about another fragment is an error."""
     numbers = {fragment.id: number for number, fragment in enumerate(fragments)}
     for answer in answers:
         for name in (answer.a, answer.b):
@@ -143,19 +119,14 @@ def placed(
 
 
 class AnswerFile:
-    """A file of answers that grows, each answer on disk when `append` returns.
-
-    Args:
-        path: of a file that is there with answers, or is made with the first one.
+    """A file of answers that grows: each answer is on disk when `append` returns.
 
     Attributes:
-        path: of the file.
+        path: of a file that is there with answers, or is made with the first one.
         answers: all that it holds.
 
     Raises:
-        KBForgeError: it is there and cannot be read, or written.
-        BadRecord: it holds something else.
-
+        KBForgeError: it cannot be read or written, or holds something else.
     """
 
     def __init__(self, path: str) -> None:
@@ -188,12 +159,7 @@ class AnswerFile:
         return len(self._ends)
 
     def append(self, answer: Answer) -> None:
-        """Add an answer at the end.
-
-        Raises:
-            OutputError: it cannot be written; the file is as before.
-
-        """
+        """Add an answer at the end; if it cannot be written, the file is as before."""
         with self._writing() as file:
             end = file.tell()
             try:
@@ -208,12 +174,7 @@ class AnswerFile:
         self.answers.append(answer)
 
     def undo(self) -> Answer:
-        """Take away the last answer that came since the file was opened, and return it.
-
-        Raises:
-            OutputError: it cannot be written.
-
-        """
+        """Remove and return the last answer that was appended since the file was opened."""
         with self._writing() as file:
             file.truncate(self._ends[-1])
             os.fsync(file.fileno())
@@ -272,12 +233,7 @@ def _answer(value: Any, where: str) -> Answer:
 
 
 def same_of(record: Record) -> bool | None:
-    """The field `same`: true, false or null.
-
-    Raises:
-        BadRecord: it is something else, or missing.
-
-    """
+    """The field `same`: true, false or null."""
     if record.is_null("same"):
         return None
     said: bool = record.get("same", bool, "true, false or null")

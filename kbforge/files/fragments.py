@@ -44,13 +44,7 @@ def stop(error: BadRecord, raw: bytes) -> None:
 
 
 def parse_json(line: bytes, where: str) -> Any:
-    """One JSON value, whose objects have distinct keys.
-
-    Raises:
-        BadRecord: not UTF-8, or not JSON, with the place in the line; a key that is there twice;
-            objects and arrays too deep in each other.
-
-    """
+    """One JSON value, whose objects have distinct keys; BadRecord names the place in the line."""
     try:
         return json_value(line, where)
     except orjson.JSONDecodeError as error:
@@ -64,12 +58,7 @@ def parse_json(line: bytes, where: str) -> Any:
 
 
 def read_json_lines(path: str, on_bad: OnBad) -> Iterator[tuple[str, bytes, Any]]:
-    """(`file:line`, the raw line, its JSON value) for every line that holds JSON.
-
-    Raises:
-        KBForgeError: the file cannot be opened.
-
-    """
+    """(`file:line`, the raw line, its JSON value) for every line that holds JSON."""
     first = True
     for number, line in read_lines(path, on_bad):
         where = f"{called(path)}:{number}"
@@ -84,14 +73,13 @@ def read_json_lines(path: str, on_bad: OnBad) -> Iterator[tuple[str, bytes, Any]
 
 
 def mistaken(error: BadRecord, path: str, line: bytes, wanted: str = "") -> BadRecord:
-    """The error of a file's first line, which says what the file is if it is of another kind.
+    """The error of a file's first line, which names the kind of the file if it is another one.
 
     Args:
         error: of the line.
         path: of the file; of "-" only the line is looked at.
         line: the first one.
         wanted: the kind that the file should be, as `kbforge.files.kinds` calls it.
-
     """
     kind = kind_of(path, line)
     if kind in (wanted, *_UNKNOWN) or (kind in _LINES and not wanted):
@@ -103,12 +91,7 @@ def mistaken(error: BadRecord, path: str, line: bytes, wanted: str = "") -> BadR
 
 
 def read_located(path: str, on_bad: OnBad) -> Iterator[tuple[str, Fragment]]:
-    """(`file:line`, fragment) for every good line; ids are not compared, equal values are shared.
-
-    Raises:
-        KBForgeError: the file cannot be opened.
-
-    """
+    """(`file:line`, fragment) for every good line; ids are not compared, values are shared."""
     shared = Shared()
     first = True
     for where, line, value in read_json_lines(path, on_bad):
@@ -128,12 +111,7 @@ def shown(value: object) -> str:
 
 
 def to_line(fragment: Fragment) -> bytes:
-    """The fragment's JSON line, newline included.
-
-    Raises:
-        KBForgeError: a source made it of what JSON cannot hold.
-
-    """
+    """The fragment's JSON line, newline included; KBForgeError if JSON cannot hold its content."""
     try:
         return orjson.dumps(fragment.to_json(), option=orjson.OPT_APPEND_NEWLINE)
     except orjson.JSONEncodeError as error:
@@ -188,12 +166,7 @@ def first(fragments: Iterator[Fragment], limit: int | None) -> Iterator[Fragment
 
 
 def write_fragments(fragments: Sequence[Fragment], path: str | Path) -> None:
-    """Write fragments as canonical JSON lines.
-
-    Raises:
-        KBForgeError: the file cannot be written.
-
-    """
+    """Write fragments as canonical JSON lines."""
     with open_output(str(path)) as out:
         for fragment in fragments:
             out.write(to_line(fragment))
@@ -230,10 +203,6 @@ def open_quarantine(path: str | None) -> Iterator[OnBad]:
     """What to do with bad records: a `Quarantine`, or without a path the end of the run.
 
     If nothing was set aside there is no file at the end, be it one of an earlier run.
-
-    Raises:
-        OutputError: the file cannot be written.
-
     """
     if path is None:
         yield stop

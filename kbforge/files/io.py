@@ -44,12 +44,7 @@ def called(path: str) -> str:
 
 @contextlib.contextmanager
 def open_input(path: str) -> Iterator[BinaryIO]:
-    """Open for reading bytes; gzip and zstd are recognised by content, not by name.
-
-    Raises:
-        KBForgeError: the file cannot be opened, with the reason, or it is standard input again.
-
-    """
+    """Open for reading bytes; gzip and zstd are recognised by content, not by name."""
     with contextlib.ExitStack() as stack:
         if path == "-":
             raw: BinaryIO = sys.stdin.buffer
@@ -104,12 +99,7 @@ def read_small(path: str, what: str, most: int, error: type[KBForgeError] = KBFo
         path: the file.
         what: it should be, such as "a calibration file".
         most: bytes that it may have, unpacked.
-        error: what to raise about its content.
-
-    Raises:
-        KBForgeError: the file cannot be opened.
-        error: it is damaged, cut short or too large.
-
+        error: what to raise about content that is damaged, cut short or too large.
     """
     where = quoted(called(path), 400)
     with open_input(path) as stream:
@@ -123,13 +113,7 @@ def read_small(path: str, what: str, most: int, error: type[KBForgeError] = KBFo
 
 
 def read_lines(path: str, on_bad: OnBad | None = None) -> Iterator[tuple[int, bytes]]:
-    """`lines_of` a file, or of standard input for "-".
-
-    Raises:
-        KBForgeError: the file cannot be opened.
-        BadRecord: see `lines_of`.
-
-    """
+    """`lines_of` a file, or of standard input for "-"."""
     with open_input(path) as stream:
         yield from lines_of(stream, called(path), on_bad)
 
@@ -199,12 +183,7 @@ def _report(error: BadRecord, raw: bytes, on_bad: OnBad | None) -> None:
 
 
 def require_writable(path: str) -> None:
-    """Find out before long work that its result will have nowhere to go.
-
-    Raises:
-        OutputError: the folder is missing or not writable.
-
-    """
+    """Find out before long work that its result will have nowhere to go."""
     folder = _followed(path).parent
     if path == "-" or (folder.is_dir() and os.access(folder, os.W_OK)):
         return
@@ -217,10 +196,7 @@ def open_output(path: str) -> Iterator[BinaryIO]:
     """Open for writing bytes, atomically; "-" is standard output; `.gz` compresses.
 
     A file that is replaced keeps its mode. A link stays, and the file that it leads to is replaced.
-
-    Raises:
-        OutputError: the folder is missing, not writable, or the disk is full.
-
+    OutputError: the folder is missing, not writable, or the disk is full.
     """
     try:
         if path == "-":
@@ -316,7 +292,6 @@ def open_folder(path: str, names: Collection[str], what: str) -> Iterator[Path]:
     Raises:
         UsageError: "-".
         OutputError: there is something else under that name, or it cannot be written.
-
     """
     if path == "-":
         raise UsageError(f"{what}: expected a folder, got standard output; give -o FOLDER")
@@ -340,12 +315,7 @@ def open_folder(path: str, names: Collection[str], what: str) -> Iterator[Path]:
 
 
 def put_in_place(new: Path, folder: Path) -> None:
-    """Give a folder another's name; the other is gone when that is done, and back if it fails.
-
-    Raises:
-        OSError: it cannot be done.
-
-    """
+    """Give a folder another's name; the other is gone when that is done, and back if it fails."""
     if not folder.exists():
         os.rename(new, folder)
         return
@@ -387,10 +357,6 @@ def require_apart(
         inputs: files, folders, "-", None, and texts that name no file at all, which are passed
             over. An output in an input folder replaces an input if the folder has such a file.
         whole: a folder is replaced with all that is in it.
-
-    Raises:
-        UsageError: it is one of the inputs, or in one, or holds one.
-
     """
     for given in inputs:
         if given is not None and str(given) and _is_same(str(output), str(given), whole):
@@ -402,15 +368,7 @@ def require_apart(
 
 
 def require_distinct(outputs: Iterable[tuple[str, str | None]]) -> None:
-    """Refuse two outputs that are one file.
-
-    Args:
-        outputs: what each is called, and where it goes.
-
-    Raises:
-        UsageError: two of them go to one place.
-
-    """
+    """Refuse two outputs that are one file; each is what it is called, and where it goes."""
     seen: list[tuple[str, str]] = []
     for what, path in outputs:
         if path is None:
@@ -450,12 +408,7 @@ def _resolved(path: str) -> str:
 
 
 def require_openpyxl() -> None:
-    """Refuse to go on without openpyxl, or without the parser that makes it safe.
-
-    Raises:
-        KBForgeError: one of them is missing, or switched off.
-
-    """
+    """Refuse to go on without openpyxl, or without the parser that makes it safe."""
     try:
         from openpyxl import DEFUSEDXML
     except ImportError:
@@ -474,12 +427,7 @@ _OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0
 
 @contextlib.contextmanager
 def temporary_file(folder: Path) -> Iterator[tuple[Path, BinaryIO]]:
-    """A new file, open for writing, that is gone at the end unless it was given another name.
-
-    Raises:
-        OSError: it cannot be made.
-
-    """
+    """A new file, open for writing, that is gone at the end unless it was given another name."""
     while True:
         handle, name = tempfile.mkstemp(_SUFFIX, PREFIX, folder)
         path = Path(name)
@@ -495,12 +443,7 @@ def temporary_file(folder: Path) -> Iterator[tuple[Path, BinaryIO]]:
 
 @contextlib.contextmanager
 def temporary_folder(folder: Path) -> Iterator[Path]:
-    """A new folder that is gone at the end unless it was given another name.
-
-    Raises:
-        OSError: it cannot be made.
-
-    """
+    """A new folder that is gone at the end unless it was given another name."""
     while True:
         path = Path(tempfile.mkdtemp(_SUFFIX, PREFIX, folder))
         handle = os.open(path, _OPEN)
@@ -553,14 +496,9 @@ def _held(path: Path, handle: int) -> bool:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a file, which is made; a killed process holds nothing.
+    """Lock a file, which is created; a killed process holds no lock.
 
-    On a system without such locks nothing is held and no file is made.
-
-    Raises:
-        BlockingIOError: another process holds it.
-        OSError: it cannot be written, or its file system has no locks.
-
+    BlockingIOError: another process holds it. On a system without locks no file is created.
     """
     try:
         import fcntl
@@ -573,14 +511,9 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def hold(handle: int) -> bool:
-    """Hold an open file or folder until it is closed, or its process ends.
+    """Lock an open file or folder until it is closed; False if another process holds it.
 
-    Returns:
-        False if another process holds it.
-
-    Raises:
-        OSError: this system or its file system has no such locks.
-
+    OSError: this system or its file system has no such locks.
     """
     try:
         import fcntl

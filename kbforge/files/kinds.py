@@ -34,13 +34,7 @@ _MAGIC = {
 
 
 class FileKind(NamedTuple):
-    """A kind of file.
-
-    Attributes:
-        name: what it is, such as "a store".
-        use: the command that takes it, with `{path}` for the file; "" if there is none.
-
-    """
+    """A kind of file: what it is, and the command that takes it, with `{path}` for the file."""
 
     name: str
     use: str = ""
@@ -103,13 +97,7 @@ KINDS: Mapping[str, FileKind] = {
 
 
 def what_is(path: str, head: bytes = b"") -> str:
-    """What a file is, in the words of an error, with the command that takes it.
-
-    Args:
-        path: the file; of "-", standard input, only `head` is looked at.
-        head: what was read of it; empty opens the file.
-
-    """
+    """What a file is, in the words of an error; of standard input only `head` is looked at."""
     return KINDS[kind_of(path, head)].said(path)
 
 
@@ -120,10 +108,6 @@ def require_readable_as(path: str, expected: str, *kinds: str) -> None:
         path: the file; standard input, which can be read only once, passes.
         expected: what it should be, in words.
         kinds: that it may be; plain text and what is not recognised pass, too.
-
-    Raises:
-        KBForgeError: it is something else, which the message names.
-
     """
     if path == "-" or not Path(path).is_file():
         return

@@ -44,13 +44,9 @@ def convert(value: Any, kind: type[T], where: str, field: str = "", expected: st
     Args:
         value: as parsed.
         kind: a structure, whose fields may have descriptions of what is expected.
-        where: `file:line`, for the error.
+        where: `file:line`, for the error, which is about the innermost field at fault.
         field: the path of the value in the line.
         expected: what the value should be.
-
-    Raises:
-        BadRecord: about the innermost field that breaks its type.
-
     """
     try:
         return msgspec.convert(value, kind)
@@ -108,14 +104,9 @@ def _shown(value: object) -> str:
 def json_value(content: bytes, where: str) -> Any:
     """One JSON value, whose objects have distinct keys.
 
-    Args:
-        content: of a line or a file.
-        where: for errors.
-
     Raises:
         orjson.JSONDecodeError: not UTF-8, or not JSON.
         BadRecord: a key that is there twice; objects and arrays too deep in each other.
-
     """
     value = orjson.loads(content)
     # the parser keeps the last of two equal keys. Each key has a colon; if there are no more colons
@@ -274,16 +265,12 @@ class Record:
 
 
 def read_table(path: str, kind: str, writer: str) -> Record:
-    """Read a whole file; "-" is standard input.
+    """Read a whole TOML file; "-" is standard input.
 
     Args:
         path: the file.
         kind: what it should be, as `kbforge.files.kinds` calls it.
         writer: the command that writes such files, for errors.
-
-    Raises:
-        KBForgeError: unreadable, damaged, too large or not TOML.
-
     """
     content = read_small(path, KINDS[kind].name, _MAX_BYTES)
     toml_of(content, path, kind, KBForgeError)
@@ -291,17 +278,7 @@ def read_table(path: str, kind: str, writer: str) -> Record:
 
 
 def table_of(content: bytes, name: str, writer: str) -> Record:
-    """The top table of a file that was read.
-
-    Args:
-        content: of the file.
-        name: of the file, quoted.
-        writer: as of `read_table`.
-
-    Raises:
-        KBForgeError: not TOML.
-
-    """
+    """The top table of a TOML file that was read; `name` is quoted, for errors."""
 
     def wrong(field: str, expected: str, got: str) -> KBForgeError:
         return KBForgeError(
@@ -312,15 +289,7 @@ def table_of(content: bytes, name: str, writer: str) -> Record:
 
 
 def toml_of(content: bytes, path: str, kind: str, error: type[KBForgeError]) -> dict[str, Any]:
-    """As `parse_toml`; a file of another kind is named.
-
-    Args:
-        content: of the file.
-        path: of the file.
-        kind: what it should be, as `kbforge.files.kinds` calls it.
-        error: what to raise.
-
-    """
+    """As `parse_toml`; a file of another kind than the expected one is named."""
     where = quoted(called(path), 400)
     found = kind_of_bytes(content)
     if found not in (kind, "toml", "text", "binary", "empty"):
@@ -331,17 +300,7 @@ def toml_of(content: bytes, path: str, kind: str, error: type[KBForgeError]) -> 
 def parse_toml(
     content: bytes, where: str, error: type[KBForgeError] = KBForgeError
 ) -> dict[str, Any]:
-    """The top table of a TOML document.
-
-    Args:
-        content: of the file.
-        where: how the error names it, already quoted.
-        error: what to raise.
-
-    Raises:
-        error: not TOML, whose whole numbers have 64 bits.
-
-    """
+    """The top table of a TOML document, whose whole numbers have 64 bits; `where` is quoted."""
     try:
         table = tomllib.loads(content.decode())
         longer = next(_longer_than_64_bits(table, ""), None)

@@ -71,16 +71,7 @@ Expression: TypeAlias = Literal | QuotedString | Sequence | Choice | Repeat
 
 
 def parse_rules(text: str, where: str) -> Expression:
-    """The tree of a grammar file, names replaced by what they stand for.
-
-    Args:
-        text: content of the file.
-        where: how to call the file in errors.
-
-    Raises:
-        GrammarError: with the line, what was expected and what was got.
-
-    """
+    """The tree of a grammar file, names replaced by what they stand for; `where` is for errors."""
     rules: dict[str, _Rule] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         body = _without_comment(line)

@@ -98,12 +98,7 @@ class Skeleton:
         return list(dict.fromkeys(edge.symbol for node in self.nodes for edge in node.edges))
 
     def read(self, text: str) -> Iterator[str | Edge]:
-        """The string values (unescaped) and symbols of a text, one after another.
-
-        Raises:
-            GrammarError: the text is not one of the grammar's, with the character where it departs.
-
-        """
+        """The string values (unescaped) and symbols of a text; an error names where it departs."""
         at, node, implied, may_end = 0, self.nodes[0], self.implied, self.may_be_empty
         while at < len(text) or not may_end:
             if not text.startswith(implied, at):
@@ -134,16 +129,7 @@ class Skeleton:
 
 
 def compile_skeleton(rules: str, where: str) -> Skeleton:
-    """The skeleton of a grammar file.
-
-    Args:
-        rules: content of the file.
-        where: how to call it in errors.
-
-    Raises:
-        GrammarError: the rules cannot be read, are too large, or leave room for endless literals.
-
-    """
+    """The skeleton of a grammar file, which errors call `where`."""
     return _Builder(compile_dfa(parse_rules(rules, where), where), where).skeleton()
 
 
@@ -225,10 +211,7 @@ class _Builder:
     def _ways(self, state: int, may_end: bool) -> Iterator[tuple[str, int, bool]]:
         """The runs of literals from a state to a string (True) or to a possible end (False).
 
-        Args:
-            state: where the runs begin.
-            may_end: whether a run may be empty because the text could end right here.
-
+        `may_end`: whether a run may be empty because the text could end right here.
         """
         todo = [("", state, frozenset[int]())]
         while todo:
@@ -274,12 +257,7 @@ class Dfa:
 
 
 def compile_dfa(tree: Expression, where: str) -> Dfa:
-    """The minimal automaton of a grammar.
-
-    Raises:
-        GrammarError: it would need too many states.
-
-    """
+    """The minimal automaton of a grammar."""
     nfa = _Nfa()
     start, end = nfa.add(tree)
     return _minimised(_determinised(nfa, start, end, where))

@@ -124,13 +124,7 @@ class TokenTable:
 
 
 def compile_table(skeleton: Skeleton, pieces: Sequence[bytes]) -> TokenTable:
-    """The table of a grammar and a vocabulary.
-
-    Args:
-        skeleton: of the grammar.
-        pieces: the bytes of each BPE piece; none is empty.
-
-    """
+    """The table of a grammar's skeleton and the bytes of each BPE piece; none is empty."""
     symbols = {symbol: token for token, symbol in enumerate(skeleton.symbols, start=START + 1)}
     first_piece = START + 1 + len(symbols)
     first_state, n_states = [], 0
@@ -166,13 +160,6 @@ class Codec:
         pieces: the bytes of each piece.
         split: the numbers of the pieces of a string's content (a value after a space); their
             bytes, joined, are its UTF-8.
-
-    Attributes:
-        table: legal tokens.
-
-    Raises:
-        GrammarError: the grammar's rules cannot be compiled.
-
     """
 
     def __init__(
@@ -186,12 +173,7 @@ class Codec:
         self._edges = [{symbols[e.symbol]: e for e in node.edges} for node in self._skeleton.nodes]
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a text.
-
-        Raises:
-            GrammarError: the text is not one of the grammar's.
-
-        """
+        """The tokens of a text; GrammarError if it is not one of the grammar's."""
         tokens: list[int] = []
         symbols, first_piece = self.table.symbols, self.table.first_piece
         for part in self._skeleton.read(text):

@@ -73,26 +73,14 @@ def similarity(subproblem: Subproblem) -> FloatArray:
 
 
 def binder(together: FloatArray, labels: IntArray) -> float:
-    """What a grouping loses by Binder, up to a constant.
-
-    Args:
-        together: the posterior similarity, shape [n, n].
-        labels: the cluster of each fragment, shape [n].
-
-    """
+    """What a grouping (labels, shape [n]) loses by Binder, up to a constant."""
     same = labels[:, None] == labels[None, :]
     # the diagonal adds -n, whatever the grouping
     return float(((1 - 2 * together) * same).sum() + len(labels)) / 2
 
 
 def variation(together: FloatArray, labels: IntArray) -> float:
-    """What a grouping loses by the lower bound of the variation of information, in nats.
-
-    Args:
-        together: the posterior similarity, shape [n, n].
-        labels: the cluster of each fragment, shape [n].
-
-    """
+    """What a grouping loses by the lower bound of the variation of information, in nats."""
     same = labels[:, None] == labels[None, :]
     return float(np.log(same.sum(axis=1)).sum() - 2 * np.log((together * same).sum(axis=1)).sum())
 
@@ -106,9 +94,7 @@ def consensus(posterior: Posterior, estimate: str, entities: int | None = None) 
     Args:
         posterior: of a clusterer.
         estimate: "map" changes nothing; or one of `LOSSES`, or of `LINKAGES`.
-        entities: how many clusters a tree is to be cut into, over all subproblems; None takes what
-            loses least.
-
+        entities: how many clusters to cut trees into, in all; None minimizes the loss.
     """
     if estimate == "map":
         return posterior
@@ -183,14 +169,7 @@ def _groupings(n: int) -> tuple[IntArray, ...]:
 
 
 def search(together: FloatArray, labels: IntArray, estimate: str) -> IntArray:
-    """A grouping next to one, from which no move of a fragment and no union gains, shape [n].
-
-    Args:
-        together: the posterior similarity, shape [n, n].
-        labels: where to start.
-        estimate: "binder" or "vi".
-
-    """
+    """A grouping near `labels` from which no move of a fragment and no union gains, shape [n]."""
     costs = _costs_binder if estimate == "binder" else _costs_vi
     unions = _unions_binder if estimate == "binder" else _unions_vi
     for _ in range(_ROUNDS):
@@ -305,13 +284,7 @@ def _unions_vi(together: FloatArray, labels: IntArray) -> FloatArray:
 
 
 def tree_of(together: FloatArray, kind: str) -> FloatArray:
-    """The joins of n fragments, nearest first, as `scipy.cluster.hierarchy` has them, [n - 1, 4].
-
-    Args:
-        together: the posterior similarity, shape [n, n].
-        kind: one of `LINKAGES`.
-
-    """
+    """The joins of n fragments, nearest first, in the format of `linkage`, [n - 1, 4]."""
     if len(together) < 2:
         return np.zeros((0, 4))
     apart = np.round(1 - np.minimum(together, together.T), DIGITS)
@@ -342,12 +315,7 @@ def cuts_for(trees: Sequence[FloatArray], clusters: int) -> list[int]:
     """How many joins of each of several trees to make, so that so many clusters are left in all.
 
     The nearest joins of all trees are made, so that no two clusters that stay apart are nearer than
-    two that are joined within a tree.
-
-    Args:
-        trees: of parts that no join connects.
-        clusters: from the number of trees to the number of fragments; beyond these, the nearer one.
-
+    two that are joined within a tree. Beyond the possible numbers the nearest one counts.
     """
     heights = np.concatenate([np.zeros(0), *(joins[:, 2] for joins in trees)])
     owners = np.repeat(np.arange(len(trees)), [len(joins) for joins in trees])

@@ -95,10 +95,9 @@ def assemble_subproblem(
         subproblem: of a clusterer's result.
         number: of the subproblem.
         id_of: the id of each cluster of the point estimate.
-        most_alternatives: as of `assemble`.
+        most_alternatives: as of `assemble`, like the rest.
         least_probability: likewise.
         calibrated: likewise.
-
     """
     beliefs = _Beliefs(subproblem)
     for cluster in sorted(subproblem.clusters):
@@ -136,10 +135,7 @@ def _check_partition(posterior: Posterior) -> None:
 
 
 def _fresh_id(earliest: str, taken: set[str]) -> str:
-    """An id that depends on the earliest fragment alone, as long as no earlier entity has it.
-
-    The digits are hexadecimal behind "e-", so that no reader takes it for a Wikidata id.
-    """
+    """An id that depends on the earliest fragment alone, as long as no earlier entity has it."""
     digest = hashlib.blake2b(earliest.encode(), digest_size=32).hexdigest()
     digits = _ID_DIGITS
     while (entity_id := f"e-{digest[:digits]}") in taken:
@@ -183,9 +179,8 @@ def _ids(fragments: Fragments, cluster: Cluster) -> tuple[str, ...]:
 class _Beliefs:
     """What the particles of a subproblem say about its fragments.
 
-    Clusters recur from particle to particle, so each distinct one knows the particles that have it,
-    and each fragment the clusters that hold it. Of most entities all particles say the same: then
-    no other cluster touches a fragment of it.
+    Clusters recur from particle to particle. Where all particles agree, no other cluster touches an
+    entity's fragments.
     """
 
     def __init__(self, subproblem: Subproblem) -> None:
@@ -210,13 +205,7 @@ class _Beliefs:
         return holding
 
     def about(self, cluster: Cluster, least: float) -> tuple[float, list[_Rival]]:
-        """The cluster's probability, and its alternatives, most probable first.
-
-        Args:
-            cluster: of the point estimate.
-            least: alternatives must exceed this.
-
-        """
+        """The probability of a cluster, and its alternatives above `least`, most probable first."""
         agreeing = self._having.get(cluster, ())  # a consensus may have it, and no particle
         # exactly 1 when nothing disagrees: rounding must not read as doubt
         if len(agreeing) == len(self._probabilities):
@@ -259,10 +248,7 @@ _MOST_REMEMBERED = 256  # attributes of all orders; those of a table recur
 
 
 def collect(fragments: Sequence[Fragment]) -> dict[str, tuple[Value, ...]]:
-    """Attribute -> distinct values, each with the fragments that state it in order of arrival.
-
-    Attributes are in the order of the fragments, values by count (most first), then code point.
-    """
+    """Attribute -> distinct values by count, each with the fragments that state it."""
     stated: dict[str, dict[str, list[str]]] = {}
     orders: dict[tuple[str, ...], None] = {}
     for fragment in fragments:
@@ -376,11 +362,7 @@ def mean_vector(fragments: Sequence[Fragment]) -> tuple[float, ...] | None:
 
 
 class AttributeOrder:
-    """Merges orders of some attributes into one of all.
-
-    Where orders contradict each other, or say nothing, the attribute that was met first comes
-    first.
-    """
+    """Merges orders of some attributes into one of all; where they contradict, the first counts."""
 
     def __init__(self) -> None:
         self._place: dict[str, int] = {}
@@ -448,7 +430,7 @@ _remembered = lru_cache(maxsize=1 << 12)(_merged)
 def fragments_of(entity: Entity) -> list[Fragment]:
     """What each fragment of the entity states, in the entity's order; values by code point.
 
-    A fragment's repeated values are one here, and its label, source and vector are not known.
+    Repeated values are one; label, source and vector are unknown.
     """
     stated: dict[str, dict[str, list[str]]] = {fragment: {} for fragment in entity.fragments}
     for attribute, values in entity.properties.items():

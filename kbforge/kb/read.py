@@ -77,10 +77,8 @@ def read_entities(path: str) -> Iterator[Entity]:
     """The entities of a JSON lines file, one at a time; plain, gzip or zstd, "-" is standard input.
 
     Raises:
-        KBForgeError: the file cannot be opened.
         BadRecord: at the first line that is not an entity, or that repeats an entity's id or a
             fragment of an earlier entity.
-
     """
     ids, fragments = DigestSet(), DigestSet()
     first = True
@@ -100,16 +98,7 @@ def read_entities(path: str) -> Iterator[Entity]:
 
 
 def entity_from_json(record: object, where: str) -> Entity:
-    """Check one parsed JSON value and make an entity of it; the inverse of `Entity.to_json`.
-
-    Args:
-        record: what the JSON parser returned.
-        where: `file:line`, for the error.
-
-    Raises:
-        BadRecord: at the first law that the record breaks.
-
-    """
+    """Check one parsed JSON value and make an entity of it; the inverse of `Entity.to_json`."""
     expected = (
         "an entity, as kbforge cluster writes" if isinstance(record, dict) else "a JSON object"
     )
@@ -141,12 +130,7 @@ def entity_from_json(record: object, where: str) -> Entity:
 
 
 def made_from_json(record: object, where: str) -> Provenance:
-    """Check one parsed JSON value; the inverse of `Provenance.to_json`.
-
-    Raises:
-        BadRecord: at the first law that the record breaks.
-
-    """
+    """Check one parsed JSON value; the inverse of `Provenance.to_json`."""
     return _checked(convert(record, Provenance, where, "made"), where)
 
 
@@ -221,12 +205,7 @@ def least_sure(entities: Iterable[Entity], top: int) -> list[Entity]:
 
 
 def with_ids(entities: Iterable[Entity], ids: Collection[str]) -> list[Entity]:
-    """The entities of these ids, in the order of the knowledge base.
-
-    Raises:
-        UsageError: one is not there.
-
-    """
+    """The entities of these ids, in the order of the knowledge base; a missing one is an error."""
     found = [entity for entity in entities if entity.id in ids]
     for missing in sorted({*ids} - {entity.id for entity in found}):
         raise UsageError(
@@ -250,12 +229,7 @@ def names_of(fragments: Collection[str], entities: Iterable[Entity]) -> dict[str
 
 
 def with_fragment(entities: Iterable[Entity], fragment_id: str) -> Entity:
-    """The entity that holds that fragment.
-
-    Raises:
-        UsageError: there is none.
-
-    """
+    """The entity that holds that fragment; UsageError if there is none."""
     for entity in entities:
         if fragment_id in entity.fragments:
             return entity
@@ -263,12 +237,7 @@ def with_fragment(entities: Iterable[Entity], fragment_id: str) -> Entity:
 
 
 def sources_of(entities: Iterable[Entity], fragments: Iterable[Fragment]) -> dict[str, str]:
-    """Fragment id -> source and row, for those of the entities' fragments that name one.
-
-    Raises:
-        UsageError: the entities have a fragment that is not among `fragments`.
-
-    """
+    """Fragment id -> source and row, for those of the entities' fragments that name one."""
     wanted = {fragment for entity in entities for fragment in entity.fragments}
     sources = {}
     for fragment in fragments:

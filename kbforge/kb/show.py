@@ -32,14 +32,13 @@ def show(
     console: Console,
     names: Mapping[str, str] | None = None,
 ) -> None:
-    """Print the entities.
+    """Print the entities: on a terminal as panels of at most `MOST_WIDTH` columns.
 
     Args:
         entities: what to print, in order.
         sources: fragment id -> source, shown behind the id; may be empty.
-        console: where; a terminal gets panels of at most `MOST_WIDTH` columns.
+        console: where.
         names: fragment id -> name of its entity, for fragments that other groupings bring in.
-
     """
     for entity in entities:
         if console.is_terminal:
@@ -159,16 +158,9 @@ def grouping(
 ) -> str:
     """What an alternative makes of the entity: joined with other fragments, or several entities.
 
-    The largest part comes last and, if it is long, is told by its size: what matters is what
-    leaves it.
-
-    Args:
-        alternative: one of the entity's.
-        entity: whose fragments are regrouped.
-        most: how many fragments of a part are listed.
-        names: fragment id -> what to call it, as `Ada Lovelace (f1, f2)`: the name of its entity,
-            or its own. Fragments without one are told by their id alone.
-
+    The largest part comes last and, if it is long, is given by its size: what matters is what
+    leaves it. At most `most` fragments of a part are listed; `names` maps fragment ids to what to
+    call them, as in `Ada Lovelace (f1, f2)`.
     """
     mine = frozenset(entity.fragments)
     parts: list[str] = []

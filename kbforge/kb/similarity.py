@@ -38,14 +38,9 @@ _MOST_ROWS = 1_000  # held at a time, one a class
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two fragments, by id, and the least that the posterior says of their being one.
+    """Two fragments, the first of the entity at hand, and the least probability that they are one.
 
-    Attributes:
-        one: of the entity that was asked.
-        other: of the same entity, or of another.
-        probability: that they are one, by the groupings that were kept.
-        inside: whether both are of the entity.
-
+    `inside`: whether both are of the entity.
     """
 
     one: str
@@ -55,10 +50,7 @@ class Pair:
 
 
 class Groupings:
-    """The groupings that an entity keeps, as far as its own fragments go.
-
-    Fragments that no grouping tells apart are one class; all their pairs have one probability.
-    """
+    """The groupings that an entity keeps, as far as its own fragments go."""
 
     def __init__(self, entity: Entity) -> None:
         self._entity = entity
@@ -155,15 +147,10 @@ Calibrate: TypeAlias = Callable[[float, float], float]
 
 @dataclass(frozen=True, slots=True)
 class SimilarFragment:
-    """A fragment, and how probable it is that it is one entity with another.
+    """A fragment, the entity that holds it, and the probability that it is one entity with another.
 
-    Attributes:
-        fragment: its id.
-        entity: the entity that holds it.
-        probability: that they are one, by the groupings that were kept.
-        rest: as much more it may be, by groupings that were not kept.
-        calibrated: by a map, if one was given; maps are fitted on pairs above 1 %.
-
+    `probability` counts the groupings that were kept; those that were not may add `rest`.
+    `calibrated` is by a map, if one was given; maps are fitted on pairs above 1 %.
     """
 
     fragment: str
@@ -195,12 +182,8 @@ def similar(
     Args:
         read: gives the entities from the first on; called twice.
         fragment: id of the one.
-        other: id of the only one to tell of, however improbable; None tells of all.
+        other: id of the only one to report, however improbable; None reports all.
         calibrate: the map of a pair's probability.
-
-    Raises:
-        UsageError: no entity holds one of the two, or they are the same.
-
     """
     if fragment == other:
         raise UsageError(f'expected two fragments, got "{quoted(fragment)}" twice')
@@ -229,14 +212,9 @@ def similar(
 
 @dataclass(frozen=True, slots=True)
 class SimilarityBlock:
-    """A subproblem's fragments.
+    """A subproblem's fragments, entity by entity, and the entity of each.
 
-    Attributes:
-        fragments: ids, entity by entity.
-        entities: that each is in.
-        together: the least probability of each pair that the groupings kept say, 1 on the diagonal,
-            shape [n, n].
-
+    `together`: the least probability of each pair by the groupings kept, 1 on the diagonal, [n, n].
     """
 
     fragments: tuple[str, ...]
@@ -245,17 +223,7 @@ class SimilarityBlock:
 
 
 def block_of(read: Callable[[], Iterable[Entity]], fragment: str, most: int) -> SimilarityBlock:
-    """The subproblem that holds a fragment.
-
-    Args:
-        read: gives the entities from the first on; called twice.
-        fragment: its id.
-        most: fragments that a subproblem may have.
-
-    Raises:
-        UsageError: no entity holds the fragment, or the subproblem has too many.
-
-    """
+    """The subproblem that holds a fragment; UsageError if it has more than `most` fragments."""
     home = _homes(read(), [fragment])[fragment]
     block = [entity for entity in read() if entity.subproblem == home.subproblem]
     held = [(one, entity) for entity in block for one in entity.fragments]
@@ -279,11 +247,7 @@ def block_of(read: Callable[[], Iterable[Entity]], fragment: str, most: int) -> 
 
 
 def leaf_names(block: SimilarityBlock) -> list[str]:
-    """What to call the fragments of a block: the values that tell them apart, and the id.
-
-    Of each fragment these are its name and its values of other attributes that are not the same
-    in all of the block, as far as there is room.
-    """
+    """What to call the fragments of a block: the values that tell them apart, and the id."""
     stated = {
         one.id: one for e in {e.id: e for e in block.entities}.values() for one in fragments_of(e)
     }

@@ -54,9 +54,8 @@ class EntitiesView(View):
 
     Args:
         entities: gives them from the first on, each time it is called.
-        fragments: as they went in, in any order, among others or alone; None tells them from the
-            entities' values.
-
+        fragments: as they went in, in any order, among others or alone; None derives them from
+            the entities' values.
     """
 
     def __init__(
@@ -75,29 +74,14 @@ class EntitiesView(View):
         return self._entities()
 
     def fragments(self, entity: Entity) -> Sequence[Fragment]:
-        """As `View`.
-
-        Raises:
-            UsageError: one of them is not among the fragments given.
-
-        """
+        """As `View`; UsageError if one is not among the fragments given."""
         if self._known is None:
             return fragments_of(entity)
         return [self._known.of(fragment) for fragment in entity.fragments]
 
 
 def file_view(kb: str, fragments: str | None = None) -> EntitiesView:
-    """A view of a file of entities.
-
-    Args:
-        kb: entities as JSON lines; "-" is standard input.
-        fragments: the file that was clustered.
-
-    Raises:
-        KBForgeError: the fragments cannot be read.
-        UsageError: both are standard input.
-
-    """
+    """A view of a file of entities; `fragments` is the file that was clustered."""
     if kb == fragments == "-":
         raise UsageError("only one of KB and --fragments can be standard input")
     given = None if fragments is None else read_fragments(fragments)
@@ -132,25 +116,14 @@ class _Known:
 
 
 def export(view: View, exporter: Exporter, target: str) -> int:
-    """Write what a view shows to `target` ("-" is standard output); how many entities there were.
-
-    Raises:
-        KBForgeError: the target cannot be written, or an entity cannot be read; in either case
-            nothing appears under the name.
-
-    """
+    """Write what a view shows to `target` ("-" is standard output); returns the entity count."""
     counted = _Counted(view)
     exporter.export(counted, target)
     return counted.count
 
 
 def exporter_for(output: str) -> str:
-    """The exporter of an output that nobody named one for: by its ending, else JSON lines.
-
-    Raises:
-        UsageError: no exporter states the ending, or the file would be packed as nobody asked.
-
-    """
+    """The exporter of an output that nobody named one for: by its ending, else JSON lines."""
     if output == "-" or not registry.ending_of(output):
         return JSON_LINES
     if output.lower().endswith((".zst", ".zstd")):
@@ -170,10 +143,6 @@ def require_json_lines(output: str, what: str, instead: str, store: str = "") ->
         what: is written.
         instead: how to get the other format.
         store: how to get a store, if that is possible.
-
-    Raises:
-        UsageError: the ending is another exporter's, or a store's.
-
     """
     ending = "" if output == "-" else registry.ending_of(output)
     is_store = ending in _OF_STORES
@@ -247,12 +216,7 @@ class Policy:
 
 
 def read_policy(given: str) -> Policy:
-    """A policy by the name of a rule, or of a TOML file; "-" is standard input.
-
-    Raises:
-        KBForgeError: a file that cannot be read, or is no policy; with file and field.
-
-    """
+    """A policy by the name of a rule, or of a TOML file; "-" is standard input."""
     if given == PREFERRED:
         raise UsageError(
             "--policy preferred needs sources to prefer; give a TOML file with sources"
@@ -294,12 +258,7 @@ def _date(top: Record) -> tuple[str, str]:
 
 
 class GoldenView(View):
-    """A view of the same entities with those values alone that a policy takes.
-
-    Raises:
-        UsageError: the policy goes by what the view does not know of fragments.
-
-    """
+    """A view of the same entities with those values alone that a policy selects."""
 
     def __init__(self, view: View, policy: Policy) -> None:
         if policy.needs_fragments and not view.knows_fragments:
@@ -333,14 +292,7 @@ class GoldenView(View):
 def golden(
     entity: Entity, policy: Policy, fragments: Callable[[Entity], Sequence[Fragment]]
 ) -> Entity:
-    """The entity with the values that a policy takes.
-
-    Args:
-        entity: with all its values.
-        policy: rules.
-        fragments: gives the entity's fragments, in its order; asked only where a rule goes by them.
-
-    """
+    """The entity with the values that a policy selects; asks for fragments where it needs them."""
     ranks: dict[str, Rank] = {}
     chosen: dict[str, tuple[Value, ...]] = {}
     for attribute, values in entity.properties.items():

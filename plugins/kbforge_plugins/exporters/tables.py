@@ -211,12 +211,6 @@ class PairsExporter(TableExporter):
             )
 
     def rows(self, view: View) -> Iterator[Sequence[str]]:
-        """The header, then the pairs.
-
-        Raises:
-            KBForgeError: more pairs than anyone can read.
-
-        """
         yield PAIR_COLUMNS
         # a pair of two entities is known to both, and each may have dropped what the other has
         try:
@@ -277,12 +271,6 @@ class WideExporter(TableExporter):
         _require_separator(self.separator, "wide")
 
     def rows(self, view: View) -> Iterator[Sequence[str]]:
-        """The header, then a row an entity.
-
-        Raises:
-            KBForgeError: more attributes than a spreadsheet has columns.
-
-        """
         with tempfile.TemporaryFile() as waiting:
             yield from wide_rows(view.entities(), self.separator, self.safe, waiting)
 
@@ -290,17 +278,13 @@ class WideExporter(TableExporter):
 def wide_rows(
     entities: Iterable[Entity], separator: str, safe: Callable[[str], str], waiting: IO[bytes]
 ) -> Iterator[list[str]]:
-    """A header and a row an entity, as texts.
+    """A header and a row an entity, as texts; KBForgeError if a spreadsheet has too few columns.
 
     Args:
         entities: that the rows are of.
         separator: between several values of a cell.
         safe: what becomes of a cell's text.
         waiting: an empty file, where the rows wait for the attributes of the last entity.
-
-    Raises:
-        KBForgeError: more attributes than a spreadsheet has columns.
-
     """
     places: dict[str, int] = {}
     columns = AttributeOrder()
@@ -419,12 +403,6 @@ class XlsxExporter(Exporter):
         _require_separator(self.separator, "xlsx")
 
     def export(self, view: View, target: str) -> None:
-        """Write the two sheets.
-
-        Raises:
-            KBForgeError: more rows, columns or characters than a spreadsheet holds.
-
-        """
         from openpyxl import Workbook
         from openpyxl.writer.excel import ExcelWriter
 
@@ -472,12 +450,7 @@ class _Sheet:
         self._sheet, self._name, self.rows = book.create_sheet(name), name, 0
 
     def append(self, row: Any) -> None:
-        """Write the next row.
-
-        Raises:
-            KBForgeError: the sheet is full, or a cell too long.
-
-        """
+        """Write the next row; KBForgeError if the sheet is full, or a cell too long."""
         if self.rows == _MOST_ROWS:
             raise KBForgeError(
                 f"a spreadsheet has at most {_MOST_ROWS:,} rows, and the sheet {self._name} needs "

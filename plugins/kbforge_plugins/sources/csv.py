@@ -118,12 +118,7 @@ class _EndlessRecord(BadRecord):
 
 
 def _parse_next(lines: _Lines, delimiter: str) -> list[str] | None:
-    """The fields of the next record, None at the end.
-
-    Raises:
-        _EndlessRecord: it cannot be parsed.
-
-    """
+    """The fields of the next record, None at the end; _EndlessRecord if it cannot be parsed."""
     csv.field_size_limit(_MOST_CHARACTERS)  # another library may have changed it for the process
     # a reader of its own for each record: after an error nothing of the old state may remain
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -226,12 +221,7 @@ _ENOUGH = 8  # high bytes, before their neighbours say anything
 
 @contextlib.contextmanager
 def sampled(path: str) -> Iterator[tuple[bytes, BinaryIO]]:
-    """The first bytes of a file, unpacked, and all of it as a stream; "-" is standard input.
-
-    Raises:
-        KBForgeError: the file cannot be opened.
-
-    """
+    """The first bytes of a file, unpacked, and all of it as a stream; "-" is standard input."""
     with open_input(path) as stream:
         sample, damage = bytearray(), None
         try:
@@ -244,12 +234,7 @@ def sampled(path: str) -> Iterator[tuple[bytes, BinaryIO]]:
 
 
 def guess_encoding(sample: bytes, where: str) -> str:
-    """The encoding that the first bytes of a file say.
-
-    Raises:
-        BadRecord: they are no text, or in an encoding that cannot be told.
-
-    """
+    """The encoding that the first bytes of a file say; BadRecord if they are no text."""
     for mark, encoding in _MARKS:
         if sample.startswith(mark):
             return encoding
@@ -269,16 +254,10 @@ def guess_encoding(sample: bytes, where: str) -> str:
 
 
 def guess_delimiter(sample: bytes, encoding: str, usual: str) -> str:
-    """What stands between the columns, by the first records.
+    """What stands between the columns, by the first records; `usual` is the ending's mark.
 
     It is the mark that gives most records as many fields as the header. Of equals it is the one
     without a space behind it, then the one with more columns, then the usual one.
-
-    Args:
-        sample: the first bytes of the file.
-        encoding: of the file.
-        usual: the mark of a file with such an ending.
-
     """
     text = codecs.getincrementaldecoder(encoding)("replace").decode(sample[:_FOR_RECORDS])
     text = text.lstrip("\ufeff")
@@ -358,12 +337,7 @@ _BASE = 0xDC00
 
 
 def encoding_named(name: str) -> str:
-    """The encoding's usual name.
-
-    Raises:
-        UsageError: there is no such text encoding.
-
-    """
+    """The encoding's usual name; UsageError if there is no such text encoding."""
     expected = "expected a text encoding such as cp1252, latin-1 or utf-16"
     try:
         found = codecs.lookup(name).name

@@ -90,12 +90,7 @@ class JsonlSource(TableSource):
         readers: dict[tuple[str, ...], RowReader],
         table: TableName,
     ) -> Fragment:
-        """The fragment of a flat object; there is a reader for each list of keys.
-
-        Raises:
-            BadRecord: a key is empty, or one that is read holds what no attribute takes.
-
-        """
+        """The fragment of a flat object; there is a reader for each list of keys."""
         for key in [key for key in self._unseen if key in record]:
             del self._unseen[key]
         keys = tuple(record)

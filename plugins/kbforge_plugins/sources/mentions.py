@@ -58,10 +58,7 @@ from kbforge.files.io import called, lines_of, read_lines
 
 
 def nearest(text: str, form: str, start: int) -> int | None:
-    """The start of the occurrence of `form` nearest to `start`; of two equally near, the earlier.
-
-    None if the form does not occur, or is empty.
-    """
+    """The start of the `form` nearest to `start`, of two the earlier; None if it does not occur."""
     if not form:
         return None
     if text.startswith(form, start):
@@ -512,12 +509,7 @@ class _Row:
 
     @classmethod
     def parse(cls, line: bytes, where: str) -> _Row:
-        """Check a line.
-
-        Raises:
-            BadRecord: not UTF-8, not six fields, or a field that cannot be.
-
-        """
+        """Check a line."""
         cells = _decoded(line, where).split("\t")
         if len(cells) != 6:
             expected = f"6 tab-separated fields ({_FIELDS})"

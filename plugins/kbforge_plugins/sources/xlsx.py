@@ -120,12 +120,7 @@ def _column(cell: object) -> str:
 
 @contextlib.contextmanager
 def _opened(file: Any, name: str) -> Iterator[Any]:
-    """The workbook in a file.
-
-    Raises:
-        BadRecord: it is none, or unpacks to too much.
-
-    """
+    """The workbook in a file; BadRecord if it is none, or unpacks to too much."""
     from openpyxl import load_workbook
 
     _require_bounded(file, name)
@@ -140,12 +135,7 @@ def _opened(file: Any, name: str) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _guarded(where: str) -> Iterator[None]:
-    """What the library raises in this block is about the file; its warnings are of no use.
-
-    Raises:
-        BadRecord: instead.
-
-    """
+    """What the library raises in this block becomes a BadRecord; its warnings are of no use."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
