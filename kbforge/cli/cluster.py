@@ -170,20 +170,17 @@ def cluster(
     from kbforge.files.fragments import held, read_fragments
     from kbforge.files.io import require_apart, require_writable
     from kbforge.jobs.cluster import cluster as run
-    from kbforge.jobs.cluster import make_workers, partial_name, require_executor
+    from kbforge.jobs.cluster import make_workers, partial_name
     from kbforge.kb.view import require_json_lines
-    from kbforge.kernel.library import use_workers
 
     if as_json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
     choices = options.choices_of(context)
-    require_executor(executor, address, choices, scorers)
     if executor is not None and into is not None:
         raise UsageError(
             "--executor and --into exclude each other: a store adds fragments without workers"
         )
-    if workers is not None and executor is None:
-        use_workers(workers)
+    crew = make_workers(executor, choices, address, workers, scorers)
     if into is not None:
         if options.is_given(context, "output"):
             raise UsageError(
@@ -204,7 +201,6 @@ def cluster(
     require_apart(output, [*inputs, *options.files_of(settings, likelihood, surrogate)])
     require_apart(partial_name(output), inputs)
     require_writable(output)
-    crew = None if executor is None else make_workers(executor, choices, address, workers, scorers)
     begin = time.perf_counter()
     everything = held(read_fragments(fragments, limit=limit))
     reading = time.perf_counter() - begin

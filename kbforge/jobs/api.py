@@ -57,7 +57,6 @@ from kbforge.jobs.report import Report
 from kbforge.jobs.update import EventResult, OnDuplicate, UpdateResult
 from kbforge.kb.view import EntitiesView, GoldenView, exporter_for, read_policy
 from kbforge.kb.view import export as export_view
-from kbforge.kernel.library import use_workers
 from kbforge.registry.options import bind_options
 
 PLUGINS: Mapping[str, str] = {
@@ -230,12 +229,7 @@ def cluster(
     """
     with in_python():
         choices = choices_from(chosen, "cluster")
-        chain.require_executor(executor, address, choices, scorers)
-        crew = None
-        if executor is not None:
-            crew = chain.make_workers(executor, choices, address, workers, scorers)
-        elif workers is not None:
-            use_workers(workers)
+        crew = chain.make_workers(executor, choices, address, workers, scorers)
         kb = chain.cluster(_distinct(fragments), choices, on_step, crew)
     return replace(kb, notes=tuple(in_keywords(note) for note in kb.notes))
 

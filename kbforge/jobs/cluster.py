@@ -58,6 +58,7 @@ from kbforge.kb.consensus import MOST, consensus
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble
 from kbforge.kb.read import with_made
 from kbforge.kb.view import EntitiesView, export
+from kbforge.kernel.library import use_workers
 from kbforge.models.scorers import scorers
 from kbforge.words import counted
 
@@ -92,21 +93,29 @@ def cluster(
     if on_step is not None and not likelihood.probability:
         on_step = _telling_scores(on_step)
     if crew is not None and crew.scorers is None:
-        posterior = _elsewhere(fragments, prepared, choices, crew, on_step)
+        posterior = _cluster_elsewhere(fragments, prepared, choices, crew, on_step)
     else:
-        with _problem(prepared, crew) as problem:
+        with _scored_elsewhere(prepared, crew) as problem:
             rng = np.random.default_rng(choices.seed)
             posterior = prepared.clusterer.cluster(fragments, problem, rng, on_step)
     # an interrupted run has got to a prefix
     reached = tuple(fragments[: posterior.n_fragments])
     taken = consensus(posterior, choices.estimate, choices.entities)
+    too_large = []
+    if choices.estimate != "map":
+        large = sum(len(s.fragments) > MOST and len(s.particles) > 1 for s in posterior.subproblems)
+        if large:
+            too_large = [
+                f"--estimate {choices.estimate}: {counted(large, 'subproblem')} of more than "
+                f"{MOST:,} fragments kept the most probable grouping"
+            ]
     return KnowledgeBase(
         reached,
         taken,
         Times(preparing=ready - begin, clustering=time.perf_counter() - ready),
         prepared.alpha,
         prepared.confidence,
-        (*prepared.notes, *_too_large(posterior, choices)),
+        (*prepared.notes, *too_large),
         prepared.likelihood,
         choices.alternatives,
         likelihood.probability,
@@ -128,50 +137,43 @@ def _telling_scores(on_step: OnStep) -> OnStep:
     return told
 
 
-def require_executor(
-    executor: str | None, address: str | None, choices: Choices, scorers: int | None = None
-) -> None:
-    """Refuse options of an executor where there is none.
-
-    Raises:
-        UsageError: names the option.
-
-    """
-    if executor is None:
-        named = [] if address is None else ["--address"]
-        named += [] if scorers is None else ["--scorers"]
-        named += [f"--set executor.{option}" for option in choices.of("executor")]
-        if named:
-            raise UsageError(f"{named[0]}: there is no executor; name one with --executor")
-
-
 def make_workers(
-    executor: str,
+    executor: str | None,
     choices: Choices,
-    address: str | None,
-    number: int | None,
+    address: str | None = None,
+    number: int | None = None,
     scorers: int | None = None,
-) -> Workers:
-    """Where to cluster, or where to score.
+) -> Workers | None:
+    """Where to cluster, or where to score; None is here.
 
     Args:
-        executor: name of the plugin.
+        executor: name of the plugin, None for none.
         choices: have its other options.
         address: its option of that name, unless None.
-        number: of workers; None leaves it to the executor.
+        number: of workers; None leaves it to the executor. Without one, threads of the kernel, for
+            all later calls.
         scorers: cluster here, and have sets scored by so many workers.
 
     Raises:
-        UsageError: an unknown executor or option, the address is given twice, or workers and
-            scorers both are.
+        UsageError: an unknown executor or option, the address is given twice, workers and scorers
+            both are, or there is no executor that an option is for.
 
     """
+    options = choices.of("executor")
+    if executor is None:
+        named = [] if address is None else ["--address"]
+        named += [] if scorers is None else ["--scorers"]
+        named += [f"--set executor.{option}" for option in options]
+        if named:
+            raise UsageError(f"{named[0]}: there is no executor; name one with --executor")
+        if number is not None:
+            use_workers(number)
+        return None
     if scorers is not None and number is not None:
         raise UsageError(
             "--workers and --scorers exclude each other: workers cluster and score; scorers only "
             "score for a run on this machine"
         )
-    options = choices.of("executor")
     if address is not None:
         if "address" in options:
             raise UsageError("--address and --set executor.address mean the same; choose one")
@@ -180,7 +182,7 @@ def make_workers(
 
 
 @contextmanager
-def _problem(prepared: Fit, crew: Workers | None) -> Iterator[Problem]:
+def _scored_elsewhere(prepared: Fit, crew: Workers | None) -> Iterator[Problem]:
     """What to cluster by here, its sets scored elsewhere if that is asked for.
 
     Raises:
@@ -203,7 +205,7 @@ def _problem(prepared: Fit, crew: Workers | None) -> Iterator[Problem]:
         yield replace(problem, likelihood=elsewhere)
 
 
-def _elsewhere(
+def _cluster_elsewhere(
     fragments: Sequence[Fragment],
     prepared: Fit,
     choices: Choices,
@@ -221,18 +223,6 @@ def _elsewhere(
     return cluster_on_workers(
         crew.executor, crew.number, clusterer.rules, fragments, prepared.problem, on_step
     )
-
-
-def _too_large(posterior: Posterior, choices: Choices) -> Iterator[str]:
-    """What to say of subproblems that have no consensus."""
-    if choices.estimate == "map":
-        return
-    large = [s for s in posterior.subproblems if len(s.fragments) > MOST and len(s.particles) > 1]
-    if large:
-        yield (
-            f"--estimate {choices.estimate}: {counted(len(large), 'subproblem')} of more than "
-            f"{MOST:,} fragments kept the most probable grouping"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +296,7 @@ class KnowledgeBase:
 
     @property
     def seconds(self) -> float:
-        """Wall time of the whole run: choosing, learning and clustering, and what was read."""
+        """Wall time of the whole run."""
         return self.times.total
 
     @property

@@ -1,12 +1,12 @@
-"""Review of a store: questions about uncertain pairs, each answer a decision.
+"""`kbforge decide` and `kbforge review` of a store: what people say about pairs, for it to honour.
 
     with reviewed("kb.sqlite") as review:
         while evidence := review.asks.question():
             review.asks.answer(evidence, same=ask_somebody(evidence))
         print(review.done().told["decisions"])
 
-An answer is written before the next question is asked. Subproblems of which one grouping was kept
-have no question, and their fragments are not read.
+Each answer of a review is a decision, which is written before the next question is asked.
+Subproblems of which one grouping was kept have no question, and their fragments are not read.
 
 What was reported of a pair when it was asked about is kept beside its decision, and the report
 compares it with the answers. The confidence map does not hear them: pairs are asked about because
@@ -39,11 +39,22 @@ from kbforge.files.answers import record_of, same_of
 from kbforge.files.fragments import read_json_lines, stop
 from kbforge.fit.questions import PairQuestion, PosteriorQueue
 from kbforge.fit.review import PosteriorReview
-from kbforge.jobs.update import EventResult, OpenStore, living, opened, unchanged, writable
+from kbforge.jobs.update import (
+    EventResult,
+    OpenStore,
+    opened,
+    require_all,
+    resume,
+    unchanged,
+    writable,
+)
 from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import bring_back, change_rows, insert_rows, read_rows, row_of, write_rows
-from kbforge.store.writing import begin, write_run
+from kbforge.store.writing import ActiveRun, begin, write_run
+
+_REPORTED = "reported"
+"""The fact that has, by decision, the probability that its pair is one entity."""
 
 
 def decide(path: str, decisions: Sequence[Decision], unknown: bool = False) -> EventResult:
@@ -59,13 +70,15 @@ def decide(path: str, decisions: Sequence[Decision], unknown: bool = False) -> E
     Raises:
         UsageError: the store lacks a fragment.
         ContradictionError: a decision cannot hold beside the others, which the message names; those
-            before it hold.
+            before it are in force.
+        LikelihoodError: no grouping that satisfies a decision is possible; likewise.
 
     """
-    about = "; ".join(called(decision) for decision in decisions[:10])
+    about = ", ".join(in_words(decision) for decision in decisions[:10])
     with opened(path, "decide", about) as held:
         if not unknown:
-            held.require([id for one in decisions for id in (one.first, one.second)])
+            ids = [id for one in decisions for id in (one.first, one.second)]
+            require_all(held.store, ids, held.store.pages.numbers(ids))
         in_force = {
             _said(one.decision): one.number for one in held.store.decisions() if one.undone is None
         }
@@ -73,7 +86,7 @@ def decide(path: str, decisions: Sequence[Decision], unknown: bool = False) -> E
         try:
             for decision in decisions:
                 if _said(decision) not in in_force:
-                    in_force[_said(decision)] = decide_one(held, decision)[0].number
+                    in_force[_said(decision)] = _decide_one(held, decision)[0].number
                     already = False
         finally:
             held.finish()
@@ -86,8 +99,8 @@ def _said(decision: Decision) -> tuple[bool, frozenset[str]]:
     return decision.same, frozenset((decision.first, decision.second))
 
 
-def decide_one(held: OpenStore, decision: Decision) -> tuple[DecisionRecord, SubproblemChanges]:
-    """Have a store that is open honour one decision, which it says, and what changed.
+def _decide_one(held: OpenStore, decision: Decision) -> tuple[DecisionRecord, SubproblemChanges]:
+    """Have a store honour one decision; returns it with its number, and what changed.
 
     Raises:
         ContradictionError: it cannot hold beside the others; nothing has changed then.
@@ -123,9 +136,13 @@ def undo(path: str, number: int) -> EventResult:
             )
         if decided.undone is not None:
             return unchanged(store, undone=number, exact=None, already=True)
+        about = in_words(decided.decision)
         if store.fact("last") == number:
-            return _undo_exactly(store, decided, began)
-        held = living(store, "undo", called(decided.decision), began)
+            run = begin(store, "undo", about, began)
+            _undo_exactly(store, run, number, finished=True)
+            told = {"undone": number, "exact": True, "already": False}
+            return EventResult(run.number, store.n_fragments, store.n_entities, told)
+        held = resume(store, "undo", about, began)
         held.session.lift([decided.decision])
         held.writing.followed()
         held.writing.also(
@@ -135,37 +152,29 @@ def undo(path: str, number: int) -> EventResult:
         return held.result(undone=number, exact=False, already=False)
 
 
-def _undo_exactly(store: Store, decided: DecisionRecord, began: float) -> EventResult:
-    """Undo the last decision: every row is what it was before."""
-    run = begin(store, "undo", called(decided.decision), began)
-
-    def all_of_it(rows: sqlite3.Connection) -> None:
-        bring_back_all(store, rows, run.number, decided.number)
-        write_run(rows, run.row(store.n_entities, True))
-
-    store.database.transaction(all_of_it)
-    told = {"undone": decided.number, "exact": True, "already": False}
-    return EventResult(run.number, store.n_fragments, store.n_entities, told)
-
-
-def bring_back_all(store: Store, rows: sqlite3.Connection, run: int, decision: int) -> None:
-    """Make every row what it was before the last decision, within the transaction at hand.
+def _undo_exactly(store: Store, run: ActiveRun, decision: int, finished: bool) -> None:
+    """Undo the last decision in one transaction: every row is what it was before.
 
     Entities that the decision made are no more; their ids lead to those that have their fragments.
 
     Args:
         store: that was last written by the decision.
-        rows: to write to.
-        run: the number of the run that undoes it.
+        run: that undoes it.
         decision: its number.
+        finished: whether the run ends with it.
 
     """
-    vanishing = _images(store, rows, run, decision)
-    bring_back(rows, decision)
-    rows.execute("DELETE FROM erased WHERE decision = ?", (decision,))
-    change_rows(rows, "decision", {decision: {"undone": run}})
-    leads = {entity: (orjson.dumps(store.holders(held)),) for entity, held in vanishing.items()}
-    write_rows(rows, "redirect", leads)
+
+    def all_of_it(rows: sqlite3.Connection) -> None:
+        vanishing = _images(store, rows, run.number, decision)
+        bring_back(rows, decision)
+        rows.execute("DELETE FROM erased WHERE decision = ?", (decision,))
+        change_rows(rows, "decision", {decision: {"undone": run.number}})
+        leads = {entity: (orjson.dumps(store.holders(held)),) for entity, held in vanishing.items()}
+        write_rows(rows, "redirect", leads)
+        write_run(rows, run.row(store.n_entities, finished))
+
+    store.database.transaction(all_of_it)
 
 
 def _images(
@@ -191,7 +200,7 @@ def _images(
     return vanishing
 
 
-def called(decision: Decision) -> str:
+def in_words(decision: Decision) -> str:
     """A decision in words."""
     said = "same" if decision.same else "different"
     return f"{said} {quoted(decision.first)} {quoted(decision.second)}"
@@ -236,18 +245,14 @@ def decisions_of(pairs: Iterable[tuple[str, str, str]]) -> list[Decision]:
     return out
 
 
-_REPORTED = "reported"
-"""The fact that has, by decision, the probability that its pair is one entity."""
+# --- review ---------------------------------------------------------------------------------------
 
 
-class Review:
-    """A store that is open to be reviewed.
-
-    Args:
-        held: the store.
+class StoreReview:
+    """The review of an open store, a `kbforge.fit.review.ReviewState`.
 
     Attributes:
-        asks: what asks and hears.
+        asks: finds the questions and keeps the answers.
 
     """
 
@@ -259,15 +264,15 @@ class Review:
         )
 
     def subproblem(self, name: int) -> Subproblem:
-        """As `kbforge.fit.review.ReviewState`."""
+        """Of a name."""
         return subproblem_of(self._held.store.pages.page(name))
 
     def fragment(self, number: int) -> Fragment:
-        """As `kbforge.fit.review.ReviewState`."""
+        """Of a number."""
         return self._held.store.pages.fragments([number])[number]
 
     def decide(self, question: PairQuestion, same: bool) -> SubproblemChanges:
-        """As `kbforge.fit.review.ReviewState`; it is committed.
+        """Put an answer in force and commit it.
 
         Raises:
             OutputError: it cannot be written; the store is as it was, and the review at its end.
@@ -275,31 +280,25 @@ class Review:
         """
         held = self._held
         first, second = (self.fragment(n).id for n in (question.first, question.second))
-        number = str(held.store.next_decision)
         before = dict(held.facts)
         known = held.store.fact(_REPORTED, {})
-        held.facts[_REPORTED] = {**known, number: question.reported}
+        held.facts[_REPORTED] = {**known, str(held.store.next_decision): question.reported}
         try:
-            decided, touched = decide_one(held, Decision(same, first, second))
+            decided, touched = _decide_one(held, Decision(same, first, second))
         finally:
             held.facts = before
         self._made.append(decided)
         return touched
 
     def undo(self) -> SubproblemChanges:
-        """As `kbforge.fit.review.ReviewState`; all is exactly as it was."""
+        """Take back the last decision; all is exactly as it was."""
         held, number = self._held, self._made[-1].number
         rows = held.store.database.connection
         where = "WHERE decision = ? AND name = 'page'"
         names = {
             orjson.loads(key)[0] for _, _, key, _ in read_rows(rows, "erased", where, (number,))
         }
-
-        def all_of_it(rows: sqlite3.Connection) -> None:
-            bring_back_all(held.store, rows, held.run.number, number)
-            write_run(rows, held.run.row(held.store.n_entities, False))
-
-        held.store.database.transaction(all_of_it)
+        _undo_exactly(held.store, held.run, number, finished=False)
         held.reopen()
         self._made.pop()
         there = names & set(held.store.pages.names())
@@ -311,11 +310,8 @@ class Review:
 
 
 @contextlib.contextmanager
-def reviewed(path: str) -> Iterator[Review]:
+def reviewed(path: str) -> Iterator[StoreReview]:
     """A store that is open to be reviewed, one run from begin to end.
-
-    Args:
-        path: of the store.
 
     Raises:
         KBForgeError: it cannot be opened, is written by another program, or is no store.
@@ -323,7 +319,7 @@ def reviewed(path: str) -> Iterator[Review]:
     """
     with opened(path, "review", "") as held:
         try:
-            yield Review(held)
+            yield StoreReview(held)
         except OutputError:  # the session is ahead of what could be written
             raise
         except BaseException:
@@ -335,9 +331,7 @@ def reviewed(path: str) -> Iterator[Review]:
 def answered(store: Store) -> Reliability:
     """How often pairs that a review asked about are one entity, by what was reported of them.
 
-    Args:
-        store: its decisions in force are the answers.
-
+    Decisions in force are the answers.
     """
     known = store.fact(_REPORTED, {})
     said = [

@@ -1,8 +1,10 @@
-"""The frozen part of a store: its choices, and what the models learned when it was created.
+"""The models of a store: kept when they have learned, and made again by the next command.
 
 Vocabulary, base counts, rates, alpha and confidence map are those of the fragments that the store
 was made with, or that `kbforge refit` learned from since. Another command makes the same models of
 them, and fits nothing: what a fragment is worth does not depend on when it comes.
+
+`Drift` says how far new fragments differ from those that the models learned from.
 """
 
 from __future__ import annotations
@@ -39,32 +41,15 @@ if TYPE_CHECKING:
     from kbforge.fit.confidence import ConfidenceMap
     from kbforge.fit.description import PairModel
 
-
 _PAIRS = "pairs"
 _FAULT = "so no store can hold it; this is a fault of the plugin: name another one"
 _FREE = ("device",)
 """What may be another from command to command."""
-_GIVEN_LATER = {"confidence_map", "calibration", "answers", "defaults"}
-"""What is a file: it was read when the store was made."""
-
-
-@dataclass(frozen=True, slots=True)
-class FittedModels:
-    """Rows that say what is frozen.
-
-    Attributes:
-        facts: by name, as JSON.
-        kept: by digest, what models keep.
-
-    """
-
-    facts: Mapping[str, Any]
-    kept: Mapping[str, bytes]
 
 
 def freeze(
     prepared: Fit, choices: Choices, fragments: Sequence[Fragment], drift: Drift
-) -> FittedModels:
+) -> tuple[dict[str, Any], dict[str, bytes]]:
     """What to keep of what was prepared.
 
     Args:
@@ -72,6 +57,9 @@ def freeze(
         choices: as the user gave them.
         fragments: that the models were fitted to.
         drift: from these; nothing has come since.
+
+    Returns:
+        facts by name, as JSON; and what models keep, by digest.
 
     Raises:
         UsageError: a choice is an object, which no file can hold.
@@ -81,28 +69,23 @@ def freeze(
     # .1 s to import, and what adds to a store reads no confidence
     from kbforge.fit.maps import kept_map, pair_model_of
 
-    kept: dict[str, bytes] = {}
-
-    def put(one: LearnedState | None) -> str | None:
-        if one is None:
-            return None
-        digest, content = kept_row(one)
-        kept[digest] = content
-        return digest
-
     models = prepared.models
     index = models.index if models.index is not models.likelihood.index else None
+    surrogate = models.surrogate
+    if surrogate is models.likelihood.surrogate and models.likelihood.keeps:
+        surrogate = None
     confidence = prepared.confidence
     asked = None if confidence is None else cast(Likelihood | None, pair_model_of(confidence))
     pairs = None if asked is models.likelihood else asked
-    roles = {
-        "likelihood": put(_learned(models.likelihood, fragments)),
-        "surrogate": put(_surrogate_of(models, fragments)),
-        "index": put(None if index is None else _index_of(index, fragments)),
-        "pairs": put(None if pairs is None else _learned(pairs, fragments)),
-        "confidence": put(None if confidence is None else kept_map(confidence)),
-        "seen": put(LearnedState(arrays={"seen": drift.seen})),
+    states = {
+        "likelihood": _learned(models.likelihood, fragments),
+        "surrogate": None if surrogate is None else _learned(surrogate, fragments),
+        "index": None if index is None else index.kept() or _reference(fragments),
+        "pairs": None if pairs is None else _learned(pairs, fragments),
+        "confidence": None if confidence is None else kept_map(confidence),
+        "seen": LearnedState(arrays={"seen": drift.seen}),
     }
+    rows = {role: kept_row(state) for role, state in states.items() if state is not None}
     facts = {
         "choices": _as_json(choices),
         "drift": drift.to_json(),
@@ -113,11 +96,11 @@ def freeze(
             "notes": list(prepared.notes),
             "bundle": _bundle_digest(prepared.likelihood),
             "made": made_of(prepared, choices).to_json(),
-            "kept": roles,
+            "kept": {role: rows[role][0] if role in rows else None for role in states},
         },
     }
-    _require_readable(prepared, choices, {role: kept[d] for role, d in roles.items() if d})
-    return FittedModels(facts, kept)
+    _require_readable(prepared, choices, {role: content for role, (_, content) in rows.items()})
+    return facts, dict(rows.values())
 
 
 def _require_readable(prepared: Fit, choices: Choices, content: Mapping[str, bytes]) -> None:
@@ -135,9 +118,7 @@ def _require_readable(prepared: Fit, choices: Choices, content: Mapping[str, byt
 
     """
     name = prepared.likelihood
-    fresh = _unfitted(
-        choices, name, prepared.models.max_evals, many=content.get("index") is not None
-    )
+    fresh = _unfitted(choices, name, prepared.models.max_evals, many="index" in content)
     plugins: dict[str, Likelihood | CandidateIndex | None] = {
         "likelihood": fresh.likelihood,
         "surrogate": fresh.surrogate,
@@ -150,24 +131,24 @@ def _require_readable(prepared: Fit, choices: Choices, content: Mapping[str, byt
         kept = kept_from_bytes(content[role])
         if _is_reference(kept, plugin):
             continue
-        called = f"{role if role != _PAIRS else 'model'} {_called(role, plugin, name)}"
-        with _told_as_fault(called):
+        called = quoted(name if role == "likelihood" else type(plugin).__name__, 400)
+        called = f"{role if role != _PAIRS else 'model'} {called}"
+        with _blaming(called):
             plugin.take_up(kept)
             again = plugin.kept()
         _require_equal(called, again, content[role])
     if "confidence" in content:
         from kbforge.fit.maps import kept_map
 
-        likelihood = fresh.likelihood
-        pairs = plugins["pairs"] or (likelihood if name == _PAIRS else None)
-        with _told_as_fault("the confidence map"):
+        pairs = plugins["pairs"] or (fresh.likelihood if name == _PAIRS else None)
+        with _blaming("the confidence map"):
             reading = _reading_from(kept_from_bytes(content["confidence"]), pairs, choices.defaults)
         _require_equal("the confidence map", kept_map(reading), content["confidence"])
 
 
 @contextlib.contextmanager
-def _told_as_fault(called: str) -> Iterator[None]:
-    """An error of what reads its own bytes, as one of the plugin's."""
+def _blaming(called: str) -> Iterator[None]:
+    """An error of what reads its own bytes is one of the plugin's."""
     try:
         yield
     except KBForgeError as error:
@@ -177,10 +158,6 @@ def _told_as_fault(called: str) -> Iterator[None]:
 def _require_equal(called: str, again: LearnedState | None, content: bytes) -> None:
     if again is None or kept_row(again)[1] != content:
         raise ModelError(f"{called} reads something else than it keeps, {_FAULT}")
-
-
-def _called(role: str, plugin: Likelihood | CandidateIndex, likelihood: str) -> str:
-    return quoted(likelihood if role == "likelihood" else type(plugin).__name__, 400)
 
 
 def thaw(store: Store, confidence: bool = False) -> tuple[Fit, Choices]:
@@ -194,28 +171,26 @@ def thaw(store: Store, confidence: bool = False) -> tuple[Fit, Choices]:
         KBForgeError: it is damaged, or names a model or plugin that is not there any more.
 
     """
-    choices = _from_json(store.fact("choices"))
+    choices, name, alpha = chosen(store)
     frozen = store.fact("frozen")
-    name, defaults = frozen["likelihood"], choices.defaults
     if frozen["bundle"] != _bundle_digest(name):
         raise ModelError(
             f"{quoted(store.database.path, 400)} was made with the model {quoted(name, 400)}, "
             "which is missing or has changed; restore it"
         )
-    many = frozen["kept"].get("index") is not None
     clusterer = make_clusterer(choices)
+    many = frozen["kept"].get("index") is not None
     models = _unfitted(choices, name, frozen["max_evals"], many)
     _take_up(models.likelihood, _kept(store, "likelihood"))
     if models.surrogate is not None and models.surrogate is not models.likelihood.surrogate:
         _take_up(models.surrogate, _kept(store, "surrogate"))
     if models.index is not None and models.index is not models.likelihood.index:
         _take_up(models.index, _kept(store, "index"))
-    alpha = float(frozen["alpha"])
     prepared = Fit(
         clusterer,
         models.problem(alpha, choices),
         alpha,
-        reading_of(store, models.likelihood, name, defaults) if confidence else None,
+        reading_of(store, models.likelihood, name, choices.defaults) if confidence else None,
         name,
         models,
         None,
@@ -230,6 +205,14 @@ def chosen(store: Store) -> tuple[Choices, str, float]:
     return _from_json(store.fact("choices")), frozen["likelihood"], float(frozen["alpha"])
 
 
+def with_likelihood(choices: Choices, likelihood: str) -> Choices:
+    """The choices with the likelihood that was taken, with its own options if it was a default."""
+    options = dict(choices.options)
+    if choices.likelihood is None and not choices.of("likelihood"):
+        options["likelihood"] = default_options(likelihood, choices.defaults)
+    return replace(choices, likelihood=likelihood, options=options)
+
+
 def _unfitted(choices: Choices, likelihood: str, max_evals: int | None, many: bool) -> Models:
     """The plugins of a store; they have learned nothing yet.
 
@@ -240,10 +223,7 @@ def _unfitted(choices: Choices, likelihood: str, max_evals: int | None, many: bo
         many: whether a likelihood without an index got one.
 
     """
-    options = {**choices.options}
-    if choices.likelihood is None and not choices.of("likelihood"):
-        options["likelihood"] = default_options(likelihood, choices.defaults)
-    named = replace(choices, likelihood=likelihood, options=options, max_evals=max_evals)
+    named = replace(with_likelihood(choices, likelihood), max_evals=max_evals)
     with bundles_read_once():
         return make_models(named, make_clusterer(named), [], many=many)
 
@@ -277,14 +257,14 @@ def require_same(store: Store, given: Choices) -> None:
         value, default = getattr(given, name), getattr(plain, name)
         if name in _FREE or value == default or value == getattr(asked, name):
             continue
-        if name in ("likelihood", "alpha") and value == frozen[name]:
+        has = frozen[name] if name in ("likelihood", "alpha") else getattr(asked, name)
+        if name in ("likelihood", "alpha") and value == has:
             continue
-        option = name.replace("_", "-")
-        has = getattr(asked, name) if name not in ("likelihood", "alpha") else frozen[name]
+        option = "set" if name == "options" else name.replace("_", "-")
         was = "without it" if has in (None, {}) else f"with {quoted(has)}"
         raise UsageError(
-            f"--{'set' if name == 'options' else option}: {quoted(store.database.path, 400)} was "
-            f"made {was}, got {quoted(value)}; leave the option out, or make another store"
+            f"--{option}: {quoted(store.database.path, 400)} was made {was}, got {quoted(value)}; "
+            "leave the option out, or make another store"
         )
 
 
@@ -309,38 +289,26 @@ def _from_json(told: Mapping[str, Any]) -> Choices:
 
 
 def _learned(likelihood: Likelihood, fragments: Sequence[Fragment]) -> LearnedState:
-    """What a likelihood keeps; of one that does not, the fragments that it was fitted to."""
+    """What a likelihood keeps; if it does not, the fragments that it was fitted to."""
     return likelihood.kept() if likelihood.keeps else _reference(fragments)
-
-
-def _index_of(index: CandidateIndex, fragments: Sequence[Fragment]) -> LearnedState:
-    return index.kept() or _reference(fragments)
-
-
-def _surrogate_of(models: Models, fragments: Sequence[Fragment]) -> LearnedState | None:
-    surrogate = models.surrogate
-    if surrogate is None or (surrogate is models.likelihood.surrogate and models.likelihood.keeps):
-        return None
-    return _learned(surrogate, fragments)
 
 
 def _reference(fragments: Sequence[Fragment]) -> LearnedState:
     return LearnedState({"fragments": [fragment.to_json() for fragment in fragments]})
 
 
+def _is_reference(kept: LearnedState, plugin: Likelihood | CandidateIndex) -> bool:
+    """Whether these are the fragments that a plugin was fitted to, as it does not keep."""
+    return "fragments" in kept.values and not getattr(plugin, "keeps", False)
+
+
 def _take_up(plugin: Likelihood | CandidateIndex, kept: LearnedState | None) -> None:
     if kept is None:
         return
     if _is_reference(kept, plugin):
-        told = kept.values["fragments"]
-        plugin.fit([Fragment.from_json(one, "the store") for one in told])
-        return
-    plugin.take_up(kept)
-
-
-def _is_reference(kept: LearnedState, plugin: Likelihood | CandidateIndex) -> bool:
-    """Whether these are the fragments that a plugin was fitted to, as it does not keep."""
-    return "fragments" in kept.values and not getattr(plugin, "keeps", False)
+        plugin.fit([Fragment.from_json(one, "the store") for one in kept.values["fragments"]])
+    else:
+        plugin.take_up(kept)
 
 
 def _kept(store: Store, role: str) -> LearnedState | None:
@@ -392,6 +360,14 @@ def _bundle_digest(likelihood: str) -> str | None:
     return hashlib.sha256(manifest.read_bytes()).hexdigest()
 
 
+# --- drift ----------------------------------------------------------------------------------------
+#
+# Two shares an attribute are compared. *Stated* is the share of fragments that have the attribute.
+# *New* is the share of values that are new: of what was learned from, the values seen once, which
+# is the Good-Turing estimate of what one more value would be (Good 1953); of what came since, the
+# values that the models have not seen. The drift is the largest difference of any share, less two
+# standard errors of a share among what came since.
+
 WORTH_IT = 0.1
 """A drift from which on learning again is worth it."""
 GROWN = 2.0
@@ -399,7 +375,7 @@ GROWN = 2.0
 LEAST = 30
 """Of fewer fragments that came since, shares say nothing."""
 _MOST_ATTRIBUTES = 200
-_BITS = 16
+_BITS = 16  # a value; a value never seen passes for seen about one time in seventy
 _LEAST_BITS = 1 << 10
 _MOST_BITS = 1 << 30
 
@@ -431,7 +407,7 @@ class Drift:
         came: since.
         learned: by attribute.
         since: likewise.
-        seen: bits of the values that were learned from.
+        seen: of the values that were learned from, two bits each.
 
     """
 
@@ -470,10 +446,15 @@ class Drift:
             old = self.learned.get(attribute, Tally())
             new = self.since.get(attribute, Tally())
             out[attribute] = max(
-                _apart(old.stated, self.fragments, new.stated, self.came),
-                _apart(old.new, old.values, new.new, new.values),
+                _difference(old.stated, self.fragments, new.stated, self.came),
+                _difference(old.new, old.values, new.new, new.values),
             )
         return out
+
+    @property
+    def largest(self) -> list[tuple[str, float]]:
+        """The attributes and their figures, the largest first."""
+        return sorted(self.figures.items(), key=lambda item: (-item[1], item[0]))
 
     @property
     def figure(self) -> float:
@@ -488,38 +469,35 @@ class Drift:
 
     def to_json(self) -> dict[str, Any]:
         """As a store has it."""
+
+        def rows(tallies: Mapping[str, Tally]) -> dict[str, list[int]]:
+            return {name: [t.stated, t.values, t.new] for name, t in sorted(tallies.items())}
+
         return {
             "fragments": self.fragments,
             "due": self.due,
             "came": self.came,
-            "learned": _told(self.learned),
-            "since": _told(self.since),
+            "learned": rows(self.learned),
+            "since": rows(self.since),
         }
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any], seen: NDArray[np.uint8]) -> Drift:
-        """As `to_json` told it.
-
-        Args:
-            told: the tallies.
-            seen: the bits.
-
-        """
+        """Of the tallies that `to_json` wrote, and the bits."""
         learned, since = (
             {name: Tally(*numbers) for name, numbers in told[which].items()}
             for which in ("learned", "since")
         )
         return cls(told["fragments"], told["due"], told["came"], learned, since, seen)
 
+    @classmethod
+    def of(cls, store: Store) -> Drift:
+        """The drift of a store."""
+        return cls.from_json(store.fact("drift"), seen_of(store))
+
 
 def drift_of(fragments: Sequence[Fragment], due: bool) -> Drift:
-    """Nothing has come since the models learned from these.
-
-    Args:
-        fragments: learned from.
-        due: whether they are yet to come.
-
-    """
+    """Nothing has come since the models learned from these; due: they are yet to come."""
     stated: Counter[str] = Counter()
     counts: dict[str, Counter[str]] = {}
     for fragment in fragments:
@@ -548,14 +526,10 @@ def _bits(attribute: str, value: str, size: int) -> tuple[int, int]:
     return int.from_bytes(digest[:8]) % size, int.from_bytes(digest[8:]) % size
 
 
-def _apart(old: int, of_old: int, new: int, of_new: int) -> float:
+def _difference(old: int, of_old: int, new: int, of_new: int) -> float:
     """How much two shares differ, less two standard errors of the second."""
     if not of_old or not of_new:
         return 0.0
     a, b = old / of_old, new / of_new
     pooled = (old + new) / (of_old + of_new)
     return max(abs(a - b) - 2 * math.sqrt(pooled * (1 - pooled) / of_new), 0.0)
-
-
-def _told(tallies: Mapping[str, Tally]) -> dict[str, list[int]]:
-    return {name: [t.stated, t.values, t.new] for name, t in sorted(tallies.items())}

@@ -11,6 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import logsumexp
@@ -33,20 +34,22 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError, quoted
 from kbforge.files.answers import NumberedAnswer
-from kbforge.fit.choices import Choices, Fit, default_options
+from kbforge.fit.choices import Fit
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.confidence import WHOLE, tell
-from kbforge.jobs.models import FittedModels, chosen, drift_of, freeze
-from kbforge.jobs.update import EventResult, opened, writable
+from kbforge.jobs.models import chosen, drift_of, freeze, with_likelihood
+from kbforge.jobs.update import EventResult, opened, require_all, writable
 from kbforge.store.store import Store
 from kbforge.store.tables import insert_rows
 from kbforge.store.writing import ActiveRun, StoreWriter, begin
 
 REFITS = "refit"
+OnWeighed: TypeAlias = Callable[[int, int], None]
+
 _AT_ONCE = 2000  # clusters scored in one question
 
 
-def refit(path: str, on_step: Callable[[int, int], None] | None = None) -> EventResult:
+def refit(path: str, on_step: OnWeighed | None = None) -> EventResult:
     """Learn again from all fragments of a store, and weigh its particles by what was learned.
 
     If nothing was written since the last time, nothing changes.
@@ -65,28 +68,21 @@ def refit(path: str, on_step: Callable[[int, int], None] | None = None) -> Event
         store.require_made()
         learned, last = learn(store), store.last_run
         already = last is not None and last.verb == REFITS and last.finished
-        already = already and learned.frozen.facts["frozen"] == store.fact("frozen")
+        already = already and learned.facts["frozen"] == store.fact("frozen")
         before = chosen(store)[2]
         if not already:
-            run = begin(store, REFITS, "", began)
-            weighed = weigh(store, learned, run, on_step)
-            row = run.row(weighed.n_entities, finished=True)
-            weighed.write(row, learned.facts, then=learned.tells(store))
+            learned.write(store, begin(store, REFITS, "", began), True, on_step)
             last = store.last_run
         assert last is not None
-        return EventResult(
-            last.number,
-            store.n_fragments,
-            store.n_entities,
-            {
-                "likelihood": learned.prepared.likelihood,
-                "alpha_before": before,
-                "alpha": learned.prepared.alpha,
-                "subproblems": len(store.pages.names()),
-                "notes": list(learned.prepared.notes),
-                "already": already,
-            },
-        )
+        told = {
+            "likelihood": learned.prepared.likelihood,
+            "alpha_before": before,
+            "alpha": learned.prepared.alpha,
+            "subproblems": len(store.pages.names()),
+            "notes": list(learned.prepared.notes),
+            "already": already,
+        }
+        return EventResult(last.number, store.n_fragments, store.n_entities, told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,26 +92,61 @@ class RefittedModels:
     Attributes:
         prepared: the models.
         seed: of the store.
-        frozen: what to keep of them.
-        facts: of the whole, that are to be written.
+        facts: of the whole, to be written.
+        kept: what models keep, by digest; likewise.
 
     """
 
     prepared: Fit
     seed: int
-    frozen: FittedModels
-    facts: Mapping[str, object]
+    facts: dict[str, Any]
+    kept: Mapping[str, bytes]
 
-    def tells(self, store: Store) -> Callable[[sqlite3.Connection], None]:
-        """What tells the confidence of all entities by these models, in the same transaction."""
+    def write(
+        self,
+        store: Store,
+        run: ActiveRun,
+        finished: bool,
+        on_step: OnWeighed | None = None,
+        also: Callable[[sqlite3.Connection], None] | None = None,
+    ) -> None:
+        """Weigh all particles by what was learned, and write all in one transaction.
+
+        Args:
+            store: to write.
+            run: at hand.
+            finished: whether it ends with this.
+            on_step: is told how many subproblems are weighed, of how many.
+            also: is called in the transaction.
+
+        Raises:
+            LikelihoodError: no particle of a subproblem is possible any more.
+
+        """
         made = self.prepared
-        return lambda rows: tell(store, rows, made.confidence, made.models.index)
+        fresh = made.clusterer.open(made.problem, np.random.default_rng(self.seed))
+        writing = StoreWriter(store.database, _weighed(store, made, fresh, on_step), run)
+        writing.followed()
+
+        def replace_learned(rows: sqlite3.Connection) -> None:
+            rows.execute("DELETE FROM kept")
+            insert_rows(rows, "kept", self.kept.items())
+            rows.execute("DELETE FROM led")
+
+        writing.also(replace_learned)
+        if also is not None:
+            writing.also(also)
+        writing.write(
+            run.row(writing.n_entities, finished),
+            self.facts,
+            then=lambda rows: tell(store, rows, made.confidence, made.models.index),
+        )
 
 
 def learn(store: Store) -> RefittedModels:
     """Fit the models to all that a store holds; nothing is written.
 
-    The models of before are not read, so that damaged ones can be replaced.
+    The likelihood stays. The models of before are not read, so that damaged ones can be replaced.
 
     Raises:
         KBForgeError: as `prepare`.
@@ -123,39 +154,6 @@ def learn(store: Store) -> RefittedModels:
     """
     choices, likelihood, _ = chosen(store)
     fragments = list(store.fragments())
-    prepared = _learned(store, choices, likelihood, fragments)
-    drift = drift_of(fragments, due=False)
-    frozen = freeze(prepared, choices, fragments, drift)
-    facts = {"frozen": frozen.facts["frozen"], "drift": drift.to_json(), "last": None, WHOLE: None}
-    return RefittedModels(prepared, choices.seed, frozen, facts)
-
-
-def weigh(
-    store: Store,
-    learned: RefittedModels,
-    run: ActiveRun,
-    on_step: Callable[[int, int], None] | None = None,
-) -> StoreWriter:
-    """Weigh all particles by what was learned; models and particles are yet to be written.
-
-    Raises:
-        LikelihoodError: no particle of a subproblem is possible any more.
-
-    """
-    prepared, kept = learned.prepared, learned.frozen.kept
-    fresh = prepared.clusterer.open(prepared.problem, np.random.default_rng(learned.seed))
-    writing = StoreWriter(store.database, _weighed(store, prepared, fresh, on_step), run)
-    writing.followed()
-    writing.also(lambda rows: _replace_learned(rows, kept))
-    return writing
-
-
-def _learned(store: Store, choices: Choices, likelihood: str, fragments: Sequence[Fragment]) -> Fit:
-    """The store's choices, prepared on all that it holds; the likelihood stays."""
-    options = dict(choices.options)
-    if choices.likelihood is None and not choices.of("likelihood"):
-        options["likelihood"] = default_options(likelihood, choices.defaults)
-    choices = replace(choices, likelihood=likelihood, options=options)
     place = {fragment.id: at for at, fragment in enumerate(fragments)}
     decisions = store.pages.totals.constraints.decisions if store.has_session else ()
     answers = [
@@ -163,13 +161,11 @@ def _learned(store: Store, choices: Choices, likelihood: str, fragments: Sequenc
         for one in decisions
         if one.first in place and one.second in place
     ]
-    return prepare(fragments, choices, answers)
-
-
-def _replace_learned(rows: sqlite3.Connection, kept: Mapping[str, bytes]) -> None:
-    rows.execute("DELETE FROM kept")
-    insert_rows(rows, "kept", kept.items())
-    rows.execute("DELETE FROM led")
+    prepared = prepare(fragments, with_likelihood(choices, likelihood), answers)
+    drift = drift_of(fragments, due=False)
+    frozen, kept = freeze(prepared, choices, fragments, drift)
+    facts = {"frozen": frozen["frozen"], "drift": drift.to_json(), "last": None, WHOLE: None}
+    return RefittedModels(prepared, choices.seed, facts, kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +197,7 @@ class ReweighedSession:
 
 
 def _weighed(
-    store: Store,
-    prepared: Fit,
-    fresh: Session,
-    on_step: Callable[[int, int], None] | None,
+    store: Store, prepared: Fit, fresh: Session, on_step: OnWeighed | None
 ) -> ReweighedSession:
     """The pages of a store under other models.
 
@@ -221,19 +214,25 @@ def _weighed(
     names = store.pages.names()
     pages: dict[int, Page] = {}
     free = totals.free.tolist()
-    leads = _KeyFamilies(problem.index)
+    families: dict[int, dict[int, bool]] = {}
     for done, name in enumerate(names, 1):
         old = store.pages.page(name)
         fragments = store.pages.fragments(np.unique(old.members).tolist())
         pages[name] = reweighed(old, fragments, problem.likelihood, prior)
         free += sorted({*old.slots.tolist()} - {*pages[name].slots.tolist()})
-        leads.add(pages[name], fragments)
+        if problem.index is not None:
+            _lead(families, problem.index, pages[name], fragments)
         if on_step is not None:
             on_step(done, len(names))
     settings = fresh.checkpoint().totals.settings
     now = replace(totals, settings=settings, free=np.array(free, dtype=np.int64))
-    of_all = Checkpoint(now, tuple(pages.values()), (), leads.found())
-    return ReweighedSession(pages, of_all)
+    # a key of more families of heaviest particles than the index allows is closed
+    led = {
+        key: KeyFamilies(tuple(sorted(found)), sum(found.values()) > problem.index.families)
+        for key, found in families.items()
+        if problem.index is not None
+    }
+    return ReweighedSession(pages, Checkpoint(now, tuple(pages.values()), (), led))
 
 
 def reweighed(
@@ -282,38 +281,27 @@ def clusters_of(page: Page) -> list[Cluster]:
     return [tuple(held.tolist()) for held in np.split(page.members, ends[:-1])]
 
 
-class _KeyFamilies:
-    """Where the keys of an index lead, told from pages.
+def _lead(
+    families: dict[int, dict[int, bool]],
+    index: CandidateIndex,
+    page: Page,
+    fragments: Mapping[int, Fragment],
+) -> None:
+    """Have each key lead to the families of all clusters with a fragment that has it.
 
-    A key leads to the families of all clusters with a fragment that has it. One that leads to more
-    families of heaviest particles than the index allows is closed.
+    Args:
+        families: to add to: by key, the families, and whether they are of a heaviest particle.
+        index: knows the keys of fragments.
+        page: of a subproblem.
+        fragments: of the page.
+
     """
-
-    def __init__(self, index: CandidateIndex | None) -> None:
-        self._index = index
-        self._families: dict[int, dict[int, bool]] = {}
-
-    def add(self, page: Page, fragments: Mapping[int, Fragment]) -> None:
-        """Take in a page."""
-        if self._index is None:
-            return
-        clusters = clusters_of(page)
-        heaviest = set(page.cells[: page.rows[0]].tolist())
-        keys = {number: self._index.keys(fragment) for number, fragment in fragments.items()}
-        for cell, cluster in enumerate(clusters):
-            for key in {key for number in cluster for key in keys[number]}:
-                led = self._families.setdefault(key, {})
-                led[cluster[0]] = led.get(cluster[0], False) or cell in heaviest
-
-    def found(self) -> dict[int, KeyFamilies]:
-        """All keys."""
-        if self._index is None:
-            return {}
-        most = self._index.families
-        return {
-            key: KeyFamilies(tuple(sorted(led)), sum(led.values()) > most)
-            for key, led in self._families.items()
-        }
+    heaviest = set(page.cells[: page.rows[0]].tolist())
+    keys = {number: index.keys(fragment) for number, fragment in fragments.items()}
+    for cell, cluster in enumerate(clusters_of(page)):
+        for key in {key for number in cluster for key in keys[number]}:
+            led = families.setdefault(key, {})
+            led[cluster[0]] = led.get(cluster[0], False) or cell in heaviest
 
 
 def revisit(
@@ -339,7 +327,7 @@ def revisit(
     """
     with opened(path, "revisit", f"{passes} passes" if ids is None else ", ".join(ids)) as held:
         if ids is not None:
-            held.require(ids)
+            require_all(held.store, ids, held.store.pages.numbers(ids))
         steps = 0
 
         def after_step() -> None:

@@ -1,6 +1,6 @@
-"""Erasure: remove fragments from a store, and their content from its files.
+"""`kbforge remove`: removes fragments from a store, and with --secure their content from its files.
 
-It takes three steps, each of one transaction, and the fact `ERASING` says which of them are left:
+An erasure takes three steps, each of one transaction. The fact `ERASING` says which are left:
 
 1. The fragments and the decisions about them go. The fact has their ids.
 2. The models learn again from what is left, because counts and rates had learned from what was
@@ -21,25 +21,17 @@ from dataclasses import replace
 
 import orjson
 
-from kbforge.contracts import (
-    Run,
-)
+from kbforge.contracts import Run
+from kbforge.errors import UsageError, quoted
 from kbforge.jobs.decide import forget as forget_reported
-from kbforge.jobs.refit import learn, weigh
-from kbforge.jobs.update import (
-    ERASING,
-    EventResult,
-    living,
-    no_source,
-    require_all,
-    unchanged,
-    writable,
-)
+from kbforge.jobs.refit import learn
+from kbforge.jobs.update import ERASING, EventResult, require_all, resume, unchanged, writable
 from kbforge.store.store import Store
 from kbforge.store.tables import change_rows, insert_rows, read_rows, write_rows
 from kbforge.store.writing import FILLS, begin, write_run
 
 REMOVES = "remove"
+ERASES = "remove --secure"
 
 
 def remove(path: str, ids: Sequence[str], source: str | None = None) -> EventResult:
@@ -68,12 +60,12 @@ def remove(path: str, ids: Sequence[str], source: str | None = None) -> EventRes
         if source is not None and not of_source:
             before = [run for run in store.runs() if (run.verb, run.about) == (REMOVES, about)]
             if not before:
-                raise no_source(store, source)
+                raise _no_source(store, source)
         wanted = list(dict.fromkeys([*(id for id in ids if id in known), *of_source]))
         if not wanted:
             return unchanged(store, removed=0, already=True)
-        held = living(store, REMOVES, about, began)
-        numbers = held.require(wanted)
+        held = resume(store, REMOVES, about, began)
+        numbers = store.pages.numbers(wanted)
         held.session.remove(wanted)
         held.writing.removed({number: id for id, number in numbers.items()})
         held.run.removed += len(wanted)
@@ -81,7 +73,9 @@ def remove(path: str, ids: Sequence[str], source: str | None = None) -> EventRes
         return held.result(removed=len(wanted), already=False)
 
 
-ERASES = "remove --secure"
+def _no_source(store: Store, source: str) -> UsageError:
+    where = quoted(store.database.path, 400)
+    return UsageError(f'{where} has no fragment from the source "{quoted(source)}"')
 
 
 def erase(path: str, ids: Sequence[str], source: str | None = None) -> EventResult:
@@ -105,12 +99,15 @@ def erase(path: str, ids: Sequence[str], source: str | None = None) -> EventResu
         if store.database.version is None:
             store.require_made()
         last, emptied = store.last_run, store.fact("choices") is None
-        known = {*store.pages.numbers(ids), *_left_of(store, ids)}
+        decided = {
+            id for one in store.decisions() for id in (one.decision.first, one.decision.second)
+        }
+        known = {*store.pages.numbers(ids), *decided.intersection(ids), *store.had(ids)}
         of_source = [] if source is None else store.of_source(source)
         if not emptied and (last is None or last.verb != ERASES):
             require_all(store, ids, known)
             if source is not None and not of_source:
-                raise no_source(store, source)
+                raise _no_source(store, source)
         gone = list(dict.fromkeys([*(id for id in ids if id in known), *of_source]))
         if not gone:
             return unchanged(store, removed=0, already=True)
@@ -120,15 +117,9 @@ def erase(path: str, ids: Sequence[str], source: str | None = None) -> EventResu
         return EventResult(run, store.n_fragments, store.n_entities, told)
 
 
-def _left_of(store: Store, ids: Sequence[str]) -> set[str]:
-    """The ids of which decisions or images tell."""
-    decided = {id for one in store.decisions() for id in (one.decision.first, one.decision.second)}
-    return {*decided.intersection(ids), *store.had(ids)}
-
-
 def _remove(store: Store, gone: Sequence[str], source: str | None, began: float) -> tuple[int, int]:
     """The first step; returns the number of the run, and of fragments."""
-    held = living(store, ERASES, "", began)
+    held = resume(store, ERASES, "", began)
     numbers = store.pages.numbers(gone)
     about = [
         one.decision
@@ -162,10 +153,8 @@ def finish(store: Store) -> None:
         if store.n_fragments:
             run = begin(store, ERASES, "", time.perf_counter())
             learned = learn(store)
-            writing = weigh(store, learned, run)
-            writing.also(lambda rows: _forget(rows, gone, source))
-            facts = {**learned.facts, ERASING: rest}
-            writing.write(run.row(writing.n_entities, False), facts, then=learned.tells(store))
+            learned.facts[ERASING] = rest
+            learned.write(store, run, False, also=lambda rows: _forget(rows, gone, source))
         else:
             store.database.transaction(lambda rows: _empty(rows, rest))
     store.database.compact()
@@ -200,18 +189,8 @@ def _forget(rows: sqlite3.Connection, gone: set[str], source: str | None) -> Non
 
 def _empty(rows: sqlite3.Connection, rest: Mapping[str, object]) -> None:
     """Delete what models learned when nothing is left to learn from: the store is as if new."""
-    for table in (
-        "meta",
-        "kept",
-        "page",
-        "led",
-        "entity",
-        "redirect",
-        "image",
-        "run",
-        "confidence",
-        "stale",
-    ):
+    tables = ("meta", "kept", "page", "led", "entity", "redirect", "image", "run")
+    for table in (*tables, "confidence", "stale"):
         rows.execute(f"DELETE FROM {table}")
     write_rows(rows, "meta", {ERASING: (orjson.dumps(rest),)})
 

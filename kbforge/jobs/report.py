@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from kbforge.contracts import Run
 from kbforge.errors import UsageError, quoted
 from kbforge.files.io import called
 from kbforge.jobs.decide import answered
-from kbforge.jobs.models import Drift, seen_of
+from kbforge.jobs.models import Drift
 from kbforge.jobs.update import ERASING
 from kbforge.jobs.views import store_view
 from kbforge.kb.report import Facts, History, gather, report_html
@@ -90,29 +89,27 @@ def report(
         store = Store(database)
         with database.snapshot():
             store.require_made()
-            drift = Drift.from_json(store.fact("drift"), seen_of(store))
+            drift = Drift.of(store)
             chosen = _chosen(store, drift)
-            facts = gather(store_view(store), named, chosen, _past(store, drift), labels)
+            runs, pairs = store.runs(), answered(store)
+            past = History(
+                runs=runs,
+                changes=changes(store, len(runs) - 1),
+                decisions=store.decisions(),
+                drift=(drift.figure, _in_words(drift)),
+                pairs=pairs if pairs.count else None,
+            )
+            facts = gather(store_view(store), named, chosen, past, labels)
     return Report(facts, report_html(facts))
 
 
-def _past(store: Store, drift: Drift) -> History:
-    runs, pairs = store.runs(), answered(store)
-    return History(
-        runs=runs,
-        changes=changes(store, len(runs) - 1),
-        decisions=store.decisions(),
-        drift=(drift.figure, _told(drift)),
-        pairs=pairs if pairs.count else None,
-    )
-
-
-def _told(drift: Drift) -> str:
+def _in_words(drift: Drift) -> str:
     """What a drift means."""
     if not drift.came:
         return "no fragment has come since the models learned"
-    figures = sorted(drift.figures.items(), key=lambda item: (-item[1], item[0]))
-    most = [f"{quoted(name)} {figure:.2f}" for name, figure in figures if figure >= _LEAST_DRIFT]
+    most = [
+        f"{quoted(name)} {figure:.2f}" for name, figure in drift.largest if figure >= _LEAST_DRIFT
+    ]
     by = f"; most in {', '.join(most[:_MOST_DRIFTING])}" if most else ""
     if drift.worth_it:
         return (
@@ -125,9 +122,13 @@ def _told(drift: Drift) -> str:
 def _chosen(store: Store, drift: Drift) -> list[tuple[str, str]]:
     """What was chosen, by whom, and why."""
     asked, frozen = store.fact("choices"), store.fact("frozen")
+    by = {
+        name: "as suits the data" if asked[name] is None else "as asked for"
+        for name in ("likelihood", "alpha")
+    }
     rows = [
-        ("likelihood", f"{frozen['likelihood']}, {_by(asked, 'likelihood')}"),
-        ("alpha", f"{frozen['alpha']:,.6g}, {_by(asked, 'alpha')}"),
+        ("likelihood", f"{frozen['likelihood']}, {by['likelihood']}"),
+        ("alpha", f"{frozen['alpha']:,.6g}, {by['alpha']}"),
         ("clusterer", asked["clusterer"]),
     ]
     plain = ("particles", "link", "estimate", "temperature", "seed")
@@ -152,10 +153,6 @@ def _chosen(store: Store, drift: Drift) -> list[tuple[str, str]]:
         ("learned from", f"{learned}; {counted(drift.came, 'fragment')} came since"),
     ]
     return rows + [("why" if k == 0 else "", note) for k, note in enumerate(frozen["notes"])]
-
-
-def _by(asked: Mapping[str, Any], name: str) -> str:
-    return "as suits the data" if asked[name] is None else "as asked for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +229,7 @@ def status_of(path: str) -> Status:
                 )
             store.require_made()
             frozen = store.fact("frozen")
-            drift = Drift.from_json(store.fact("drift"), seen_of(store))
-            figures = sorted(drift.figures.items(), key=lambda item: (-item[1], item[0]))
+            drift = Drift.of(store)
             totals = store.pages.totals if store.has_session else None
             return Status(
                 path=path,
@@ -251,7 +247,7 @@ def status_of(path: str) -> Status:
                 came_since=drift.came,
                 drift=drift.figure,
                 drift_by_attribute={
-                    name: figure for name, figure in figures[:_MOST_DRIFTING] if figure > 0
+                    name: figure for name, figure in drift.largest[:_MOST_DRIFTING] if figure > 0
                 },
                 refit_is_worth_it=drift.worth_it,
                 erasing=erasing,

@@ -1,4 +1,4 @@
-"""An open store, and adding fragments to it."""
+"""`kbforge cluster --into`: adds fragments to a store. Also the open store, for all who write."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -21,22 +21,17 @@ from kbforge.contracts import (
     OnStage,
     OnStep,
     Progress,
-    Session,
 )
 from kbforge.contracts.fragment import ROW, is_of_source
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.files.fragments import to_line
-from kbforge.fit.choices import Choices, Fit
+from kbforge.fit.choices import Choices, Fit, require_link
 from kbforge.jobs.models import Drift, drift_of, freeze, reading_of, require_same, seen_of, thaw
 from kbforge.store.database import Database, is_store
 from kbforge.store.pages import fragment_from_bytes
 from kbforge.store.store import Store
-from kbforge.store.tables import (
-    create_tables,
-    insert_rows,
-    write_rows,
-)
-from kbforge.store.writing import FILLS, ActiveRun, StoreWriter, begin, write_run
+from kbforge.store.tables import create_tables, insert_rows, write_rows
+from kbforge.store.writing import FILLS, StoreWriter, begin, write_run
 
 COMMIT_SECONDS = 1.0
 """Between two transactions, at least."""
@@ -48,6 +43,8 @@ COMMIT_FRAGMENTS = 100_000
 """Steps after which there is one in any case: what they did is held in memory."""
 ERASING = "erasing"
 """The fact that an erasure has begun and not ended, see `kbforge.jobs.remove`."""
+
+OnDuplicate = Literal["error", "replace"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,283 +74,12 @@ class EventResult:
         }
 
 
-@dataclass(slots=True)
-class OpenStore:
-    """A store that is open to be written.
-
-    Attributes:
-        store: what it says.
-        prepared: its models.
-        choices: that it was made with.
-        session: where its subproblems are.
-        run: the one at hand.
-        writing: follows the session.
-        drift: of what came since the models learned.
-        facts: of the whole, to be written at the next commit.
-
-    """
-
-    store: Store
-    prepared: Fit
-    choices: Choices
-    session: Session
-    run: ActiveRun
-    writing: StoreWriter
-    drift: Drift
-    facts: dict[str, object] = field(default_factory=dict)
-    _written: float = field(default_factory=time.perf_counter)
-    _due: float = COMMIT_SECONDS
-    _steps: int = 0
-
-    def commit(self, finished: bool = False, decided: DecisionRecord | None = None) -> None:
-        """Write what has happened since the last time, in one transaction.
-
-        Args:
-            finished: whether the run has come to its end.
-            decided: as of `StoreWriter.write`.
-
-        Raises:
-            OutputError: it cannot be written; the store is as it was.
-
-        """
-        begin = time.perf_counter()
-        last = None if decided is None else decided.number
-        facts = {**self.facts, "drift": self.drift.to_json(), "last": last}
-        row = self.run.row(self.writing.n_entities, finished)
-        self.writing.write(row, facts, decided, self._tell if finished else None)
-        self.run.written = True
-        self._written, self._steps = time.perf_counter(), 0
-        lasted = self._written - begin
-        self._due = min(max(lasted / COMMIT_SHARE, COMMIT_SECONDS), COMMIT_LATEST)
-
-    def finish(self) -> None:
-        """Note that the run has ended, when all else is written; if it wrote nothing, do nothing.
-
-        Raises:
-            OutputError: it cannot be written.
-
-        """
-        if self.run.written:
-            row = self.run.row(self.writing.n_entities, True)
-
-            def note(rows: sqlite3.Connection) -> None:
-                self._tell(rows)
-                write_run(rows, row)
-
-            self.store.database.transaction(note)
-
-    @property
-    def run_number(self) -> int:
-        """Of the run at hand, or of the one before if this one has written nothing."""
-        return self.run.number if self.run.written else self.run.number - 1
-
-    def result(self, **told: Any) -> EventResult:
-        """What the run has done to the store, with figures of its own."""
-        return EventResult(self.run_number, self.session.n_fragments, self.writing.n_entities, told)
-
-    def _tell(self, rows: sqlite3.Connection) -> None:
-        """Tell the confidence of what the run changed, within the transaction at hand."""
-        from kbforge.jobs.confidence import tell  # .1 s to import
-
-        made, store = self.prepared, self.store
-        reading = made.confidence
-        if reading is None:
-            reading = reading_of(
-                store, made.models.likelihood, made.likelihood, self.choices.defaults
-            )
-        tell(store, rows, reading, made.models.index, store.fact("last"))
-
-    def stepped(self) -> None:
-        """A step is done: commit if the last time is long ago."""
-        self._steps += 1
-        late = time.perf_counter() - self._written > self._due
-        if late or self._steps >= COMMIT_FRAGMENTS:
-            self.commit()
-
-    def reopen(self) -> None:
-        """Begin anew from the tables, which are other than the session knows."""
-        rng = np.random.default_rng(self.choices.seed)
-        prepared, database = self.prepared, self.store.database
-        self.session = prepared.clusterer.open(prepared.problem, rng, pages=self.store.pages)
-        self.writing = StoreWriter(database, self.session, self.run)
-        self.drift = Drift.from_json(self.store.fact("drift"), self.drift.seen)
-        self.facts.clear()
-
-    def require(self, ids: Sequence[str]) -> Mapping[str, int]:
-        """The numbers of fragments.
-
-        Raises:
-            UsageError: the store lacks one.
-
-        """
-        numbers = self.store.pages.numbers(ids)
-        for id in ids:
-            if id not in numbers:
-                raise UsageError(
-                    f'{quoted(self.store.database.path, 400)} has no fragment "{quoted(id)}"'
-                )
-        return numbers
-
-
-@contextlib.contextmanager
-def writable(path: str) -> Iterator[Store]:
-    """A store that is there, to be written by nobody else until the end.
-
-    An erasure that was interrupted is finished first.
-
-    Args:
-        path: of the file.
-
-    Raises:
-        KBForgeError: it cannot be opened, is written by another program, or is no store.
-
-    """
-    if not is_store(path):
-        Database(path).close()  # says what is wrong
-    with Database(path, write=True) as database:
-        store = Store(database)
-        finish_erasing(store)
-        yield store
-
-
-def finish_erasing(store: Store) -> None:
-    """Finish an erasure that was interrupted, if there is one.
-
-    Raises:
-        KBForgeError: as `kbforge.jobs.remove.finish`.
-
-    """
-    if store.database.version is not None and store.fact(ERASING) is not None:
-        from kbforge.jobs.remove import finish  # it learns again, by what builds on this
-
-        finish(store)
-
-
-@contextlib.contextmanager
-def opened(path: str, verb: str, about: str) -> Iterator[OpenStore]:
-    """A store that is there, open to be written.
-
-    Args:
-        path: of the file.
-        verb: of the run that begins.
-        about: what it was given, for people.
-
-    Raises:
-        KBForgeError: it cannot be opened, is written by another program, or is no store.
-
-    """
-    began = time.perf_counter()
-    with writable(path) as store:
-        store.require_made()
-        yield living(store, verb, about, began)
-
-
-def living(store: Store, verb: str, about: str, began: float) -> OpenStore:
-    """A store that was opened to be written, its models made again of what was kept.
-
-    Args:
-        store: that was opened.
-        verb: of the run that begins.
-        about: what it was given, for people.
-        began: when the command began, by `time.perf_counter`; the run's seconds count from there.
-
-    """
-    prepared, choices = thaw(store)
-    return _living(store, prepared, choices, verb, about, began)
-
-
-def created(
-    database: Database,
-    fragments: Sequence[Fragment],
-    choices: Choices,
-    verb: str,
-    about: str,
-    began: float,
-    on_stage: OnStage | None = None,
-) -> OpenStore:
-    """A new store, its models fitted to the fragments, none of which is taken in yet.
-
-    Args:
-        database: open to be written.
-        fragments: that the models learn from.
-        choices: of the store.
-        verb: of the run that begins.
-        about: what it was given, for people.
-        began: as of `living`.
-        on_stage: is told what is learned and tried.
-
-    Raises:
-        KBForgeError: as `prepare`.
-
-    """
-    from kbforge.fit.choices import require_link
-    from kbforge.fit.prepare import prepare
-
-    require_link(fragments, choices.link)
-    prepared = prepare(fragments, choices, on_stage=on_stage)
-    drift = drift_of(fragments, due=True)
-    frozen = freeze(prepared, choices, fragments, drift)
-
-    def all_of_it(rows: sqlite3.Connection) -> None:
-        if database.version is None:
-            create_tables(rows)
-        insert_rows(rows, "kept", frozen.kept.items(), "OR REPLACE")
-        facts = {name: (orjson.dumps(value),) for name, value in frozen.facts.items()}
-        write_rows(rows, "meta", facts)
-
-    database.transaction(all_of_it)
-    return _living(Store(database), prepared, choices, verb, about, began)
-
-
-def _living(
-    store: Store, prepared: Fit, choices: Choices, verb: str, about: str, began: float
-) -> OpenStore:
-    rng = np.random.default_rng(choices.seed)
-    begun = store.has_session
-    pages = store.pages if begun else None
-    session = prepared.clusterer.open(prepared.problem, rng, pages=pages)
-    run = begin(store, verb, about, began)
-    writing = StoreWriter(store.database, session, run)
-    drift = Drift.from_json(store.fact("drift"), seen_of(store))
-    return OpenStore(store, prepared, choices, session, run, writing, drift)
-
-
-def unchanged(store: Store, **told: Any) -> EventResult:
-    """What a command did that had been done before: nothing."""
-    last = store.last_run
-    return EventResult(
-        0 if last is None else last.number, store.n_fragments, store.n_entities, told
-    )
-
-
-def require_all(store: Store, ids: Iterable[str], known: Collection[str]) -> None:
-    """Refuse ids that are not among those known.
-
-    Raises:
-        UsageError: names the first.
-
-    """
-    where = quoted(store.database.path, 400)
-    for id in ids:
-        if id not in known:
-            raise UsageError(f'{where} has no fragment "{quoted(id)}"')
-
-
-def no_source(store: Store, source: str) -> UsageError:
-    """The store has no fragment from a source."""
-    where = quoted(store.database.path, 400)
-    return UsageError(f'{where} has no fragment from the source "{quoted(source)}"')
-
-
-OnDuplicate = Literal["error", "replace"]
-
-
 @dataclass(frozen=True, slots=True)
 class UpdateResult:
-    """What a run has taken in.
+    """What a run added.
 
     Attributes:
-        run: its number; if it took in nothing, that of the last run.
+        run: its number; if it added nothing, that of the last run.
         added: fragments, those that replace others among them.
         replaced: fragments that were there with other content.
         skipped: fragments that were there already.
@@ -367,7 +93,7 @@ class UpdateResult:
         drift: of what came since the models learned.
         worth_it: whether `kbforge refit` is worth it.
         notes: sentences for the user.
-        complete: whether all that was given is taken in.
+        complete: whether all that was given was added.
 
     """
 
@@ -393,6 +119,181 @@ class UpdateResult:
         return {name: getattr(self, name) for name in names}
 
 
+class OpenStore:
+    """A store that is open to be written.
+
+    Args:
+        store: that was opened.
+        fit: its models.
+        choices: that it was made with.
+        verb: of the run that begins.
+        about: what it was given, for people.
+        began: when the command began, by `time.perf_counter`; the run's seconds count from there.
+
+    Attributes:
+        session: where its subproblems are.
+        run: the one at hand.
+        writing: follows the session.
+        drift: of what came since the models learned.
+        facts: of the whole, to be written at the next commit.
+
+    """
+
+    def __init__(
+        self, store: Store, fit: Fit, choices: Choices, verb: str, about: str, began: float
+    ) -> None:
+        self.store, self.prepared, self.choices = store, fit, choices
+        self.facts: dict[str, object] = {}
+        self.run = begin(store, verb, about, began)
+        self._seen = seen_of(store)
+        self.reopen()
+        self._written, self._due, self._steps = time.perf_counter(), COMMIT_SECONDS, 0
+
+    def reopen(self) -> None:
+        """Begin from the tables; they may differ from what the session knew."""
+        store = self.store
+        rng = np.random.default_rng(self.choices.seed)
+        pages = store.pages if store.has_session else None
+        self.session = self.prepared.clusterer.open(self.prepared.problem, rng, pages=pages)
+        self.writing = StoreWriter(store.database, self.session, self.run)
+        self.drift = Drift.from_json(store.fact("drift"), self._seen)
+        self.facts.clear()
+
+    def commit(self, finished: bool = False, decided: DecisionRecord | None = None) -> None:
+        """Write what has happened since the last time, in one transaction.
+
+        Args:
+            finished: whether the run has come to its end.
+            decided: as of `StoreWriter.write`.
+
+        Raises:
+            OutputError: it cannot be written; the store is as it was.
+
+        """
+        begin = time.perf_counter()
+        last = None if decided is None else decided.number
+        facts = {**self.facts, "drift": self.drift.to_json(), "last": last}
+        row = self.run.row(self.writing.n_entities, finished)
+        self.writing.write(row, facts, decided, self._tell if finished else None)
+        self.run.written = True
+        self._written, self._steps = time.perf_counter(), 0
+        lasted = self._written - begin
+        self._due = min(max(lasted / COMMIT_SHARE, COMMIT_SECONDS), COMMIT_LATEST)
+
+    def stepped(self) -> None:
+        """A step is done: commit if the last time is long ago."""
+        self._steps += 1
+        late = time.perf_counter() - self._written > self._due
+        if late or self._steps >= COMMIT_FRAGMENTS:
+            self.commit()
+
+    def finish(self) -> None:
+        """Note that the run has ended, when all else is written; if it wrote nothing, do nothing.
+
+        Raises:
+            OutputError: it cannot be written.
+
+        """
+        if self.run.written:
+            row = self.run.row(self.writing.n_entities, True)
+
+            def note(rows: sqlite3.Connection) -> None:
+                self._tell(rows)
+                write_run(rows, row)
+
+            self.store.database.transaction(note)
+
+    def result(self, **told: Any) -> EventResult:
+        """What the run has done to the store, with figures of its own."""
+        return EventResult(self.run_number, self.session.n_fragments, self.writing.n_entities, told)
+
+    @property
+    def run_number(self) -> int:
+        """Of the run at hand, or of the one before if this one has written nothing."""
+        return self.run.number if self.run.written else self.run.number - 1
+
+    def _tell(self, rows: sqlite3.Connection) -> None:
+        """Tell the confidence of what the run changed, within the transaction at hand."""
+        from kbforge.jobs.confidence import tell  # .1 s to import
+
+        made, store = self.prepared, self.store
+        reading = made.confidence
+        if reading is None:
+            reading = reading_of(
+                store, made.models.likelihood, made.likelihood, self.choices.defaults
+            )
+        tell(store, rows, reading, made.models.index, store.fact("last"))
+
+
+@contextlib.contextmanager
+def writable(path: str) -> Iterator[Store]:
+    """A store that nobody else can write until the end.
+
+    An erasure that was interrupted is finished first.
+
+    Raises:
+        KBForgeError: it cannot be opened, is written by another program, or is no store.
+
+    """
+    if not is_store(path):
+        Database(path).close()  # says what is wrong
+    with Database(path, write=True) as database:
+        store = Store(database)
+        _finish_erasing(store)
+        yield store
+
+
+@contextlib.contextmanager
+def opened(path: str, verb: str, about: str) -> Iterator[OpenStore]:
+    """A store, open for a run; the verb and what it was given are for people.
+
+    Raises:
+        KBForgeError: as `writable`.
+
+    """
+    began = time.perf_counter()
+    with writable(path) as store:
+        store.require_made()
+        yield resume(store, verb, about, began)
+
+
+def resume(store: Store, verb: str, about: str, began: float) -> OpenStore:
+    """Open a store with the models that it keeps; arguments as of `OpenStore`."""
+    prepared, choices = thaw(store)
+    return OpenStore(store, prepared, choices, verb, about, began)
+
+
+def unchanged(store: Store, **told: Any) -> EventResult:
+    """The result of a command that changed nothing, because it had been given before."""
+    last = store.last_run
+    return EventResult(
+        0 if last is None else last.number, store.n_fragments, store.n_entities, told
+    )
+
+
+def require_all(store: Store, ids: Iterable[str], known: Collection[str]) -> None:
+    """Refuse ids that are not among those known.
+
+    Raises:
+        UsageError: names the first.
+
+    """
+    for id in ids:
+        if id not in known:
+            where = quoted(store.database.path, 400)
+            raise UsageError(f'{where} has no fragment "{quoted(id)}"')
+
+
+def _finish_erasing(store: Store) -> None:
+    if store.database.version is not None and store.fact(ERASING) is not None:
+        from kbforge.jobs.remove import finish  # which builds on this module
+
+        finish(store)
+
+
+# --- adding fragments -----------------------------------------------------------------------------
+
+
 def take_in(
     path: str,
     fragments: Sequence[Fragment],
@@ -403,15 +304,15 @@ def take_in(
     on_stage: OnStage | None = None,
     began: float | None = None,
 ) -> UpdateResult:
-    """Take fragments into a store, one after another; it is made if it is not there.
+    """Add fragments to a store, one after another; create it if it does not exist.
 
-    What was taken in before a kill is there afterwards; the same call goes on, and ends with what
-    a call that was not killed ends with, byte for byte.
+    What was added before a kill stays. The same call goes on, and ends with what a call that was
+    not killed ends with, byte for byte.
 
     Args:
         path: of the store.
         fragments: distinct ids.
-        choices: of a new store; of one that is there, the same or none.
+        choices: of a new store; for one that exists, the same or none.
         on_duplicate: what to do with a fragment that is there with other content.
         about: what was given, for people.
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
@@ -420,57 +321,68 @@ def take_in(
 
     Raises:
         UsageError: other choices than the store's, or a fragment that is there with other content;
-            nothing was taken in then.
+            nothing was added then.
         KBForgeError: as `prepare`, or the store cannot be written.
-        LikelihoodError: the likelihood failed on a fragment; those before it were taken in.
+        LikelihoodError: the likelihood failed on a fragment; those before it were added.
 
     """
     began = time.perf_counter() if began is None else began
+    notes: Sequence[str] = ()
     with Database(path, write=True) as database:
         store = Store(database)
-        finish_erasing(store)
+        _finish_erasing(store)
+        known: Mapping[str, bool] = {}
         if database.version is None or store.fact("choices") is None:
-            known: Mapping[str, bool] = {}
-            held = created(database, fragments, choices, FILLS, about, began, on_stage)
-            notes = held.prepared.notes
+            prepared = _create(database, fragments, choices, on_stage)
+            held = OpenStore(Store(database), prepared, choices, FILLS, about, began)
+            notes = prepared.notes
         else:
             require_same(store, choices)
             known = _known(store, fragments, on_duplicate)
-            held, notes = living(store, FILLS, about, began), ()
+            held = resume(store, FILLS, about, began)
         new = [fragment for fragment in fragments if not known.get(fragment.id, False)]
         added = _run(held, new, known, on_step)
-        replaced = sum(fragment.id in known for fragment in new[:added])
-        skipped = len(fragments) - len(new)
-        return _taken(held, added, replaced, skipped, began, notes, added == len(new))
+        totals = held.store.pages.totals
+        return UpdateResult(
+            run=held.run_number,
+            added=added,
+            replaced=sum(fragment.id in known for fragment in new[:added]),
+            skipped=len(fragments) - len(new),
+            fragments=held.session.n_fragments,
+            entities=held.writing.n_entities,
+            subproblems=totals.n_subproblems,
+            log10_effective_particles=totals.log10_effective_particles,
+            seconds=time.perf_counter() - began,
+            likelihood=held.prepared.likelihood,
+            alpha=held.prepared.alpha,
+            drift=held.drift.figure,
+            worth_it=held.drift.worth_it,
+            notes=tuple(notes),
+            complete=added == len(new),
+        )
 
 
-def _taken(
-    held: OpenStore,
-    added: int,
-    replaced: int,
-    skipped: int,
-    began: float,
-    notes: Sequence[str],
-    complete: bool,
-) -> UpdateResult:
-    totals = held.store.pages.totals
-    return UpdateResult(
-        run=held.run_number,
-        added=added,
-        replaced=replaced,
-        skipped=skipped,
-        fragments=held.session.n_fragments,
-        entities=held.writing.n_entities,
-        subproblems=totals.n_subproblems,
-        log10_effective_particles=totals.log10_effective_particles,
-        seconds=time.perf_counter() - began,
-        likelihood=held.prepared.likelihood,
-        alpha=held.prepared.alpha,
-        drift=held.drift.figure,
-        worth_it=held.drift.worth_it,
-        notes=tuple(notes),
-        complete=complete,
-    )
+def _create(
+    database: Database,
+    fragments: Sequence[Fragment],
+    choices: Choices,
+    on_stage: OnStage | None,
+) -> Fit:
+    """Fit the models of a new store to the fragments, and keep them; no fragment is added yet."""
+    from kbforge.fit.prepare import prepare
+
+    require_link(fragments, choices.link)
+    prepared = prepare(fragments, choices, on_stage=on_stage)
+    facts, kept = freeze(prepared, choices, fragments, drift_of(fragments, due=True))
+
+    def all_of_it(rows: sqlite3.Connection) -> None:
+        if database.version is None:
+            create_tables(rows)
+        insert_rows(rows, "kept", kept.items(), "OR REPLACE")
+        write_rows(rows, "meta", {name: (orjson.dumps(fact),) for name, fact in facts.items()})
+
+    database.transaction(all_of_it)
+    return prepared
 
 
 def _known(
@@ -496,45 +408,41 @@ def _known(
 
 def _says_the_same(given: Fragment, line: bytes) -> bool:
     """Whether a stored fragment differs at most in its row, which moves when a table changes."""
+
+    def without_row(fragment: Fragment) -> Fragment:
+        metadata = {key: value for key, value in (fragment.metadata or {}).items() if key != ROW}
+        return replace(fragment, source=None, metadata=metadata)
+
     held = fragment_from_bytes(line)
-    if not is_of_source(held.source, given.source):
-        return False
-    return replace(held, source=None, metadata=_without_row(held)) == replace(
-        given, source=None, metadata=_without_row(given)
-    )
-
-
-def _without_row(fragment: Fragment) -> dict[str, Any]:
-    return {key: value for key, value in (fragment.metadata or {}).items() if key != ROW}
+    return is_of_source(held.source, given.source) and without_row(held) == without_row(given)
 
 
 def _run(
     held: OpenStore, new: Sequence[Fragment], known: Mapping[str, bool], on_step: OnStep | None
 ) -> int:
-    """Take in what is not there yet, until something stops it; how many came in."""
+    """Add the new fragments until something stops it; returns how many were added."""
     added = 0
     held.session.foresee(new)
     infos = held.session.adding(new)
     try:
         for fragment in new:
-            info = _take(held, fragment, fragment.id in known, infos)
+            info = _add(held, fragment, fragment.id in known, infos)
             added += 1
             held.stepped()
             if on_step is not None:
-                on_step(
-                    Progress(
-                        added,
-                        len(new),
-                        info.subproblems,
-                        info.log10_effective_particles,
-                        info.model_evaluations,
-                        held.session.posterior,
-                    )
+                progress = Progress(
+                    added,
+                    len(new),
+                    info.subproblems,
+                    info.log10_effective_particles,
+                    info.model_evaluations,
+                    held.session.posterior,
                 )
+                on_step(progress)
     except Interrupted:
         pass
     except LikelihoodError:
-        # the fragment was not taken in, but the one that it replaces has gone
+        # the fragment was not added, but the one that it replaces has gone
         if new[added].id not in known:
             held.commit()
         raise
@@ -545,8 +453,8 @@ def _run(
     return added
 
 
-def _take(held: OpenStore, fragment: Fragment, replaces: bool, infos: Iterator[Info]) -> Info:
-    """Take in the next fragment, in the place of the one with its id if there is one."""
+def _add(held: OpenStore, fragment: Fragment, replaces: bool, infos: Iterator[Info]) -> Info:
+    """Add the next fragment, in the place of the one with its id if there is one."""
     place = None
     if replaces:
         number = held.session.number(fragment.id)

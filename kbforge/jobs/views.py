@@ -10,16 +10,15 @@ from kbforge.kb import read
 from kbforge.kb.entities import MOST_ALTERNATIVES
 from kbforge.kb.view import file_view
 from kbforge.store.database import Database, is_store
-from kbforge.store.store import Confidences, Store, StoreView, Tell
+from kbforge.store.store import Confidences, Store, StoreView
 
 
-def view_of(kb: str, fragments: str | None = None, alternatives: str | None = None) -> View:
-    """A view of a file of entities, or of a store.
+def view_of(kb: str, fragments: str | None = None) -> View:
+    """A view of a file of entities ("-" is standard input), or of a store.
 
     Args:
-        kb: entities as JSON lines, or a store; "-" is standard input.
+        kb: the file or the store.
         fragments: the file that was clustered; a store has its own.
-        alternatives: of a store, "few" or "all"; None is as it was made.
 
     Raises:
         KBForgeError: it cannot be read.
@@ -30,10 +29,10 @@ def view_of(kb: str, fragments: str | None = None, alternatives: str | None = No
         return file_view(kb, fragments)
     if fragments is not None:
         raise UsageError(f"--fragments: {quoted(kb, 400)} is a store, which has its own")
-    return store_view(opened_to_read(kb), alternatives)
+    return store_view(_opened(kb))
 
 
-def opened_to_read(path: str) -> Store:
+def _opened(path: str) -> Store:
     """A store to read; what a killed run left untold is told first, if it can be written.
 
     Raises:
@@ -51,34 +50,23 @@ def opened_to_read(path: str) -> Store:
 
 
 def store_view(store: Store, alternatives: str | None = None) -> StoreView:
-    """A view of a store that is open.
-
-    Args:
-        store: to read.
-        alternatives: as of `view_of`.
+    """A view of a store that is open, with "few" or "all" alternatives; None is as it was made.
 
     Raises:
         UsageError: it is empty.
 
     """
     store.require_made()
-    kept = alternatives or store.fact("choices")["alternatives"]
-    most = None if kept == "all" else MOST_ALTERNATIVES
-    return StoreView(store, _telling(store), _calibrated(store), most)
 
-
-def _calibrated(store: Store) -> bool:
-    """Whether a map tells the confidence."""
-    return store.fact("frozen")["kept"]["confidence"] is not None
-
-
-def _telling(store: Store) -> Tell:
     def tell(names: Sequence[int]) -> Confidences:
         from kbforge.jobs.confidence import told_of  # it makes models
 
         return told_of(store, names)
 
-    return tell
+    kept = alternatives or store.fact("choices")["alternatives"]
+    most = None if kept == "all" else MOST_ALTERNATIVES
+    calibrated = store.fact("frozen")["kept"]["confidence"] is not None
+    return StoreView(store, tell, calibrated, most)
 
 
 def entities_of(kb: str) -> Iterator[Entity]:
@@ -106,12 +94,10 @@ class EntitySelector:
         self._kb, self._kept = kb, list(read.read_entities(kb)) if kb == "-" else None
         self._store: Store | None = None
         if is_store(kb):
-            self._store = opened_to_read(kb)
+            self._store = _opened(kb)
             self._view = store_view(self._store)
 
     def _entities(self) -> Iterable[Entity]:
-        if self._store is not None:
-            return self._view.entities()
         return read.read_entities(self._kb) if self._kept is None else self._kept
 
     @property
@@ -146,11 +132,13 @@ class EntitySelector:
 
     def top(self, count: int, least_sure: bool) -> list[Entity]:
         """The largest entities, or those with the lowest confidence; of equals the earlier."""
-        found = None if self._store is None else self._view.top(count, least_sure)
-        if found is None:
-            choose = read.least_sure if least_sure else read.largest
-            found = choose(self._entities(), count)
-        return found
+        entities = self._entities
+        if self._store is not None:
+            found = self._view.top(count, least_sure)
+            if found is not None:
+                return found
+            entities = self._view.entities
+        return (read.least_sure if least_sure else read.largest)(entities(), count)
 
     def names_of(self, fragments: Collection[str]) -> dict[str, str]:
         """By fragment the name of the entity that holds it."""
@@ -161,9 +149,7 @@ class EntitySelector:
 
 
 def around(kb: str, fragments: Sequence[str]) -> list[Entity]:
-    """The entities of a store that fragments may belong to, with all alternatives.
-
-    They are those of the fragments' subproblems.
+    """The entities of the subproblems that fragments of a store are in, with all alternatives.
 
     Raises:
         UsageError: the store lacks one of the fragments.
@@ -175,5 +161,4 @@ def around(kb: str, fragments: Sequence[str]) -> list[Entity]:
         if fragment not in numbers:
             raise UsageError(f'the knowledge base has no fragment "{quoted(fragment)}"')
     names = sorted(set(store.pages.homes(list(numbers.values())).values()))
-    view = StoreView(store, _telling(store), _calibrated(store), None)
-    return list(view.of_subproblems(names))
+    return list(store_view(store, "all").of_subproblems(names))

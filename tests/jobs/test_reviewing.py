@@ -11,7 +11,7 @@ from kbforge.errors import ContradictionError, OutputError
 from kbforge.evaluation.scores import score_entities
 from kbforge.fit.choices import Choices
 from kbforge.fit.review import Evidence
-from kbforge.jobs.decide import Review, answered, decide, decisions_of, reviewed, undo
+from kbforge.jobs.decide import StoreReview, answered, decide, decisions_of, reviewed, undo
 from kbforge.jobs.remove import erase
 from kbforge.jobs.update import take_in
 from kbforge.jobs.views import around, entities_of
@@ -37,7 +37,7 @@ def gold(evidence: Evidence) -> bool:
     return label[evidence.first.fragment.id] == label[evidence.second.fragment.id]
 
 
-def ask(review: Review, most: int) -> list[Evidence]:
+def ask(review: StoreReview, most: int) -> list[Evidence]:
     asked = []
     while len(asked) < most and (evidence := review.asks.question()):
         review.asks.answer(evidence, gold(evidence))
