@@ -288,12 +288,7 @@ def _take_in(
     as_json: bool,
     inputs: Sequence[str | None],
 ) -> None:
-    """Add a file to a store and print a summary.
-
-    Raises:
-        KBForgeError: as `kbforge.jobs.update.take_in`, or the file cannot be read.
-
-    """
+    """Add a file to a store and print a summary."""
     from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_apart
     from kbforge.jobs.update import take_in as run
@@ -351,11 +346,7 @@ class _SavedElsewhere(OutputError):
 
 
 def _save(write: Callable[[str], None], target: str) -> None:
-    """Write a result.
-
-    Args:
-        write: writes the result to a file; may be called several times.
-        target: the file that the user named.
+    """Write a result, by a function that writes it to a file; it may be called several times.
 
     Raises:
         _SavedElsewhere: the result is in another file.

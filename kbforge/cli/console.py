@@ -139,12 +139,7 @@ def figures_of(rows: Iterable[tuple[str, str]]) -> Table:
 def working(doing: str) -> Iterator[Callable[[str], None]]:
     """Show a moving sign on a terminal, and a line every ten seconds elsewhere.
 
-    Args:
-        doing: the work at first.
-
-    Yields:
-        a function that names the current work.
-
+    Yields a function that names the current work.
     """
     console = stderr()
     if console.is_terminal:
@@ -284,13 +279,9 @@ _LONG = 120.0  # seconds left that are worth a note
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[Callable[[], None]]:
-    """A signal ends a run between two steps.
+    """A signal ends a run between two steps; before the first there is nothing to keep.
 
-    Before the first step there is nothing to keep, and the run ends at once.
-
-    Yields:
-        a function to call before each step; it raises `Interrupted` after a signal.
-
+    Yields a function to call before each step; it raises `Interrupted` after a signal.
     """
     from kbforge.contracts import Interrupted
 
@@ -318,12 +309,8 @@ def following(
 ) -> Iterator[tuple[OnStep, OnStage]]:
     """Show the progress of a clustering: the stages before the first step, then a bar.
 
-    Args:
-        check: of `stoppable`.
-
-    Yields:
-        functions for the run to call: after a step, and at the begin of each stage before.
-
+    Yields functions for the run to call: after a step, and at the begin of each stage before.
+    `check`, of `stoppable`, is called before each step.
     """
     begin = time.monotonic()
     shown = -math.inf
@@ -375,15 +362,7 @@ def speed(done: int, seconds: float, unit: str) -> str:
 
 
 def time_left(measured: int, done: int, total: int | None, seconds: float) -> float:
-    """Seconds until the end, by the speed so far; 0 if that is unknown.
-
-    Args:
-        measured: fragments or rounds in `seconds`.
-        done: fragments or rounds so far.
-        total: fragments or rounds of the whole run; None if unknown.
-        seconds: time of the measured ones.
-
-    """
+    """Seconds to the end by the speed of the measured units, which took `seconds`; 0: unknown."""
     if total is None or measured < _ENOUGH or seconds < _SECONDS_TO_TELL:
         return 0.0
     return seconds / measured * (total - done)
@@ -401,11 +380,7 @@ def figures(
 ) -> tuple[int, int | None, dict[str, str]]:
     """The units done, their total (None if unknown), and the bar's fields.
 
-    Args:
-        step: the last one.
-        seconds: time since `first` fragments or rounds were done.
-        first: units that do not count for the speed.
-
+    The speed is that of the units after the `first`, which took `seconds`.
     """
     rounds, evaluations = step.rounds, {"model_evaluations": f"{step.model_evaluations:,}"}
     if rounds is None:

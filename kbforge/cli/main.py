@@ -91,12 +91,7 @@ class _Verbs(TyperGroup):
 
 
 def verb_called(name: str) -> Any:
-    """The command that a distribution registered as this verb.
-
-    Raises:
-        PluginError: there is none, or it is broken.
-
-    """
+    """The command that a distribution registered as this verb; a `PluginError` if it is broken."""
     app = registry.load("commands", name)
     try:
         return typer.main.get_command(app)

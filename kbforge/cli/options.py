@@ -145,10 +145,6 @@ def choices_of(context: typer.Context) -> Choices:
     """The user's choices, by the options that the verb has; defaults for the others.
 
     `--set` reaches the kinds of plugin that the verb has an option for.
-
-    Raises:
-        UsageError: a `--set` that cannot be read, or no usable GPU.
-
     """
     from kbforge.fit.choices import Choices
     from kbforge.registry.options import parse_settings
@@ -162,12 +158,7 @@ def choices_of(context: typer.Context) -> Choices:
 
 
 def device_of(gpu: bool) -> str:
-    """The device that `--gpu` chooses.
-
-    Raises:
-        UsageError: there is no usable GPU.
-
-    """
+    """The device that `--gpu` chooses, if it is usable."""
     from kbforge.models.resolve import require_device
 
     device = "cuda" if gpu else "cpu"
@@ -176,13 +167,7 @@ def device_of(gpu: bool) -> str:
 
 
 def files_of(settings: Iterable[str] | None, *models: str | None) -> list[str]:
-    """The files that `--set` and the models may name: a setting's value, a model folder.
-
-    Args:
-        settings: the values of `--set`.
-        models: likelihoods and surrogates, by name or path.
-
-    """
+    """The files that values of `--set` and models may name."""
     from kbforge.models.resolve import is_name
 
     values = [setting.partition("=")[2] for setting in settings or ()]
@@ -190,13 +175,7 @@ def files_of(settings: Iterable[str] | None, *models: str | None) -> list[str]:
 
 
 def first_given(context: typer.Context, names: Iterable[str]) -> str | None:
-    """The first of these parameters that the command line sets, by the name that the user types.
-
-    Args:
-        context: of the verb.
-        names: of parameters of the verb's function.
-
-    """
+    """The first of these parameters that the command line sets, as the user types it."""
     wanted = set(names)
     for parameter in context.command.params:
         if parameter.name in wanted and is_given(context, parameter.name):

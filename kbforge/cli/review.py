@@ -241,17 +241,7 @@ class Questioner(Protocol[Q]):
 
 
 def at_terminal(questioner: Questioner[Q], count: int, show: Callable[[Q], RenderableType]) -> None:
-    """Show pairs of fragments and read the answers that a person types.
-
-    Args:
-        questioner: chooses the questions and keeps the answers.
-        count: maximum number of questions.
-        show: renders a question.
-
-    Raises:
-        OutputError: an answer cannot be written.
-
-    """
+    """Show pairs of fragments, at most `count`, and read the answers that a person types."""
     done = 0
     while done < count and (question := questioner.question()) is not None:
         screen = console.stdout()
@@ -270,15 +260,6 @@ def by_lines(questioner: Questioner[Q], count: int) -> None:
     """Write each question as a JSON line, and read each answer as one.
 
     An answer that contradicts others is not kept, and a line says why.
-
-    Args:
-        questioner: chooses the questions and keeps the answers.
-        count: maximum number of questions.
-
-    Raises:
-        BadRecord: a line that is not an answer.
-        OutputError: an answer cannot be written.
-
     """
     from kbforge.files.io import called, lines_of
 

@@ -112,15 +112,7 @@ def _show(report: StepReport, json: bool) -> None:
 
 
 class InstalledVerb:
-    """A verb of an installed distribution, or its sub-command.
-
-    Args:
-        words: the verb and its sub-commands.
-
-    Raises:
-        KBForgeError: there is no such verb, or it is broken.
-
-    """
+    """A verb of an installed distribution, or its sub-command, by its words."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._called = " ".join(("kbforge", *words))

@@ -183,12 +183,7 @@ def make_workers(
 
 @contextmanager
 def _scored_elsewhere(prepared: Fit, crew: Workers | None) -> Iterator[Problem]:
-    """What to cluster by here, its sets scored elsewhere if that is asked for.
-
-    Raises:
-        UsageError: no set would be.
-
-    """
+    """What to cluster by here, its sets scored elsewhere if that is asked for."""
     problem = prepared.problem
     if crew is None or crew.scorers is None:
         yield problem
@@ -227,14 +222,7 @@ def _cluster_elsewhere(
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """An executor, and what it is to start.
-
-    Attributes:
-        executor: starts workers.
-        number: how many are to cluster; None leaves it to the executor.
-        scorers: how many are to score for a run that stays here, instead; None is no such thing.
-
-    """
+    """An executor, and how many workers it starts to cluster, or else to score for a run here."""
 
     executor: Executor
     number: int | None
@@ -245,12 +233,8 @@ class Workers:
 class Times:
     """Wall time of the parts of a run, in seconds.
 
-    Attributes:
-        reading: the fragments, where a command read them.
-        preparing: choosing likelihood and alpha, and learning from the file.
-        clustering: the fragments.
-        writing: the entities, where a command wrote them.
-
+    Reading and writing are the parts of a command; preparing is choosing likelihood and alpha, and
+    learning from the file.
     """
 
     reading: float = 0.0
@@ -467,17 +451,9 @@ class LiveClustering:
 def open_live(
     fragments: Sequence[Fragment], choices: Choices, snapshot: Snapshot | None = None
 ) -> LiveClustering:
-    """Open a clustering.
+    """Open a clustering: `kbforge.open_session` with choices.
 
-    Args:
-        fragments: what fits itself to the input is fitted to these; none of them is taken in.
-        choices: likelihood, clusterer, alpha and the rest.
-        snapshot: of an earlier session, opened with the same fragments and choices; it goes on.
-
-    Raises:
-        KBForgeError: as `prepare`.
-        UsageError: the clusterer is an offline method, or the snapshot is of other choices.
-
+    Models are fitted to the fragments; none of them is taken in.
     """
     begin = time.perf_counter()
     prepared = prepare(fragments, choices)

@@ -2,10 +2,10 @@
 
 What a map reads of an entity is mostly its own. Some of it is the file's: how rare words and values
 are, which attributes name entities, what groupings are expected to be worth. That is read once all
-fragments are in that the models learned from, and is then frozen until `kbforge refit`. Beside it a
-map compares an entity with others like it. Of a store with few fragments, or of which much has
-changed, these are all others, and all entities are told anew. Else they are those that keys of the
-index lead to, and entities of subproblems that did not change keep the confidence that they have.
+fragments are in that the models learned from, and is then frozen until `kbforge refit`. A map also
+compares an entity with others like it. In a store with few fragments, or where much has changed,
+these are all others, and all entities are told anew. Otherwise they are those that keys of the
+index lead to, and entities of subproblems that did not change keep their confidence.
 """
 
 from __future__ import annotations
@@ -61,13 +61,8 @@ def tell(
 ) -> None:
     """Tell the confidence of the entities that changed, within the transaction at hand.
 
-    Args:
-        store: that is written.
-        rows: to write to.
-        reading: the map; None leaves entities as reported.
-        index: of the store's clusterer.
-        undoable: as of `kbforge.store.tables.write_rows`.
-
+    Without a map (`reading`) entities keep what is reported. `index` finds what to compare with;
+    `undoable` is as of `kbforge.store.tables.write_rows`.
     """
     stale = [name for (name,) in read_rows(rows, "stale", "ORDER BY subproblem")]
     if not stale:
@@ -103,13 +98,7 @@ def tell(
 
 
 def told_of(store: Store, names: Sequence[int]) -> Confidences:
-    """The confidence of the entities of subproblems that changed, for one who only reads.
-
-    Args:
-        store: to read.
-        names: of the subproblems.
-
-    """
+    """The confidence of the entities of subproblems that changed, by first fragment; only read."""
     prepared, _ = thaw(store, confidence=True)
     index = prepared.models.index
     known = store.fact(WHOLE) is not None

@@ -60,12 +60,8 @@ _REPORTED = "reported"
 def decide(path: str, decisions: Sequence[Decision], unknown: bool = False) -> EventResult:
     """Have a store honour decisions from now on, one after another.
 
-    A decision that is in force is not made again, so that the command can be given again.
-
-    Args:
-        path: of the store.
-        decisions: what is decided; their names are given anew.
-        unknown: whether they may name fragments that have not come.
+    A decision that is in force is not made again, so that the command can be given again. With
+    `unknown`, decisions may name fragments that have not come.
 
     Raises:
         UsageError: the store lacks a fragment.
@@ -100,12 +96,9 @@ def _said(decision: Decision) -> tuple[bool, frozenset[str]]:
 
 
 def _decide_one(held: OpenStore, decision: Decision) -> tuple[DecisionRecord, SubproblemChanges]:
-    """Have a store honour one decision; returns it with its number, and what changed.
+    """Have a store honour one decision, or change nothing and raise as `decide`.
 
-    Raises:
-        ContradictionError: it cannot hold beside the others; nothing has changed then.
-        LikelihoodError: no grouping that satisfies it is possible; likewise.
-
+    Returns the decision with its number, and what changed.
     """
     number = held.store.next_decision
     named = Decision(decision.same, decision.first, decision.second, f"decision {number}")
@@ -156,13 +149,6 @@ def _undo_exactly(store: Store, run: ActiveRun, decision: int, finished: bool) -
     """Undo the last decision in one transaction: every row is what it was before.
 
     Entities that the decision made are no more; their ids lead to those that have their fragments.
-
-    Args:
-        store: that was last written by the decision.
-        run: that undoes it.
-        decision: its number.
-        finished: whether the run ends with it.
-
     """
 
     def all_of_it(rows: sqlite3.Connection) -> None:
@@ -182,9 +168,7 @@ def _images(
 ) -> Mapping[str, Sequence[int]]:
     """Note what the entities are that will be what they were, if the run has not noted it.
 
-    Returns:
-        The entities that will be no more, with their fragments' numbers.
-
+    Returns the entities that will be no more, with their fragments' numbers.
     """
     images, vanishing = [], dict[str, Sequence[int]]()
     where = "WHERE decision = ? AND name = 'entity'"
@@ -207,13 +191,7 @@ def in_words(decision: Decision) -> str:
 
 
 def read_decisions(path: str) -> list[Decision]:
-    """Decisions of a file of JSON lines, which `kbforge review` may have written; "-" is stdin.
-
-    Raises:
-        KBForgeError: it cannot be read.
-        BadRecord: a line is none; with file and line.
-
-    """
+    """Decisions of JSON lines such as `kbforge review` writes; "-" is standard input."""
     found = []
     for where, _, value in read_json_lines(path, stop):
         if not isinstance(value, dict):
@@ -229,12 +207,7 @@ def read_decisions(path: str) -> list[Decision]:
 
 
 def decisions_of(pairs: Iterable[tuple[str, str, str]]) -> list[Decision]:
-    """Decisions of (same or different, id, id).
-
-    Raises:
-        UsageError: it says neither, or twice the same id.
-
-    """
+    """Decisions of ("same" or "different", id, other id); anything else is a `UsageError`."""
     out = []
     for said, first, second in pairs:
         if said not in ("same", "different"):
@@ -272,12 +245,7 @@ class StoreReview:
         return self._held.store.pages.fragments([number])[number]
 
     def decide(self, question: PairQuestion, same: bool) -> SubproblemChanges:
-        """Put an answer in force and commit it.
-
-        Raises:
-            OutputError: it cannot be written; the store is as it was, and the review at its end.
-
-        """
+        """Put an answer in force and commit it; after an `OutputError` the review is at its end."""
         held = self._held
         first, second = (self.fragment(n).id for n in (question.first, question.second))
         before = dict(held.facts)
@@ -311,12 +279,7 @@ class StoreReview:
 
 @contextlib.contextmanager
 def reviewed(path: str) -> Iterator[StoreReview]:
-    """A store that is open to be reviewed, one run from begin to end.
-
-    Raises:
-        KBForgeError: it cannot be opened, is written by another program, or is no store.
-
-    """
+    """A store that is open to be reviewed, one run from begin to end."""
     with opened(path, "review", "") as held:
         try:
             yield StoreReview(held)

@@ -47,8 +47,8 @@ class Explainer:
 
     Args:
         kb: a file of entities, or a store; "-" is standard input.
-        given: likelihood, alpha and options; what is not given is as the knowledge base was made.
-            A likelihood without a model learns from the entities; a store's has learned.
+        given: likelihood, alpha and options; the others are as the knowledge base was made. A
+            likelihood without a model learns from the entities; a store's has learned.
 
     Raises:
         KBForgeError: the knowledge base is empty, or as `prepare`; or the model that it was made
@@ -80,16 +80,9 @@ class Explainer:
     def reasons(
         self, fragment_id: str, rivals: int, on_fragments: OnFragments | None = None
     ) -> list[Reason]:
-        """For the fragment's own entity, then those of the others that it would fit best.
+        """For the fragment's own entity, then those `rivals` others that it would fit best.
 
-        Args:
-            fragment_id: of the fragment.
-            rivals: how many others.
-            on_fragments: called with how many of all fragments were compared with so far.
-
-        Raises:
-            UsageError: the knowledge base has no such fragment.
-
+        `on_fragments` is called with how many fragments were compared with so far.
         """
         own = with_fragment(self._entities.values(), fragment_id)
         x = next(f for f in self._fragments[own.id] if f.id == fragment_id)
@@ -106,9 +99,7 @@ class Explainer:
     def explained(self, on_fragments: OnFragments | None = None) -> Iterator[Entity]:
         """Every entity with the explanation of each fragment that is not alone in it.
 
-        Args:
-            on_fragments: called with how many fragments were explained so far.
-
+        `on_fragments` is called with how many fragments were explained so far.
         """
         done = 0
         for name, entity in self._entities.items():
@@ -177,14 +168,7 @@ def _prepared(
 
 
 def _saying(prepared: Fit, made: Provenance | None, options: bool = False) -> Fit:
-    """With a note if these are not the models that the knowledge base was made with.
-
-    Args:
-        prepared: explains.
-        made: how the knowledge base was made.
-        options: whether it was with other options.
-
-    """
+    """Add a note if these are not the models that the knowledge base was made with."""
     if made is None:
         return prepared
     mine, own = (prepared.likelihood, prepared.alpha), (made.likelihood, made.alpha)

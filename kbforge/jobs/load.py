@@ -53,12 +53,7 @@ def source_and_files(given: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def source_of(inputs: Sequence[str]) -> str:
-    """The source that the endings of some files say.
-
-    Raises:
-        UsageError: none, or several.
-
-    """
+    """The source that the endings of all files say; a `UsageError` if they say none, or several."""
     found: dict[str, str] = {}
     for path in inputs:
         if path == "-":
@@ -141,29 +136,12 @@ def load(
 def read(
     source: Source, inputs: Sequence[str], on_bad: OnBad = stop, limit: int | None = None
 ) -> Iterator[Fragment]:
-    """The fragments of a source, one at a time, ids unique.
-
-    Args:
-        source: where fragments come from.
-        inputs: paths, or "-".
-        on_bad: what to do with a bad record; the default raises it.
-        limit: read no more than this many fragments.
-
-    Raises:
-        KBForgeError: an input that cannot be used.
-        BadRecord: a bad record or a repeated id, if `on_bad` raises it.
-
-    """
+    """The fragments of a source, one at a time, ids unique; `on_bad` decides on bad records."""
     return first(distinct(_located(source, inputs, on_bad), on_bad), limit)
 
 
 def default_quarantine(output: str) -> str:
-    """Where bad records go when the user names no file.
-
-    Raises:
-        UsageError: the output is standard output, beside which there is no place.
-
-    """
+    """Where bad records go when the user names no file; nowhere beside standard output."""
     if output == "-":
         raise UsageError("--on-error quarantine needs --quarantine FILE with standard output")
     return f"{output}.quarantine.jsonl"

@@ -50,16 +50,7 @@ _FREE = ("device",)
 def freeze(
     prepared: Fit, choices: Choices, fragments: Sequence[Fragment], drift: Drift
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """What to keep of what was prepared.
-
-    Args:
-        prepared: for the fragments.
-        choices: as the user gave them.
-        fragments: that the models were fitted to.
-        drift: from these; nothing has come since.
-
-    Returns:
-        facts by name, as JSON; and what models keep, by digest.
+    """What to keep of what was prepared for fragments: facts by name, and states by digest.
 
     Raises:
         UsageError: a choice is an object, which no file can hold.
@@ -107,15 +98,7 @@ def _require_readable(prepared: Fit, choices: Choices, content: Mapping[str, byt
     """Refuse what cannot be read back: fresh plugins take it up, and must keep the same bytes.
 
     A plugin that does not keep is fitted again to the fragments kept; nothing of it can differ.
-
-    Args:
-        prepared: what is kept is of it.
-        choices: as the user gave them.
-        content: by role, what is to be written.
-
-    Raises:
-        ModelError: names the plugin.
-
+    `content` is by role.
     """
     name = prepared.likelihood
     fresh = _unfitted(choices, name, prepared.models.max_evals, many="index" in content)
@@ -163,9 +146,7 @@ def _require_equal(called: str, again: LearnedState | None, content: bytes) -> N
 def thaw(store: Store, confidence: bool = False) -> tuple[Fit, Choices]:
     """What was prepared, made again of what was kept, and what the user had chosen.
 
-    Args:
-        store: has it.
-        confidence: whether to make the confidence map, too, which may need another model.
+    The confidence map, which may need another model, is made if it is asked for.
 
     Raises:
         KBForgeError: it is damaged, or names a model or plugin that is not there any more.
@@ -214,27 +195,14 @@ def with_likelihood(choices: Choices, likelihood: str) -> Choices:
 
 
 def _unfitted(choices: Choices, likelihood: str, max_evals: int | None, many: bool) -> Models:
-    """The plugins of a store; they have learned nothing yet.
-
-    Args:
-        choices: as the user gave them.
-        likelihood: that was taken.
-        max_evals: likewise.
-        many: whether a likelihood without an index got one.
-
-    """
+    """The plugins of a store before they learn; `many`: a likelihood without an index got one."""
     named = replace(with_likelihood(choices, likelihood), max_evals=max_evals)
     with bundles_read_once():
         return make_models(named, make_clusterer(named), [], many=many)
 
 
 def seen_of(store: Store) -> NDArray[np.uint8]:
-    """The bits of the values that the models learned from.
-
-    Raises:
-        KBForgeError: the store is damaged.
-
-    """
+    """The bits of the values that the models learned from."""
     kept = _kept(store, "seen")
     if kept is None or "seen" not in kept.arrays:
         raise KBForgeError(
@@ -245,12 +213,7 @@ def seen_of(store: Store) -> NDArray[np.uint8]:
 
 
 def require_same(store: Store, given: Choices) -> None:
-    """Refuse choices that are not those of the store; what was not given is.
-
-    Raises:
-        UsageError: names the option.
-
-    """
+    """Refuse choices that differ from the store's; what was not given does not."""
     asked, frozen = _from_json(store.fact("choices")), store.fact("frozen")
     given, plain = _from_json(_as_json(given)), Choices()
     for name in (one.name for one in fields(Choices)):
@@ -320,15 +283,7 @@ def _kept(store: Store, role: str) -> LearnedState | None:
 def reading_of(
     store: Store, likelihood: Likelihood, name: str, defaults: str | None
 ) -> ConfidenceMap | None:
-    """The confidence map, which may ask a model of pairs.
-
-    Args:
-        store: has it.
-        likelihood: that clusters.
-        name: of it.
-        defaults: as of the choices.
-
-    """
+    """The confidence map, which may ask a model of pairs: the likelihood, if `name` is pairs."""
     found = _kept(store, "confidence")
     if found is None:
         return None
@@ -382,13 +337,9 @@ _MOST_BITS = 1 << 30
 
 @dataclass(slots=True)
 class Tally:
-    """One attribute.
+    """One attribute: the fragments that have it, their statements, and the new values among them.
 
-    Attributes:
-        stated: fragments that have it.
-        values: of them, statements counted.
-        new: values seen once, or for what came since, values never seen.
-
+    Among what was learned from, new values are those seen once; later, those never seen.
     """
 
     stated: int = 0

@@ -52,11 +52,8 @@ _AT_ONCE = 2000  # clusters scored in one question
 def refit(path: str, on_step: OnWeighed | None = None) -> EventResult:
     """Learn again from all fragments of a store, and weigh its particles by what was learned.
 
-    If nothing was written since the last time, nothing changes.
-
-    Args:
-        path: of the store.
-        on_step: is told how many subproblems are weighed, of how many.
+    If nothing was written since the last time, nothing changes. `on_step` is told how many
+    subproblems are weighed, of how many.
 
     Raises:
         KBForgeError: as `prepare`.
@@ -110,14 +107,7 @@ class RefittedModels:
         on_step: OnWeighed | None = None,
         also: Callable[[sqlite3.Connection], None] | None = None,
     ) -> None:
-        """Weigh all particles by what was learned, and write all in one transaction.
-
-        Args:
-            store: to write.
-            run: at hand.
-            finished: whether it ends with this.
-            on_step: is told how many subproblems are weighed, of how many.
-            also: is called in the transaction.
+        """Weigh all particles by what was learned; write it, and what `also` writes, at once.
 
         Raises:
             LikelihoodError: no particle of a subproblem is possible any more.
@@ -147,10 +137,6 @@ def learn(store: Store) -> RefittedModels:
     """Fit the models to all that a store holds; nothing is written.
 
     The likelihood stays. The models of before are not read, so that damaged ones can be replaced.
-
-    Raises:
-        KBForgeError: as `prepare`.
-
     """
     choices, likelihood, _ = chosen(store)
     fragments = list(store.fragments())
@@ -170,13 +156,7 @@ def learn(store: Store) -> RefittedModels:
 
 @dataclass(frozen=True, slots=True)
 class ReweighedSession:
-    """All pages of a session under other models, to be written as a session is.
-
-    Attributes:
-        pages: by name.
-        of_all: with all that is to be written.
-
-    """
+    """All pages of a session under other models, and all that is to be written of it."""
 
     pages: Mapping[int, Page]
     of_all: Checkpoint
@@ -199,15 +179,7 @@ class ReweighedSession:
 def _weighed(
     store: Store, prepared: Fit, fresh: Session, on_step: OnWeighed | None
 ) -> ReweighedSession:
-    """The pages of a store under other models.
-
-    Args:
-        store: has the pages.
-        prepared: the models.
-        fresh: a session by them that has taken in nothing; it knows their settings.
-        on_step: is told how many subproblems are weighed, of how many.
-
-    """
+    """The pages of a store under other models; a fresh session by them knows their settings."""
     totals = store.pages.totals
     problem = without_model(prepared.problem)
     prior = DirichletProcess(problem.alpha)
@@ -238,12 +210,7 @@ def _weighed(
 def reweighed(
     page: Page, fragments: Mapping[int, Fragment], likelihood: Likelihood, prior: DirichletProcess
 ) -> Page:
-    """A page with the scores of another likelihood, its particles by their target density.
-
-    Raises:
-        LikelihoodError: none of its particles is possible.
-
-    """
+    """A page with the scores of another likelihood, its particles by their target density."""
     clusters = clusters_of(page)
     sets = [[fragments[number] for number in cluster] for cluster in clusters]
     parts = [
@@ -287,14 +254,9 @@ def _lead(
     page: Page,
     fragments: Mapping[int, Fragment],
 ) -> None:
-    """Have each key lead to the families of all clusters with a fragment that has it.
+    """Have each key of a page lead to the families of all clusters with a fragment that has it.
 
-    Args:
-        families: to add to: by key, the families, and whether they are of a heaviest particle.
-        index: knows the keys of fragments.
-        page: of a subproblem.
-        fragments: of the page.
-
+    `families` says by key and family whether it is of a heaviest particle.
     """
     heaviest = set(page.cells[: page.rows[0]].tolist())
     keys = {number: index.keys(fragment) for number, fragment in fragments.items()}
@@ -320,9 +282,6 @@ def revisit(
         passes: how often to go over all clusters.
         ids: go over these fragments instead.
         on_step: is told how many steps are done; it may raise `Interrupted` to end there.
-
-    Raises:
-        UsageError: the store lacks a fragment.
 
     """
     with opened(path, "revisit", f"{passes} passes" if ids is None else ", ".join(ids)) as held:

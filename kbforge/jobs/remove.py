@@ -35,14 +35,9 @@ ERASES = "remove --secure"
 
 
 def remove(path: str, ids: Sequence[str], source: str | None = None) -> EventResult:
-    """Take fragments out of a store, as if they had not come: all of them, or none.
+    """Take fragments, and all from a source, out of a store as if they had not come, or none.
 
     Fragments that were removed before are passed over, so that the command can be given again.
-
-    Args:
-        path: of the store.
-        ids: of fragments.
-        source: all fragments from there, too.
 
     Raises:
         UsageError: the store never had one of them, or has none from that source.
@@ -83,11 +78,6 @@ def erase(path: str, ids: Sequence[str], source: str | None = None) -> EventResu
 
     Of fragments that were removed before, it erases what is left. Right after an erasure, fragments
     of which nothing is there are passed over, so that the command can be given again.
-
-    Args:
-        path: of the store.
-        ids: of fragments.
-        source: all fragments from there, too.
 
     Raises:
         UsageError: the store has nothing of one of them, or nothing from that source.

@@ -25,13 +25,7 @@ _LEAST_DRIFT = 0.005  # less reads as none
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A page, and what it tells.
-
-    Attributes:
-        facts: that the page tells.
-        html: the page.
-
-    """
+    """A page of HTML, and the facts that it tells."""
 
     facts: Facts
     html: str
@@ -55,10 +49,10 @@ class Report:
 def report(
     kb: str, fragments: str | None = None, labels: bool = False, title: str | None = None
 ) -> Report:
-    """The report of a file of entities, or of a store.
+    """The report of a file of entities ("-" is standard input), or of a store.
 
     Args:
-        kb: entities as JSON lines, or a store; "-" is standard input.
+        kb: the file or the store.
         fragments: the file that was clustered, whose labels are read; a store has its own.
         labels: whether to read the labels of a store's fragments.
         title: what the page calls it; None is the name of the file.
@@ -211,13 +205,7 @@ class Status:
 
 
 def status_of(path: str) -> Status:
-    """A store at a glance.
-
-    Raises:
-        KBForgeError: it cannot be read.
-        UsageError: it is empty.
-
-    """
+    """A store at a glance; an empty one is a `UsageError`."""
     with Database(path) as database:
         store = Store(database)
         with database.snapshot():

@@ -160,15 +160,9 @@ class OpenStore:
         self.facts.clear()
 
     def commit(self, finished: bool = False, decided: DecisionRecord | None = None) -> None:
-        """Write what has happened since the last time, in one transaction.
+        """Write what has happened since the last time, in one transaction, or nothing.
 
-        Args:
-            finished: whether the run has come to its end.
-            decided: as of `StoreWriter.write`.
-
-        Raises:
-            OutputError: it cannot be written; the store is as it was.
-
+        `finished`: the run has come to its end. `decided` is as of `StoreWriter.write`.
         """
         begin = time.perf_counter()
         last = None if decided is None else decided.number
@@ -188,12 +182,7 @@ class OpenStore:
             self.commit()
 
     def finish(self) -> None:
-        """Note that the run has ended, when all else is written; if it wrote nothing, do nothing.
-
-        Raises:
-            OutputError: it cannot be written.
-
-        """
+        """Note that the run has ended, if it has written anything."""
         if self.run.written:
             row = self.run.row(self.writing.n_entities, True)
 
@@ -227,9 +216,7 @@ class OpenStore:
 
 @contextlib.contextmanager
 def writable(path: str) -> Iterator[Store]:
-    """A store that nobody else can write until the end.
-
-    An erasure that was interrupted is finished first.
+    """A store that nobody else can write until the end; an interrupted erasure is finished first.
 
     Raises:
         KBForgeError: it cannot be opened, is written by another program, or is no store.
@@ -245,12 +232,7 @@ def writable(path: str) -> Iterator[Store]:
 
 @contextlib.contextmanager
 def opened(path: str, verb: str, about: str) -> Iterator[OpenStore]:
-    """A store, open for a run; the verb and what it was given are for people.
-
-    Raises:
-        KBForgeError: as `writable`.
-
-    """
+    """A store, open for a run; the verb and what it was given are for people."""
     began = time.perf_counter()
     with writable(path) as store:
         store.require_made()
@@ -272,12 +254,7 @@ def unchanged(store: Store, **told: Any) -> EventResult:
 
 
 def require_all(store: Store, ids: Iterable[str], known: Collection[str]) -> None:
-    """Refuse ids that are not among those known.
-
-    Raises:
-        UsageError: names the first.
-
-    """
+    """Refuse ids that are not among those known."""
     for id in ids:
         if id not in known:
             where = quoted(store.database.path, 400)
@@ -388,12 +365,7 @@ def _create(
 def _known(
     store: Store, fragments: Sequence[Fragment], on_duplicate: OnDuplicate
 ) -> Mapping[str, bool]:
-    """By id of the fragments that are there already, whether they are the same.
-
-    Raises:
-        UsageError: one is another, and is not to be replaced.
-
-    """
+    """By id of the fragments that are there already, whether they are the same."""
     given = {fragment.id: fragment for fragment in fragments}
     known = {}
     for id, line in store.lines(list(given)):

@@ -16,14 +16,7 @@ from kbforge.store.store import Confidences, Store, StoreView
 def view_of(kb: str, fragments: str | None = None) -> View:
     """A view of a file of entities ("-" is standard input), or of a store.
 
-    Args:
-        kb: the file or the store.
-        fragments: the file that was clustered; a store has its own.
-
-    Raises:
-        KBForgeError: it cannot be read.
-        UsageError: fragments beside a store.
-
+    Sources come from the file of fragments that was clustered; a store has its own.
     """
     if not is_store(kb):
         return file_view(kb, fragments)
@@ -33,12 +26,7 @@ def view_of(kb: str, fragments: str | None = None) -> View:
 
 
 def _opened(path: str) -> Store:
-    """A store to read; what a killed run left untold is told first, if it can be written.
-
-    Raises:
-        KBForgeError: it cannot be read.
-
-    """
+    """A store to read; what a killed run left untold is told first, if it can be written."""
     store = Store(Database(path))
     if not store.has_stale:
         return store
@@ -50,12 +38,7 @@ def _opened(path: str) -> Store:
 
 
 def store_view(store: Store, alternatives: str | None = None) -> StoreView:
-    """A view of a store that is open, with "few" or "all" alternatives; None is as it was made.
-
-    Raises:
-        UsageError: it is empty.
-
-    """
+    """A view of an open store, with "few" or "all" alternatives; None is as it was made."""
     store.require_made()
 
     def tell(names: Sequence[int]) -> Confidences:
@@ -70,24 +53,14 @@ def store_view(store: Store, alternatives: str | None = None) -> StoreView:
 
 
 def entities_of(kb: str) -> Iterator[Entity]:
-    """The entities of a file or of a store, one at a time.
-
-    Raises:
-        KBForgeError: it cannot be read.
-
-    """
+    """The entities of a file or of a store, one at a time."""
     return view_of(kb).entities() if is_store(kb) else read.read_entities(kb)
 
 
 class EntitySelector:
     """Some entities of a knowledge base: of a store read by themselves, of a file among all.
 
-    Args:
-        kb: entities as JSON lines, or a store; "-" is standard input, which is kept.
-
-    Raises:
-        KBForgeError: it cannot be read.
-
+    Standard input ("-") is read once and kept.
     """
 
     def __init__(self, kb: str) -> None:
@@ -109,23 +82,13 @@ class EntitySelector:
         return None if first is None else first.made
 
     def with_id(self, entity: str) -> list[Entity]:
-        """The entity of an id, or in a store those that have its fragments now.
-
-        Raises:
-            UsageError: there is none, and was none.
-
-        """
+        """The entity of an id, or in a store those that have its fragments now."""
         if self._store is not None:
             return self._view.with_ids(self._store.now(entity))
         return read.with_ids(self._entities(), (entity,))
 
     def with_fragment(self, fragment: str) -> Entity:
-        """The entity that holds a fragment.
-
-        Raises:
-            UsageError: there is none.
-
-        """
+        """The entity that holds a fragment."""
         if self._store is not None:
             return self._view.with_fragment(fragment)
         return read.with_fragment(self._entities(), fragment)
@@ -149,12 +112,7 @@ class EntitySelector:
 
 
 def around(kb: str, fragments: Sequence[str]) -> list[Entity]:
-    """The entities of the subproblems that fragments of a store are in, with all alternatives.
-
-    Raises:
-        UsageError: the store lacks one of the fragments.
-
-    """
+    """The entities of the subproblems that fragments of a store are in, with all alternatives."""
     store = Store(Database(kb))
     numbers = store.pages.numbers(fragments)
     for fragment in fragments:

@@ -85,11 +85,7 @@ class Verb(Protocol):
     def run(self, arguments: Sequence[str]) -> int:
         """Run it with the arguments of a command line, and return the exit code.
 
-        Raises:
-            KBForgeError: it failed, with its sentence and exit code.
-            OSError: a file cannot be used.
-            KeyboardInterrupt: it was interrupted.
-
+        Raises `KBForgeError` with its sentence and exit code, or `OSError` where a file fails.
         """
         ...
 
@@ -132,10 +128,6 @@ class Pipeline:
 
 def read_pipeline(path: str, find_verb: FindVerb) -> Pipeline:
     """Read and check a pipeline file, without running it.
-
-    Args:
-        path: the file.
-        find_verb: finds the verb of a step.
 
     Raises:
         KBForgeError: the file cannot be read.

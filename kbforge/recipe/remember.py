@@ -48,12 +48,7 @@ class StepRecord:
 
 @dataclass(slots=True)
 class Journal:
-    """The records of a pipeline, by step, and the file that keeps them.
-
-    Attributes:
-        problem: why the file of earlier runs is unusable; "" if it is usable.
-
-    """
+    """The records of a pipeline by step, and their file; `problem` says why that is unusable."""
 
     file: Path
     records: dict[str, StepRecord] = field(default_factory=dict)
@@ -92,13 +87,7 @@ def load_journal(pipeline: Pipeline) -> Journal:
 
 
 def _parse(content: bytes, where: str) -> dict[str, StepRecord]:
-    """The records.
-
-    Raises:
-        KBForgeError: not a journal.
-        orjson.JSONDecodeError: not JSON.
-
-    """
+    """The records, or the error of what is none."""
 
     def wrong(field: str, expected: str, got: str) -> KBForgeError:
         return BadRecord(where, expected, got, field)
@@ -167,12 +156,7 @@ def fingerprints(paths: Iterable[str], folder: Path) -> dict[str, str]:
 
 
 def fingerprint(path: Path) -> str:
-    """SHA-256 of a file's bytes, or of the names and bytes of all files in a folder.
-
-    Raises:
-        KBForgeError: unreadable, or a folder of too many files.
-
-    """
+    """SHA-256 of a file's bytes, or of the names and bytes of all files in a folder."""
     try:
         if not os.path.isdir(path):
             return _file_digest(path)

@@ -91,13 +91,9 @@ def run_pipeline(
     find_verb: FindVerb,
     announce: Callable[[StepReport], None],
 ) -> list[StepReport]:
-    """Run a pipeline file.
+    """Run the chosen steps of a pipeline file.
 
-    Args:
-        path: the file.
-        settings: which steps, and how.
-        find_verb: finds the verb of a step.
-        announce: called with a report before and after each step.
+    `announce` is called with a report before and after each step.
 
     Raises:
         UsageError: the file cannot run as written; nothing has run then.
@@ -191,13 +187,7 @@ def _run_and_remember(
 
 
 def _call(step: PipelineStep, verb: Verb, where: str) -> None:
-    """Run the verb.
-
-    Raises:
-        StepFailed: it failed, with its sentence and exit code.
-        KeyboardInterrupt: it was interrupted.
-
-    """
+    """Run the verb; its failure becomes a `StepFailed`, with its sentence and exit code."""
     try:
         code = verb.run(step.arguments)
     except KBForgeError as error:
@@ -281,13 +271,7 @@ def template() -> str:
 
 
 def write_template(folder: str, force: bool = False) -> Path:
-    """Write `pipeline.toml` into a folder, which is created if it is missing.
-
-    Raises:
-        UsageError: the file exists and `force` is not set.
-        KBForgeError: it cannot be written.
-
-    """
+    """Write `pipeline.toml` into a folder, which is created; overwrite one only if forced."""
     target = Path(folder) / FILE_NAME
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
