@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kbforge.contracts import Explanation, Fragment
     from kbforge.files.answers import AnswerFile
     from kbforge.fit.questions import CandidatePair, PairQuestion
-    from kbforge.fit.review import Evidence, FileReview
+    from kbforge.fit.review import Evidence, FileReview, Q, Review
 
 app = typer.Typer(add_completion=False)
 
@@ -206,44 +206,12 @@ _SHOWN_VALUES = 3
 _SHOWN_CHARACTERS = 60
 
 
-class Question(Protocol):
-    """A question about a pair of fragments."""
-
-    def to_json(self) -> Mapping[str, Any]:
-        """The question as one JSON object."""
-        ...
-
-
-Q = TypeVar("Q", bound=Question)
-
-
-class Questioner(Protocol[Q]):
-    """Chooses the questions and keeps the answers."""
-
-    def question(self) -> Q | None:
-        """The next question; None if there are no more."""
-        ...
-
-    def answer(self, question: Q, same: bool | None, /) -> None:
-        """Keep an answer; None is "unknown".
-
-        Raises:
-            OutputError: it cannot be written; nothing has changed then.
-            ContradictionError: it contradicts other answers; the question is skipped.
-            LikelihoodError: no grouping that satisfies it is possible; likewise.
-
-        """
-        ...
-
-    def undo(self) -> bool:
-        """Take back the last answer; False if there was none."""
-        ...
-
-
-def at_terminal(questioner: Questioner[Q], count: int, show: Callable[[Q], RenderableType]) -> None:
+def at_terminal(
+    review: Review[Q], count: int, show: Callable[[Evidence[Q]], RenderableType]
+) -> None:
     """Show pairs of fragments, at most `count`, and read the answers that a person types."""
     done = 0
-    while done < count and (question := questioner.question()) is not None:
+    while done < count and (question := review.question()) is not None:
         screen = console.stdout()
         screen.print()
         screen.print(show(question))
@@ -251,12 +219,12 @@ def at_terminal(questioner: Questioner[Q], count: int, show: Callable[[Q], Rende
         if said == "quit":
             return
         try:
-            done = _apply(questioner, question, said, done)
+            done = _apply(review, question, said, done)
         except (ContradictionError, LikelihoodError) as error:
             console.note(f"not kept: {error}")
 
 
-def by_lines(questioner: Questioner[Q], count: int) -> None:
+def by_lines(review: Review[Q], count: int) -> None:
     """Write each question as a JSON line, and read each answer as one.
 
     An answer that contradicts others is not kept, and a line says why.
@@ -265,7 +233,7 @@ def by_lines(questioner: Questioner[Q], count: int) -> None:
 
     said_lines = lines_of(sys.stdin.buffer, called("-"))
     done = 0
-    while done < count and (question := questioner.question()) is not None:
+    while done < count and (question := review.question()) is not None:
         console.print_json({"question": question.to_json()})
         sys.stdout.flush()
         number, line = next(said_lines, (0, None))
@@ -273,19 +241,19 @@ def by_lines(questioner: Questioner[Q], count: int) -> None:
         if said == "quit":
             return
         try:
-            done = _apply(questioner, question, said, done)
+            done = _apply(review, question, said, done)
         except (ContradictionError, LikelihoodError) as error:
             console.print_json({"refused": str(error)})
 
 
-def _apply(questioner: Questioner[Q], question: Q, said: Reply, done: int) -> int:
+def _apply(review: Review[Q], question: Evidence[Q], said: Reply, done: int) -> int:
     """Apply an answer or a command, and return the number of questions answered so far."""
     # a signal must not lose half of an answer
     with interrupts.deferred():
         if said == "undo":
-            return done - 1 if questioner.undo() else done
+            return done - 1 if review.undo() else done
         assert said != "quit"
-        questioner.answer(question, said)
+        review.answer(question, said)
         return done + 1
 
 

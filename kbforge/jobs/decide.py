@@ -132,7 +132,7 @@ def undo(path: str, number: int) -> EventResult:
         about = in_words(decided.decision)
         if store.fact("last") == number:
             run = begin(store, "undo", about, began)
-            _undo_exactly(store, run, number, finished=True)
+            _undo_exactly(store, run, number, True)
             told = {"undone": number, "exact": True, "already": False}
             return EventResult(run.number, store.n_fragments, store.n_entities, told)
         held = resume(store, "undo", about, began)
@@ -266,7 +266,7 @@ class StoreReview:
         names = {
             orjson.loads(key)[0] for _, _, key, _ in read_rows(rows, "erased", where, (number,))
         }
-        _undo_exactly(held.store, held.run, number, finished=False)
+        _undo_exactly(held.store, held.run, number, False)
         held.reopen()
         self._made.pop()
         there = names & set(held.store.pages.names())
