@@ -284,7 +284,7 @@ def take_in(
     """Add fragments to a store, one after another; create it if it does not exist.
 
     What was added before a kill stays. The same call goes on, and ends with what a call that was
-    not killed ends with, byte for byte.
+    not killed ends with, byte for byte. Errors are those of `kbforge.update`.
 
     Args:
         path: of the store.
@@ -295,12 +295,6 @@ def take_in(
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
         on_stage: is told what a new store learns and tries before that.
         began: when the command began, by `time.perf_counter`; None is now.
-
-    Raises:
-        UsageError: other choices than the store's, or a fragment that is there with other content;
-            nothing was added then.
-        KBForgeError: as `prepare`, or the store cannot be written.
-        LikelihoodError: the likelihood failed on a fragment; those before it were added.
 
     """
     began = time.perf_counter() if began is None else began
