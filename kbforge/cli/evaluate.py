@@ -329,7 +329,7 @@ def _choose(context: typer.Context, fragments: str, output: str, as_json: bool) 
     from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_apart
     from kbforge.fit.alpha import write_calibration
-    from kbforge.fit.calibrate import CalibrationSettings, calibrate, search_between, sparkline
+    from kbforge.fit.calibrate import calibrate, search_between, sparkline
 
     if as_json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
@@ -338,10 +338,9 @@ def _choose(context: typer.Context, fragments: str, output: str, as_json: bool) 
     models = (given["likelihood"], given["surrogate"])
     require_apart(output, [fragments, *options.files_of(given["settings"], *models)])
     search = search_between(given["low"], given["high"])
-    chosen = CalibrationSettings(given["calibrator"], search, choices.of("calibrator"))
     read = list(read_fragments(fragments, limit=given["limit"]))
     with _bar_of_evaluations(len(read)) as on_evaluation:
-        done = calibrate(read, choices, chosen, on_evaluation)
+        done = calibrate(read, choices, given["calibrator"], search, on_evaluation)
     write_calibration(done.calibration, output)
     console.notes(done.notes)
     if as_json:

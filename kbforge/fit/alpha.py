@@ -26,11 +26,11 @@
 
 Reading is strict: a field that is missing, unknown, of the wrong type or contradictory is an error.
 
-A slow likelihood takes alpha from a grouping that a fast one made; no labels are read. A likelihood
-that is no true probability of the file (a language model trained elsewhere) has one free constant,
-alpha, and an alpha of other data is off by tens of nats. A grouping says what alpha should do: open
-as many entities. The fragments come in a random order, each decides between the clusters of those
-before it and a new one, and with
+A slow likelihood takes alpha from a grouping that a fast one made; no labels are read. For a
+likelihood that is no true probability of the file (a language model trained elsewhere) an alpha of
+other data is off by tens of nats. A grouping says what alpha should do: open as many entities. The
+fragments come in a random order, each decides between the clusters of those before it and a new
+one, and with
 
     r_i = L({i}) - logsumexp over clusters C of [log |C| + L(C + i) - L(C)]
 
@@ -62,9 +62,14 @@ from kbforge import registry
 from kbforge.contracts import CandidateIndex, FloatArray, Fragment, Likelihood
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.files.io import open_output
-from kbforge.files.records import Option, Record, read_table
-from kbforge.files.records import toml_value as _toml
-from kbforge.fit.confidence import MonotoneConfidence, lines_of, parse_confidence
+from kbforge.files.records import Option, Record, read_table, toml_value
+from kbforge.fit.confidence import (
+    MonotoneConfidence,
+    data_lines,
+    likelihood_lines,
+    lines_of,
+    parse_confidence,
+)
 from kbforge.models.score_cache import ScoreCache
 from kbforge.version import __version__
 
@@ -77,32 +82,18 @@ _LOG_TOLERANCE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A calibrated concentration and where it comes from.
+    """A calibrated concentration and where it comes from."""
 
-    Attributes:
-        alpha: concentration, > 0.
-        objective: name of the calibrator.
-        value: its objective at alpha.
-        at_edge: "low", "high" or "".
-        likelihood: name or path of the likelihood it was calibrated for.
-        options: that likelihood's options.
-        fragments: how many fragments it was calibrated on.
-        sha256: their fingerprint.
-        kbforge: version of the program.
-        confidence: the map for what is reported with this alpha, None if there is none.
-
-    """
-
-    alpha: float
-    objective: str
-    value: float
-    at_edge: str
-    likelihood: str
-    fragments: int
-    sha256: str
-    options: Mapping[str, Option] = field(default_factory=dict)
+    alpha: float  # > 0
+    objective: str  # name of the calibrator
+    value: float  # its objective at alpha
+    at_edge: str  # "low", "high" or ""
+    likelihood: str  # name or path of the likelihood that it was calibrated for
+    fragments: int  # that it was calibrated on
+    sha256: str  # their fingerprint
+    options: Mapping[str, Option] = field(default_factory=dict)  # of the likelihood
     kbforge: str = __version__
-    confidence: MonotoneConfidence | None = None
+    confidence: MonotoneConfidence | None = None  # the map for what is reported with this alpha
 
     @property
     def log_alpha(self) -> float:
@@ -136,21 +127,14 @@ def to_toml(c: Calibration) -> bytes:
         f"format = {FORMAT}",
         f"alpha = {c.alpha!r}",
         f"log_alpha = {c.log_alpha!r}",
-        f"at_edge = {_toml(c.at_edge)}",
-        f"kbforge = {_toml(c.kbforge)}",
+        f"at_edge = {toml_value(c.at_edge)}",
+        f"kbforge = {toml_value(c.kbforge)}",
         "",
         "[objective]",
-        f"name = {_toml(c.objective)}",
+        f"name = {toml_value(c.objective)}",
         f"value = {c.value!r}",
-        "",
-        "[likelihood]",
-        f"name = {_toml(c.likelihood)}",
-        "[likelihood.options]",
-        *(f"{_toml(key)} = {_toml(value)}" for key, value in sorted(c.options.items())),
-        "",
-        "[data]",
-        f"fragments = {c.fragments}",
-        f"sha256 = {_toml(c.sha256)}",
+        *likelihood_lines(c.likelihood, c.options),
+        *data_lines(c.fragments, c.sha256),
     ]
     if c.confidence is not None:
         lines += ["", "[confidence]", *lines_of(c.confidence, "confidence.")]
@@ -210,20 +194,12 @@ _BEYOND = 20.0  # nats outside of all odds, where the sum is flat
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """What a fragment meets: clusters of those before it, its own first if it has one.
+    """The choice of a fragment: clusters of those before it, its own first if it has one."""
 
-    Attributes:
-        fragment: i.
-        opens: whether the grouping has i open a cluster.
-        sizes: |C|, of each.
-        sets: some members of each.
-
-    """
-
-    fragment: int
-    opens: bool
-    sizes: Sequence[int]
-    sets: Sequence[Sequence[int]]
+    fragment: int  # i
+    opens: bool  # whether i opens a cluster in the grouping
+    sizes: Sequence[int]  # |C| of each cluster
+    sets: Sequence[Sequence[int]]  # some members of each
 
 
 def alpha_by_grouping(

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,7 @@ from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.evaluation.reliability import (
     BINS,
     LEAST,
-    Claims,
     Reliability,
-    ReportedEntities,
-    ReportedPairs,
     entity_claims,
     entity_probabilities,
     pair_claims,
@@ -42,7 +40,7 @@ from kbforge.evaluation.scores import Scores, compare
 from kbforge.files.io import open_output, require_writable
 from kbforge.files.records import Option
 from kbforge.fit.alpha import Calibration, fingerprint, read_calibration, write_calibration
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import Choices, Fit
 from kbforge.fit.confidence import (
     IN_BUNDLE,
     ClusteringReport,
@@ -58,79 +56,35 @@ OnOrder = Callable[[int, Progress], None]
 """Called with the number of the order, from 0, and how far its clustering has come."""
 
 
-@dataclass(frozen=True, slots=True)
-class Orders:
-    """Fragments clustered in one order or several.
-
-    Attributes:
-        fragments: in the order given.
-        posteriors: one an order, all in the numbers of the first.
-        labels: gold.
-        alpha: before tempering.
-        confidence: the map that goes with the choices.
-        notes: sentences for the user.
-
-    """
-
-    fragments: tuple[Fragment, ...]
-    posteriors: tuple[Posterior, ...]
-    labels: tuple[str | None, ...]
-    alpha: float
-    confidence: ConfidenceMap | None
-    notes: tuple[str, ...]
-
-    def pairs(self, least: float) -> ReportedPairs:
-        """What is reported of pairs more probable than `least`."""
-        return pair_probabilities(self.posteriors, least)
-
-    def entities(self) -> ReportedEntities:
-        """What is reported of entities."""
-        return entity_probabilities(self.posteriors)
-
-
-def cluster_orders(
+def _clustered(
     fragments: Sequence[Fragment], choices: Choices, shuffles: int, on_order: OnOrder | None
-) -> Orders:
+) -> tuple[Fit, list[Posterior]]:
     """Cluster the fragments in the order given, then in random ones, `shuffles` in all.
+
+    Returns:
+        What was prepared, and the posteriors, all in the numbers of the first.
 
     Raises:
         KBForgeError: no labels, or as `kbforge.jobs.cluster.cluster`.
 
     """
-    labels = tuple(fragment.label for fragment in fragments)
-    if fragments and all(label is None for label in labels):
+    if fragments and all(fragment.label is None for fragment in fragments):
         raise KBForgeError(f"none of the {len(fragments):,} fragments has a label")
     prepared = prepare(fragments, choices)
-    posteriors = []
+    posteriors: list[Posterior] = []
     for number in range(shuffles):
-        order = _order(len(fragments), number, choices.seed)
+        order = list(range(len(fragments)))
+        if number:
+            random = np.random.default_rng([choices.seed, number])
+            order = random.permutation(len(fragments)).tolist()
         posterior = prepared.clusterer.cluster(
             [fragments[k] for k in order],
             prepared.problem,
             np.random.default_rng(choices.seed),
-            None if on_order is None else _numbered(on_order, number),
+            None if on_order is None else partial(on_order, number),
         )
         posteriors.append(renumbered(posterior, order) if number else posterior)
-    return Orders(
-        tuple(fragments),
-        tuple(posteriors),
-        labels,
-        prepared.alpha,
-        prepared.confidence,
-        prepared.notes,
-    )
-
-
-def _order(n: int, number: int, seed: int) -> list[int]:
-    """The order given, then random ones."""
-    if not number:
-        return list(range(n))
-    found: list[int] = np.random.default_rng([seed, number]).permutation(n).tolist()
-    return found
-
-
-def _numbered(on_order: OnOrder, number: int) -> Callable[[Progress], None]:
-    return lambda progress: on_order(number, progress)
+    return prepared, posteriors
 
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -138,18 +92,11 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True, slots=True)
 class CalibrationRun:
-    """A finished calibration.
-
-    Attributes:
-        calibration: what the file holds.
-        curve: (alpha, objective) of every evaluation, by alpha.
-        notes: sentences for the user.
-
-    """
+    """A finished calibration."""
 
     calibration: Calibration
-    curve: tuple[tuple[float, float], ...]
-    notes: tuple[str, ...]
+    curve: tuple[tuple[float, float], ...]  # (alpha, objective) of every evaluation, by alpha
+    notes: tuple[str, ...]  # sentences for the user
 
     def summary(self) -> dict[str, Any]:
         """The figures that `kbforge calibrate --json` prints."""
@@ -165,15 +112,6 @@ class CalibrationRun:
             "evaluations": len(self.curve),
             "curve": [list(point) for point in self.curve],
         }
-
-
-@dataclass(frozen=True, slots=True)
-class CalibrationSettings:
-    """Which calibrator, where it looks, and its options."""
-
-    calibrator: str = "pseudo-likelihood"
-    search: Search = field(default_factory=Search)
-    options: Mapping[str, object] = field(default_factory=dict)
 
 
 def search_between(low: float | None, high: float | None) -> Search:
@@ -201,10 +139,18 @@ def search_between(low: float | None, high: float | None) -> Search:
 def calibrate(
     fragments: Sequence[Fragment],
     choices: Choices,
-    settings: CalibrationSettings,
+    calibrator: str = "pseudo-likelihood",
+    search: Search | None = None,
     on_evaluation: Callable[[float, float], None] | None = None,
 ) -> CalibrationRun:
     """Choose alpha for the likelihood that `choices` names.
+
+    Args:
+        fragments: to calibrate on.
+        choices: of the likelihood, the clusterer and the calibrator's options.
+        calibrator: its name.
+        search: where it looks.
+        on_evaluation: called with each alpha and its objective.
 
     Raises:
         KBForgeError: no fragments, no labels where the calibrator needs them, an unknown plugin or
@@ -214,20 +160,21 @@ def calibrate(
     """
     if not fragments:
         raise KBForgeError("there are no fragments to calibrate on")
-    calibrator: Calibrator = registry.create("calibrators", settings.calibrator, settings.options)
+    search = search or Search()
+    chooser: Calibrator = registry.create("calibrators", calibrator, choices.of("calibrator"))
     # any alpha will do: it is what the calibrator looks for
     prepared = prepare(fragments, replace(choices, alpha=1.0, calibration=None))
-    result = calibrator.calibrate(
+    result = chooser.calibrate(
         fragments,
         prepared.problem,
         prepared.clusterer,
-        settings.search,
+        search,
         np.random.default_rng(choices.seed),
         on_evaluation,
     )
     calibration = Calibration(
         alpha=result.alpha,
-        objective=settings.calibrator,
+        objective=calibrator,
         value=result.objective,
         at_edge=result.at_edge,
         likelihood=prepared.likelihood,
@@ -235,9 +182,7 @@ def calibrate(
         fragments=len(fragments),
         sha256=fingerprint(fragments),
     )
-    return CalibrationRun(
-        calibration, result.curve, prepared.notes + _edge_note(result, settings.search)
-    )
+    return CalibrationRun(calibration, result.curve, prepared.notes + _edge_note(result, search))
 
 
 def sparkline(curve: Sequence[tuple[float, float]], width: int = 48) -> str:
@@ -293,38 +238,22 @@ class MappedReliability:
 
     def to_json(self) -> dict[str, Any]:
         """Both by name."""
-        return {
-            "raw": self.raw.to_json(),
-            "mapped": None if self.mapped is None else self.mapped.to_json(),
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityReport:
-    """What became of a clustering's claims.
+    """How often a clustering's claims are true."""
 
-    Attributes:
-        fragments: how many were clustered.
-        unlabelled: how many of them gold says nothing about.
-        pairs: claims that two fragments share a cluster.
-        entities: claims that a cluster of the point estimate is exactly an entity.
-        scores: of the point estimate.
-        settings: bins, shuffles and the least probability.
-        alpha: the concentration, before tempering.
-        temperature: of the likelihood.
-        notes: sentences for the user.
-
-    """
-
-    fragments: int
-    unlabelled: int
-    pairs: MappedReliability
-    entities: MappedReliability
-    scores: Scores
+    fragments: int  # that were clustered
+    unlabelled: int  # of them
+    pairs: MappedReliability  # claims that two fragments share a cluster
+    entities: MappedReliability  # claims that a cluster is exactly an entity
+    scores: Scores  # of the point estimate
     settings: ReliabilitySettings
-    alpha: float
+    alpha: float  # before tempering
     temperature: float
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # sentences for the user
 
     def summary(self) -> dict[str, Any]:
         """The figures that `kbforge evaluate --reliability --json` prints."""
@@ -362,47 +291,38 @@ def measure_reliability(
         KBForgeError: no labels, or as `kbforge.jobs.cluster.cluster`.
 
     """
-    run = cluster_orders(fragments, choices, settings.shuffles, on_order)
-    notes = list(run.notes)
-    found = confidence or run.confidence
+    prepared, posteriors = _clustered(fragments, choices, settings.shuffles, on_order)
+    notes = list(prepared.notes)
+    found = confidence or prepared.confidence
     if isinstance(found, MonotoneConfidence) and found.shuffles != settings.shuffles:
         notes.append(
             f"the confidence map was fitted on reports of {found.shuffles} orders, "
             f"and reads reports of {settings.shuffles} here"
         )
-    pairs, entities = run.pairs(settings.least), run.entities()
-    reported, mapped = ClusteringReport(run.fragments, entities), None
+    labels = [fragment.label for fragment in fragments]
+    pairs = pair_probabilities(posteriors, settings.least)
+    entities = entity_probabilities(posteriors)
+    claims = pair_claims(pairs, labels), entity_claims(entities, labels)
+    raw = [reliability(one, settings.bins) for one in claims]
+    mapped: list[Reliability | None] = [None, None]
     if found is not None:
-        mapped = (
-            replace(pairs, probability=found.of_pairs(reported, pairs)),
-            replace(entities, probability=found.of_entities(reported)),
-        )
-    labelled = [k for k, label in enumerate(run.labels) if label is not None]
-    predicted = run.posteriors[0].labels()
+        reported = ClusteringReport(tuple(fragments), entities)
+        pairs = replace(pairs, probability=found.of_pairs(reported, pairs))
+        entities = replace(entities, probability=found.of_entities(reported))
+        claims = pair_claims(pairs, labels), entity_claims(entities, labels)
+        mapped = [reliability(one, settings.bins) for one in claims]
+    labelled = [k for k, label in enumerate(labels) if label is not None]
+    predicted = posteriors[0].labels()
     return ReliabilityReport(
         fragments=len(fragments),
         unlabelled=len(fragments) - len(labelled),
-        pairs=_compared(
-            pair_claims(pairs, run.labels),
-            None if mapped is None else pair_claims(mapped[0], run.labels),
-            settings.bins,
-        ),
-        entities=_compared(
-            entity_claims(entities, run.labels),
-            None if mapped is None else entity_claims(mapped[1], run.labels),
-            settings.bins,
-        ),
-        scores=compare([predicted[k] for k in labelled], [run.labels[k] for k in labelled]),
+        pairs=MappedReliability(raw[0], mapped[0]),
+        entities=MappedReliability(raw[1], mapped[1]),
+        scores=compare([predicted[k] for k in labelled], [labels[k] for k in labelled]),
         settings=settings,
-        alpha=run.alpha,
+        alpha=prepared.alpha,
         temperature=choices.temperature,
         notes=tuple(notes),
-    )
-
-
-def _compared(raw: Claims, mapped: Claims | None, bins: int) -> MappedReliability:
-    return MappedReliability(
-        reliability(raw, bins), None if mapped is None else reliability(mapped, bins)
     )
 
 
@@ -418,15 +338,16 @@ def fit_confidence(
         fragments: with labels, which the clustering does not read.
         choices: how to cluster; the map holds for them.
         settings: how many orders to average over, and which pairs to leave out.
-        on_order: called with each progress.
+        on_order: called with each order's progress.
 
     Raises:
         KBForgeError: no labels, no claims to fit a map on, or as `kbforge.jobs.cluster.cluster`.
 
     """
-    clustered = cluster_orders(fragments, choices, settings.shuffles, on_order)
-    pairs = pair_claims(clustered.pairs(settings.least), clustered.labels)
-    entities = entity_claims(clustered.entities(), clustered.labels)
+    prepared, posteriors = _clustered(fragments, choices, settings.shuffles, on_order)
+    labels = [fragment.label for fragment in fragments]
+    pairs = pair_claims(pair_probabilities(posteriors, settings.least), labels)
+    entities = entity_claims(entity_probabilities(posteriors), labels)
     if not len(pairs):
         raise KBForgeError(
             "no confidence map can be fitted: no two labelled fragments may share an entity; try "
@@ -443,7 +364,7 @@ def fit_confidence(
         likelihood=choices.likelihood_name,
         options={key: str(value) for key, value in choices.of("likelihood").items()},
         clusterer=choices.clusterer_name,
-        alpha=clustered.alpha,
+        alpha=prepared.alpha,
         temperature=float(choices.temperature),
         shuffles=settings.shuffles,
         fragments=len(fragments),

@@ -10,14 +10,11 @@ the size s of the subproblem:
    more subproblems would. Claims of one subproblem are true or false together, so subproblems count
    as evidence and claims do not. Thin bands so follow the others, and no band is certain on the
    strength of a few.
-3. In each band, weighted isotonic regression (pool adjacent violators) over logit p.
+3. Each band gets a weighted isotonic regression (pool adjacent violators) over logit p.
 
-Between cells the map is linear in logit p, beyond them constant. In p it never decreases. How it
-goes with s is left to the data. Pairs of large subproblems are the less reliable ones. But an
-entity that stands alone, with nothing to compare it to, is often a part of a larger one.
-
-A confidence map calibrates what a posterior reports. This one has a monotone map for each kind of
-claim, and is a small TOML that travels with the posterior:
+Between cells the map is linear in logit p, beyond them constant. It never decreases in p; how it
+goes with s is left to the data. A map for each kind of claim is a small TOML that travels with the
+posterior:
 
     format = 1
     kbforge = "0.2.0"
@@ -60,7 +57,7 @@ from typing import Protocol
 
 import numpy as np
 
-from kbforge.contracts import FloatArray, Fragment, IntArray
+from kbforge.contracts import FloatArray, Fragment
 from kbforge.evaluation.reliability import BoolArray, Claims, ReportedEntities, ReportedPairs
 from kbforge.files.records import Option, Record, read_table, toml_value
 from kbforge.version import __version__
@@ -72,20 +69,12 @@ _EVIDENCE = 10.0  # what the map of all sizes counts for in a cell of a band, in
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """The map for the subproblems of some sizes.
+    """The map for the subproblems of some sizes."""
 
-    Attributes:
-        largest: fragments of the largest subproblem of the band; infinite for the last band.
-        claims: how many it was fitted on.
-        reported: probabilities, never descending, at least one.
-        calibrated: what they are mapped to, in [0, 1], never descending.
-
-    """
-
-    largest: float
-    claims: int
-    reported: tuple[float, ...]
-    calibrated: tuple[float, ...]
+    largest: float  # fragments of its largest subproblem; infinite for the last band
+    claims: int  # that it was fitted on
+    reported: tuple[float, ...]  # probabilities, never descending, at least one
+    calibrated: tuple[float, ...]  # what they are mapped to, in [0, 1], never descending
 
     def apply(self, probability: FloatArray) -> FloatArray:
         """The calibrated probabilities of reports, same shape."""
@@ -106,10 +95,6 @@ class MonotoneMap:
         for k, band in enumerate(self.bands):
             out[number == k] = band.apply(probability[number == k])
         return out
-
-    def one(self, probability: float, size: float) -> float:
-        """The calibrated probability of one report."""
-        return float(self.apply(np.array([probability]), np.array([float(size)]))[0])
 
 
 def fit(claims: Claims) -> MonotoneMap:
@@ -147,40 +132,28 @@ def _fit_band(claims: Claims, largest: float, prior: FloatArray, strength: float
     Args:
         claims: those of the band.
         largest: its largest size.
-        prior: of each claim, that it is true, shape [claims].
+        prior: probability that each claim is true, shape [claims].
         strength: what the prior counts for in a cell, in subproblems.
 
     """
-    _, cell, counts = np.unique(_cells(claims.probability), return_inverse=True, return_counts=True)
+    cells = np.floor(log_odds(claims.probability) / _CELL).astype(np.int64)
+    _, cell, counts = np.unique(cells, return_inverse=True, return_counts=True)
     reported, true, expected = (
         np.bincount(cell, weights=values) / counts
         for values in (claims.probability, claims.true.astype(np.float64), prior)
     )
-    evidence = _distinct(cell, claims.subproblem)
+    # the subproblems that each cell has claims of
+    width = int(claims.subproblem.max()) + 1
+    evidence = np.bincount(np.unique(cell * width + claims.subproblem) // width).astype(np.float64)
     share = (evidence * true + strength * expected) / (evidence + strength)
     calibrated = np.clip(isotonic(share, counts.astype(np.float64)), 0.0, 1.0)
     # six digits say more than any data can, and people can read them
     reported, calibrated = np.round(reported, 6), np.round(calibrated, 6)
-    kept = _ends_of_runs(calibrated)
+    # interpolation finds what lies within a run of equal values
+    steps = np.diff(calibrated) != 0
+    kept = np.flatnonzero(np.append(True, steps) | np.append(steps, True))
     knots, values = tuple(reported[kept].tolist()), tuple(calibrated[kept].tolist())
     return Band(largest, len(claims), knots, values)
-
-
-def _cells(probability: FloatArray) -> IntArray:
-    return np.floor(log_odds(probability) / _CELL).astype(np.int64)
-
-
-def _distinct(cell: IntArray, subproblem: IntArray) -> FloatArray:
-    """How many subproblems each cell has claims of, shape [cells]."""
-    width = int(subproblem.max()) + 1
-    return np.bincount(np.unique(cell * width + subproblem) // width).astype(np.float64)
-
-
-def _ends_of_runs(values: FloatArray) -> IntArray:
-    """The places between which interpolation finds all values."""
-    left = np.diff(values, prepend=np.nan) != 0
-    right = np.diff(values, append=np.nan) != 0
-    return np.flatnonzero(left | right)
 
 
 def log_odds(probability: FloatArray) -> FloatArray:
@@ -197,19 +170,13 @@ WRITER = "kbforge calibrate --confidence"
 
 @dataclass(frozen=True, slots=True)
 class ClusteringReport:
-    """What a clustering reports, as far as a map may know it: gold labels are not read.
+    """What a clustering reports, as far as a map may know it: gold labels are not read."""
 
-    Attributes:
-        fragments: those that were clustered, in order.
-        entities: the point estimate.
-        changed: which of the fragments are in subproblems that changed, shape [fragments]; None is
-            all. The others are there to be compared with.
-
-    """
-
-    fragments: Sequence[Fragment]
-    entities: ReportedEntities
+    fragments: Sequence[Fragment]  # in order
+    entities: ReportedEntities  # the point estimate
     changed: BoolArray | None = None
+    """[fragments] Which are in subproblems that changed, the others being compared with; None is
+    all."""
 
 
 class ConfidenceMap(Protocol):
@@ -224,33 +191,18 @@ class ConfidenceMap(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MonotoneConfidence:
-    """Maps for both kinds of claims, and where they come from.
+    """Maps for both kinds of claims, and where they come from."""
 
-    Attributes:
-        pairs: of "these two fragments share a cluster".
-        entities: of "this cluster is exactly an entity".
-        likelihood: name or path of the likelihood it was fitted with.
-        options: that likelihood's options.
-        clusterer: name of the clusterer.
-        alpha: the concentration given or calibrated, before tempering.
-        temperature: of the likelihood.
-        shuffles: orders of the data that the reports were averaged over.
-        fragments: how many were clustered to fit it, with those that have no label.
-        sha256: their fingerprint.
-        kbforge: version of the program.
-
-    """
-
-    pairs: MonotoneMap
-    entities: MonotoneMap
-    likelihood: str
+    pairs: MonotoneMap  # of "these two fragments share a cluster"
+    entities: MonotoneMap  # of "this cluster is exactly an entity"
+    likelihood: str  # name or path of the likelihood that it was fitted with
     clusterer: str
-    alpha: float
+    alpha: float  # given or calibrated, before tempering
     temperature: float
-    shuffles: int
-    fragments: int
-    sha256: str
-    options: Mapping[str, Option] = field(default_factory=dict)
+    shuffles: int  # orders of the data that the reports were averaged over
+    fragments: int  # that were clustered to fit it, with those that have no label
+    sha256: str  # their fingerprint
+    options: Mapping[str, Option] = field(default_factory=dict)  # of the likelihood
     kbforge: str = __version__
 
     def of_entities(self, reported: ClusteringReport) -> FloatArray:
@@ -272,22 +224,14 @@ def lines_of(found: MonotoneConfidence, within: str = "") -> Iterator[str]:
     """The lines of the map; `within` is the table that holds it, with a dot behind."""
     yield f"format = {FORMAT}"
     yield f"kbforge = {toml_value(found.kbforge)}"
-    yield ""
-    yield f"[{within}likelihood]"
-    yield f"name = {toml_value(found.likelihood)}"
-    yield f"[{within}likelihood.options]"
-    for key, value in sorted(found.options.items()):
-        yield f"{toml_value(key)} = {toml_value(value)}"
+    yield from likelihood_lines(found.likelihood, found.options, within)
     yield ""
     yield f"[{within}clustering]"
     yield f"clusterer = {toml_value(found.clusterer)}"
     yield f"alpha = {found.alpha!r}"
     yield f"temperature = {found.temperature!r}"
     yield f"shuffles = {found.shuffles}"
-    yield ""
-    yield f"[{within}data]"
-    yield f"fragments = {found.fragments}"
-    yield f"sha256 = {toml_value(found.sha256)}"
+    yield from data_lines(found.fragments, found.sha256, within)
     for name, part in (("pairs", found.pairs), ("entities", found.entities)):
         for band in part.bands:
             yield ""
@@ -295,8 +239,27 @@ def lines_of(found: MonotoneConfidence, within: str = "") -> Iterator[str]:
             if math.isfinite(band.largest):
                 yield f"largest = {band.largest:.0f}"
             yield f"claims = {band.claims}"
-            yield f"reported = {_numbers(band.reported)}"
-            yield f"calibrated = {_numbers(band.calibrated)}"
+            # a list is written in TOML as in Python
+            yield f"reported = {list(band.reported)}"
+            yield f"calibrated = {list(band.calibrated)}"
+
+
+def likelihood_lines(name: str, options: Mapping[str, Option], within: str = "") -> Iterator[str]:
+    """The table of a likelihood, with an empty line before."""
+    yield ""
+    yield f"[{within}likelihood]"
+    yield f"name = {toml_value(name)}"
+    yield f"[{within}likelihood.options]"
+    for key, value in sorted(options.items()):
+        yield f"{toml_value(key)} = {toml_value(value)}"
+
+
+def data_lines(fragments: int, sha256: str, within: str = "") -> Iterator[str]:
+    """The table of the data, with an empty line before."""
+    yield ""
+    yield f"[{within}data]"
+    yield f"fragments = {fragments}"
+    yield f"sha256 = {toml_value(sha256)}"
 
 
 def read_confidence(path: str) -> MonotoneConfidence:
@@ -375,7 +338,3 @@ def _check_knots(table: Record, reported: tuple[float, ...], calibrated: tuple[f
             if value < before:
                 got = f"{value:g} after {before:g}"
                 raise table.wrong(key, "numbers that never descend", got)
-
-
-def _numbers(values: tuple[float, ...]) -> str:
-    return f"[{', '.join(map(repr, values))}]"

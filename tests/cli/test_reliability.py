@@ -97,7 +97,8 @@ def test_cluster_writes_the_calibrated_confidence(program, test, train, tmp_path
     found = read_confidence(str(out)).entities
     for entity, before in zip(entities, plain, strict=True):
         assert entity["reported"] == before["confidence"]
-        expected = found.one(entity["reported"], sizes[entity["subproblem"]])
+        size = np.array([sizes[entity["subproblem"]]], np.float64)
+        (expected,) = found.apply(np.array([entity["reported"]]), size).tolist()
         assert entity["confidence"] == pytest.approx(expected)
     assert program("show", kb, "--ambiguous", "--top", 1).code == 0
 

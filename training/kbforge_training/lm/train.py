@@ -31,7 +31,7 @@ from kbforge.contracts import Fragment, Grammar
 from kbforge.errors import KBForgeError
 from kbforge.files.io import open_output, require_writable
 from kbforge.fit.alpha import CALIBRATION_FILE, fingerprint, to_toml
-from kbforge.fit.calibrate import CalibrationSettings, calibrate
+from kbforge.fit.calibrate import calibrate
 from kbforge.fit.choices import Choices
 from kbforge.models.bundle import Bundle, add_file, read_bundle, require_place, write_bundle
 from kbforge.models.resolve import require_device
@@ -100,7 +100,7 @@ def add_alpha(
     options = {"likelihood": {"precision": "fp32"}} if device == "cpu" else {}
     choices = Choices(likelihood=str(draft), device=device, options=options)
     try:
-        found = calibrate(fragments, choices, CalibrationSettings())
+        found = calibrate(fragments, choices)
     except KBForgeError as error:
         say(f"note: not calibrated: {error}; {later}")
         return None
