@@ -22,6 +22,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
@@ -71,25 +72,36 @@ def open_input(path: str) -> Iterator[BinaryIO]:
             import pyarrow as pa  # arrives with datasets; imported only for zstd
 
             stream = stack.enter_context(pa.CompressedInputStream(buffered, "zstd"))
-            yield cast(BinaryIO, io.BufferedReader(cast(Any, _Raw(stream)), 1 << 20))
+            # small steps, because a step that meets damage is lost as a whole
+            yield stream_of(iter(partial(stream.read, _ZSTD_STEP), b""))
         else:
             yield cast(BinaryIO, buffered)
 
 
-class _Raw(io.RawIOBase):
-    """pyarrow's decompressing stream as a standard raw stream."""
+class _ChunkStream(io.RawIOBase):
+    """Chunks of bytes as a raw stream."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks, self._ready = chunks, memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        # small steps, because a step that meets damage is lost as a whole
-        data = self._stream.read(min(len(buffer), _ZSTD_STEP))
-        buffer[: len(data)] = data
-        return len(data)
+        while not self._ready:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._ready = memoryview(chunk)
+        given = self._ready[: len(buffer)]
+        buffer[: len(given)] = given
+        self._ready = self._ready[len(given) :]
+        return len(given)
+
+
+def stream_of(chunks: Iterator[bytes], size: int = 1 << 20) -> BinaryIO:
+    """A buffered stream of chunks; what their iterator raises, reading raises."""
+    return cast(BinaryIO, io.BufferedReader(_ChunkStream(chunks), size))
 
 
 def read_small(path: str, what: str, most: int, error: type[KBForgeError] = KBForgeError) -> bytes:

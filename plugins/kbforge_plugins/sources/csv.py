@@ -25,11 +25,12 @@ import zlib
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO, ClassVar, cast
 
 from kbforge.contracts import Fragment, OnBad
 from kbforge.errors import BadRecord, UsageError, quoted
-from kbforge.files.io import called, lines_of, open_input
+from kbforge.files.io import called, lines_of, open_input, stream_of
 from kbforge.files.kinds import require_readable_as
 from kbforge.registry import ending_of
 from kbforge.words import counted
@@ -229,8 +230,8 @@ def sampled(path: str) -> Iterator[tuple[bytes, BinaryIO]]:
                 sample += data
         except (OSError, EOFError, zlib.error) as error:
             damage = error  # whoever reads on meets it behind the sample
-        raw = _ReplayStream(bytes(sample), stream, damage)
-        yield bytes(sample[:_SAMPLE]), cast(BinaryIO, io.BufferedReader(cast(Any, raw), _STEP))
+        chunks = _replayed(bytes(sample), stream, damage)
+        yield bytes(sample[:_SAMPLE]), stream_of(chunks, _STEP)
 
 
 def guess_encoding(sample: bytes, where: str) -> str:
@@ -308,26 +309,12 @@ def described(delimiter: str, encoding: str, guessed: bool) -> str:
     return f"{mark}-separated, {shown}{doubt if guessed and encoding == WESTERN else ''}"
 
 
-class _ReplayStream(io.RawIOBase):
-    """A stream with its first bytes ahead of it again, and its damage behind them."""
-
-    def __init__(self, sample: bytes, stream: BinaryIO, damage: Exception | None) -> None:
-        self._sample, self._stream, self._damage = memoryview(sample), stream, damage
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        if not self._sample:
-            if self._damage is not None:
-                raise self._damage
-            data = cast(Any, self._stream).read1(len(buffer))
-            buffer[: len(data)] = data
-            return len(data)
-        given = self._sample[: len(buffer)]
-        buffer[: len(given)] = given
-        self._sample = self._sample[len(given) :]
-        return len(given)
+def _replayed(sample: bytes, stream: BinaryIO, damage: Exception | None) -> Iterator[bytes]:
+    """The first bytes of a stream, its damage if they met some, else the rest."""
+    yield sample
+    if damage is not None:
+        raise damage
+    yield from iter(partial(cast(Any, stream).read1, _STEP), b"")
 
 
 _NO_TEXT = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
@@ -360,9 +347,7 @@ def lines_in(
 ) -> Iterator[tuple[int, bytes]]:
     """`lines_of` a stream in an encoding: (line number, line as UTF-8)."""
     if encoding != UTF8:
-        stream = cast(
-            BinaryIO, io.BufferedReader(cast(Any, _TranscodedStream(stream, encoding)), _STEP)
-        )
+        stream = stream_of(_transcoded(stream, encoding), _STEP)
     yield from lines_of(stream, name, on_bad)
 
 
@@ -405,31 +390,13 @@ def _mark(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("kbforge-undecodable", _mark)
 
 
-class _TranscodedStream(io.RawIOBase):
-    """A stream of bytes in an encoding, as a stream of UTF-8."""
-
-    def __init__(self, stream: BinaryIO, encoding: str) -> None:
-        self._stream, self._encoding = stream, encoding
-        self._decoder: codecs.IncrementalDecoder | None = None
-        self._ready = b""
-        self._ended = False
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._ready and not self._ended:
-            self._ready = self._more()
-        given = self._ready[: len(buffer)]
-        buffer[: len(given)] = given
-        self._ready = self._ready[len(given) :]
-        return len(given)
-
-    def _more(self) -> bytes:
-        data: bytes = cast(Any, self._stream).read1(_STEP)
-        self._ended = not data
-        if self._decoder is None:
-            encoding = UTF8 if data.startswith(codecs.BOM_UTF8) else self._encoding
-            self._decoder = codecs.getincrementaldecoder(encoding)("kbforge-undecodable")
-        text = self._decoder.decode(data, final=self._ended)
-        return text.encode(errors="surrogatepass")
+def _transcoded(stream: BinaryIO, encoding: str) -> Iterator[bytes]:
+    """A stream of bytes in an encoding, as UTF-8."""
+    data: bytes = cast(Any, stream).read1(_STEP)
+    if data.startswith(codecs.BOM_UTF8):
+        encoding = UTF8
+    decoder = codecs.getincrementaldecoder(encoding)("kbforge-undecodable")
+    while data:
+        yield decoder.decode(data).encode(errors="surrogatepass")
+        data = cast(Any, stream).read1(_STEP)
+    yield decoder.decode(b"", final=True).encode(errors="surrogatepass")

@@ -38,7 +38,6 @@ mention. Tweets and the names for `top` are kept in a temporary file, so memory 
 
 from __future__ import annotations
 
-import io
 import re
 import sqlite3
 import zipfile
@@ -46,15 +45,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, BinaryIO, Literal
 
 import orjson
 
 from kbforge.contracts.fragment import Fragment, OnBad, Source
 from kbforge.errors import BadRecord, KBForgeError, UsageError, quoted
 from kbforge.files.fragments import DigestSet, parse_json, shown
-from kbforge.files.io import called, lines_of, read_lines
+from kbforge.files.io import called, lines_of, read_lines, stream_of
 
 
 def nearest(text: str, form: str, start: int) -> int | None:
@@ -331,27 +331,15 @@ def _zip_members(path: str, wanted: Sequence[str]) -> Iterator[tuple[str, Binary
             except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
                 raise KBForgeError(f"{quoted(path, 400)}/{quoted(name)}: {error}") from error
             with member:
-                yield name, cast(BinaryIO, io.BufferedReader(_Member(member), 1 << 20))
+                yield name, stream_of(_chunks(member))
 
 
-class _Member(io.RawIOBase):
-    """A member of a zip whose damage is an OSError, as it is for every other stream."""
-
-    def __init__(self, member: Any) -> None:
-        self._member = member
-
-    def readable(self) -> bool:
-        """True."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Read some bytes."""
-        try:
-            data = self._member.read(len(buffer))
-        except (zipfile.BadZipFile, EOFError) as error:
-            raise OSError(str(error) or "it ends too early") from error
-        buffer[: len(data)] = data
-        return len(data)
+def _chunks(member: Any) -> Iterator[bytes]:
+    """A member of a zip, whose damage is an OSError, as it is for every other stream."""
+    try:
+        yield from iter(partial(member.read, 1 << 20), b"")
+    except (zipfile.BadZipFile, EOFError) as error:
+        raise OSError(str(error) or "it ends too early") from error
 
 
 _FIELDS = "tweet_id, phrase, start, end, entityId and score"
