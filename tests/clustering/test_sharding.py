@@ -52,8 +52,8 @@ def sharded(
         while len(waiting) > ahead:
             router.hear(waiting.pop(0))
         route = router.route(index.keys(x))
-        for move in route.moves:
-            held[move.target].take(held[move.source].give(move.fragments))
+        for source, given_away in route.moves:
+            held[route.shard].take(held[source].give(given_away))
         waiting.append(held[route.shard].add(route.fragment, x, route.closed))
         if rng is not None and rng.random() < 0.1:
             which = rng.randrange(shards)

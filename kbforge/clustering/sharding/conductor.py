@@ -1,32 +1,30 @@
 """A run on shards: the result of `OnlineClusterer.cluster`, computed by workers of an executor.
 
-The conductor takes a stream of fragments through shards, and through the loss of any of them.
-Fragments are sent several in a letter, and the next letter does not wait for an answer. The router
-hears of a fixed number of earlier fragments, so that its routes, and everything that is sent, do
-not depend on the speed of any worker.
+The conductor takes a stream of fragments through shards, and survives the loss of any of them.
+Several fragments go in a letter, and the next letter does not wait for an answer. The router always
+hears of a fixed number of earlier fragments, so its routes, and everything that is sent, do not
+depend on the speed of any worker.
 
 A shard sends a checkpoint now and then, and the conductor keeps the letters since. A lost shard is
-restored from its checkpoint and gets the letters again; it repeats its work bit for bit. Whoever
-waits for a handover from it gets that from the new shard. Letters are numbered, so that a shard
-that lacks one does not carry out the next.
+restored from its checkpoint and gets the letters again; it repeats its work bit for bit, and its
+hand-overs come from the new shard. Letters are numbered, so a shard that lacks one does not carry
+out the next.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from kbforge.clustering.pages import posterior_of
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.sharding.router import KeyCounts, Router
+from kbforge.clustering.sharding.router import Route, Router
 from kbforge.clustering.sharding.shard import (
     Handover,
-    Route,
     Shard,
     ShardReport,
     ShardState,
@@ -46,35 +44,20 @@ from kbforge.contracts import (
 from kbforge.contracts.executor import Crew, Executor, WorkerLost
 from kbforge.errors import KBForgeError, LikelihoodError
 
-
-class Request(StrEnum):
-    """What else an order asks for."""
-
-    NOTHING = "nothing"
-    SAVED = "saved"
-    """All that the shard holds but fragments, to go on from."""
-    PAGES = "pages"
-    """Its subproblems."""
-
-
-class NewFragment(NamedTuple):
-    """A fragment to take in: its number, itself, and its keys that lead too far."""
-
-    number: int
-    fragment: Fragment
-    closed: tuple[int, ...]
+NewFragment: TypeAlias = tuple[int, Fragment, tuple[int, ...]]
+"""A fragment to add: its number, itself, and its keys that lead too far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a shard is to do; first it takes in what is handed over to it.
+    """What a shard is to do, after it has taken what is handed over to it.
 
     Attributes:
-        turn: how many orders came before, since the beginning.
-        adds: fragments to take in then.
-        gives: fragments whose subproblems it is to hand over then; what gets them is the parcel.
-        ask: what the answer is to have beside reports.
-        saved: go on from this, whatever was before.
+        turn: number of earlier orders.
+        adds: fragments to add, first.
+        gives: fragments whose subproblems it is to hand over then, as the parcel.
+        ask: what the answer is to hold beside reports: a checkpoint, or all subproblems.
+        saved: a checkpoint to go on from, whatever the shard held before.
         fragments: those of `saved`, by number, ascending.
 
     """
@@ -82,14 +65,14 @@ class Order:
     turn: int
     adds: tuple[NewFragment, ...] = ()
     gives: tuple[int, ...] = ()
-    ask: Request = Request.NOTHING
+    ask: Literal["", "saved", "pages"] = ""
     saved: ShardState | None = None
     fragments: Mapping[int, Fragment] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A fragment that the likelihood refused, by number, and why."""
+    """The number of a fragment that the likelihood refused, and why."""
 
     fragment: int
     message: str
@@ -97,14 +80,14 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class OrderResult:
-    """What came of an order.
+    """A shard's answer to an order.
 
     Attributes:
-        reports: of the fragments taken in, in order.
-        refused: the one after them, if it was refused; the shard does nothing more.
+        reports: of the added fragments, in order.
+        refused: the next fragment, if it was refused; the shard does nothing more.
         evaluations: sets that the shard has scored.
-        saved: if it was asked for.
-        pages: likewise.
+        saved: a checkpoint, if asked for.
+        pages: all subproblems, if asked for.
 
     """
 
@@ -116,18 +99,11 @@ class OrderResult:
 
 
 class OrderGap(Exception):
-    """An order came before one that was to come first, and was not carried out."""
+    """An order was not carried out, because an earlier one has not come."""
 
 
 class ShardWorker:
-    """See `kbforge.contracts.executor.Worker`.
-
-    Args:
-        problem: what to cluster by.
-        rules: how.
-        first: the first fragment of the run.
-
-    """
+    """A shard that takes orders; see `kbforge.contracts.executor.Worker`."""
 
     def __init__(self, problem: Problem, rules: Rules, first: Fragment) -> None:
         self._parts = problem, rules, first
@@ -138,10 +114,10 @@ class ShardWorker:
     def do(
         self, order: Order, parcels: Sequence[Handover | Refusal]
     ) -> tuple[OrderResult, Handover | Refusal | None]:
-        """Carry out an order. A shard that has refused a fragment hands over that news.
+        """Carry out an order; a shard that has refused a fragment hands over the refusal.
 
         Raises:
-            OutOfTurn: another one was to come first.
+            OrderGap: another order was to come first.
 
         """
         if order.saved is not None:
@@ -164,8 +140,8 @@ class ShardWorker:
                 tuple(reports),
                 None,
                 shard.evaluations,
-                shard.save() if order.ask is Request.SAVED else None,
-                shard.pages() if order.ask is Request.PAGES else (),
+                shard.save() if order.ask == "saved" else None,
+                shard.pages() if order.ask == "pages" else (),
             ),
             parcel,
         )
@@ -183,18 +159,18 @@ class ShardWorker:
 
 
 _MOST_LOSSES = 10
-"""Losses without any answer between them before the run is given up."""
+"""Losses in a row, without any answer, that end the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much is on its way at once. The result is the same.
+    """How much is on its way at once; the result does not depend on it.
 
     Attributes:
-        ahead: fragments a worker that are routed before the report of the first is heard.
+        ahead: pending fragments per worker.
         letter: most fragments in a letter.
-        save: fragments after which a worker says all that it holds; more once it holds more, so
-            that the work stays in proportion.
+        save: fragments before a worker's next checkpoint; more once it holds more, so that the work
+            stays in proportion.
 
     """
 
@@ -205,7 +181,7 @@ class Pace:
 
 @dataclass(eq=False, slots=True)
 class _Parcel:
-    """What one shard hands over to another; `held` once it has come by here."""
+    """What one shard hands over to another; `held` once the answer has brought it here."""
 
     sent: Any = None
     held: Handover | Refusal | None = None
@@ -216,9 +192,9 @@ class _Parcel:
 
 @dataclass(eq=False, slots=True)
 class _Letter:
-    """An order and what goes with it; `number` counts the letters of all shards.
+    """An order with its parcels; `number` counts the letters of all shards.
 
-    It is `done` once the worker that is there now is known to have carried it out.
+    It is `done` once the present worker is known to have carried it out.
     """
 
     number: int
@@ -236,15 +212,15 @@ class _Desk:
 
     Attributes:
         takes: parcels for the next letter.
-        adds: fragments for it.
+        adds: fragments for the next letter.
         turn: of the next letter.
-        letters: sent since the shard was saved.
-        unheard: those of which no answer has come.
-        saved: what the shard had said, if it has.
-        since: fragments sent since it was asked for that.
+        letters: sent since the last checkpoint.
+        unheard: letters without an answer.
+        saved: the last checkpoint.
+        since: fragments sent since a checkpoint was asked for.
         total: fragments sent.
         evaluations: sets scored, as of the last answer.
-        pages: what it held in the end.
+        pages: all subproblems, in the end.
 
     """
 
@@ -261,18 +237,7 @@ class _Desk:
 
 
 class Conductor:
-    """Sends fragments to shards.
-
-    Args:
-        crew: of shard workers.
-        families: of the index.
-        pace: how much is on its way at once.
-
-    Attributes:
-        letters: how many were sent.
-        losses: how many workers were lost.
-
-    """
+    """Sends fragments to the shards of a crew; `families` is the index's."""
 
     def __init__(self, crew: Crew, families: int, pace: Pace) -> None:
         self._crew, self._pace = crew, pace
@@ -284,16 +249,11 @@ class Conductor:
         self._reports: dict[int, ShardReport] = {}
         self._refused: Refusal | None = None
         self._in_vain = 0
-        self.letters = self.losses = 0
-
-    @property
-    def counts(self) -> KeyCounts:
-        """What the router has asked for."""
-        return self._router.counts
+        self._n_letters = 0
 
     @property
     def n_subproblems(self) -> int:
-        """How many there are, as of the last report."""
+        """Number of subproblems, as of the last report."""
         return self._router.n_subproblems
 
     @property
@@ -302,10 +262,10 @@ class Conductor:
         return sum(desk.evaluations for desk in self._desks)
 
     def add(self, x: Fragment, keys: Sequence[int]) -> None:
-        """Have a fragment taken in, some time from now.
+        """Add a fragment, some time from now.
 
         Raises:
-            LikelihoodError: one before it was refused; the message names that.
+            LikelihoodError: an earlier fragment was refused; the message names it.
             KBForgeError: workers are lost again and again.
 
         """
@@ -316,28 +276,22 @@ class Conductor:
         self._fragments.append(x)
         self._hand_over(route)
         desk = self._desks[route.shard]
-        desk.adds.append(NewFragment(route.fragment, x, route.closed))
+        desk.adds.append((route.fragment, x, route.closed))
         desk.since += 1
         desk.total += 1
         self._where.append(route.shard)
         if desk.since >= max(self._pace.save, desk.total // 2):
             desk.since = 0
-            self._send(route.shard, ask=Request.SAVED)
+            self._send(route.shard, ask="saved")
         elif len(desk.adds) >= self._pace.letter:
             self._send(route.shard)
 
     def finish(self) -> list[Page]:
-        """Wait until all is done; returns all subproblems, by ascending name.
-
-        Raises:
-            LikelihoodError: as `add`.
-            KBForgeError: as `add`.
-
-        """
+        """Wait for all shards; returns all subproblems, by ascending name. Raises as `add`."""
         while self._where:
             self._hear()
         for worker in range(len(self._desks)):
-            self._send(worker, ask=Request.PAGES)
+            self._send(worker, ask="pages")
         for desk in self._desks:
             while desk.unheard:
                 self._answer(desk)
@@ -350,25 +304,25 @@ class Conductor:
         target = self._desks[route.shard]
         if route.moves and target.adds:
             self._send(route.shard)
-        for move in route.moves:
+        for source, fragments in route.moves:
             parcel = _Parcel()
-            self._send(move.source, gives=move.fragments, parcel=parcel)
+            self._send(source, gives=fragments, parcel=parcel)
             target.takes.append(parcel)
 
     def _send(
         self,
         worker: int,
         gives: tuple[int, ...] = (),
-        ask: Request = Request.NOTHING,
+        ask: Literal["", "saved", "pages"] = "",
         parcel: _Parcel | None = None,
     ) -> None:
-        """Send what is on a desk, and more."""
+        """Send what is on a desk, and these requests."""
         desk = self._desks[worker]
         order = Order(desk.turn, tuple(desk.adds), gives, ask)
-        letter = _Letter(self.letters, worker, order, desk.takes, parcel)
+        letter = _Letter(self._n_letters, worker, order, desk.takes, parcel)
         desk.takes, desk.adds = [], []
         desk.turn += 1
-        self.letters += 1
+        self._n_letters += 1
         desk.letters.append(letter)
         desk.unheard.append(letter)
         self._post(letter)
@@ -382,7 +336,7 @@ class Conductor:
     # -- answers ------------------------------------------------------------------------------
 
     def _hear(self) -> None:
-        """Have the router hear of the first pending fragment."""
+        """Let the router hear of the first pending fragment."""
         worker, number = self._where.popleft(), self._heard
         desk = self._desks[worker]
         while number not in self._reports:
@@ -395,7 +349,7 @@ class Conductor:
         self._router.hear(self._reports.pop(number))
 
     def _answer(self, desk: _Desk) -> None:
-        """Wait for the first answer that has not come."""
+        """Wait for the next answer of a shard."""
         while desk.unheard:
             letter = desk.unheard[0]
             try:
@@ -428,10 +382,10 @@ class Conductor:
     # -- losses -------------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        """Replace workers that were lost, and send again what was not carried out.
+        """Replace lost workers, and send again what was not carried out.
 
         Raises:
-            KBForgeError: it was in vain too often.
+            KBForgeError: workers were lost too often without an answer between.
 
         """
         self._in_vain += 1
@@ -441,7 +395,6 @@ class Conductor:
                 "logs and memory, and give them more memory, or use more workers"
             )
         lost = set(self._crew.lost())
-        self.losses += len(lost)
         again: list[_Letter] = []
         for worker, desk in enumerate(self._desks):
             again += desk.letters if worker in lost else self._not_done(desk)
@@ -456,7 +409,7 @@ class Conductor:
             self._post(letter)
 
     def _not_done(self, desk: _Desk) -> Sequence[_Letter]:
-        """The letters to a worker that is there which it has not carried out since it was made."""
+        """The letters that a present worker has not carried out."""
         letters = list(desk.letters)
         for place, letter in enumerate(letters):
             if letter.done:
@@ -472,11 +425,9 @@ class Conductor:
 
 
 _AT_ONCE = 512
-"""Fragments whose keys are asked for at once."""
+"""Fragments whose keys are computed at once."""
 _OFTEN = 64
-"""Fragments after which a callback is told that need not be told of every step."""
-
-_Keyed: TypeAlias = tuple[Fragment, Sequence[int]]
+"""Fragments between two calls of a callback."""
 
 
 def cluster_on_workers(
@@ -490,7 +441,7 @@ def cluster_on_workers(
 ) -> Posterior:
     """Cluster fragments on several workers; the posterior is that of one session, bit for bit.
 
-    But of a black box, sets that went from worker to worker may be asked for and counted again.
+    The number of evaluations of a black box may be larger: sets may be scored again elsewhere.
 
     Args:
         executor: starts the workers.
@@ -498,7 +449,7 @@ def cluster_on_workers(
         rules: how to cluster.
         fragments: in order, one at least.
         problem: what to cluster by, its models fitted.
-        on_step: is told now and then; it may raise `Interrupted` to end the run there.
+        on_step: called now and then; it may raise `Interrupted` to end the run there.
         pace: how much is on its way at once.
 
     Raises:
@@ -519,24 +470,22 @@ def cluster_on_workers(
                 conductor.add(x, keys)
                 taken += 1
                 if on_step is not None and taken % _OFTEN == 0:
-                    on_step(_progress(conductor, taken, len(fragments)))
+                    # how many groupings the run stands for is not known before the end
+                    done = conductor.n_subproblems, 0.0, conductor.evaluations
+                    on_step(Progress(taken, len(fragments), *done))
         except Interrupted:
             ended = Ending.INTERRUPTED
         pages = conductor.finish()
         prior = DirichletProcess(problem.alpha)
         posterior = posterior_of(pages, prior, taken, conductor.evaluations)
-        return Posterior(
-            posterior.subproblems,
-            posterior.log_posterior,
-            taken,
-            posterior.model_evaluations,
-            ended,
-        )
+        return replace(posterior, ended=ended)
     finally:
         crew.close()
 
 
-def _keyed(fragments: Sequence[Fragment], index: CandidateIndex) -> Iterator[_Keyed]:
+def _keyed(
+    fragments: Sequence[Fragment], index: CandidateIndex
+) -> Iterator[tuple[Fragment, Sequence[int]]]:
     """Fragments, each with its keys."""
     for begin in range(0, len(fragments), _AT_ONCE):
         part = fragments[begin : begin + _AT_ONCE]
@@ -544,8 +493,3 @@ def _keyed(fragments: Sequence[Fragment], index: CandidateIndex) -> Iterator[_Ke
         bounds, flat = starts.tolist(), keys.tolist()
         for k, x in enumerate(part):
             yield x, flat[bounds[k] : bounds[k + 1]]
-
-
-def _progress(conductor: Conductor, taken: int, total: int) -> Progress:
-    """How far the run has come; how many groupings it stands for is not known before the end."""
-    return Progress(taken, total, conductor.n_subproblems, 0.0, conductor.evaluations)

@@ -1,32 +1,31 @@
 """The router: which shard adds a fragment, and which subproblems it needs first.
 
 A step looks at the subproblems that hold a family to which one of the fragment's keys leads, and at
-nothing else. So steps with no such subproblem in common may be taken in any order, on any machine.
-The router has all of those that a step may look at on one shard before the step is taken there.
+nothing else. So steps without a common subproblem may be taken in any order, on any machine. The
+router brings all subproblems that a step may look at to one shard before the step is taken there.
 
-It knows where keys lead as of the last report. Fragments that were routed since are *pending*: what
-they do is not known, but it is bounded. A pending fragment may have connected all that it may look
-at, and its keys may lead to any of that. So what is handed over is closed under pending fragments:
-with one thing that a pending fragment may look at, all things go that it may.
+The router knows where keys lead as of the last report. Fragments routed since then are *pending*:
+what they do is not known, but it is bounded. A pending fragment may have connected everything that
+it may look at, and its keys may lead to any of that. So what is handed over is closed under pending
+fragments: with one thing that a pending fragment may look at, all of them go.
 
-Reports are heard in the order of the fragments. If it is also fixed how many fragments are pending
-when one is routed, routes do not depend on how fast shards are.
-
-Nothing here knows of processes or machines.
+Reports are heard in the order of the fragments. If the number of pending fragments at each route is
+also fixed, routes do not depend on the speed of shards. Nothing here knows processes or machines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from kbforge.clustering.sharding.shard import Route, ShardReport, Transfer
+from kbforge.clustering.sharding.shard import ShardReport
 from kbforge.errors import UsageError
 
 _BUSY = 1.25
-"""A shard that was given so many times the mean gives away what a fragment needs."""
+"""A shard with more than so many times the mean gives away what a fragment needs."""
 _FEW = 16
-"""Fragments beside that, so that nothing is given away at the beginning."""
+"""Fragments in addition, so that nothing is given away at the beginning."""
 
 
 @dataclass(slots=True)
@@ -35,9 +34,9 @@ class KeyCounts:
 
     Attributes:
         fragments: routed to each shard, shape [shards].
-        crossing: fragments that had to look at subproblems of several shards.
+        crossing: fragments that needed subproblems of several shards.
         moves: hand-overs, each from one shard to another.
-        moved: subproblems and pending fragments that these were asked to take along.
+        moved: subproblems and pending fragments in these.
 
     """
 
@@ -48,7 +47,7 @@ class KeyCounts:
 
     @property
     def messages(self) -> int:
-        """One a fragment and one a hand-over; who sends several at once sends fewer."""
+        """One for each fragment and each hand-over, if none are sent together."""
         return sum(self.fragments) + self.moves
 
     @property
@@ -58,26 +57,32 @@ class KeyCounts:
         return max(self.fragments) * len(self.fragments) / total if total else 1.0
 
 
-@dataclass(slots=True)
-class _Pending:
-    """A fragment of which no report was heard: its keys, and all that it may look at or be in."""
+class Route(NamedTuple):
+    """Where a fragment goes.
 
-    keys: Sequence[int]
-    nodes: set[int] = field(default_factory=set)
+    Attributes:
+        fragment: its number.
+        shard: adds the fragment.
+        moves: before that, shards that hand over, and fragments whose subproblems they hand over.
+        closed: keys of the fragment that are known to lead too far.
+
+    """
+
+    fragment: int
+    shard: int
+    moves: tuple[tuple[int, tuple[int, ...]], ...]
+    closed: tuple[int, ...]
 
 
 class Router:
-    """Knows, on the safe side, which subproblems every key leads to, and on which shard they are.
+    """Knows which subproblems every key may lead to, and on which shard they are.
 
-    A *node* is a subproblem by name, or a pending fragment by number. Both are numbers of
-    fragments, and stand for whatever subproblem holds that fragment.
+    A *node* is a subproblem by name or a pending fragment by number. Both are numbers of fragments,
+    and stand for the subproblem that holds that fragment.
 
     Args:
         shards: how many there are, >= 1.
         families: of the index: how many a key leads to before it may be closed.
-
-    Attributes:
-        counts: what was asked so far.
 
     Raises:
         UsageError: there is no shard.
@@ -89,9 +94,10 @@ class Router:
             raise UsageError(f"workers: expected at least 1, got {shards}")
         self.counts = KeyCounts([0] * shards)
         self._most = families
-        self._pending: dict[int, _Pending] = {}
-        self._asking: dict[int, set[int]] = {}  # by key, the pending fragments that have it
-        self._touching: dict[int, set[int]] = {}  # by node, the pending fragments it is a node of
+        # by pending fragment, its keys, and all nodes that it may look at or be in
+        self._pending: dict[int, tuple[Sequence[int], set[int]]] = {}
+        self._asking: dict[int, set[int]] = {}  # by key, its pending fragments
+        self._touching: dict[int, set[int]] = {}  # by node, its pending fragments
         self._at: dict[int, int] = {}  # by node, its shard
         # as of the last report
         self._led: dict[int, list[int]] = {}  # by key, families
@@ -102,21 +108,16 @@ class Router:
 
     @property
     def n_pending(self) -> int:
-        """How many fragments were routed and not reported."""
+        """Number of fragments routed and not reported."""
         return len(self._pending)
 
     @property
     def n_subproblems(self) -> int:
-        """How many there were as of the last report."""
+        """Number of subproblems as of the last report."""
         return len(self._families)
 
     def route(self, keys: Sequence[int]) -> Route:
-        """Where the next fragment goes.
-
-        Args:
-            keys: the fragment's, distinct.
-
-        """
+        """Where the next fragment goes; its keys are distinct."""
         number = self._next
         self._next += 1
         nodes = self._reached(keys)
@@ -126,7 +127,7 @@ class Router:
         self.counts.moves += len(moves)
         nodes.add(number)
         self._at[number] = shard
-        self._pending[number] = _Pending(keys, nodes)
+        self._pending[number] = keys, nodes
         for key in keys:
             self._asking.setdefault(key, set()).add(number)
         for node in nodes:
@@ -135,15 +136,15 @@ class Router:
         return Route(number, shard, moves, closed)
 
     def hear(self, report: ShardReport) -> None:
-        """Take note of what the first pending fragment did."""
+        """Learn what the first pending fragment did."""
         number = report.fragment
         assert number == next(iter(self._pending)), (
             "reports are heard in the order of the fragments"
         )
-        step = self._pending.pop(number)
-        for key in step.keys:
+        keys, nodes = self._pending.pop(number)
+        for key in keys:
             _discard(self._asking, key, number)
-        for node in step.nodes:
+        for node in nodes:
             _discard(self._touching, node, number)
         self._rename(number, report)
         for name in report.before:
@@ -153,13 +154,13 @@ class Router:
             self._families[name] = families
             self._home.update(dict.fromkeys(families, name))
         self._closed.update(report.closed)
-        for key in step.keys:
+        for key in keys:
             if key not in self._closed:
                 led = self._led.setdefault(key, [])
                 led += [family for family in report.led if family not in led]
 
     def _rename(self, number: int, report: ShardReport) -> None:
-        """What is pending may look at what has taken the place of what it might have looked at."""
+        """Replace nodes of pending fragments by the subproblems in their place."""
         shard = self._at[number]
         after = [name for name, _ in report.after]
         gone = {number, *report.before}.difference(after)
@@ -167,7 +168,7 @@ class Router:
         for node in (number, *report.before):
             waiting |= self._touching.get(node, set())
         for other in waiting:
-            nodes = self._pending[other].nodes
+            nodes = self._pending[other][1]
             nodes.difference_update(gone)
             nodes.update(after)
         for node in gone:
@@ -179,12 +180,12 @@ class Router:
                 self._touching.setdefault(name, set()).update(waiting)
 
     def _reached(self, keys: Sequence[int]) -> set[int]:
-        """All nodes that a step may look at which takes in a fragment with these keys.
+        """All nodes that the step of a fragment with these keys may look at.
 
-        Closed keys are followed only where open ones lead nowhere. One leads somewhere for sure if
-        it does by now and cannot be closed meanwhile: then no pending fragment has it, and it leads
-        to few families. A key that leads to a family goes on to lead to a live one: the fragment
-        that made it do so stays in clusters of those families that it came to.
+        Closed keys are followed only where open ones lead nowhere. A key surely leads somewhere if
+        it does now and cannot be closed meanwhile: no pending fragment has it, and it leads to few
+        families. A key that leads to a family always leads to a live one, because the fragment that
+        brought it there stays in clusters of the families that it came to.
         """
         nodes: set[int] = set()
         sure = False
@@ -203,7 +204,7 @@ class Router:
         return nodes
 
     def _families_of(self, key: int) -> Sequence[int]:
-        """The families that a key leads to and that live, as of the last report."""
+        """The live families that a key leads to, as of the last report."""
         led = self._led.get(key)
         if led is None:
             return ()
@@ -212,11 +213,11 @@ class Router:
             led = self._led[key] = [family for family in led if family in home]
         return led
 
-    def _placed(self, nodes: Iterable[int]) -> tuple[int, tuple[Transfer, ...]]:
-        """The shard that has most of these, or the idlest if that is too busy; and what it lacks.
+    def _placed(self, nodes: Iterable[int]) -> tuple[int, tuple[tuple[int, tuple[int, ...]], ...]]:
+        """The shard with most of these nodes, or the idlest if that is too busy; and its moves.
 
-        Nearly every fragment has a key in common with something on a shard that has much. So a
-        shard that is too busy gives away what a fragment needs, or it would come to have all.
+        Nearly every fragment shares a key with something on a large shard. A shard that is too busy
+        gives away what a fragment needs, or it would end up with everything.
         """
         given = self.counts.fragments
         idlest = given.index(min(given))
@@ -237,7 +238,7 @@ class Router:
                 moved = whole[source]
                 self._at.update(dict.fromkeys(moved, target))
                 self.counts.moved += len(moved)
-                moves.append(Transfer(source, target, self._fragments_of(moved)))
+                moves.append((source, self._fragments_of(moved)))
         return target, tuple(moves)
 
     def _too_busy(self, shard: int) -> bool:
@@ -245,21 +246,21 @@ class Router:
         return given[shard] * len(given) > _BUSY * sum(given) + _FEW * len(given)
 
     def _fragments_of(self, nodes: Iterable[int]) -> tuple[int, ...]:
-        """Fragments of which every subproblem has one that these may have fallen apart into.
+        """At least one fragment of every subproblem that these nodes may have split into.
 
-        Each part has a live family: one of before, or one that a pending fragment has begun.
+        Each part has a live family: an earlier one, or one that a pending fragment has begun.
         """
         return tuple(sorted({f for node in nodes for f in self._families.get(node, (node,))}))
 
     def _connected(self, nodes: Iterable[int]) -> set[int]:
-        """These, and all that pending fragments may have connected with them."""
+        """These, and all nodes that pending fragments may have connected with them."""
         found, left = set(nodes), list(nodes)
         seen: set[int] = set()
         while left:
             for step in self._touching.get(left.pop(), ()):
                 if step not in seen:
                     seen.add(step)
-                    new = self._pending[step].nodes - found
+                    new = self._pending[step][1] - found
                     found |= new
                     left += new
         return found

@@ -1,20 +1,20 @@
 """A shard: a clustering of some of the subproblems, which it hands over on request.
 
 It takes the steps of the reference engine. Fragments have the numbers that the router gave them, so
-that names and the order of equals are those of one run; slots are the shard's own, as no decision
+names and the order of equals are those of one run; slots are the shard's own, because no decision
 depends on them.
 
-Router and shards exchange plain data, which may go to another machine. A checkpoint packs all of a
-shard in a few long arrays, which cost next to nothing to send: as separate objects, thousands of
-subproblems and tens of thousands of keys take longer to send, and to receive, than to compute.
+Router and shards exchange plain data, which may go to another machine. A checkpoint packs a whole
+shard into a few long arrays: thousands of subproblems and tens of thousands of keys take longer to
+send and receive as separate objects than to compute.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,6 @@ from kbforge.clustering.state import State
 from kbforge.clustering.step import consider
 from kbforge.contracts import (
     CandidateIndex,
-    FloatArray,
     Fragment,
     IntArray,
     KeyFamilies,
@@ -40,14 +39,13 @@ from kbforge.errors import LikelihoodError, UsageError, quoted
 
 
 class ShardReport(NamedTuple):
-    """What taking in one fragment did, as far as the router must know.
+    """What adding one fragment did, as far as the router must know.
 
     Attributes:
         fragment: its number.
         before: names of the subproblems that were replaced.
-        after: those in their place, the fragment's own among them: name, and the families that
-            live in it, ascending.
-        led: the families of the clusters that hold the fragment; its open keys lead there now.
+        after: name and live families, ascending, of those in their place and of the fragment's own.
+        led: families of the clusters that hold the fragment; its open keys lead there now.
         closed: those of its keys that were found to lead too far.
 
     """
@@ -59,46 +57,14 @@ class ShardReport(NamedTuple):
     closed: tuple[int, ...]
 
 
-class Transfer(NamedTuple):
-    """Subproblems that are to be handed over.
-
-    Attributes:
-        source: the shard that has them.
-        target: the shard that is to have them.
-        fragments: numbers; what holds any of them goes.
-
-    """
-
-    source: int
-    target: int
-    fragments: tuple[int, ...]
-
-
-class Route(NamedTuple):
-    """Where a fragment goes.
-
-    Attributes:
-        fragment: its number.
-        shard: that takes it in.
-        moves: what is to be handed over before.
-        closed: those of its keys that are known to lead too far.
-
-    """
-
-    fragment: int
-    shard: int
-    moves: tuple[Transfer, ...]
-    closed: tuple[int, ...]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Handover:
     """Subproblems on their way from one shard to another, or in a checkpoint.
 
     Attributes:
-        pages: one a subproblem, by ascending name; slots are those of the shard that had it.
+        pages: one a subproblem, by ascending name, with the slots of the shard that had it.
         fragments: of the subproblems, by number.
-        led: where keys lead, as far as that is to families of these.
+        led: the families of these subproblems that keys lead to.
 
     """
 
@@ -108,14 +74,14 @@ class Handover:
 
 
 class ShardCandidates(Candidates):
-    """Candidates that can be handed over with their families."""
+    """Candidates whose families can be handed over."""
 
     def __init__(self, index: CandidateIndex) -> None:
         super().__init__(index)
         self._leading: dict[int, set[int]] = {}  # by family, the keys that lead to it
 
     def close(self, keys: Iterable[int]) -> None:
-        """These keys have been found to lead too far, wherever that was."""
+        """Close keys that lead too far, here or on another shard."""
         self._closed.update(keys)
 
     def extend(self, reached: KeyLookup, families: IntArray, children: IntArray) -> None:
@@ -125,13 +91,13 @@ class ShardCandidates(Candidates):
             self._leading.setdefault(family, set()).update(reached.open)
 
     def release(self, slots: IntArray) -> None:
-        """See `Candidates`; what leads to families that are no more is forgotten."""
+        """See `Candidates`; keys forget families that have no cluster left."""
         families = {self._family[slot] for slot in slots.tolist()}
         super().release(slots)
         self.give(family for family in families if family not in self._live)
 
     def give(self, families: Iterable[int]) -> dict[int, KeyFamilies]:
-        """Forget what leads to these families, and say what did."""
+        """Forget which keys lead to these families, and return it."""
         gone: dict[int, list[int]] = {}
         for family in families:
             for key in self._leading.pop(family, ()):
@@ -148,7 +114,7 @@ class ShardCandidates(Candidates):
         }
 
     def receive(self, led: Mapping[int, KeyFamilies]) -> None:
-        """These keys lead to these families, too."""
+        """Let these keys lead to these families, too."""
         for key, known in led.items():
             self._families.setdefault(key, []).extend(known.families)
             if known.closed:
@@ -161,98 +127,47 @@ class ShardCandidates(Candidates):
         return tuple(sorted(self._closed))
 
 
-class PackedPages(NamedTuple):
-    """Subproblems, one after another; the arrays behind `particles` are those of `Page`.
-
-    Attributes:
-        names: shape [pages].
-        clusters: of each, shape [pages].
-        particles: of each, shape [pages].
-
-    """
-
-    names: IntArray
-    clusters: IntArray
-    particles: IntArray
-    slots: IntArray
-    lengths: IntArray
-    members: IntArray
-    scores: FloatArray
-    rows: IntArray
-    cells: IntArray
-    weights: FloatArray
-
-
-class PackedKeys(NamedTuple):
-    """Where keys lead.
-
-    Attributes:
-        keys: shape [keys].
-        counts: families of each, shape [keys].
-        families: key after key.
-        closed: shape [keys].
-
-    """
-
-    keys: IntArray
-    counts: IntArray
-    families: IntArray
-    closed: NDArray[np.bool_]
+PackedPages: TypeAlias = tuple[IntArray, dict[str, tuple[NDArray[Any], IntArray]]]
+"""Names; by field of `Page`, the arrays of all pages joined, and where each page's part ends."""
+PackedKeys: TypeAlias = tuple[IntArray, IntArray, IntArray, IntArray]
+"""Keys, where the families of each one end, these families, and whether each key is closed."""
 
 
 def pack_pages(pages: Sequence[Page]) -> PackedPages:
-    """Pages in arrays."""
-    return PackedPages(
-        _ints(page.name for page in pages),
-        _ints(len(page.slots) for page in pages),
-        _ints(len(page.rows) for page in pages),
-        _joined([page.slots for page in pages], np.int64),
-        _joined([page.lengths for page in pages], np.int64),
-        _joined([page.members for page in pages], np.int64),
-        _joined([page.scores for page in pages], np.float64),
-        _joined([page.rows for page in pages], np.int64),
-        _joined([page.cells for page in pages], np.int64),
-        _joined([page.weights for page in pages], np.float64),
-    )
+    """Pages as a few arrays."""
+    packed = {}
+    for field in fields(Page)[1:]:  # all but the name
+        parts = [getattr(page, field.name) for page in pages]
+        ends = np.cumsum(_ints(map(len, parts)))
+        packed[field.name] = np.concatenate(parts) if parts else np.zeros(0), ends
+    return _ints(page.name for page in pages), packed
 
 
 def unpack_pages(packed: PackedPages) -> tuple[Page, ...]:
     """The pages again."""
-    of_cluster, of_row = _ends(packed.clusters), _ends(packed.particles)
-    of_member, of_cell = _ends(packed.lengths)[of_cluster], _ends(packed.rows)[of_row]
+    names, arrays = packed
+    parts = {name: np.split(joined, ends) for name, (joined, ends) in arrays.items()}
     return tuple(
-        Page(
-            name=name,
-            slots=packed.slots[of_cluster[k] : of_cluster[k + 1]],
-            lengths=packed.lengths[of_cluster[k] : of_cluster[k + 1]],
-            members=packed.members[of_member[k] : of_member[k + 1]],
-            scores=packed.scores[of_cluster[k] : of_cluster[k + 1]],
-            rows=packed.rows[of_row[k] : of_row[k + 1]],
-            cells=packed.cells[of_cell[k] : of_cell[k + 1]],
-            weights=packed.weights[of_row[k] : of_row[k + 1]],
-        )
-        for k, name in enumerate(packed.names.tolist())
+        Page(name, **{field: parts[field][k] for field in parts})
+        for k, name in enumerate(names.tolist())
     )
 
 
 def pack_led(led: Mapping[int, KeyFamilies]) -> PackedKeys:
-    """Where keys lead, in arrays."""
-    return PackedKeys(
-        _ints(led),
-        _ints(len(one.families) for one in led.values()),
-        _ints(chain.from_iterable(one.families for one in led.values())),
-        np.fromiter((one.closed for one in led.values()), dtype=np.bool_, count=len(led)),
-    )
+    """Where keys lead, as a few arrays."""
+    families = [one.families for one in led.values()]
+    ends = np.cumsum(_ints(map(len, families)))
+    closed = _ints(one.closed for one in led.values())
+    return _ints(led), ends, _ints(chain.from_iterable(families)), closed
 
 
 def unpack_led(packed: PackedKeys) -> dict[int, KeyFamilies]:
     """Where keys lead, again."""
-    ends, families = _ends(packed.counts).tolist(), packed.families.tolist()
+    keys, ends, families, closed = (array.tolist() for array in packed)
+    begins = [0, *ends]
     return {
-        key: KeyFamilies(tuple(families[ends[k] : ends[k + 1]]), closed)
-        for k, (key, closed) in enumerate(
-            zip(packed.keys.tolist(), packed.closed.tolist(), strict=True)
-        )
+        key: KeyFamilies(tuple(families[begin:end]), bool(shut))
+        for key, begin, end, shut in zip(keys, begins, ends, closed, strict=False)
     }
 
 
@@ -260,25 +175,15 @@ def _ints(numbers: Iterable[int]) -> IntArray:
     return np.fromiter(numbers, dtype=np.int64)
 
 
-def _joined(parts: Sequence[NDArray[Any]], kind: type) -> Any:
-    """Arrays one after another; of none, an empty one."""
-    return np.concatenate([np.zeros(0, dtype=kind), *parts])
-
-
-def _ends(lengths: IntArray) -> IntArray:
-    """Where parts of these lengths begin, and where the last one ends, shape [parts + 1]."""
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ShardState:
-    """All of a shard as plain data: with its fragments, what it takes to go on from here.
+    """A checkpoint of a shard, which needs only its fragments to go on.
 
     Attributes:
         pages: its subproblems.
         led: where keys lead.
         closed: keys that are known to lead too far.
-        n_numbers: all fragments that it has seen have smaller numbers.
+        n_numbers: above the numbers of all fragments that it has seen.
         evaluations: sets that it has scored.
 
     """
@@ -290,13 +195,13 @@ class ShardState:
     evaluations: int
 
     def numbers(self) -> list[int]:
-        """Of its fragments, ascending."""
-        found: list[int] = np.unique(self.pages.members).tolist()
+        """Numbers of its fragments, ascending."""
+        found: list[int] = np.unique(self.pages[1]["members"][0]).tolist()
         return found
 
 
 def require_shardable(problem: Problem, rules: Rules) -> None:
-    """Refuse what cannot be clustered in parts that know nothing of each other.
+    """Refuse problems and rules that cannot be clustered in independent parts.
 
     Raises:
         UsageError: plain SMC, a resampler that draws, constraints, or no index.
@@ -325,10 +230,10 @@ class Shard:
     """Some subproblems of a run.
 
     Args:
-        problem: what to cluster by; `require_shardable` has let it through.
-        rules: how.
-        first: the first fragment of the run, which may settle what a live table is like.
-        saved: to go on from.
+        problem: what to cluster by; `require_shardable` has passed.
+        rules: how to cluster.
+        first: the first fragment of the run, which may settle what a live table reads.
+        saved: a checkpoint to go on from.
         fragments: those of `saved`, by number, ascending.
 
     """
@@ -363,14 +268,14 @@ class Shard:
 
     @property
     def evaluations(self) -> int:
-        """Sets that it has scored."""
+        """Number of sets scored."""
         return self._core.model.evaluations
 
     def add(self, number: int, x: Fragment, closed: Iterable[int]) -> ShardReport:
-        """Take in a fragment; all that its step may look at is here.
+        """Add a fragment; everything that its step may look at is here.
 
         Args:
-            number: of it, larger than those before.
+            number: larger than those before.
             x: the fragment.
             closed: those of its keys that are known to lead too far.
 
@@ -396,26 +301,33 @@ class Shard:
         )
 
     def give(self, fragments: Sequence[int]) -> Handover:
-        """Hand over the subproblems that hold these fragments; they are here no more."""
+        """Hand over the subproblems that hold these fragments."""
         core = self._core
-        handed = self._handed(sorted({core.homes.of(number) for number in fragments}))
-        families = {family for page in handed.pages for family in self._families(page.name)}
+        names = sorted({core.homes.of(number) for number in fragments})
+        pages = tuple(page_of(core.state, name) for name in names)
+        held = {number: core.model.fragments[number] for number in numbers_in(pages)}
+        families = {family for name in names for family in self._families(name)}
         led = self._candidates.give(sorted(families))
-        for page in handed.pages:
+        for page in pages:
             core.state.remove(page.name)
             core.state.release(page.slots)
             core.model.release(page.slots)
-        core.homes.forget(handed.fragments)
-        core.model.forget(handed.fragments)
-        return replace(handed, led=led)
+        core.homes.forget(held)
+        core.model.forget(held)
+        return Handover(pages, held, led)
 
     def take(self, handed: Handover) -> None:
-        """Own these subproblems from now on."""
+        """Own these subproblems from now on, in slots of this shard."""
         state = self._core.state
         if not handed.pages:
             return
         state.count_fragments(max(0, max(handed.fragments) + 1 - state.n_fragments))
-        hold(self._core, [self._with_slots(page) for page in handed.pages], handed.fragments)
+        pages = []
+        for page in handed.pages:
+            slots = state.vacant(len(page.slots))
+            state.take(len(slots))
+            pages.append(replace(page, slots=slots))
+        hold(self._core, pages, handed.fragments)
         self._candidates.receive(handed.led)
 
     def pages(self) -> tuple[Page, ...]:
@@ -424,7 +336,7 @@ class Shard:
         return tuple(page_of(state, name) for name in sorted(state.blocks))
 
     def save(self) -> ShardState:
-        """All of it but its fragments as plain data, which shares nothing with it."""
+        """A checkpoint, which shares no data with the shard."""
         candidates = self._candidates
         return ShardState(
             pack_pages(self.pages()),
@@ -433,18 +345,6 @@ class Shard:
             self._core.state.n_fragments,
             self.evaluations,
         )
-
-    def _handed(self, names: Sequence[int]) -> Handover:
-        pages = tuple(page_of(self._core.state, name) for name in names)
-        held = self._core.model.fragments
-        return Handover(pages, {number: held[number] for number in numbers_in(pages)}, {})
-
-    def _with_slots(self, page: Page) -> Page:
-        """The page in slots of this shard."""
-        state = self._core.state
-        slots = state.vacant(len(page.slots))
-        state.take(len(slots))
-        return replace(page, slots=slots)
 
     def _families(self, name: int) -> tuple[int, ...]:
         """The families that live in a subproblem, ascending."""
