@@ -24,7 +24,7 @@ from typing import Protocol
 
 from kbforge.clustering.scoring import SessionScores, StepDemand
 from kbforge.contracts import Fragment
-from kbforge.models.score_cache import Key
+from kbforge.models.scoring import Key
 
 _FIRST = 4
 """Fragments of the first wave."""

@@ -34,7 +34,7 @@ from kbforge.contracts import (
     Problem,
 )
 from kbforge.errors import LikelihoodError, UsageError
-from kbforge.models.score_cache import Key, ScoreCache
+from kbforge.models.scoring import Key, ScoreCache
 from kbforge.numerics import on_grid
 
 

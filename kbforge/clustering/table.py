@@ -25,7 +25,7 @@ from kbforge.contracts import (
     LiveClusters,
     Observation,
 )
-from kbforge.models.score_cache import Key
+from kbforge.models.scoring import Key
 from kbforge.numerics import capacity_for, grown
 
 

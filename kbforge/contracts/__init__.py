@@ -28,8 +28,7 @@ from kbforge.contracts.entity import (
     View,
 )
 from kbforge.contracts.fragment import Fragment, OnBad, Source
-from kbforge.contracts.index import CandidateIndex
-from kbforge.contracts.kept import LearnedState
+from kbforge.contracts.index import CandidateIndex, LearnedState
 from kbforge.contracts.likelihood import (
     CompiledClusters,
     ConjugateLikelihood,

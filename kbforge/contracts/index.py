@@ -12,20 +12,38 @@ and on what the index was fitted to, not on which fragments were asked about bef
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.kept import LearnedState
 
 if TYPE_CHECKING:
     from kbforge.contracts.likelihood import Likelihood
 
 IntArray: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearnedState:
+    """The learned state of a fitted plugin, as plain data that a store can hold.
+
+    A plugin that keeps gives it with `kept`, and another with the same options goes on from it with
+    `take_up`, as if it had been fitted itself: both say the same, bit for bit. A plugin that does
+    not keep is fitted again, on the fragments that it was fitted to.
+
+    Attributes:
+        values: what JSON can say: numbers, strings, booleans, None, lists, and objects by string.
+        arrays: of numbers, by name.
+
+    """
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
 class CandidateIndex(ABC):

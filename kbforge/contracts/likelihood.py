@@ -62,8 +62,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.index import CandidateIndex
-from kbforge.contracts.kept import LearnedState
+from kbforge.contracts.index import CandidateIndex, LearnedState
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]

@@ -70,7 +70,7 @@ from kbforge.fit.confidence import (
     lines_of,
     parse_confidence,
 )
-from kbforge.models.score_cache import ScoreCache
+from kbforge.models.scoring import ScoreCache
 from kbforge.version import __version__
 
 CALIBRATION_FILE = "calibration.toml"

@@ -46,8 +46,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from kbforge.contracts import FloatArray, Fragment, IntArray
-from kbforge.contracts.kept import LearnedState
+from kbforge.contracts import FloatArray, Fragment, IntArray, LearnedState
 from kbforge.errors import ModelError, quoted
 from kbforge.evaluation.reliability import BoolArray, ReportedPairs
 from kbforge.files.answers import NumberedAnswer

@@ -59,7 +59,7 @@ from kbforge.kb.entities import MOST_ALTERNATIVES, assemble
 from kbforge.kb.read import with_made
 from kbforge.kb.view import EntitiesView, export
 from kbforge.kernel.library import use_workers
-from kbforge.models.scorers import scorers
+from kbforge.models.scoring import scorers
 from kbforge.words import counted
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts.kept import LearnedState
+from kbforge.contracts import LearnedState
 from kbforge.errors import ModelError, quoted
 from kbforge.files.records import Record
 

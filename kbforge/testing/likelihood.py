@@ -15,10 +15,10 @@ from kbforge.contracts import (
     CandidateIndex,
     ConjugateLikelihood,
     Fragment,
+    LearnedState,
     Likelihood,
     LiveClusters,
 )
-from kbforge.contracts.kept import LearnedState
 from kbforge.errors import ModelError
 from kbforge.registry.options import option_parameters
 from kbforge.testing import examples

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kbforge.clustering.batch.agglomerate import PairMatrix, agglomerate
 from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood, Problem
 from kbforge.errors import UsageError
-from kbforge.models.score_cache import ScoreCache
+from kbforge.models.scoring import ScoreCache
 from kbforge.testing import BlackBox
 from kbforge_plugins.clusterers.offline import Agglomerative
 from kbforge_plugins.likelihoods.gaussian import Gaussian

@@ -16,7 +16,7 @@ from kbforge.clustering.batch.grouping import NEW, Grouping
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Ending, Interrupted, Posterior, Problem, Progress
 from kbforge.errors import LikelihoodError, UsageError
-from kbforge.models.score_cache import ScoreCache
+from kbforge.models.scoring import ScoreCache
 from kbforge_plugins.clusterers.offline import Agglomerative, Gibbs, Metropolis
 from kbforge_plugins.clusterers.sequential import GreedyClusterer
 from kbforge_plugins.likelihoods.gaussian import Gaussian

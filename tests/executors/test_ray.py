@@ -21,7 +21,7 @@ import pytest
 from kbforge.clustering.sharding.conductor import Pace, cluster_on_workers
 from kbforge.contracts import ConjugateLikelihood, Progress
 from kbforge.errors import KBForgeError, UsageError
-from kbforge.models.scorers import scorers
+from kbforge.models.scoring import scorers
 from kbforge.testing import BlackBox
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.executors import Ray, require_answer

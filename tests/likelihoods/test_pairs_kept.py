@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.contracts import Fragment
-from kbforge.contracts.kept import LearnedState
+from kbforge.contracts import Fragment, LearnedState
 from kbforge.errors import ModelError
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from kbforge_plugins.likelihoods.pairs.odds import APART

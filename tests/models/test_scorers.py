@@ -17,7 +17,7 @@ from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, Likelih
 from kbforge.errors import KBForgeError, LikelihoodError, UsageError
 from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import Workers, cluster, make_workers
-from kbforge.models.scorers import LEAST, RemoteLikelihood, ScoreWorker, pieces_of, scorers
+from kbforge.models.scoring import LEAST, RemoteLikelihood, ScoreWorker, pieces_of, scorers
 from kbforge.testing import BlackBox
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from tests.clustering.crews import Here, HereExecutor

@@ -34,7 +34,7 @@ from kbforge.contracts import (
     LiveClusters,
     Observation,
 )
-from kbforge.models.score_cache import SetScores
+from kbforge.models.scoring import SetScores
 
 IMPOSSIBLE = -1e12
 

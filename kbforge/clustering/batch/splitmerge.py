@@ -115,7 +115,7 @@ from kbforge.contracts import (
     SetMarginals,
 )
 from kbforge.errors import LikelihoodError
-from kbforge.models.score_cache import SetScores
+from kbforge.models.scoring import SetScores
 
 
 class RandomChoices:

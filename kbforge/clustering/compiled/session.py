@@ -67,7 +67,7 @@ from kbforge.contracts import (
     Totals,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
-from kbforge.models.score_cache import ScoreCache
+from kbforge.models.scoring import ScoreCache
 
 _T = TypeVar("_T")
 

@@ -38,7 +38,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError
 from kbforge.kernel.binding import address
-from kbforge.models.score_cache import Key
+from kbforge.models.scoring import Key
 
 _NOTHING: IntArray = np.zeros(0, dtype=np.int64)
 

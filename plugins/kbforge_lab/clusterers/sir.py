@@ -53,7 +53,7 @@ from kbforge.contracts import (
     Progress,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
-from kbforge.models.score_cache import SetScores
+from kbforge.models.scoring import SetScores
 from kbforge.numerics import capacity_for, grown
 from kbforge_plugins.resamplers import Optimal
 

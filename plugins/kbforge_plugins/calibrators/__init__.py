@@ -1,1 +1,57 @@
-"""Calibrators: fragments in, the concentration alpha out."""
+"""Calibrators choose the concentration alpha; here is what they share: gold clusters, and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from kbforge.contracts import Cluster, Clusterer, Fragment, Posterior, Problem
+from kbforge.errors import KBForgeError
+
+
+def labelled_only(fragments: Sequence[Fragment], calibrator: str) -> list[Fragment]:
+    """The fragments that carry a gold label, in order.
+
+    Raises:
+        KBForgeError: none does.
+
+    """
+    labelled = [fragment for fragment in fragments if fragment.label is not None]
+    if not labelled:
+        raise KBForgeError(
+            f"calibrator {calibrator}: none of the {len(fragments):,} fragments has a label; "
+            f"label some or use --calibrator empirical-bayes"
+        )
+    return labelled
+
+
+def gold_clusters(labelled: Sequence[Fragment]) -> list[Cluster]:
+    """Indices of the fragments of each label, clusters in order of their first fragment."""
+    members: dict[str | None, list[int]] = {}
+    for index, fragment in enumerate(labelled):
+        members.setdefault(fragment.label, []).append(index)
+    return [tuple(cluster) for cluster in members.values()]
+
+
+class Runs:
+    """A problem, ready to be clustered at any alpha with common random numbers.
+
+    Differences between two alphas are then differences of alpha, not of luck.
+    """
+
+    def __init__(
+        self,
+        fragments: Sequence[Fragment],
+        problem: Problem,
+        clusterer: Clusterer,
+        rng: np.random.Generator,
+    ) -> None:
+        self._fragments, self._problem, self._clusterer = fragments, problem, clusterer
+        self._seed = int(rng.integers(2**63))
+
+    def cluster(self, log_alpha: float) -> Posterior:
+        """The posterior at this log alpha."""
+        problem = replace(self._problem, alpha=float(np.exp(log_alpha)))
+        return self._clusterer.cluster(self._fragments, problem, np.random.default_rng(self._seed))

@@ -18,7 +18,7 @@ import numpy as np
 from kbforge.contracts import CalibrationResult, Calibrator, Clusterer, Fragment, Problem, Search
 from kbforge.errors import UsageError
 from kbforge.evaluation.scores import compare
-from kbforge_plugins.calibrators.runs import Runs, labelled_only
+from kbforge_plugins.calibrators import Runs, labelled_only
 
 
 class BCubed(Calibrator):

@@ -46,7 +46,7 @@ from kbforge.contracts import (
     Search,
 )
 from kbforge.errors import KBForgeError, UsageError
-from kbforge_plugins.calibrators.runs import Runs
+from kbforge_plugins.calibrators import Runs
 
 _SCAN_STEP = 0.05  # nats of log alpha between the points of a scan of the envelope
 

@@ -67,7 +67,7 @@ from kbforge.contracts import (
     Search,
 )
 from kbforge.errors import LikelihoodError, quoted
-from kbforge_plugins.calibrators.runs import gold_clusters, labelled_only
+from kbforge_plugins.calibrators import gold_clusters, labelled_only
 
 _BATCH = 2_048  # sets that a black box scores in one call
 

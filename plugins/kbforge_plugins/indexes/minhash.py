@@ -67,10 +67,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from kbforge.contracts import Features
+from kbforge.contracts import Features, LearnedState
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import IntArray
-from kbforge.contracts.kept import LearnedState
 from kbforge.contracts.likelihood import FloatArray
 from kbforge.errors import UsageError
 from kbforge.models.keeping import KeptReader

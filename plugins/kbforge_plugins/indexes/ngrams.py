@@ -20,9 +20,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from kbforge.contracts import LearnedState
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import IntArray
-from kbforge.contracts.kept import LearnedState
 from kbforge.contracts.likelihood import Likelihood
 from kbforge.errors import UsageError
 from kbforge.models.keeping import KeptReader

@@ -19,8 +19,7 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from kbforge.contracts import Fragment, IntArray
-from kbforge.contracts.kept import LearnedState
+from kbforge.contracts import Fragment, IntArray, LearnedState
 from kbforge.errors import UsageError, quoted
 from kbforge.kernel import binding
 from kbforge.kernel.binding import address

@@ -46,8 +46,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, gammaln
 
+from kbforge.contracts import LearnedState
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.kept import LearnedState
 from kbforge.contracts.likelihood import (
     ConjugateLikelihood,
     FloatArray,

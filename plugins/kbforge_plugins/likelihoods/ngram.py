@@ -42,8 +42,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from kbforge.contracts import LearnedState
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.kept import LearnedState
 from kbforge.contracts.likelihood import ConjugateLikelihood, Features, FloatArray
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.files.fragments import DigestSet

@@ -46,8 +46,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import FloatArray, IntArray
-from kbforge.contracts.kept import LearnedState
+from kbforge.contracts import FloatArray, IntArray, LearnedState
 from kbforge.models.keeping import KeptReader
 from kbforge_plugins.likelihoods.attributes.kinds import Kind, feature_names, features_of, has_digit
 from kbforge_plugins.likelihoods.digests import LARGEST, Places, digests_of

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from kbforge.contracts import FloatArray, IntArray
-from kbforge.contracts.kept import LearnedState
+from kbforge.contracts import FloatArray, IntArray, LearnedState
 from kbforge.errors import ModelError, quoted
 from kbforge_plugins.indexes.hashed import spread, starts_of
 

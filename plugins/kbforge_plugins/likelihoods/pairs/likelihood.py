@@ -41,9 +41,9 @@ from kbforge.contracts import (
     FloatArray,
     Fragment,
     IntArray,
+    LearnedState,
     LiveClusters,
 )
-from kbforge.contracts.kept import LearnedState
 from kbforge.errors import ModelError, quoted
 from kbforge.files.io import read_small
 from kbforge.fit.description import UNREAD, PairOdds
