@@ -1,27 +1,11 @@
-"""What features of strings share: what they read of a fragment, and distances in batches.
+"""Features of strings: what they read of a fragment, and distances in batches.
 
-Source of the features: Daumé and Marcu (2005), section 7.3.2, which compares first, last and full
-names, years and conference names, and section 7.3.3, which compares initials and the longest common
-subsequence.
+Source: Daumé and Marcu (2005), section 7.3.2, which compares first, last and full names, years and
+conference names, and section 7.3.3, which compares initials and the longest common subsequence.
 
-The edit distance of whole values.
-
-The edit distance of first words, such as first names.
-
-The edit distance of last words, such as surnames.
-
-The edit distance of abbreviations: "George W. Bush" is gwb, and so is "GWB".
-
-The longest common subsequence of two values.
-
-How many years lie between two values.
-
-Agreement in words, of which the rare ones count most.
-
-Words weigh log(1 + n / n_w), n being the fragments that say something and n_w those that say w; a
-word that none of them said weighs as if one had. The distance is Jaccard's, of the weights:
-
-    1 - (weight of the words that both have) / (weight of the words that either has)
+Words weigh log(1 + n / n_w) for `RareWords`, n being the fragments that say something and n_w those
+that say w; a word that none of them said weighs as if one had. The distance is Jaccard's, of the
+weights: 1 - (weight of the words that both have) / (weight of the words that either has).
 """
 
 from __future__ import annotations

@@ -1,15 +1,10 @@
-"""Matching the clusters of two groupings by their overlap.
-
-What a picture shows: points, how they are grouped, and the blocks that are separate problems.
+"""Points in the colours of their entities, and films of how groupings came about.
 
 A scene comes from a posterior, which knows its particles, or from a knowledge base, which keeps
 the best grouping alone. Side by side stand the heaviest groupings of all fragments: particles of
 the subproblems, combined. Subproblems are independent, so the best combination takes the heaviest
-particle of each, and the next ones differ from it in the subproblem that is least sure.
-
-A scene as a picture: colours say what belongs together, boxes what is a problem of its own.
-
-Clustering as it happens, as a GIF.
+particle of each, and the next ones differ from it in the subproblem that is least sure. Colours say
+what belongs together, boxes what is a problem of its own.
 """
 
 from __future__ import annotations

@@ -1,20 +1,15 @@
-"""The table over all tasks: F1 of each method, beside equal names and the ceiling.
+"""The report: a Markdown page with tables, verdicts and figures.
 
-The default of `kbforge cluster` is the plan's reference. It is held against the baseline that
-anybody gets by hand (exact name), against the best alpha in hindsight, which no user can know, and
-against the ceiling. Under the tasks stand the means over them, over groups of them and over
+*The table over all tasks* has F1 of each whole way to a grouping, beside equal names and the
+ceiling. The default of `kbforge cluster` is the plan's reference. It is held against the baseline
+that anybody gets by hand (exact name), against the best alpha in hindsight, which no user can know,
+and against the ceiling. Under the tasks stand the means over them, over groups of them and over
 families, each family counting once.
 
-The table of a comparison by examples: scores of pairs, and convergence of chains.
-
-A race of samplers: when each reached the level at which the slowest ended.
-
-Samplers go on for ever, so that neither where they end at a given time nor when they end compares
-them. This asks for the time at which a method's best grouping was first as probable as the one that
-the lowest of the methods ended with, on the same order of the data. It is processor time, which
-other work on the machine hardly changes, told from marks a twentieth apart.
-
-The report: a Markdown page with the table, the verdicts and the figures.
+*A race*: samplers go on for ever, so that neither where they end at a given time nor when they end
+compares them. The section says when a method's best grouping was first as probable as the one that
+the lowest of the methods ended with, on the same order of the data: in processor time, which other
+work on the machine hardly changes, told from marks a twentieth apart.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Runs: one method on one order of one task, and the key of a finished run.
+"""Runs: one method on one order of one task; their keys, and the settings of a bench.
 
 The key is a digest of everything that decides the result: the data in order, the models, the
 method with its setting, the budget, and the version of the program. A run whose key is among the
 results is not repeated; a bench whose plan changed repeats what the change concerns.
-
-The settings of a bench, and the command line that says the same.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""`kbforge lab train-default`: the models behind the default, from labelled families of data.
-
-`kbforge lab train-diffusion`: simulated clusters of points in, a diffusion model out.
-
-`kbforge lab train-supervised`: from clustered examples to a model for the clusterer scdp.
-"""
+"""The training verbs: `kbforge lab train-default`, `train-diffusion` and `train-supervised`."""
 
 from __future__ import annotations
 

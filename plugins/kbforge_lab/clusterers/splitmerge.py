@@ -1,11 +1,4 @@
-"""Split-merge sampling by signs of random projections (Luo and Shrivastava 2018), offline.
-
-MinSM with the ratio that it was published with (Luo and Shrivastava 2018), offline.
-
-Split-merge sampling with restricted Gibbs proposals (Jain and Neal 2004), offline.
-
-Smart-dumb/dumb-smart split-merge sampling (Wang and Russell 2015), offline.
-"""
+"""Split-merge samplers to compare with `minsm`: LSHSM, RGSM, SDDS, MinSM as published, offline."""
 
 from __future__ import annotations
 

@@ -1,7 +1,14 @@
-"""A variational diffusion model of sets of points: a transformer that says what the noise is.
+"""The diffusion model's likelihood: how probable are these points as one cluster?
 
-Every point of a set x_1..x_n is blurred with noise of standard deviation s, and the model learns
-to tell the noise from what it sees (Kingma et al. 2021; circles of the split-SMC paper):
+    L(C) = log p(x_1..x_n | n), an exchangeable density of n points, in nats
+
+It is had by integrating the model's probability-flow ODE. The points are taken to be blurred by as
+much as the model was trained to see at least; points that lie on a curve would have no density
+otherwise. How many points a cluster has is the Dirichlet process's business.
+
+*The network* is a transformer that says what the noise is. Every point of a set x_1..x_n is blurred
+with noise of standard deviation s, and the model learns to tell the noise from what it sees (Kingma
+et al. 2021; circles of the split-SMC paper):
 
     y_i = x_i + s e_i,  e_i ~ Normal(0, I),  log s ~ Uniform(log s_0, log s_1)
     loss = log(s_1 / s_0) sum_i |e_i - e'_i(y, s)|^2
@@ -24,24 +31,9 @@ know of i. So d e'_i / d y_i is had by moving the point asked about and leaving 
 the others, all points at once: the divergence is exact and costs two directions (the hollow
 networks of Chen and Duvenaud 2019). Sets have no positions, hence no order.
 
-Shapes: K sets, padded to N points in two dimensions, D = width, E = width of what is told, H heads.
-
-Points in the coordinates that a diffusion model was trained in.
-
-A trained diffusion model of sets of points, and its bundle.
-
-    weights.safetensors   the model's tensors, float32
-    metrics.jsonl         what each training step did
-    loss.png              the same as a picture, if matplotlib was there
-    MODEL_CARD.md         optional
-
-The manifest's recipe has the sizes of the model, the standardisation of the points and how it was
-trained; whatever of it does not fit the weights is refused.
-
-The density of sets under a diffusion model, by its probability-flow ODE.
-
-Followed from the least noise s_0 to the most, s_1, points move as dy/ds = e'(y, s), and the log
-density along the way changes by minus the divergence of that (Song et al. 2021, appendix D.2):
+*The density* follows the points from the least noise s_0 to the most, s_1. They move as dy/ds =
+e'(y, s), and the log density along the way changes by minus the divergence of that (Song et al.
+2021, appendix D.2):
 
     L = log p_1(y(s_1)) + int sum_i tr(d e'_i / d y_i) ds,  y(s_0) = x
 
@@ -56,16 +48,12 @@ about and leaving it where it is for the others. With `probes` it is estimated i
 Skilling (1989) and Hutchinson (1990): r . J r over directions r of +1 and -1, which the set's own
 points determine, so that a set has one score.
 
-Shapes: K sets, padded to N points in two dimensions.
+Shapes: K sets, padded to N points in two dimensions, D = width, E = width of what is told, H heads.
 
-The diffusion model's likelihood: how probable are these points as one cluster?
-
-    L(C) = log p(x_1..x_n | n), an exchangeable density of n points, in nats
-
-It is had by integrating the model's probability-flow ODE (`models.diffusion.density`). The points
-are taken to be blurred by as much as the model was trained to see at least; points that lie on a
-curve would have no density otherwise. How many points a cluster has is the Dirichlet process's
-business.
+*The bundle* has weights.safetensors (float32), metrics.jsonl (what each training step did) and,
+where they were made, loss.png and MODEL_CARD.md. The manifest's recipe has the sizes of the model,
+the standardisation of the points and how it was trained; whatever does not fit the weights is
+refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Which features compare which attributes: by name, or by what an attribute's values are like.
+"""Models that `kbforge lab train-supervised` makes: what labelled fragments teach of new ones.
+
+`scdp` samples by all of it (`kbforge_lab.scdp`). Any other clusterer is given L(C) with one scatter
+for all entities, so that it takes such a model, too.
+
+*Features* compare attributes: those that are named, or by what an attribute's values are like.
 
 | kind of values | features |
 |---|---|
@@ -9,56 +14,32 @@
 | set | rare-words |
 | the whole record, if it has several attributes | rare-words |
 
-Fragments as vectors: each feature's distances by classical scaling, side by side.
-
-Every different reading of a feature is embedded once, labelled and new ones together, on as many
-axes as its distances span. Readings that are all unlike each other need as many axes as there are
-readings, and of the longest alone most would be in the centre. So the axes are turned at random and
-the first are taken: distances between readings stay nearly in proportion, by Johnson and
-Lindenstrauss, and all columns of a feature are alike, as if it had the one precision that the paper
-gives it. A fragment without a reading is in the centre, where it says little.
-
-Of more readings than `LANDMARKS` only so many are embedded; each other one is placed by its
-distances to them, at a cost that is linear in the readings:
+*Columns*: each feature's distances by classical scaling, side by side. Every different reading is
+embedded once, labelled and new ones together, on as many axes as its distances span. Readings that
+are all unlike each other need as many axes as there are readings, and of the longest alone most
+would be in the centre. So the axes are turned at random and the first are taken: distances stay
+nearly in proportion (Johnson and Lindenstrauss 1984), and all columns of a feature are alike, as if
+it had the one precision that the paper gives it. A fragment without a reading is in the centre,
+where it says little. Of more readings than `LANDMARKS` only so many are embedded; each other one is
+placed by its distances to them, at a cost that is linear in the readings (de Silva and Tenenbaum
+2004, "Sparse multidimensional scaling using landmark points"):
 
     x_i = (mean over l of D_li^2 - D_i^2) . X_i / (2 |X_i|^2)       for axis i of the landmarks' X
 
-Sources: Johnson and Lindenstrauss (1984), "Extensions of Lipschitz mappings into a Hilbert space";
-de Silva and Tenenbaum (2004), "Sparse multidimensional scaling using landmark points".
+*Scale*: columns are moved and scaled so that the means of labelled entities are centred and have
+variance 1, which is what the base density of publications' means expects.
 
-What labelled vectors teach of all: the scale of their columns, and how much an entity scatters.
-
-Columns are moved and scaled so that the means of labelled entities are centred and have variance 1,
-which is what the base density of publications' means expects.
-
-The likelihood of vectors whose entities all scatter alike.
-
-| symbol | meaning |
-|---|---|
-| x | a vector of the entity, one column of it |
-| p | the entity's mean, normal(0, 1) before |
-| w | the variance of x given p, the same for all entities |
-
-With n vectors of sum s and sum of squares q, the mean integrated out:
+*Scatter*: with n vectors of sum s and sum of squares q, an entity's mean normal(0, 1) before, and w
+the variance of a vector given it, the mean integrated out,
 
     L = -(n log(2 pi w) + log(1 + n / w) + q / w - s^2 / (w^2 + n w)) / 2        summed over columns
 
 That is SCDP with one type, held where the labelled vectors have it. Columns are correlated and
 count several times over, so w is their variance times a factor that training chooses.
 
-A grouping to start from: average linkage, cut where it does best on the labelled fragments.
-
-A trained model of supervised clustering, and its files in a model bundle.
-
-settings.json      features, dimensions, and what hidden entities chose
-references.jsonl   the labelled fragments, what is compared of them only; labels are numbers
-calibration.toml   alpha
-MODEL_CARD.md      what it was trained on, and what hidden entities said
-
-Models that `kbforge lab train-supervised` makes: what labelled fragments teach of new ones.
-
-`scdp` samples by all of it (`kbforge_lab.scdp`). Any other clusterer is given L(C)
-with one scatter for all entities (`models.supervised.scatter`), so that it takes such a model, too.
+*Files* of the bundle: settings.json (features, dimensions, and what hidden entities chose),
+references.jsonl (the labelled fragments, what is compared of them only; labels are numbers),
+calibration.toml (alpha), MODEL_CARD.md.
 """
 
 from __future__ import annotations

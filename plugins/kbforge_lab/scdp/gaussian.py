@@ -1,4 +1,20 @@
-"""The separation term of model 3, for each pair of means and each type.
+"""Normal references around their publications' means, scattered by their types' precisions.
+
+| symbol | meaning |
+|---|---|
+| r | a reference, shape [F] |
+| p | its publication's mean; p_f is normal(0, sigma) before, sigma a variance |
+| t | its type's precisions; t_f is gamma with shape a_f and rate b_f before |
+
+r_f is normal(p_f, 1 / t_f). Given t, p is normal again, and given p, t is gamma again; r's density
+with p integrated out is normal, and with t integrated out it is Student's.
+
+Sums of squares are taken apart, sum t r^2 - 2 sum t r p + sum t p^2, so that they are products of
+matrices; the references are to be centred and scaled, or digits cancel.
+
+Source: Daumé and Marcu (2005), section 5.
+
+**Separation** is the term of model 3, for each pair of means and each type.
 
 | symbol | meaning |
 |---|---|
@@ -19,45 +35,17 @@ Both are at most 1, which samplers rely on, and both are products over features.
 Source: Daumé and Marcu (2005), equation 3 and section 5.2. Its powers of the density of the means
 are left out: they depend on an order of the publications, and reward each new one by the density's
 constant to the power of the types.
-
-Normal references around their publications' means, scattered by their types' precisions.
-
-| symbol | meaning |
-|---|---|
-| r | a reference, shape [F] |
-| p | its publication's mean; p_f is normal(0, sigma) before, sigma a variance |
-| t | its type's precisions; t_f is gamma with shape a_f and rate b_f before |
-
-r_f is normal(p_f, 1 / t_f). Given t, p is normal again, and given p, t is gamma again; r's density
-with p integrated out is normal, and with t integrated out it is Student's.
-
-Sums of squares are taken apart, sum t r^2 - 2 sum t r p + sum t p^2, so that they are products of
-matrices; the references are to be centred and scaled, or digits cancel.
-
-Source: Daumé and Marcu (2005), section 5.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 from scipy.special import gammaln
 
 from kbforge.contracts import FloatArray, IntArray
-
-
-class Separation(Protocol):
-    """Log terms by feature, each at most 0."""
-
-    def of_types(self, types: FloatArray, means: FloatArray) -> FloatArray:
-        """All pairs of means, for each of the types; shapes [..., F] and [K, F], to [..., F]."""
-        ...
-
-    def of_means(self, means: FloatArray, others: FloatArray, types: FloatArray) -> FloatArray:
-        """Each mean with all others, under all types; shapes [m, F], [K, F], [L, F], to [m, F]."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -67,10 +55,12 @@ class Near:
     rate: float = 1.0
 
     def of_types(self, types: FloatArray, means: FloatArray) -> FloatArray:
+        """All pairs of means, for each of the types; shapes [..., F] and [K, F], to [..., F]."""
         centred = means - means.mean(axis=0)
         return np.asarray(-self.rate * types * (len(means) * np.square(centred).sum(axis=0)))
 
     def of_means(self, means: FloatArray, others: FloatArray, types: FloatArray) -> FloatArray:
+        """Each mean with all others, under all types; shapes [m, F], [K, F], [L, F], to [m, F]."""
         if not len(others):
             return np.zeros_like(means)
         centre = others.mean(axis=0)
@@ -97,6 +87,9 @@ class Apart:
         with np.errstate(divide="ignore"):  # equal means are impossible: -inf
             return np.asarray(np.log(-np.expm1(-self.rate * distances)))
 
+
+Separation: TypeAlias = Near | Apart
+"""Log terms by feature, each at most 0."""
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
@@ -167,6 +160,7 @@ class MeansOpening:
         self.log_marginal = power * half_logs - terms.sum(axis=1) / 2
 
     def fit(self, values: FloatArray) -> FloatArray:
+        """log density of each row under each value, shapes [m, F], to [rows, m]."""
         return np.asarray(
             self._constant[:, None]
             + self._weighted @ values.T
@@ -174,21 +168,25 @@ class MeansOpening:
         )
 
     def draw(self, row: int, count: int, rng: np.random.Generator) -> FloatArray:
+        """Values of a row's posterior under the base density, shape [count, F]."""
         wide = (count, self._types.shape[1])
         precisions = np.broadcast_to(self._types[row], wide)
         return draw_means(self._weighted[row], precisions, self._variance, rng)
 
     def evidence(self, member: FloatArray) -> FloatArray:
+        """log m(S) of sets, nats; sets are weights of the rows, shape [m, rows], to [m]."""
         total, weighted = self._statistics(member)
         gained = np.square(weighted) / (total + 1 / self._variance)
         terms = gained - np.log1p(self._variance * total)
         return np.asarray(member @ self._constant + terms.sum(axis=1) / 2)
 
     def centres(self, member: FloatArray) -> FloatArray:
+        """A likely value of each set, shape [m, F]."""
         total, weighted = self._statistics(member)
         return np.asarray(weighted / (total + 1 / self._variance))
 
     def draw_for(self, member: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """A value of each set's posterior under the base density, shape [m, F]."""
         total, weighted = self._statistics(member)
         return draw_means(weighted, total, self._variance, rng)
 
@@ -196,13 +194,14 @@ class MeansOpening:
         return np.asarray(member @ self._types), np.asarray(member @ self._weighted)
 
     def log_separation(self, values: FloatArray, held: FloatArray) -> FloatArray:
+        """log s of new values beside those that are held; [m, F] and [K, F], to [m]."""
         if self._separation is None:
             return np.zeros(len(values))
         return np.asarray(self._separation.of_means(values, held, self._held).sum(axis=1))
 
 
 class TypesOpening:
-    """References that choose types, their publications given.
+    """References that choose types, their publications given; methods as in `MeansOpening`.
 
     Args:
         squares: (r - p)^2 by feature, shape [rows, F].
@@ -258,3 +257,7 @@ class TypesOpening:
         if self._separation is None:
             return np.zeros(len(values))
         return np.asarray(self._separation.of_types(values, self._means).sum(axis=1))
+
+
+Opening: TypeAlias = MeansOpening | TypesOpening
+"""How the references of a scan (rows 0, 1, ...) fit to values, and sets of them."""

@@ -6,19 +6,11 @@ process prior", JMLR 6, section 3; its words are kept here. A *reference* is a v
 their publications. Publications are learned of the labelled references only by their types, unless
 they are shared.
 
-Vectors for references of which only pairwise distances are known.
-
-The paper needs no vectors: all its formulas can be written with relative distances. Classical
-scaling gives vectors that have these distances, which comes to the same for whatever does not ask
-how the axes lie. What goes by squared distances does not: k-means, and SCDP with one type of equal
-precisions (CDP), whose means are centred at the vectors' centre. Precisions by feature do ask. They
-see the principal axes of the cloud of references, the longest first, and not features that a user
-would name; the log joint density of rotated vectors is another one. Where features have distances
-of their own, embed each feature by itself and set the columns side by side, as the paper does with
-its string distances.
-
-Source: Torgerson (1952), "Multidimensional scaling: I. Theory and method"; Daumé and Marcu (2005),
-section 7.2.
+Where only pairwise distances are known, classical scaling gives vectors that have them (Torgerson
+1952, "Multidimensional scaling: I. Theory and method"; section 7.2 of the paper). What goes by
+squared distances does not ask how the axes lie. Precisions by feature do: they see the principal
+axes, the longest first, and not features that a user would name. Where features have distances of
+their own, embed each feature by itself and set the columns side by side.
 """
 
 from __future__ import annotations

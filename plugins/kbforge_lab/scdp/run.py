@@ -1,24 +1,17 @@
-"""The unnormalised log joint density that the phases of a sweep leave as it is.
+"""Chains from start to end, several of them side by side, and the choice of a model by them.
 
-A trace of it shows whether chains that started differently have met; and it is what the sampler is
-tested against. It leaves out constants of the data and of the concentrations' priors.
+A trace of the unnormalised log joint density, which the phases of a sweep leave as it is, shows
+whether chains that started differently have met (`kbforge_lab.convergence`).
 
-A chain from start to end, what it remembers, and several chains side by side.
+An annealed warm-up makes a chain forget its start: sweeps of the same model, but of a likelihood to
+a power that grows to the model's own. At a small one publications and types are few and mix; they
+part as the power grows. None of these states is one of the posterior.
 
-Whether they have met is what `kbforge_lab.convergence` says of their traces.
+What is left free of a model (the power of its likelihood, its separation) is chosen by how well
+labelled publications are recovered that are hidden. References that are really to be grouped have
+no say in it.
 
-An annealed warm-up, after which a chain forgets its start.
-
-Sweeps of the same model, but of a likelihood to a power that grows to the model's own. At a small
-one publications and types are few and mix; they part as the power grows. It is a burn-in only: none
-of its states is one of the posterior, and the chain that follows is the model's.
-
-Source: Kirkpatrick, Gelatt and Vecchi (1983), "Optimization by simulated annealing", for the idea.
-
-Model choice: which model recovers hidden labelled publications best.
-
-What is left free of a model (the power of its likelihood, its separation) is chosen so. References
-that are really to be grouped have no say in it.
+Source of the warm-up: Kirkpatrick, Gelatt and Vecchi (1983), "Optimization by simulated annealing".
 """
 
 from __future__ import annotations

@@ -1,32 +1,4 @@
-"""The concentration of a Dirichlet process, drawn anew given how many clusters there are.
-
-| symbol | meaning |
-|---|---|
-| alpha | the concentration; its prior is gamma with shape a and rate b |
-| n_m, k_m | references and clusters of group m, one of M |
-| x_m | an auxiliary variable, beta(alpha + 1, n_m) |
-
-Given x, alpha's density is proportional to
-
-    alpha^(a - M - 1 + sum k) exp(-alpha (b - sum log x)) product over m of (alpha + n_m)
-
-The product is a polynomial in alpha whose coefficients are the elementary symmetric polynomials of
-the n_m. So alpha is a mixture of M + 1 gammas, of the shapes a - M + sum k + s for s = 0, ..., M,
-and its weights take O(M^2) steps: nothing of it needs a Gibbs sampler over the 2^M subsets.
-
-Sources: West (1992), "Hyperparameter estimation in Dirichlet process mixture models", for M = 1;
-Daumé and Marcu (2005), appendix B, whose a-hat is one too small.
-
-Draws of means and types, given the clusters.
-
-Without separation both are drawn from their conditionals. With separation, an independence sampler
-draws candidates from those conditionals, has the current value among them, and chooses one by what
-separation gives to each; it does so feature by feature, over which everything is a product.
-
-Source: Daumé and Marcu (2005), section 4.2, which draws the candidates from the base density and
-weighs them by all the rest; in 64 dimensions none of those would ever be chosen.
-
-The sampler of supervised clustering: its models, its state, and one sweep.
+"""The sampler of supervised clustering: its models, its state, and one sweep.
 
 | symbol | meaning |
 |---|---|
@@ -54,6 +26,30 @@ variance is that of the squared distances. What it converges to, if it does, is 
 
 Sources: Daumé and Marcu (2005), sections 3 to 5 and figure 2; Miller and Dunson (2019), "Robust
 Bayesian inference via coarsening", for the power; `split_merge` for what the paper has not.
+
+*Means and types* are drawn from their conditionals without separation. With separation, an
+independence sampler draws candidates from those conditionals, has the current value among them, and
+chooses one by what separation gives to each, feature by feature. (Section 4.2 of the paper draws
+the candidates from the base density; in 64 dimensions none of those would ever be chosen.)
+
+*The concentration* of a Dirichlet process is drawn anew given how many clusters there are.
+
+| symbol | meaning |
+|---|---|
+| alpha | the concentration; its prior is gamma with shape a and rate b |
+| n_m, k_m | references and clusters of group m, one of M |
+| x_m | an auxiliary variable, beta(alpha + 1, n_m) |
+
+Given x, alpha's density is proportional to
+
+    alpha^(a - M - 1 + sum k) exp(-alpha (b - sum log x)) product over m of (alpha + n_m)
+
+The product is a polynomial in alpha whose coefficients are the elementary symmetric polynomials of
+the n_m. So alpha is a mixture of M + 1 gammas, of the shapes a - M + sum k + s for s = 0, ..., M,
+and its weights take O(M^2) steps: nothing of it needs a Gibbs sampler over the 2^M subsets.
+
+Source: West (1992), "Hyperparameter estimation in Dirichlet process mixture models", for M = 1;
+Daumé and Marcu (2005), appendix B, whose a-hat is one too small.
 """
 
 from __future__ import annotations
@@ -115,71 +111,6 @@ def log_symmetric(log_terms: FloatArray) -> FloatArray:
     for done, term in enumerate(log_terms):
         found[1 : done + 2] = np.logaddexp(found[1 : done + 2], found[: done + 1] + term)
     return found
-
-
-def resample_means(
-    references: FloatArray,
-    publication: IntArray,
-    precisions: FloatArray,
-    means: FloatArray,
-    types: FloatArray,
-    variance: float,
-    separation: Separation | None,
-    power: float,
-    candidates: int,
-    rng: np.random.Generator,
-) -> FloatArray:
-    """New means, one publication after another where they depend on each other.
-
-    Args:
-        references: r, shape [n, F].
-        publication: of each, shape [n].
-        precisions: the type of each reference, shape [n, F].
-        means: present ones, shape [K, F].
-        types: every type, shape [L, F].
-
-    """
-    total = power * sums(precisions, publication, len(means))
-    weighted = power * sums(precisions * references, publication, len(means))
-    if separation is None:
-        return draw_means(weighted, total, variance, rng)
-    found = means.copy()
-    wide = (candidates - 1, *means.shape)
-    drawn = draw_means(weighted, np.broadcast_to(total, wide), variance, rng)
-    for k in range(len(means)):
-        tried = np.concatenate([found[k][None], drawn[:, k]])
-        others = np.delete(found, k, axis=0)
-        found[k] = _chosen(tried, separation.of_means(tried, others, types), rng)
-    return found
-
-
-def resample_types(
-    squares: FloatArray,
-    kind: IntArray,
-    types: FloatArray,
-    means: FloatArray,
-    prior: TypePrior,
-    separation: Separation | None,
-    power: float,
-    candidates: int,
-    rng: np.random.Generator,
-) -> FloatArray:
-    """New types, which are independent given the means.
-
-    Args:
-        squares: (r - p)^2 by feature, shape [n, F].
-        kind: the type of each reference, shape [n].
-        types: present ones, shape [L, F].
-        means: every publication's, shape [K, F].
-
-    """
-    total = sums(squares, kind, len(types))
-    counts = np.bincount(kind, minlength=len(types))[:, None].astype(np.float64)
-    if separation is None:
-        return draw_types(total, counts, prior, power, rng)
-    wide = np.broadcast_to(total, (candidates - 1, *total.shape))
-    tried = np.concatenate([types[None], draw_types(wide, counts, prior, power, rng)])
-    return _chosen(tried, separation.of_types(tried, means), rng)
 
 
 def _chosen(tried: FloatArray, log_weights: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -271,16 +202,13 @@ def start(data: References, grouping: IntArray) -> State:
     return State(publication, means, np.zeros(len(publication), dtype=np.int64), one)
 
 
-def sweep(
-    model: Scdp, data: References, state: State, rng: np.random.Generator, held: bool = False
-) -> State:
+def sweep(model: Scdp, data: References, state: State, rng: np.random.Generator) -> State:
     """Every variable once."""
     prior = type_prior(model, state.means)
     state = _move_means(model, data, state, rng)
     if model.types is not None:
         state = _move_types(model, data, state, prior, rng)
-    if not held:
-        state = _choose_publications(model, data, state, rng)
+    state = _choose_publications(model, data, state, rng)
     if model.types is not None:
         state = _choose_types(model, data, state, prior, rng)
     return _draw_concentrations(model, data, state, rng)
@@ -304,37 +232,36 @@ def type_prior(model: Scdp, means: FloatArray) -> TypePrior:
 
 
 def _move_means(model: Scdp, data: References, state: State, rng: np.random.Generator) -> State:
-    means = resample_means(
-        data.values,
-        state.publication,
-        state.types[state.kind],
-        state.means,
-        state.types,
-        model.variance,
-        model.separation,
-        model.power,
-        model.auxiliaries,
-        rng,
-    )
-    return replace(state, means=means)
+    """New means, one publication after another where they depend on each other."""
+    means, precisions = state.means, state.types[state.kind]
+    total = model.power * sums(precisions, state.publication, len(means))
+    weighted = model.power * sums(precisions * data.values, state.publication, len(means))
+    if model.separation is None:
+        return replace(state, means=draw_means(weighted, total, model.variance, rng))
+    found = means.copy()
+    wide = (model.auxiliaries - 1, *means.shape)
+    drawn = draw_means(weighted, np.broadcast_to(total, wide), model.variance, rng)
+    for k in range(len(means)):
+        tried = np.concatenate([found[k][None], drawn[:, k]])
+        others = np.delete(found, k, axis=0)
+        found[k] = _chosen(tried, model.separation.of_means(tried, others, state.types), rng)
+    return replace(state, means=found)
 
 
 def _move_types(
     model: Scdp, data: References, state: State, prior: TypePrior, rng: np.random.Generator
 ) -> State:
+    """New types, which are independent given the means."""
+    types = state.types
     squares = np.square(data.values - state.means[state.publication])
-    types = resample_types(
-        squares,
-        state.kind,
-        state.types,
-        state.means,
-        prior,
-        model.separation,
-        model.power,
-        model.auxiliaries,
-        rng,
-    )
-    return replace(state, types=types)
+    total = sums(squares, state.kind, len(types))
+    counts = np.bincount(state.kind, minlength=len(types))[:, None].astype(np.float64)
+    if model.separation is None:
+        return replace(state, types=draw_types(total, counts, prior, model.power, rng))
+    wide = np.broadcast_to(total, (model.auxiliaries - 1, *total.shape))
+    tried = np.concatenate([types[None], draw_types(wide, counts, prior, model.power, rng)])
+    log_weights = model.separation.of_types(tried, state.means)
+    return replace(state, types=_chosen(tried, log_weights, rng))
 
 
 def _choose_publications(

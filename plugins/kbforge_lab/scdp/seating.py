@@ -42,36 +42,15 @@ using sub-cluster splits", for assigning all at once given two values and their 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, gammaln, log_expit
 
 from kbforge.contracts import FloatArray, IntArray
+from kbforge_lab.scdp.gaussian import Opening
 
 _ROOM = 16
-
-
-class Opening(Protocol):
-    """How the references of a scan (rows 0, 1, ...) fit to values."""
-
-    @property
-    def log_marginal(self) -> FloatArray:
-        """log m(r), nats, shape [rows]."""
-        ...
-
-    def fit(self, values: FloatArray) -> FloatArray:
-        """log density of each row under each value, shapes [m, F], to [rows, m]."""
-        ...
-
-    def draw(self, row: int, count: int, rng: np.random.Generator) -> FloatArray:
-        """Values of a row's posterior under the base density, shape [count, F]."""
-        ...
-
-    def log_separation(self, values: FloatArray, held: FloatArray) -> FloatArray:
-        """log s of new values beside those that are held; [m, F] and [K, F], to [m]."""
-        ...
 
 
 @dataclass
@@ -193,32 +172,8 @@ _STEPS = 5
 """Of expectation-maximisation before a launch."""
 
 
-class Family(Protocol):
-    """How sets of references (rows 0, 1, ...) fit to values; sets are weights, shape [m, rows]."""
-
-    def fit(self, values: FloatArray) -> FloatArray:
-        """log density of each row under each value, shapes [m, F], to [rows, m]."""
-        ...
-
-    def evidence(self, member: FloatArray) -> FloatArray:
-        """log m(S) of each set, nats, shape [m]."""
-        ...
-
-    def centres(self, member: FloatArray) -> FloatArray:
-        """A likely value of each set, shape [m, F]."""
-        ...
-
-    def draw_for(self, member: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """A value of each set's posterior under the base density, shape [m, F]."""
-        ...
-
-    def log_separation(self, values: FloatArray, held: FloatArray) -> FloatArray:
-        """log s of new values beside those that are held; [m, F] and [K, F], to [m]."""
-        ...
-
-
 def split_merge(
-    seats: Seats, family: Family, alpha: float, proposals: int, rng: np.random.Generator
+    seats: Seats, family: Opening, alpha: float, proposals: int, rng: np.random.Generator
 ) -> Seats:
     """Seats after some proposals; clusters with references that do not move are left alone."""
     rows = len(seats.of)
@@ -233,7 +188,9 @@ def split_merge(
 class _Pair:
     """Two references, and the union of their clusters."""
 
-    def __init__(self, seats: Seats, family: Family, alpha: float, first: int, second: int) -> None:
+    def __init__(
+        self, seats: Seats, family: Opening, alpha: float, first: int, second: int
+    ) -> None:
         self._seats, self._family, self._alpha = seats, family, alpha
         self._first, self._second = first, second
         one, other = seats.of[first], seats.of[second]

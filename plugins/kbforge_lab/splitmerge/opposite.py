@@ -23,10 +23,9 @@ As the table of S(v) need not be that of S(u), the sums may differ. Dumb moves a
 of `smart_dumb`. What decides a split are coins but for two fragments, so that a large cluster will
 hardly ever fall apart as it should; that is how the method is.
 
-The ratios that LSHSM and MinSM were published with, to see how far off they are.
-
-Luo and Shrivastava (2018), equations 2 to 7. They differ from those of MinSM
-(`alike`) and LSHSM (`opposite`), which are exact, in this:
+**As published**: the ratios that LSHSM and MinSM were published with, to see how far off they are
+(equations 2 to 7). They differ from those of MinSM and LSHSM here, which are
+exact, in this:
 
 - probabilities are averaged over all hash functions (equations 2, 3 and 7, by the collision
   probability of two fragments), but the bucket that they are multiplied with is of one;

@@ -1,13 +1,11 @@
-"""Two clusters that fragments are dealt out to, one after another, beside the grouping.
+"""RGSM and SDDS: proposals that deal fragments out to two clusters, one after another.
 
 What a kernel tries out on the way to a proposal must not change the grouping. So there are two
 clusters more, in a live table of their own, or as whole sets where the likelihood is a black box.
 
-RGSM: splits that a restricted Gibbs sampler proposes.
-
-Jain and Neal, "A split-merge Markov chain Monte Carlo procedure for the Dirichlet process mixture
-model" (2004), section 4.2. Two fragments i and j are drawn, any pair as likely. Let C be the
-fragments of their clusters, which may be one.
+**RGSM**: a restricted Gibbs sampler proposes splits. Jain and Neal, "A split-merge Markov chain
+Monte Carlo procedure for the Dirichlet process mixture model" (2004), section 4.2. Two fragments i
+and j are drawn, any pair as likely. Let C be the fragments of their clusters, which may be one.
 
 1. *Launch.* C is dealt out to two clusters, i in A and j in B, all others by a coin. Then t scans
    of Gibbs sampling, in which each of the others may only change between A and B.
@@ -22,11 +20,9 @@ given it, there and back are as likely as the ratio says.
 A scan asks for two predictives of every fragment of C: this costs t + 1 times as much as a sweep of
 Gibbs sampling over C would with two clusters.
 
-SDDS: smart proposals by the likelihood itself.
-
-Wang and Russell, "A smart-dumb/dumb-smart algorithm for efficient split-merge MCMC" (2015): the
-pairs of `smart_dumb`, the smart moves weighted by the likelihood. Which weights, is this module's
-own choice:
+**SDDS**: the likelihood itself makes smart proposals. Wang and Russell, "A smart-dumb/dumb-smart
+algorithm for efficient split-merge MCMC" (2015): the pairs of `smart_dumb`, the smart moves
+weighted by the likelihood. Which weights, is this module's own choice:
 
 *Smart split.* u is uniform over the n fragments, and C is its cluster; v is uniform over the others
 of C. u opens A and v opens B, and all others, in random order, go to A or B with probability

@@ -1,16 +1,4 @@
-"""The labelled sets of the data folder, and the family that each belongs to.
-
-A family is what sets have in common that a model could learn from one and use on another: the same
-source, the same entities, the same generator. Who trains on a set of a family has seen the family.
-The families are those of `kbforge_lab.training.defaults.families`, by the same names.
-
-Small invented sets, for a comparison in seconds that needs no data: records, and bare names.
-
-The records are of people who may share a name, with a date and a place of birth that may be left
-out, and with slips in what is there. The bare names are full, or with an initial in place of the
-first name.
-
-Suite `accuracy`: what `kbforge cluster FILE` gives on every labelled set, and what else would.
+"""Suite `accuracy`: what `kbforge cluster FILE` gives on every labelled set, and what else would.
 
 | method | what |
 |---|---|
@@ -25,6 +13,10 @@ learned from families of labelled sets, so that its figures on these families sa
 that are new. `without` names a folder with models that were trained leave-one-family-out: in
 FOLDER/FAMILY are those of all families but this one, and each set is clustered by those that have
 not seen its family.
+
+A family is what sets have in common that a model could learn from one and use on another: the same
+source, the same entities, the same generator. The families are those of
+`kbforge_lab.training.defaults.families`, by the same names.
 """
 
 from __future__ import annotations

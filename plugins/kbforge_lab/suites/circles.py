@@ -22,11 +22,9 @@ noise of standard deviation s, and I_0 the modified Bessel function,
 
     p(x | c) = exp(-(d^2 + radius^2) / (2 s^2)) I_0(d radius / s^2) / (2 pi s^2),  d = |x - c|
 
-The circles of the split-SMC paper (section 4.1, appendix D.2): some of them overlap.
-
-15 centres are uniform in [-5, 5]^2. Each circle has a radius of .6 and from 10 to 29 points on its
-rim, every number as likely. That is 292 points on average, and 306 in the paper's draw. The ranges
-are those of the published code.
+The suite has 15 centres, uniform in [-5, 5]^2. Each circle has a radius of .6 and from 10 to 29
+points on its rim, every number as likely. That is 292 points on average, and 306 in the paper's
+draw. The ranges are those of the published code.
 """
 
 from __future__ import annotations

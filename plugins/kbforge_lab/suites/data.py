@@ -1,6 +1,4 @@
-"""Data that suites read and that are no part of KBForge: a folder of real sets, and any file.
-
-The clusterers of the split-SMC paper as the suites compare them.
+"""What suites share: real sets in a folder, any labelled file, the methods of the split-SMC paper.
 
 What the paper calls MCMC is two methods here, Gibbs and Metropolis.
 """

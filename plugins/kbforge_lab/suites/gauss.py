@@ -1,6 +1,7 @@
-"""Suite `gauss`: the Gaussian mixture of the split-SMC paper (section 4.2, appendix D.2).
+"""Suites `gauss` and `hashing`: Gaussian mixtures.
 
-The Gaussian mixture of the split-SMC paper: close groups of clusters of very different sizes.
+`gauss` is the mixture of the split-SMC paper (section 4.2): close groups of clusters of very
+different sizes.
 
 Appendix D.2 draws cluster sizes from a Dirichlet process by stick-breaking, and means in two steps
 so that there are several close groups of clusters:
@@ -21,14 +22,12 @@ Normal perturbation". That the perturbation is in units of the cluster's own sta
 and that there are s = 5 of them, is not from the paper: it was fitted to the published points.
 Those are the defaults here.
 
-Suite `hashing`: split-merge samplers on Gaussian mixtures that grow.
-
-The sets S1 to S3 of Luo and Shrivastava (2018), section 4.2, are "10 Gaussians in 25 dimensions",
-each with a mean and variances of its own, and 100, 1,000 and 10,000 points. How far apart the means
-were is not said: here they are normal with a standard deviation of 3, and variances are inverse
-gamma with shape and scale 2. Their large set was KDD Cup 2004's: 145,751 points, 74 dimensions,
-2,000 classes; of that shape is the large set here, with 100,000 points drawn likewise.
-"""
+`hashing` compares split-merge samplers on mixtures that grow. The sets S1 to S3 of Luo and
+Shrivastava (2018), section 4.2, are "10 Gaussians in 25 dimensions", each with a mean and variances
+of its own, and 100, 1,000 and 10,000 points. How far apart the means were is not said: here they
+are normal with a standard deviation of 3, and variances are inverse gamma with shape and scale 2.
+Their large set was KDD Cup 2004's: 145,751 points, 74 dimensions, 2,000 classes; of that shape is
+the large set here, with 100,000 points drawn likewise."""
 
 from __future__ import annotations
 

@@ -1,21 +1,20 @@
-"""Fragments as rows, labels as numbers, and what the groupers need of scikit-learn.
+"""Groupers of the suite `supervised`: with and without training, and chains.
 
-Cross-validation over labels, so that what is judged are clusters that were not seen.
+What is tuned is tuned by cross-validation over labels: each fold hides some of the labels, so that
+what is judged are clusters that were not seen. `Coarse`, `Fine` and `KMeans`, which is told the
+true number, learn nothing.
 
-Groupers without training: all together, all apart, and k-means with the true number.
-
-A classifier of pairs, and the tree of what it says (Cohen and Richman 2002).
+*Binary* is a classifier of pairs, and the tree of what it says (Cohen and Richman 2002).
 
 A pair is the absolute differences of its two vectors. A support vector machine with a radial kernel
-learns from pairs of examples which ones share a label; its decision f gives the distance
-1 / (1 + exp f) of two fragments, and the tree of these distances is cut where the examples say.
+learns from pairs of examples which ones share a label; its decision f gives the distance 1 / (1 +
+exp f) of two fragments, and the tree of these distances is cut where the examples say. The kernel's
+width and the machine's C are those that tell most pairs of hidden labels right; linkage and
+threshold are those whose cut has the best F on hidden labels. The paper searches by golden section,
+here it is a grid.
 
-Everything is tuned by cross-validation over labels, so that what is judged are clusters that were
-not seen: each fold hides some of the labels. The kernel's width and the machine's C are those that
-tell most pairs of hidden labels right; linkage and threshold are those whose cut has the best F on
-hidden labels. The paper searches by golden section, here it is a grid.
-
-A metric learned of examples, by which k-means groups (Xing, Ng, Jordan and Russell 2003).
+*XingKMeans*: a metric learned of examples, by which k-means groups (Xing, Ng, Jordan and Russell
+2003).
 
 | symbol | meaning |
 |---|---|
@@ -43,9 +42,8 @@ The optimum need not be what groups other labels best: it may be about few featu
 it is another way to weigh what was learned, and when to stop can be told from labels that are
 hidden.
 
-A chain of clustering with the Dirichlet process, supervised or not.
-
-A chain whose model is chosen by labelled examples that are hidden from it in turn.
+*Chain* is one of clustering with the Dirichlet process, supervised or not; *Chosen* is one
+whose model is chosen by labelled examples that are hidden from it in turn.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The settings of chains in the suite `supervised`, and the alternatives that it chooses from.
-
-Suite `supervised`: groupings by examples (Daumé and Marcu 2005, section 7.3.1, table 1).
+"""Suite `supervised`: groupings by examples (Daumé and Marcu 2005, section 7.3.1, table 1).
 
 Digits 1, 3, 5, 8 and 9 are labelled, 0, 2, 4, 6 and 7 are to be grouped. Of methods that draw, a
 run is one seed: of a chain's, R-hat and the effective sample size say whether they have met.
@@ -14,10 +12,8 @@ run is one seed: of a chain's, R-hat and the effective sample size say whether t
 | SCDP-1, SCDP-2, SCDP-3 | the paper's models |
 | SCDP-1 (chosen), ... | with the power and separation that find labelled digits again best |
 
-Digits of ten kinds as vectors: five kinds are examples, the other five are to be grouped.
-
-The experiment of Daumé and Marcu (2005), section 7.3.1: 8 by 8 pixels, 30 to 300 of each digit, the
-features centred and scaled over all of them.
+Each digit has 8 by 8 pixels, and there are 30 to 300 of each; the features are centred and scaled
+over all of them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Name variants: the paper's TweetNERD set (appendix D.2.1), built from any labelled fragments.
-
-Every different name of an entity is one fragment that has nothing else, for the entities that have
-most names. What is left is the hardest part of the problem: "the US" and "Americans" are one.
-
-Suite `text`: confusable entities in text, as the paper's REBEL-50 and TweetNERD (section 4.3).
+"""Suite `text`: confusable entities in text, as the paper's REBEL-50 and TweetNERD (section 4.3).
 
 | task | what |
 |---|---|
@@ -18,6 +13,10 @@ another likelihood that is named. Alpha of the bigram model is what `kbforge cal
 bcubed --low 100 --high 1e9` finds on the train set of each family. webnlg-names has no train set
 and takes that of wd50, and so does any other file (`data`). A black box comes with its own, and the
 bigram model proposes for it.
+
+webnlg-names is built as the paper's TweetNERD set (appendix D.2.1): every different name of an
+entity is one fragment that has nothing else, for the entities that have most names. What is left is
+the hardest part of the problem: "the US" and "Americans" are one.
 """
 
 from __future__ import annotations

@@ -1,28 +1,25 @@
-"""Recipes of diffusion models: every number of a run, in one TOML file.
-
-    description = "..."
-    [circles]     # circles.Circles; noise is what the density sees points blurred by
-    [sizes]       # simulated_sets.SizeRule
-    [shape]       # Sizes
-    [schedule]    # recipes.Schedule; a token is a point
-
-`recipes/diffusion/` holds the ones that ship. Reading is as strict as that of language models'.
-
-Training data of a diffusion model of circles: an endless stream of simulated clusters.
-
-A batch holds clusters of one size n; which n is drawn so that small sets are frequent, because
-online clustering grows every cluster from one point. Batch number k is a function of the seed and
-k, so that a run can go on anywhere. Noise levels are spread evenly over the batch, at random points
-of the strata (Kingma et al. 2021, appendix I.1), so that the bound is estimated with less variance.
-
-Training a diffusion model of circles, from recipe to bundle.
+"""Training a diffusion model of circles, from recipe to bundle.
 
     fit        the loop of the language models, on simulated clusters, from its checkpoint if there
                is one
     measure    the entropy of held-out clusters, which the loss cannot fall below
     publish    the bundle, whole, under its name
 
-While it runs, everything is in FOLDER.training, as when a language model is trained.
+While it runs, everything is in FOLDER.training, as when a language model is trained. A recipe is
+every number of a run, in one TOML file, read as strictly as those of language models;
+`recipes/diffusion/` holds the ones that ship:
+
+    description = "..."
+    [circles]     # Circles; noise is what the density sees points blurred by
+    [sizes]       # SizeRule
+    [shape]       # Sizes
+    [schedule]    # recipes.Schedule; a token is a point
+
+The training data are an endless stream of simulated clusters. A batch holds clusters of one size n;
+which n is drawn so that small sets are frequent, because online clustering grows every cluster from
+one point. Batch number k is a function of the seed and k, so that a run can go on anywhere. Noise
+levels are spread evenly over the batch, at random points of the strata (Kingma et al. 2021,
+appendix I.1), so that the bound is estimated with less variance.
 """
 
 from __future__ import annotations

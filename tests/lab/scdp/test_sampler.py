@@ -36,7 +36,6 @@ from kbforge_lab.scdp.sampler import (
     log_symmetric,
     mixture_log_weights,
     start,
-    sweep,
     type_prior,
 )
 
@@ -287,17 +286,6 @@ def test_a_warm_up_forgets_the_start(first: str) -> None:
     same = trace.groupings[:, :, None] == trace.groupings[:, None, :]
     assert same.mean(axis=0)[right[:, None] == right].mean() > 0.8
     assert same.mean(axis=0)[right[:, None] != right].mean() < 0.05
-
-
-def test_held_publications_keep_their_references() -> None:
-    data = clusters()
-    state = first = start(data, np.repeat([0, 1, 2], 9))
-    rng = np.random.default_rng(2)
-    for _ in range(5):
-        state = sweep(SCDP1, data, state, rng, held=True)
-    np.testing.assert_array_equal(state.publication, first.publication)
-    assert (state.means != first.means).all()
-    assert not np.array_equal(state.types[state.kind], first.types[first.kind])
 
 
 # A concentration is drawn from its posterior, whatever the number of groups.

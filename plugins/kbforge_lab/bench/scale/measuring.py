@@ -1,21 +1,18 @@
-"""An endless stream of noisy records of made-up people, for files of any size.
-
-Nobody's data are needed to see how costs grow. A person is drawn from the numbers of the seed and
-of the person alone, so that a population of any size takes no memory.
-
-What a router of shards would send for the fragments of a finished run.
-
-Only the end of the run is known: which subproblem every fragment is in. So what was connected for a
-while is left out, and the counts are from below. The router is the one of a real run; nothing is
-sent, so that one process can stand for any number of shards.
-
-One size, from file to knowledge base, in a process of its own: the cost of each part.
+"""One size, from file to knowledge base, in a process of its own: the cost of each part.
 
     python -m kbforge_lab.bench.scale.measuring < JOB.json
 
 A job names the file of fragments, the knowledge base to write and the choices of a run. Standard
 output has a line of JSON whenever there is something to tell: how far a part has come, and last the
 figures or one sentence on what went wrong. The process ends when nobody reads them any more.
+
+Made-up people serve where there is no file: a person is drawn from the numbers of the seed and of
+the person alone, so that a population of any size takes no memory.
+
+What a router of shards would send is simulated for the fragments of the finished run. Only its end
+is known, which subproblem every fragment is in, so what was connected for a while is left out, and
+the counts are from below. The router is the one of a real run; nothing is sent, so that one process
+can stand for any number of shards.
 """
 
 from __future__ import annotations

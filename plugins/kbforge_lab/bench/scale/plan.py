@@ -1,19 +1,4 @@
-"""Fits of measurements, with intervals for extrapolation.
-
-The interval of a value at x_0 is that of a new observation by ordinary least squares,
-
-    y_0 -+ t(.95, k - 2) s sqrt(1 + 1/k + (x_0 - mean x)^2 / S_xx),
-
-90 % if the errors were normal and the line were true beyond the measurements, which no figure can
-show (Draper and Smith, Applied Regression Analysis, section 3.1).
-
-| symbol | meaning |
-|---|---|
-| k | points |
-| s | standard deviation of the residuals, by k - 2 |
-| S_xx | the sum of squares of x about their mean |
-
-What larger files would take: time, memory and workers, with intervals and assumptions.
+"""What larger files would take: fits of measurements, a plan with intervals, and its report.
 
 | cost | fitted as | where a fragment gets cheaper |
 |---|---|---|
@@ -21,17 +6,21 @@ What larger files would take: time, memory and workers, with intervals and assum
 | peak of memory | fixed + m N | |
 | entities, subproblems | c N^b, to be told | |
 
+The interval of a value at x_0 is that of a new observation by ordinary least squares,
+
+    y_0 -+ t(.95, k - 2) s sqrt(1 + 1/k + (x_0 - mean x)^2 / S_xx),
+
+for k points, s the standard deviation of the residuals by k - 2, S_xx the sum of squares of x about
+their mean: 90 % if the errors were normal and the line were true beyond the measurements, which no
+figure can show (Draper and Smith, Applied Regression Analysis, section 3.1). The interval of a sum
+adds the ends of its parts' intervals: their errors go together.
+
 Workers share the clustering; one process does the rest. So W workers take
 
     reading + preparing + writing + clustering * max(1 / W, share),
 
 where share is the part of all fragments that the busiest worker takes however many there are: 0, or
 as it was simulated. The busiest one holds as large a part of the memory.
-
-The interval of a sum adds the ends of its parts' intervals:
-their errors go together.
-
-The measurements, their fits and the plan: tables for people, one object for programs.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
-"""Made-up people, organisations and products with gold labels, from word lists and a seed.
-
-Entities are drawn so that some are hard to tell apart: people who share a name, branches of one
-organisation, models of one product line. A fragment shows one form of the name and some of the
-attributes. Forms are those that real files have: initials, surname first, acronyms, short forms,
-slips of the pen, titles with words left out.
-
-Labelled families of data, and files resampled from them that each look like a file of its own.
+"""Labelled families of data, and files resampled from them that each look like a file of its own.
 
 A family is one kind of data from one origin. Models that ship are judged leave-one-family-out: the
 model for a family has seen none of its files. A resampled file has 150 to 600 fragments of one
 file of the family. It varies by what decides how hard a file is: how many entities it has, how
 alike they are, how large they are, how many are seen once, which attributes are there, and how
 many slips of the pen. Ids are new, so that they say nothing about the labels.
+
+The family "generated" is of made-up people, organisations and products, from word lists and a seed.
+Entities are drawn so that some are hard to tell apart: people who share a name, branches of one
+organisation, models of one product line. A fragment shows one form of the name and some of the
+attributes. Forms are those that real files have: initials, surname first, acronyms, short forms,
+slips of the pen, titles with words left out.
 """
 
 from __future__ import annotations

@@ -1,24 +1,25 @@
-"""From a LightGBM booster to the ensemble that ships: the same sums, without LightGBM.
-
-Train the pair model that ships, and one without each family to judge it by.
+"""Train the pair model that ships, and one without each family to judge it by.
 
     python -m kbforge_lab.training.defaults.pairs DATA OUT
 
-writes three things into OUT: `pairs.safetensors` (all families that may train what ships), the same
-below `without/FAMILY` (all of these but one), and `pairs.jsonl`, a line of figures a family: how
-well the model that has not seen it ranks its pairs (area under the curve), and how much its log
-odds say (log loss, nats a pair). Families that never train are judged by the model that ships.
+writes `pairs.safetensors` (all families that may train what ships), and the same below
+`without/FAMILY` (all of these but one). It prints how well the model that has not seen a family
+ranks its pairs (area under the curve), and how much its log odds say (log loss, nats a pair).
+Families that never train are judged by the model that ships.
 
 Every family weighs the same, and so does every file of a family. A model learns from the pairs of
 rows that it will be asked about: the candidates of the file, and each row with itself where several
 fragments state the same. The target of two rows is the share of their fragments' pairs that are of
 one entity.
+
+`fit_trees` fits an ensemble with LightGBM and makes of it one that needs no LightGBM: the same
+sums.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -264,19 +265,6 @@ def _write(path: Path, trees: Trees) -> None:
     list_defaults(path.parent)
 
 
-def main() -> None:
-    """Train from the command line."""
-    parser = argparse.ArgumentParser(description="Train the pair model that ships.")
-    parser.add_argument("data", type=Path, help="folder of all labelled data")
-    parser.add_argument("out", type=Path, help="folder to write the models into")
-    parser.add_argument("--files", type=int, default=FILES, help="resampled files a family")
-    parser.add_argument("--only", nargs="*", default=(), help="leave out these families alone")
-    given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
-    with (given.out / "pairs.jsonl").open("w", encoding="utf-8") as log:
-        for line in train(given.data, given.out, given.files, given.only):
-            print(json.dumps(line), file=log, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    for figures_of_family in train(Path(sys.argv[1]), Path(sys.argv[2]), FILES):
+        print(json.dumps(figures_of_family), flush=True)
