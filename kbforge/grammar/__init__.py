@@ -1,6 +1,6 @@
 """Grammars of texts, compiled to tables of legal tokens.
 
-rules     a grammar file            -> a syntax tree
-skeleton  the syntax tree           -> strings, and the symbols between them
-tokens    skeleton x BPE pieces     -> legal tokens and next states; texts to tokens and back
+rules     a grammar file         -> a minimal automaton over characters
+skeleton  the automaton          -> strings, and the symbols between them
+tokens    skeleton x BPE pieces  -> legal tokens and next states; texts to tokens and back
 """
