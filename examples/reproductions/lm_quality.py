@@ -34,7 +34,7 @@ from kbforge.contracts import Fragment, Likelihood
 from kbforge.files.fragments import read_fragments
 from kbforge.models.resolve import make_likelihood
 from kbforge_training.lm.data import Entity, SetRule, by_entity, draw
-from kbforge_training.lm.recipe import read_recipe
+from kbforge_training.lm.train import read_recipe
 
 BASELINE = "byte 5-gram"
 SURROGATE = "bigram"

@@ -24,7 +24,7 @@ from kbforge_plugins.likelihoods.attributes import fitting
 from kbforge_plugins.likelihoods.attributes.fitting import FittedAttributes, vocabularies_of
 from kbforge_plugins.likelihoods.attributes.kinds import stated
 from kbforge_plugins.likelihoods.attributes.likelihood import RATES_FILE, VALUES_FILE, Attributes
-from kbforge_plugins.likelihoods.attributes.urn import AttributeRates, to_toml
+from kbforge_plugins.likelihoods.attributes.urn import AttributeRates, rates_to_toml
 from tests.likelihoods.attributes.toys import random_rates, urn_written_out
 from tests.people import people
 from tests.profile import examples
@@ -217,7 +217,7 @@ def trained() -> Attributes:
 
 def files_of(model: Attributes) -> dict[str, bytes]:
     counts = {name: v.counts for name, v in model.vocabularies.items()}
-    return {RATES_FILE: to_toml(model.rates), VALUES_FILE: orjson.dumps(counts)}
+    return {RATES_FILE: rates_to_toml(model.rates), VALUES_FILE: orjson.dumps(counts)}
 
 
 def write(folder: Path, files: dict[str, bytes]) -> Path:
@@ -308,7 +308,7 @@ def _spoiled(name: str, content: bytes | None, model: Attributes) -> dict[str, b
         (VALUES_FILE, b'{"name":{"b":1,"a":0.01}}',
          "/values.json: name: a: expected a number of at least 0.02, got 0.01"),
         (VALUES_FILE, b'{"name":{"a":1}}', '/values.json lacks the attribute "born"'),
-        (RATES_FILE, to_toml({"name": AttributeRates.prior("text")}),
+        (RATES_FILE, rates_to_toml({"name": AttributeRates.prior("text")}),
          '/rates.toml lacks the attribute "born"'),
     ],
 )  # fmt: skip
@@ -324,11 +324,11 @@ def test_a_bundle_that_is_not_whole(
 def test_rates_beside_a_bundle(trained: Attributes, tmp_path: Path) -> None:
     folder = write(tmp_path / "m", files_of(trained))
     edited = AttributeRates.of("category", [0.5, 0.1, 0.1, 0.1, 0.2], 7.0)
-    (tmp_path / "r.toml").write_bytes(to_toml({"town": edited}))
+    (tmp_path / "r.toml").write_bytes(rates_to_toml({"town": edited}))
     read = Attributes.from_bundle(folder, rates=str(tmp_path / "r.toml"))
     assert read.rates == {**trained.rates, "town": edited}
     assert read.vocabularies["town"].kind == "category"
-    (tmp_path / "r.toml").write_bytes(to_toml({"age": edited}))
+    (tmp_path / "r.toml").write_bytes(rates_to_toml({"age": edited}))
     with pytest.raises(ModelError, match='has no attribute "age" of the rates file'):
         Attributes.from_bundle(folder, rates=str(tmp_path / "r.toml"))
 

@@ -14,8 +14,7 @@ from kbforge_plugins.likelihoods.gpt.model import GPT, GptShape, SetTokenizer
 from kbforge_training.fitting.loop import Loop, LoopSettings
 from kbforge_training.lm.batches import Batches, GrammarLoss, dev_batches
 from kbforge_training.lm.data import by_entity
-from kbforge_training.lm.recipe import Recipe, read_recipe
-from kbforge_training.lm.train import train_bpe
+from kbforge_training.lm.train import Recipe, read_recipe, train_bpe
 
 _RECIPE = {
     "description": '"for tests"',
@@ -115,10 +114,11 @@ def loop(folder: Path, recipe: Recipe, seconds: float = 0.0) -> tuple[GPT, Loop]
     torch.manual_seed(schedule.seed)
     shape = GptShape(own.table.n_tokens, s.d_model, s.n_layers, s.n_heads, s.d_ff, s.context)
     gpt, device = GPT(shape, schedule.dropout), torch.device("cpu")
+    budget = schedule.batch_tokens
     return gpt, Loop(
         gpt,
-        Batches(entities[5:], own, recipe.sets, schedule.batch_tokens, s.context, schedule.seed),
-        dev_batches(entities[:5], own, schedule.batch_tokens, s.context),
+        Batches(entities[5:], own, recipe.sets, budget, s.context, schedule.seed).stream,
+        dev_batches(entities[:5], own, budget, s.context),
         GrammarLoss(own.table, device),
         schedule,
         LoopSettings(folder, device, seconds, validate_every=5),

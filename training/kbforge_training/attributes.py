@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 
 from kbforge.clustering.prior import DirichletProcess
-from kbforge.contracts import CandidateIndex, Cluster, Fragment
+from kbforge.contracts import Cluster, Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, fingerprint, to_toml
 from kbforge.models.bundle import Bundle, require_place, write_bundle
@@ -28,8 +28,7 @@ from kbforge_plugins.likelihoods.attributes.fitting import (
 )
 from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind
 from kbforge_plugins.likelihoods.attributes.likelihood import RATES_FILE, VALUES_FILE
-from kbforge_plugins.likelihoods.attributes.urn import AttributeRates
-from kbforge_plugins.likelihoods.attributes.urn import to_toml as rates_to_toml
+from kbforge_plugins.likelihoods.attributes.urn import AttributeRates, rates_to_toml
 
 _OBJECTIVE = "expected entities"
 
@@ -107,7 +106,7 @@ def train(
         alpha=fitted.alpha,
         values={name: len(vocabulary) for name, vocabulary in fitted.vocabularies.items()},
         rates=fitted.rates,
-        recall=_recall(index, fragments) if gold else None,
+        recall=recall_of(index, [f for f in fragments if f.label is not None]) if gold else None,
     )
 
 
@@ -129,10 +128,6 @@ def _gold_clusters(fragments: Sequence[Fragment]) -> list[Cluster]:
         if fragment.label is not None:
             members.setdefault(fragment.label, []).append(i)
     return [tuple(cluster) for cluster in members.values()]
-
-
-def _recall(index: CandidateIndex, fragments: Sequence[Fragment]) -> IndexRecall:
-    return recall_of(index, [fragment for fragment in fragments if fragment.label is not None])
 
 
 def _bundle(fitted: FittedAttributes, fragments: Sequence[Fragment], use_labels: bool) -> Bundle:

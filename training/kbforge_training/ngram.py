@@ -1,9 +1,8 @@
 """Training n-gram models: count text, choose the scale by model evidence, write a bundle.
 
-The scale says how much a cluster's characters may differ from the language's. With labels it is
-chosen as the published model's was: to maximise the evidence of the true clustering, the sum of
-L(C) over the labelled clusters (split-SMC paper, appendix D.2.1), over log scale. Without labels
-the likelihood's default stands.
+The scale says how much a cluster's characters may differ from the language's. With labels it
+maximises the evidence of the true clustering, the sum of L(C) over the labelled clusters (split-SMC
+paper, appendix D.2.1), over log scale. Without labels it is the likelihood's default.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ def train(
 
     Args:
         fragments: read once; those with a label tune the scale.
-        folder: where the bundle goes; one that is there is replaced.
+        folder: of the bundle; an old bundle is replaced.
         order: 2 for bigrams, 3 for trigrams.
         attributes: the attributes to count.
         scale: pseudo-observations of each history; None tunes it.
@@ -99,30 +98,35 @@ def train(
 
     Raises:
         UsageError: an order that no likelihood has, or a scale out of range.
-        KBForgeError: there is no text in the attributes.
-        ModelError: the bundle cannot be written.
+        KBForgeError: no text in the attributes, or (ModelError) the bundle cannot be written.
 
     """
     if order not in LIKELIHOOD_OF_ORDER:
         raise UsageError(f"--order: expected one of 2, 3, got {order}")
     likelihood = LIKELIHOOD_OF_ORDER[order]
     # the constructor checks the options before hours are spent on counting
-    model = registry.create(
-        "likelihoods", likelihood, {"attributes": tuple(attributes), "scale": scale}
-    )
+    options = {"attributes": tuple(attributes), "scale": scale}
+    model = registry.create("likelihoods", likelihood, options)
     counts = NgramCounts.empty(order, model.attributes)
     clusters: dict[str, dict[str, Counter[str]]] = {}
-    progress = _Progress(on_fragment)
-    sha256 = fingerprint(_counting(fragments, counts, clusters, scale is None, progress))
+    done = 0
+
+    def counted() -> Iterator[Fragment]:
+        nonlocal done
+        for done, fragment in enumerate(fragments, 1):
+            _count(fragment, counts, clusters if scale is None else None)
+            if on_fragment is not None:
+                on_fragment(done)
+            yield fragment
+
+    sha256 = fingerprint(counted())
     distinct = sum(map(len, counts.by_attribute.values()))
     if not distinct:
-        raise KBForgeError(
-            f"no fragment has a value of {', '.join(model.attributes)}: there is nothing to count "
-            f"(--attributes names others)"
-        )
-    best, value, edge = model.scale, None, ""
-    if clusters:
-        best, value, edge = tune(evidence_of(clusters.values(), counts))
+        names = ", ".join(model.attributes)
+        said = f"no fragment has a value of {names}: there is nothing to count"
+        raise KBForgeError(f"{said} (--attributes names others)")
+    untuned = model.scale, None, ""
+    best, value, edge = tune(evidence_of(clusters.values(), counts)) if clusters else untuned
     recipe = {
         "order": order,
         "attributes": list(model.attributes),
@@ -131,43 +135,24 @@ def train(
         "evidence": value,
         "at_edge": edge,
     }
-    data = {"fragments": progress.done, "sha256": sha256}
-    files = {COUNTS_FILE: counts.to_bytes()}
+    files, data = {COUNTS_FILE: counts.to_bytes()}, {"fragments": done, "sha256": sha256}
     write_bundle(folder, Bundle("likelihoods", likelihood, files, recipe, data))
-    return TrainedNgram(
-        likelihood, progress.done, counts.values, distinct, len(clusters), best, value, edge
-    )
+    return TrainedNgram(likelihood, done, counts.values, distinct, len(clusters), best, value, edge)
 
 
-class _Progress:
-    def __init__(self, on_fragment: Callable[[int], None] | None) -> None:
-        self.done = 0
-        self._on_fragment = on_fragment
-
-    def step(self) -> None:
-        self.done += 1
-        if self._on_fragment is not None:
-            self._on_fragment(self.done)
-
-
-def _counting(
-    fragments: Iterable[Fragment],
+def _count(
+    fragment: Fragment,
     counts: NgramCounts,
-    clusters: dict[str, dict[str, Counter[str]]],
-    with_labels: bool,
-    progress: _Progress,
-) -> Iterator[Fragment]:
-    """Pass the fragments through, counting them on the way."""
-    for fragment in fragments:
-        counts.add((fragment,))
-        if with_labels and fragment.label is not None:
-            cluster = clusters.setdefault(fragment.label, {})
-            for attribute in counts.by_attribute:
-                for value in fragment.properties.get(attribute, ()):
-                    counter = cluster.setdefault(attribute, Counter())
-                    counter.update(ngrams(value, counts.order))
-        progress.step()
-        yield fragment
+    clusters: dict[str, dict[str, Counter[str]]] | None,
+) -> None:
+    """Count a fragment, and its n-grams in its labelled cluster."""
+    counts.add((fragment,))
+    if clusters is None or fragment.label is None:
+        return
+    cluster = clusters.setdefault(fragment.label, {})
+    for attribute in counts.by_attribute:
+        for value in fragment.properties.get(attribute, ()):
+            cluster.setdefault(attribute, Counter()).update(ngrams(value, counts.order))
 
 
 def evidence_of(

@@ -42,8 +42,7 @@ from kbforge.models.bundle import require_place, write_bundle
 from kbforge.models.resolve import require_device
 from kbforge_lab.likelihoods.diffusion import SetDenoiser, SetDiffusion, Shape, Standard, to_bundle
 from kbforge_lab.suites.circles import Circles
-from kbforge_training.fitting.loop import Loop, LoopSettings, Step
-from kbforge_training.fitting.loss_plot import metrics_and_picture
+from kbforge_training.fitting.loop import Loop, LoopSettings, Step, metrics_and_picture
 from kbforge_training.fitting.recipes import Schedule, from_table, read_table, require_schedule
 from kbforge_training.fitting.run_folder import (
     Place,
@@ -329,7 +328,7 @@ def _fit(
     )
     held_out = batches.held_out()
     loss = DiffusionLoss(shape, standard, settings.device)
-    last = Loop(denoiser, batches, held_out, loss, schedule, settings).run(on_step)
+    last = Loop(denoiser, batches.stream, held_out, loss, schedule, settings).run(on_step)
     say("measuring the entropy of held-out circles, which the loss cannot fall below")
     entropy = truth(circles, [int(batch.lengths[0]) for batch in held_out], schedule.seed)
     training = {

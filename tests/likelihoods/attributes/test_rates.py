@@ -16,8 +16,8 @@ from kbforge_plugins.likelihoods.attributes.kinds import KINDS
 from kbforge_plugins.likelihoods.attributes.urn import (
     AttributeRates,
     component_names,
-    from_toml,
-    to_toml,
+    rates_from_toml,
+    rates_to_toml,
 )
 from tests.likelihoods.attributes.toys import random_kind, random_rates
 from tests.profile import examples
@@ -39,7 +39,7 @@ def test_what_is_written_is_read(seed: int, names: list[str]) -> None:
     """To the last bit, whatever an attribute is called."""
     rng = random.Random(seed)
     rates = {name: random_rates(rng, random_kind(rng)) for name in names}
-    assert from_toml(to_toml(rates), "file") == rates
+    assert rates_from_toml(rates_to_toml(rates), "file") == rates
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -47,7 +47,7 @@ def test_priors_are_rates(kind: str) -> None:
     prior = AttributeRates.prior(kind)  # type: ignore[arg-type]
     assert sum(prior.weights()) == pytest.approx(1)
     assert min(prior.weights()) > 0
-    assert from_toml(to_toml({"a": prior}), "file") == {"a": prior}
+    assert rates_from_toml(rates_to_toml({"a": prior}), "file") == {"a": prior}
 
 
 GOOD = """format = 2
@@ -66,7 +66,7 @@ noise = 0.05
 
 
 def test_a_file_written_by_hand() -> None:
-    rates = from_toml(GOOD.encode(), "file")["birth place"]
+    rates = rates_from_toml(GOOD.encode(), "file")["birth place"]
     assert (rates.kind, rates.concentration, rates.discount) == ("category", 3.5, 0.5)
     # nothing is impossible: a weight of zero becomes a small one
     assert rates.mixture == pytest.approx(
@@ -188,7 +188,7 @@ def test_a_bad_file_is_one_sentence(case: str) -> None:
     old, new, sentence = BAD[case]
     assert GOOD.count(old) >= 1
     with pytest.raises(ModelError) as error:
-        from_toml(GOOD.replace(old, new, 1).encode(), "my.toml")
+        rates_from_toml(GOOD.replace(old, new, 1).encode(), "my.toml")
     assert str(error.value) == f"my.toml: {sentence}"
 
 
@@ -204,7 +204,7 @@ def test_a_bad_file_is_one_sentence(case: str) -> None:
 )
 def test_what_is_not_toml_is_one_sentence(content: bytes) -> None:
     with pytest.raises(ModelError, match=r"my\.toml: expected TOML, got ") as error:
-        from_toml(content, "my.toml")
+        rates_from_toml(content, "my.toml")
     assert len(str(error.value)) < 300
 
 
@@ -223,7 +223,7 @@ def test_an_edited_copy_is_used(program: Run, tmp_path: Path) -> None:
         rest = (1 - copy) / (len(names) - 1)
         rates = AttributeRates.of("text", [copy] + [rest] * (len(names) - 1), 1e4)
         path = tmp_path / f"{name}.toml"
-        path.write_bytes(to_toml({"place": rates}))
+        path.write_bytes(rates_to_toml({"place": rates}))
         ran = program(
             "cluster", "-", "-o", tmp_path / "kb.jsonl", "--json", "--alpha", "1",
             "--set", f"likelihood.rates={path}", stdin=FRAGMENTS,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge_plugins.likelihoods.gpt.model import GPT, GptShape, rotary, rotate
-from kbforge_training.lm.recipe import read_recipe
+from kbforge_training.lm.train import read_recipe
 from tests.likelihoods.gpt.reference import Reference
 from tests.profile import examples
 from tests.training.tiny import model, tokenizer

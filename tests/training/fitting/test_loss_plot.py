@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kbforge_training.fitting.loss_plot import _smoothed, draw_losses
+from kbforge_training.fitting.loop import _smoothed, draw_losses
 
 
 def metrics(path: Path, n: int, held_out_every: int = 5) -> Path:

@@ -10,10 +10,9 @@ import torch
 
 from kbforge.contracts import Fragment
 from kbforge_plugins.likelihoods.gpt.model import GPT, GptShape, SetTokenizer
-from kbforge_training.lm.batches import GrammarLoss, cut
+from kbforge_training.lm.batches import GrammarLoss, PairLoss, SetPairs, cut
 from kbforge_training.lm.data import Entity, SetRule, by_entity
-from kbforge_training.lm.pairs import PairLoss, SetPairs
-from kbforge_training.lm.recipe import read_recipe
+from kbforge_training.lm.train import read_recipe
 from tests.training import tiny
 from tests.training.tiny import people, read
 

@@ -10,7 +10,7 @@ import pytest
 from kbforge.errors import UsageError
 from kbforge_training.fitting.recipes import shipped
 from kbforge_training.lm.data import SetRule
-from kbforge_training.lm.recipe import read_recipe
+from kbforge_training.lm.train import read_recipe
 from tests.training.tiny import read, recipe_text, write_recipe
 
 

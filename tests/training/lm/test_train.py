@@ -22,7 +22,7 @@ from kbforge.models.resolve import make_likelihood
 from kbforge_plugins.likelihoods.gpt.model import from_bundle
 from kbforge_plugins.likelihoods.ngram import NgramCounts
 from kbforge_training.cli.train_lm import _shown
-from kbforge_training.fitting import loss_plot
+from kbforge_training.fitting import loop
 from kbforge_training.fitting.loop import METRICS, Loop, Step
 from kbforge_training.fitting.run_folder import RUN, alone_in, folder_of_run
 from kbforge_training.lm import train
@@ -526,7 +526,7 @@ def test_without_matplotlib_there_is_no_picture_but_a_sentence(
     def missing() -> None:
         raise UsageError("pictures need matplotlib")
 
-    monkeypatch.setattr(loss_plot, "require_matplotlib", missing)
+    monkeypatch.setattr(loop, "require_matplotlib", missing)
     said: list[str] = []
     train_lm(Data(people()), Path("model"), read(here, tokens=1), say=said.append)
     assert "note: the model has no loss.png: pictures need matplotlib" in said

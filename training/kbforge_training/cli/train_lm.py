@@ -102,8 +102,7 @@ def train_lm(
     from kbforge.files.io import require_apart
     from kbforge_training.fitting.run_folder import interrupted
     from kbforge_training.lm.data import Data
-    from kbforge_training.lm.recipe import read_recipe
-    from kbforge_training.lm.train import require_output
+    from kbforge_training.lm.train import read_recipe, require_output
     from kbforge_training.lm.train import train_lm as run
 
     if [*fragments, dev, calibrate_on].count("-") > 1:

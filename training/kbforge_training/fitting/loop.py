@@ -1,8 +1,11 @@
-"""The training loop: read batches, step, measure, checkpoint; all resumable to the same bits.
+"""The training loop: read batches, step, measure, checkpoint; and the picture of its losses.
 
 A run is a function of recipe, data and step number: the stream of batches is seeded by its place,
 dropout by the step. So a run that was killed and resumed computes what it would have computed. On a
 CPU with the same number of threads the weights are identical.
+
+A step's loss depends more on the lengths in its batches than on what the step before learned. The
+picture therefore shows nats and fragments summed over a window of steps.
 """
 
 from __future__ import annotations
@@ -15,15 +18,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Generic, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from kbforge.errors import KBForgeError, ModelError, quoted
+from kbforge.contracts import FloatArray
+from kbforge.errors import KBForgeError, ModelError, UsageError, quoted
 from kbforge.files.io import open_output
 from kbforge.interrupts import deferred
+from kbforge.pictures import FAINT, PALETTE, look, new_figure, require_matplotlib, save
 from kbforge_training.fitting.recipes import Schedule, learning_rate, make_optimizers
 from kbforge_training.fitting.run_folder import (
     Place,
@@ -32,6 +38,9 @@ from kbforge_training.fitting.run_folder import (
     read_progress,
     save_checkpoint,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 METRICS = "metrics.jsonl"
 
@@ -64,7 +73,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class LoopSettings:
-    """What a run does beside learning; changing it does not change the weights.
+    """The settings of a run that do not change the weights.
 
     Attributes:
         folder: where checkpoint and metrics are.
@@ -81,7 +90,7 @@ class LoopSettings:
 
 
 class Sized(Protocol):
-    """A batch, as the loop sees it: how much it is."""
+    """A batch, as the loop sees it."""
 
     @property
     def lengths(self) -> NDArray[Any]:
@@ -90,35 +99,12 @@ class Sized(Protocol):
 
     @property
     def fragments(self) -> int:
-        """What the losses shown are by: fragments, all rows together."""
+        """Number of fragments of all rows, the unit of the losses shown."""
         ...
 
 
 B = TypeVar("B", bound=Sized)
-B_co = TypeVar("B_co", bound=Sized, covariant=True)
 M = TypeVar("M", bound=nn.Module)
-M_contra = TypeVar("M_contra", bound=nn.Module, contravariant=True)
-
-
-class SideLoss(Protocol[M_contra]):
-    """What a step learns beside its batches; here, from pairs."""
-
-    @property
-    def weight(self) -> float:
-        """How much it counts beside a token's loss."""
-        ...
-
-    def __call__(self, model: M_contra, step: int) -> Tensor:
-        """The mean loss after so many steps, in nats a pair, a scalar."""
-        ...
-
-
-class Stream(Protocol[B_co]):
-    """What to learn from."""
-
-    def stream(self, place: Place) -> Iterator[tuple[B_co, Place]]:
-        """Batches without end from a place on, each with the place behind it."""
-        ...
 
 
 class Loop(Generic[M, B]):
@@ -126,27 +112,27 @@ class Loop(Generic[M, B]):
 
     Args:
         model: with its first weights; changed in place.
-        batches: the stream to learn from.
+        stream: gives batches without end from a place on, each with the place after it.
         dev: batches to validate on.
         loss: of a model and a batch, in nats, a scalar.
         schedule: how to fit.
         settings: where and how often.
-        pairs: what to learn beside it, if anything.
+        pairs: a further loss of a model and a number of steps, in nats a pair, and its weight.
 
     """
 
     def __init__(
         self,
         model: M,
-        batches: Stream[B],
+        stream: Callable[[Place], Iterator[tuple[B, Place]]],
         dev: Sequence[B],
         loss: Callable[[M, B], Tensor],
         schedule: Schedule,
         settings: LoopSettings,
-        pairs: SideLoss[M] | None = None,
+        pairs: tuple[float, Callable[[M, int], Tensor]] | None = None,
     ) -> None:
         self._model = model
-        self._batches = batches
+        self._stream = stream
         self._dev = dev
         self._loss = loss
         self._schedule = schedule
@@ -162,8 +148,8 @@ class Loop(Generic[M, B]):
     def run(self, on_step: Callable[[Step], None] | None = None) -> Step:
         """Train to the end of the schedule, from the checkpoint in the folder if there is one.
 
-        Ctrl-C leaves a checkpoint of the step it came in. Whatever else ends a run, `on_step` that
-        raises included, leaves the last one.
+        Ctrl-C leaves a checkpoint of the step it came in. Any other end, such as an error in
+        `on_step`, leaves the last checkpoint.
 
         Returns:
             the last step.
@@ -176,7 +162,7 @@ class Loop(Generic[M, B]):
         """
         self._resume()
         began = saved = time.monotonic()
-        stream = self._batches.stream(self._done.place)
+        stream = self._stream(self._done.place)
         metrics = self._settings.folder / METRICS
         with open(metrics, "a", encoding="utf-8") as log, deferred() as interrupted:
             while self._done.tokens < self._schedule.tokens and not interrupted():
@@ -189,7 +175,8 @@ class Loop(Generic[M, B]):
                     self._save(log)
                     saved = time.monotonic()
             self._save(log)
-        return _last(metrics)
+        last = metrics.read_text(encoding="utf-8").splitlines()[-1]
+        return Step(**json.loads(last))
 
     def validate(self) -> float:
         """The validation loss, in nats per fragment."""
@@ -224,7 +211,7 @@ class Loop(Generic[M, B]):
         )
 
     def _learn(self, batches: Sequence[B], n_tokens: int) -> tuple[float, float | None]:
-        """One step of the optimizers; returns the batches' nats before it, and a pair's."""
+        """One step of the optimizers; returns the nats of the batches and of a pair before it."""
         self._model.train()
         nats = 0.0
         for batch in batches:
@@ -232,7 +219,13 @@ class Loop(Generic[M, B]):
                 loss = self._loss(self._forward, batch)
             torch.autograd.backward(loss / n_tokens)
             nats += float(loss.detach())
-        of_pairs = None if self._pairs is None else self._learn_pairs(self._pairs)
+        of_pairs = None
+        if self._pairs is not None:
+            weight, pair_loss = self._pairs
+            with self._precision():
+                loss = pair_loss(self._forward, self._done.step)
+            torch.autograd.backward(weight * loss)
+            of_pairs = float(loss.detach())
         if not math.isfinite(total := nats + (of_pairs or 0.0)):
             raise KBForgeError(
                 f"the loss of step {self._done.step + 1:,} is {total}: the training has diverged; "
@@ -244,12 +237,6 @@ class Loop(Generic[M, B]):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         return nats, of_pairs
-
-    def _learn_pairs(self, pairs: SideLoss[M]) -> float:
-        with self._precision():
-            loss = pairs(self._forward, self._done.step)
-        torch.autograd.backward(pairs.weight * loss)
-        return float(loss.detach())
 
     def _precision(self) -> Any:
         # bf16 needs hardware: on CPUs without it, its backward pass is many times slower than fp32
@@ -268,12 +255,7 @@ class Loop(Generic[M, B]):
 
 
 def _cut_metrics(path: Path, step: int) -> None:
-    """Drop the lines of steps that will be done again.
-
-    Raises:
-        ModelError: lines of steps before those are missing.
-
-    """
+    """Drop the lines of steps that will be done again; a ModelError if earlier ones are missing."""
     lines: dict[int, bytes] = {}
     for line in path.read_bytes().splitlines() if path.exists() else ():
         try:
@@ -290,6 +272,88 @@ def _cut_metrics(path: Path, step: int) -> None:
         out.write(b"".join(kept))
 
 
-def _last(metrics: Path) -> Step:
-    last = metrics.read_text(encoding="utf-8").splitlines()[-1]
-    return Step(**json.loads(last))
+PICTURE = "loss.png"
+
+_WIDTH, _HEIGHT = 7.0, 4.2
+_WINDOWS = 30  # over the whole run
+_HEADROOM = 0.08  # of the height, above and below the curves
+
+
+def metrics_and_picture(work: Path, say: Callable[[str], None]) -> dict[str, bytes]:
+    """The metrics of a run's folder as files of its bundle, with a picture if one can be drawn.
+
+    Args:
+        work: the folder.
+        say: told why there is no picture.
+
+    Raises:
+        KBForgeError: the picture cannot be written.
+
+    """
+    files = {METRICS: (work / METRICS).read_bytes()}
+    try:
+        require_matplotlib()
+    except UsageError as error:
+        say(f"note: the model has no {PICTURE}: {error}")
+    else:
+        draw_losses(work / METRICS, work / PICTURE)
+        files[PICTURE] = (work / PICTURE).read_bytes()
+    return files
+
+
+@look()
+def draw_losses(metrics: Path, picture: Path) -> None:
+    """Draw the metrics of a run to a PNG or SVG file; a UsageError without matplotlib."""
+    figure = new_figure(_WIDTH, _HEIGHT)
+    steps = [json.loads(line) for line in metrics.read_bytes().splitlines()]
+    tokens = np.array([step["tokens"] for step in steps], dtype=np.float64)
+    loss = np.array([step["nats_per_fragment"] for step in steps])
+    nats = np.diff(tokens, prepend=0.0) * [step["nats_per_token"] for step in steps]
+    smooth = _smoothed(nats, nats / loss)
+    dev = [(s["tokens"], s["dev_nats_per_fragment"]) for s in steps]
+    held_out = np.array([point for point in dev if point[1] is not None]).reshape(-1, 2)
+
+    axes = figure.subplots()
+    axes.plot(tokens, loss, ".", ms=4, color=FAINT, alpha=0.8, mew=0, label="a step")
+    axes.plot(tokens, smooth, lw=1.8, color=PALETTE[0], label="training sets, smoothed")
+    if len(held_out):
+        style: dict[str, Any] = {"ms": 3.5, "lw": 1.3, "color": PALETTE[1], "clip_on": False}
+        axes.plot(*held_out.T, "o-", label="held-out sets", **style)
+        axes.annotate(
+            f"{held_out[-1, 1]:.2f}",
+            held_out[-1],
+            xytext=(0, 7),
+            textcoords="offset points",
+            ha="right",
+            color=PALETTE[1],
+        )
+    axes.set(xlabel="tokens read", ylabel="nats per fragment", xlim=(0.0, tokens[-1]))
+    axes.xaxis.set_major_formatter(_short)
+    _limit(axes, smooth, held_out[:, 1])
+    axes.legend(loc="upper right")
+    save(figure, str(picture))
+
+
+def _smoothed(nats: FloatArray, fragments: FloatArray) -> FloatArray:
+    """Nats per fragment over a window around each step, shape [steps]."""
+    half = len(nats) // (2 * _WINDOWS)
+    at = np.arange(len(nats))
+    first, last = np.maximum(at - half, 0), np.minimum(at + half + 1, len(nats))
+    sums = [np.concatenate(([0.0], np.cumsum(values))) for values in (nats, fragments)]
+    out: FloatArray = (sums[0][last] - sums[0][first]) / (sums[1][last] - sums[1][first])
+    return out
+
+
+def _limit(axes: Axes, smooth: FloatArray, held_out: FloatArray) -> None:
+    """Fit the height without the first steps, which would flatten the rest."""
+    shown = np.concatenate((smooth[len(smooth) // 20 :], held_out))
+    margin = _HEADROOM * float(np.ptp(shown)) or 1.0
+    axes.set_ylim(max(0.0, float(shown.min()) - margin), float(shown.max()) + margin)
+
+
+def _short(value: float, _: float) -> str:
+    """2,500,000 as 2.5 M."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:g} {unit}"
+    return f"{value:g}"

@@ -78,7 +78,7 @@ def moments(
     }
 
 
-RECIPES = "recipes"  # the folder of the package that has those of language models
+RECIPES = "recipes"  # the folder of the recipes of language models
 _MAX_BYTES = 1 << 20
 _Section = TypeVar("_Section")
 
@@ -92,14 +92,10 @@ def shipped(folder: str = RECIPES) -> list[str]:
 
 
 def read_table(name_or_path: str, folder: str = RECIPES) -> tuple[dict[str, Any], str]:
-    """A recipe as TOML has it, and how to call it in errors.
-
-    Args:
-        name_or_path: a recipe that ships, by name, or a file.
-        folder: of the package, where those that ship are.
+    """A recipe that ships in a folder of the package, or a file: its table and its name in errors.
 
     Raises:
-        UsageError: there is none of that name, or the file is not TOML.
+        UsageError: there is no such recipe, or the file is not TOML.
 
     """
     where = f"recipe {quoted(name_or_path, 400)}"
@@ -136,9 +132,9 @@ def from_table(
 
     Args:
         kind: the dataclass.
-        table: what TOML has.
-        sections: those of its keys that are tables, and their dataclasses.
-        where: how to call it in errors.
+        table: of TOML.
+        sections: the dataclasses of the keys that are tables.
+        where: the recipe's name in errors.
 
     Raises:
         UsageError: a key is unknown, missing or of another type.
@@ -175,18 +171,13 @@ def _section(kind: type[_Section], table: Mapping[str, Any], where: str) -> _Sec
 
 
 def require_finite(numbers: Mapping[str, float], where: str) -> None:
-    """Find out whether numbers are finite and not negative.
-
-    Raises:
-        UsageError: one is not, by name.
-
-    """
+    """Refuse numbers that are not finite or negative with a UsageError."""
     for name, number in numbers.items():
         if not 0 <= number < math.inf:
             raise UsageError(f"{where}: {name}: expected 0 or more, got {number}")
 
 
-_LARGEST_SEED = 1 << 40  # seeds of steps are made of it, and have 64 bits
+_LARGEST_SEED = 1 << 40  # seeds of steps, of 64 bits, are made of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +186,7 @@ class Schedule:
 
     Attributes:
         tokens: how many tokens a run reads, padding not counted.
-        batch_tokens: most tokens of a batch, padding included.
+        batch_tokens: maximum tokens of a batch, padding included.
         accumulate: batches a step.
         learning_rate: at its peak, after the warm-up.
         warmup: the part of `tokens` over which the learning rate rises.
@@ -222,12 +213,7 @@ class Schedule:
 
 
 def require_schedule(schedule: Schedule, where: str) -> None:
-    """Find out whether a run can be fitted by a schedule.
-
-    Raises:
-        UsageError: a number out of range.
-
-    """
+    """Refuse a schedule with a number out of range with a UsageError."""
     if schedule.optimizer not in OPTIMIZERS:
         raise UsageError(
             f'{where}: there is no optimizer "{quoted(schedule.optimizer)}", expected one of '

@@ -4,10 +4,10 @@
     lock                      held while a process trains here
     checkpoint.safetensors    the state of the run
 
-It is created and removed in one step each, so that whenever a process is killed there is either no
-run or one that can be resumed. A checkpoint has all that a run needs to resume at exactly the same
-place, in one safetensors file that replaces the previous one in a single step: the tensors of the
-model and of the optimizers, and JSON in the file's header.
+It is created and removed in one step each, so that a killed process leaves either no run or one
+that can be resumed. A checkpoint has all that a run needs to resume at exactly the same place, in
+one safetensors file that replaces the previous one in a single step: the tensors of the model and
+of the optimizers, and JSON in the file's header.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CHECKPOINT = "checkpoint.safetensors"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in the stream of batches a run is: the next one is `batch` of `pool` of `epoch`."""
+    """A place in the stream of batches: the next one is `batch` of `pool` of `epoch`."""
 
     epoch: int = 0
     pool: int = 0
@@ -67,12 +67,7 @@ def save_checkpoint(
     optimizers: Sequence[torch.optim.Optimizer],
     progress: RunProgress,
 ) -> None:
-    """Write a checkpoint.
-
-    Raises:
-        ModelError: it cannot be written; the one before is still there.
-
-    """
+    """Write a checkpoint; a ModelError leaves the one before."""
     tensors: dict[str, Tensor] = {}
     owners = moments(optimizers)
     for name, parameter in model.named_parameters():
@@ -94,12 +89,7 @@ def save_checkpoint(
 
 
 def read_progress(folder: Path) -> RunProgress | None:
-    """How far the checkpoint in a folder had come, None if there is none.
-
-    Raises:
-        ModelError: the file is damaged, or no checkpoint.
-
-    """
+    """The progress of the checkpoint in a folder, if there is one; a ModelError if damaged."""
     path = folder / CHECKPOINT
     if not path.is_file():
         return None
@@ -123,7 +113,7 @@ def read_progress(folder: Path) -> RunProgress | None:
 def load_checkpoint(
     folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]
 ) -> None:
-    """Put a checkpoint's tensors into a model and its optimizers; all of them or none.
+    """Load a checkpoint's tensors into a model and its optimizers, all or none.
 
     Raises:
         ModelError: it is damaged, or of another model, with what differs.
@@ -184,24 +174,12 @@ def _foreign(path: Path, what: str) -> ModelError:
 
 
 def going_on(progress: RunProgress, total: int, unit: str) -> str:
-    """That a run goes on from its checkpoint.
-
-    Args:
-        progress: the checkpoint's.
-        total: how much the run reads.
-        unit: of what, such as "tokens".
-
-    """
+    """The sentence that a run continues; `total` units are to be read."""
     return f"continuing after step {progress.step:,} ({progress.tokens:,} of {total:,} {unit})"
 
 
 def interrupted(bundle: Path, total: int, unit: str) -> str:
-    """That the run for a bundle was interrupted, and where the same command goes on.
-
-    Raises:
-        ModelError: its checkpoint is damaged.
-
-    """
+    """The sentence that the run for a bundle was interrupted, and where it will continue."""
     folder = folder_of_run(bundle)
     done = read_progress(folder)
     if done is None:
@@ -218,18 +196,18 @@ _LOCK = "lock"
 
 
 def folder_of_run(bundle: Path) -> Path:
-    """Where the state of the run for a bundle is."""
-    # "." and ".." have no name that another one could be made of
+    """The folder of the run for a bundle."""
+    # "." and ".." have no name to extend
     named = bundle if bundle.name not in ("", "..") else Path(os.path.abspath(bundle))
     return named.with_name(f"{named.name}.training")
 
 
 def begin_run(work: Path, run: Mapping[str, Any]) -> None:
-    """Make the folder of a run, or check that the one there is of this very run.
+    """Make the folder of a run, or check that it belongs to this run.
 
     Args:
         work: the folder.
-        run: what tells it from others (JSON).
+        run: identifies the run (JSON).
 
     Raises:
         UsageError: the folder is another run's, with what differs, or no run's.
@@ -242,7 +220,7 @@ def begin_run(work: Path, run: Mapping[str, Any]) -> None:
             _require_same(where, orjson.loads(path.read_bytes()), run)
             return
         work.mkdir(exist_ok=True)
-        # hidden files may be left of a kill in this place
+        # a process that was killed here may leave hidden files
         if any(not name.startswith(".") for name in os.listdir(work)):
             raise UsageError(f"{where} exists and holds no unfinished run; move or delete it")
     except OSError as error:
@@ -256,12 +234,7 @@ def begin_run(work: Path, run: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def alone_in(work: Path) -> Iterator[None]:
-    """Keep other processes from training in the same folder; a killed one holds nothing.
-
-    Raises:
-        UsageError: one is.
-
-    """
+    """Lock the folder; a UsageError if another process is training there."""
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(locked(work / _LOCK))

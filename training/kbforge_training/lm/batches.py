@@ -1,10 +1,20 @@
-"""Batches of training sets, and their loss: nats of the right token among the legal ones.
+"""Batches of training sets, and their losses: of tokens, and of pairs of sets.
 
-Batches are token arrays of about equal length, in an order that a seed determines. An epoch visits
-the entities in random order, a pool at a time. The sets of a pool are drawn, written as tokens,
-sorted by length and cut into batches of at most `budget` tokens, padding included; the batches of a
-pool come in random order. Each pool has its own seed, so that a killed run resumes without drawing
-earlier pools again.
+*Batches* are token arrays of about equal length, in an order that a seed determines. An epoch
+visits the entities in random order, a pool at a time. The sets of a pool are drawn, written as
+tokens, sorted by length and cut into batches of at most `budget` tokens, padding included; the
+batches of a pool come in random order. Each pool has its own seed, so that a killed run resumes
+without drawing earlier pools again. The loss is the nats of the right token among the legal ones.
+
+*Pairs.* One entity or two? A pair is two small sets A and B, drawn from one entity or from two. Two
+entities often share a name or a word of one, as those that clustering has to tell apart do. The
+gain
+
+    L(A + B) - L(A) - L(B)
+
+is the log Bayes factor for one entity. The loss is logistic, on the gain less an offset: clustering
+joins where the gain exceeds about log alpha, so the offset is the log alpha at which the model will
+be good.
 """
 
 from __future__ import annotations
@@ -24,7 +34,7 @@ from kbforge.errors import UsageError
 from kbforge.grammar.tokens import TokenTable
 from kbforge_plugins.likelihoods.gpt.model import GPT, SetTokenizer
 from kbforge_training.fitting.run_folder import Place
-from kbforge_training.lm.data import Entity, SetRule, draw
+from kbforge_training.lm.data import Entity, SetRule, draw, viewed
 
 Tokens: TypeAlias = NDArray[np.int64]
 
@@ -38,8 +48,8 @@ class Batch:
 
     Attributes:
         tokens: [B, T]; each row begins with 0, the token that begins every sequence.
-        lengths: how many tokens follow it in each row, [B].
-        fragments: how many fragments the rows hold together.
+        lengths: number of tokens after it in each row, [B].
+        fragments: number of fragments of all rows.
 
     """
 
@@ -55,8 +65,8 @@ class Batches:
         entities: what to draw sets from.
         tokenizer: of their texts.
         rule: how sets are drawn.
-        budget: most tokens of a batch, padding included.
-        context: most tokens of a row; what a longer text has beyond them is left out.
+        budget: maximum tokens of a batch, padding included.
+        context: maximum tokens of a row; longer texts are cut.
         seed: of everything that is random.
 
     Raises:
@@ -108,7 +118,7 @@ class Batches:
 
 
 def encoded(fragments: Sequence[Fragment], tokenizer: SetTokenizer, context: int) -> Tokens:
-    """The tokens of a set, as many as fit behind the one that begins every sequence."""
+    """The tokens of a set, as many as fit after the one that begins every sequence."""
     return np.array(tokenizer.encode(tokenizer.text(fragments))[: context - 1], dtype=np.int64)
 
 
@@ -152,13 +162,7 @@ def dev_batches(
 
 
 class GrammarLoss:
-    """Cross-entropy renormalised over what the grammar allows.
-
-    Args:
-        table: legal tokens by state.
-        device: where the model is.
-
-    """
+    """Cross-entropy renormalised over the legal tokens."""
 
     def __init__(self, table: TokenTable, device: torch.device) -> None:
         self._table = table
@@ -166,16 +170,16 @@ class GrammarLoss:
         self._illegal = torch.from_numpy(~table.legal).to(device)
 
     def __call__(self, model: GPT, batch: Batch) -> Tensor:
-        """The nats of all tokens of a batch together, a scalar."""
+        """The sum of the nats of all tokens of a batch, a scalar."""
         return self._of_tokens(model, batch)[0].sum()
 
     def by_row(self, model: GPT, batch: Batch) -> Tensor:
-        """The nats of each row's tokens together, [B]."""
+        """The sum of the nats of each row's tokens, [B]."""
         nats, rows = self._of_tokens(model, batch)
         return nats.new_zeros(len(batch.tokens)).index_add(0, rows, nats)
 
     def _of_tokens(self, model: GPT, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The nats of each token, and the row it is in; padding is none."""
+        """The nats of each token, without padding, and its row."""
         rows, columns = np.nonzero(np.arange(batch.tokens.shape[1] - 1) < batch.lengths[:, None])
         states = states_of(self._table, batch.tokens)[rows, columns]
         tokens = torch.from_numpy(batch.tokens).to(self._device)
@@ -196,7 +200,7 @@ def states_of(
     Args:
         table: of the grammar.
         tokens: [B, T], each row begun by the token that begins every sequence.
-        first: the state each row begins in, [B]; None is the beginning of a text.
+        first: the first state of each row, [B]; by default that of the beginning of a text.
 
     """
     out = np.empty((tokens.shape[0], tokens.shape[1] - 1), dtype=np.int64)
@@ -205,3 +209,136 @@ def states_of(
         out[:, column] = state
         state = np.maximum(table.next_state[state, tokens[:, column + 1]], 0)
     return out
+
+
+_LARGEST_PART = 3
+_CONFUSABLE = 0.8  # share of the pairs of two entities that have a word in common if they can
+_TRIES = 8
+_BATCH_TOKENS = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class PairRule:
+    """How pairs are learned from.
+
+    Attributes:
+        weight: of a pair's loss, relative to a token's; 0 uses no pairs.
+        per_step: pairs a step.
+        offset: the gain, in nats, at which one entity and two are equally likely.
+
+    """
+
+    weight: float = 0.0
+    per_step: int = 32
+    offset: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class SetPair:
+    """Two sets, and whether they are of one entity."""
+
+    a: list[Fragment]
+    b: list[Fragment]
+    same: bool
+
+
+class SetPairs:
+    """The pairs of a run; those of a step depend on the seed and the step's number."""
+
+    def __init__(self, entities: Sequence[Entity], sets: SetRule, seed: int) -> None:
+        self._entities = entities
+        self._sets = sets
+        self._seed = seed
+        self._several = [i for i, entity in enumerate(entities) if len(entity) > 1]
+        self._words: dict[str, list[int]] = {}
+        for number, entity in enumerate(entities):
+            for word in _words(entity):
+                self._words.setdefault(word, []).append(number)
+
+    def draw(self, step: int, n: int) -> list[SetPair]:
+        """The n pairs of a step."""
+        rng = np.random.default_rng([self._seed, step, n])
+        return [self._pair(rng) for _ in range(n)]
+
+    def _pair(self, rng: np.random.Generator) -> SetPair:
+        from_several = bool(self._several) and rng.random() < 0.5
+        first = (
+            self._several[rng.integers(len(self._several))]
+            if from_several
+            else int(rng.integers(len(self._entities)))
+        )
+        if rng.random() < 0.5:
+            return self._one(self._entities[first], rng)
+        second = self._other(first, rng)
+        # equal parts say nothing
+        return SetPair(self._part(first, rng), self._part(second, rng), second == first)
+
+    def _one(self, entity: Entity, rng: np.random.Generator) -> SetPair:
+        if len(entity) == 1:
+            return SetPair(self._views(entity, rng), self._views(entity, rng), same=True)
+        size = int(rng.integers(2, min(len(entity), 2 * _LARGEST_PART) + 1))
+        chosen = [entity[i] for i in rng.permutation(len(entity))[:size]]
+        middle = int(rng.integers(1, len(chosen)))
+        return SetPair(
+            self._views(chosen[:middle], rng), self._views(chosen[middle:], rng), same=True
+        )
+
+    def _part(self, number: int, rng: np.random.Generator) -> list[Fragment]:
+        entity = self._entities[number]
+        size = int(rng.integers(1, min(len(entity), _LARGEST_PART) + 1))
+        return self._views([entity[i] for i in rng.choice(len(entity), size, replace=False)], rng)
+
+    def _views(self, fragments: Sequence[Fragment], rng: np.random.Generator) -> list[Fragment]:
+        return [view for fragment in fragments for view in viewed(fragment, self._sets, rng)]
+
+    def _other(self, number: int, rng: np.random.Generator) -> int:
+        """Another entity, most often with a shared word; the same one if there is no other."""
+        words = sorted(_words(self._entities[number]))
+        confusable = bool(words) and rng.random() < _CONFUSABLE
+        for _ in range(_TRIES):
+            alike = self._words[words[rng.integers(len(words))]] if confusable else ()
+            among = len(alike) or len(self._entities)
+            chosen = int(rng.integers(among))
+            found = alike[chosen] if alike else chosen
+            if found != number:
+                return found
+            confusable = confusable and rng.random() < 0.5
+        return number
+
+
+class PairLoss:
+    """Mean logistic loss of pairs.
+
+    Args:
+        loss: of sequences.
+        tokenizer: of their texts.
+        offset: see `PairRule`.
+        context: maximum tokens of a sequence; longer ones are cut.
+
+    """
+
+    def __init__(
+        self, loss: GrammarLoss, tokenizer: SetTokenizer, offset: float, context: int
+    ) -> None:
+        self._loss, self._tokenizer = loss, tokenizer
+        self._offset, self._context = offset, context
+
+    def __call__(self, model: GPT, pairs: Sequence[SetPair]) -> Tensor:
+        """A scalar, in nats a pair."""
+        gains = self.gains(model, pairs)
+        same = torch.tensor([float(pair.same) for pair in pairs], device=gains.device)
+        return F.binary_cross_entropy_with_logits(gains - self._offset, same)
+
+    def gains(self, model: GPT, pairs: Sequence[SetPair]) -> Tensor:
+        """L(A + B) - L(A) - L(B), in nats, [pairs]."""
+        sets = [part for pair in pairs for part in ([*pair.a, *pair.b], pair.a, pair.b)]
+        rows = [encoded(one, self._tokenizer, self._context) for one in sets]
+        order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
+        batches = cut([(rows[number], 1) for number in order], _BATCH_TOKENS)
+        nats = torch.cat([self._loss.by_row(model, batch) for batch in batches])
+        whole, a, b = nats[np.argsort(order)].view(-1, 3).unbind(1)
+        return a + b - whole
+
+
+def _words(entity: Entity) -> set[str]:
+    return {word for f in entity for name in f.names for word in (*name.casefold().split(), name)}

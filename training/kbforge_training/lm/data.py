@@ -1,8 +1,8 @@
 """The data of a language model: entities to learn from and to validate on, and training sets.
 
 Per entity min(5, n) sets are drawn, each of a size uniform in 1..min(100, n), without replacement
-(the published rule). Two options, off unless a recipe turns them on, stand for what the rule cannot
-draw where an entity was seen once, under one name:
+(the published rule). Two options of recipes, off by default, make up for entities that were seen
+once, under one name:
 
 - *views*: a fragment is replaced by a few partial views of it, each with the name and some of the
   other attributes: the same entity, as different documents would have shown it.
@@ -27,7 +27,7 @@ _APPENDIX = re.compile(r"\s*(?:\([^)]*\)|,.*)\s*\Z")
 
 
 def variant(name: str, rng: np.random.Generator) -> str:
-    """One of the other ways to write a name, at random."""
+    """Another way to write a name, at random."""
     options = [text for rule in _RULES if (text := rule(name, rng)) and text != name]
     return options[int(rng.integers(len(options)))] if options else name
 
@@ -93,8 +93,8 @@ class SetRule:
     """How sets are drawn.
 
     Attributes:
-        draws: most sets an entity gives.
-        largest: most fragments of a set.
+        draws: maximum sets of an entity.
+        largest: maximum fragments of a set.
         views: probability that a fragment of a set is replaced by partial views.
         variants: probability that a view's name is written another way.
 
@@ -107,9 +107,9 @@ class SetRule:
 
 
 def by_entity(fragments: Iterable[Fragment]) -> tuple[list[Entity], int]:
-    """Fragments grouped by label, in order of first appearance; and how many had no label.
+    """Fragments grouped by label, in order of first appearance, and how many had no label.
 
-    A fragment without a label is an entity of its own.
+    Each fragment without a label is an entity.
     """
     entities: dict[object, list[Fragment]] = {}
     unlabelled = 0
@@ -153,14 +153,14 @@ def _view(fragment: Fragment, rule: SetRule, rng: np.random.Generator) -> Fragme
     return replace(fragment, properties=kept or fragment.properties)
 
 
-# of the entities, when no validation file is given: 2 %, more of few, but never too many
+# share and number of entities without a validation file: 2 %, more of few, but never too many
 _HELD_OUT, _MOST_PART_HELD_OUT = 0.02, 0.1
 _ENOUGH_HELD_OUT, _MOST_HELD_OUT = 100, 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """What a run learns from, validates on and is calibrated on, and a model to begin with."""
+    """What a run learns from, validates on and is calibrated on, and the first model."""
 
     train: Sequence[Fragment]
     dev: Sequence[Fragment] | None = None
@@ -170,10 +170,10 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """The data as a run takes it.
+    """The data of a run.
 
     Attributes:
-        fragments: those that have properties.
+        fragments: with properties.
         unlabelled: how many of them have no label.
         entities: to learn from.
         held_out: to validate on.
@@ -190,9 +190,9 @@ def examples_of(data: Data, seed: int, say: Callable[[str], None]) -> Examples:
     """Group the fragments by entity and hold some entities out.
 
     Args:
-        data: as the user gave it.
-        seed: of what is held out.
-        say: called with a sentence if the labels teach nothing about co-reference.
+        data: of the user.
+        seed: of the choice of what is held out.
+        say: called with a warning if the labels teach nothing about co-reference.
 
     Raises:
         KBForgeError: there is nothing to learn from, to validate on or to calibrate on.
@@ -207,7 +207,7 @@ def examples_of(data: Data, seed: int, say: Callable[[str], None]) -> Examples:
 
 
 def _readable(data: Data) -> list[Fragment]:
-    """The fragments to learn from; every complaint about data comes before the work."""
+    """The fragments to learn from; all data are checked before the work."""
     readable = [fragment for fragment in data.train if fragment.properties]
     if not readable:
         raise KBForgeError("no fragment has properties: there is nothing to learn from")
@@ -222,7 +222,7 @@ def _readable(data: Data) -> list[Fragment]:
 
 
 def _warning(entities: Sequence[Entity], n_fragments: int, unlabelled: int) -> str:
-    """What the model will not have learned, if the labels cannot teach it."""
+    """A warning of what the labels cannot teach."""
     unknown = (
         "the model does not learn which observations belong to one entity (co-reference), "
         "only what entities look like"

@@ -1,4 +1,4 @@
-"""Training a language model from fragments to bundle.
+"""Training a language model from fragments to bundle, by a recipe.
 
     read       fragments -> entities, some held out to validate on
     tokenize   byte-level BPE of their keys and values
@@ -10,6 +10,18 @@
 During the run everything is in FOLDER.training: a stopped or killed run resumes from there when it
 is started again with the same data and recipe. The folder is removed in one step, after the bundle
 is in place.
+
+*Recipes* have every number of a training run, in one TOML file, which is read strictly:
+
+    description = "..."
+    grammar = "canonical-json"
+    pieces = 1200
+    [shape]       # ModelSizes
+    [sets]        # data.SetRule
+    [schedule]    # recipes.Schedule
+    [pairs]       # batches.PairRule; without it there are none
+
+`recipes/` holds the ones that ship.
 """
 
 from __future__ import annotations
@@ -25,10 +37,11 @@ from typing import Any
 import numpy as np
 import torch
 from tokenizers import Tokenizer, pre_tokenizers, trainers
+from torch import Tensor
 
 from kbforge import registry
 from kbforge.contracts import Fragment, Grammar
-from kbforge.errors import KBForgeError
+from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.io import open_output, require_writable
 from kbforge.fit.alpha import CALIBRATION_FILE, fingerprint, to_toml
 from kbforge.fit.calibrate import calibrate
@@ -46,9 +59,14 @@ from kbforge_plugins.likelihoods.gpt.model import (
 )
 from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, NgramCounts
 from kbforge_plugins.likelihoods.weights import weights_of
-from kbforge_training.fitting.loop import Loop, LoopSettings, Step
-from kbforge_training.fitting.loss_plot import metrics_and_picture
-from kbforge_training.fitting.recipes import Schedule
+from kbforge_training.fitting.loop import Loop, LoopSettings, Step, metrics_and_picture
+from kbforge_training.fitting.recipes import (
+    Schedule,
+    from_table,
+    read_table,
+    require_finite,
+    require_schedule,
+)
 from kbforge_training.fitting.run_folder import (
     alone_in,
     begin_run,
@@ -57,10 +75,86 @@ from kbforge_training.fitting.run_folder import (
     read_progress,
     remove_run,
 )
-from kbforge_training.lm.batches import Batches, GrammarLoss, dev_batches
-from kbforge_training.lm.data import Data, Entity, Examples, examples_of
-from kbforge_training.lm.pairs import LearnPairs, PairLoss, SetPairs
-from kbforge_training.lm.recipe import ModelSizes, Recipe
+from kbforge_training.lm.batches import (
+    Batches,
+    GrammarLoss,
+    PairLoss,
+    PairRule,
+    SetPairs,
+    dev_batches,
+)
+from kbforge_training.lm.data import Data, Entity, Examples, SetRule, examples_of
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSizes:
+    """Sizes of the model; see `GptShape`."""
+
+    d_model: int
+    n_layers: int
+    n_heads: int
+    d_ff: int
+    context: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Everything that determines a training run except its data."""
+
+    description: str
+    grammar: str
+    pieces: int
+    shape: ModelSizes
+    sets: SetRule
+    schedule: Schedule
+    pairs: PairRule = dataclasses.field(default_factory=PairRule)
+
+    def to_json(self) -> dict[str, Any]:
+        """The recipe as it stands in a bundle's manifest."""
+        return dataclasses.asdict(self)
+
+
+def read_recipe(name_or_path: str) -> Recipe:
+    """A recipe that ships, by name, or that of a file.
+
+    Raises:
+        UsageError: there is no such recipe, or the file is not a recipe.
+
+    """
+    table, where = read_table(name_or_path)
+    sections: dict[str, type[Any]] = {"shape": ModelSizes, "sets": SetRule, "schedule": Schedule}
+    if "pairs" in table:
+        sections["pairs"] = PairRule
+    recipe = from_table(Recipe, table, sections, where)
+    _check(recipe, where)
+    return recipe
+
+
+def _check(recipe: Recipe, where: str) -> None:
+    shape, sets, pairs = recipe.shape, recipe.sets, recipe.pairs
+    if recipe.grammar not in registry.names("grammars"):
+        raise UsageError(
+            f'{where}: there is no grammar "{quoted(recipe.grammar)}", expected one of '
+            f"{', '.join(registry.names('grammars'))}"
+        )
+    require_schedule(recipe.schedule, where)
+    whole = {**dataclasses.asdict(shape), "draws": sets.draws, "largest": sets.largest}
+    whole["per_step"] = pairs.per_step
+    for name, value in whole.items():
+        # a sequence of one token would be its beginning alone
+        least = 2 if name == "context" else 1
+        if value < least:
+            raise UsageError(f"{where}: {name}: expected at least {least}, got {value}")
+    if shape.d_model % (2 * shape.n_heads):
+        raise UsageError(
+            f"{where}: d_model {shape.d_model} is not a multiple of 2 x n_heads {shape.n_heads}"
+        )
+    if not 256 <= recipe.pieces <= 30_000:
+        raise UsageError(f"{where}: pieces: expected 256 to 30,000, got {recipe.pieces}")
+    for name, part in {"views": sets.views, "variants": sets.variants}.items():
+        if not 0 <= part <= 1:
+            raise UsageError(f"{where}: {name}: expected 0 to 1, got {part}")
+    require_finite({"weight": pairs.weight, "offset": pairs.offset}, where)
 
 
 def train_bpe(values: Iterable[str], size: int) -> Tokenizer:
@@ -96,7 +190,7 @@ def add_alpha(
         say(f"note: not calibrated: no held-out labelled entity has two fragments; {later}")
         return None
     say(f"calibrating on {len(fragments):,} fragments")
-    # the precision that is faster may be another one next time, and so would be the last digits
+    # the faster precision may change between runs, and with it the last digits
     options = {"likelihood": {"precision": "fp32"}} if device == "cpu" else {}
     choices = Choices(likelihood=str(draft), device=device, options=options)
     try:
@@ -137,14 +231,14 @@ class TrainedLm:
 
     Attributes:
         parameters: of the model.
-        fragments: read to learn from and to validate on, those without properties left out.
-        unlabelled: those of them without a label, each a set of its own.
+        fragments: with properties, to learn from and to validate on.
+        unlabelled: fragments without a label, each a set of its own.
         entities: learned from.
         held_out: entities validated on.
         steps: of the optimizer.
-        tokens: read in all of them.
+        tokens: read in all steps.
         nats_per_fragment: validation loss at the end; None without held-out entities.
-        alpha: calibrated concentration; None if the labels do not say what it is.
+        alpha: calibrated concentration; None if the labels do not determine it.
 
     """
 
@@ -172,7 +266,7 @@ def train_lm(
 
     Args:
         data: fragments; labels say which belong together.
-        folder: where the bundle goes; one that is there is replaced.
+        folder: of the bundle; an old bundle is replaced.
         recipe: everything else.
         device: "cpu" or "cuda".
         checkpoint_seconds: between checkpoints.
@@ -222,18 +316,13 @@ def train_lm(
 
 
 def require_output(folder: Path) -> None:
-    """Find out before long work that the bundle will have nowhere to go.
-
-    Raises:
-        KBForgeError: its folder cannot be made, or is not a bundle.
-
-    """
+    """Refuse an output folder that cannot be made or is no bundle, before long work."""
     require_place(folder)
     require_writable(str(folder))
 
 
 def _run(data: Data, recipe: Recipe) -> dict[str, Any]:
-    """What makes a run this very one."""
+    """What identifies a run."""
     return {
         "recipe": recipe.to_json(),
         "fragments": fingerprint(data.train),
@@ -247,7 +336,7 @@ def _digest(gpt: GPT) -> str:
 
 
 def _shaped_like(start: LanguageModel, recipe: Recipe) -> Recipe:
-    """The recipe with what a model to begin with has decided: sizes and grammar."""
+    """The recipe with the sizes and grammar of the first model."""
     sizes = dataclasses.asdict(start.gpt.shape)
     del sizes["n_tokens"]
     return replace(recipe, shape=ModelSizes(**sizes), grammar=start.tokenizer.grammar.name)
@@ -256,7 +345,7 @@ def _shaped_like(start: LanguageModel, recipe: Recipe) -> Recipe:
 def _tokenizer(
     work: Path, start: LanguageModel | None, fragments: Sequence[Fragment], recipe: Recipe
 ) -> SetTokenizer:
-    """That of the model to begin with, of the run that goes on, or a new one."""
+    """The tokenizer of the first model, of the run that continues, or a new one."""
     if start is not None:
         return start.tokenizer
     grammar: Grammar = registry.create("grammars", recipe.grammar)
@@ -298,21 +387,21 @@ def _fit(
     context, schedule = recipe.shape.context, recipe.schedule
     budget, seed = schedule.batch_tokens, schedule.seed
     loss = GrammarLoss(tokenizer.table, settings.device)
-    learn = None
-    if recipe.pairs.weight:
-        learn = LearnPairs(
-            SetPairs(examples.entities, recipe.sets, seed),
-            PairLoss(loss, tokenizer, recipe.pairs.offset, context),
-            recipe.pairs,
-        )
+    rule = recipe.pairs
+    set_pairs = SetPairs(examples.entities, recipe.sets, seed)
+    pair_loss = PairLoss(loss, tokenizer, rule.offset, context)
+
+    def loss_of_step(model: GPT, step: int) -> Tensor:
+        return pair_loss(model, set_pairs.draw(step, rule.per_step))
+
     loop = Loop(
         gpt,
-        Batches(examples.entities, tokenizer, recipe.sets, budget, context, seed),
+        Batches(examples.entities, tokenizer, recipe.sets, budget, context, seed).stream,
         dev_batches(examples.held_out, tokenizer, budget, context),
         loss,
         schedule,
         settings,
-        learn,
+        (rule.weight, loss_of_step) if rule.weight else None,
     )
     return loop.run(on_step)
 

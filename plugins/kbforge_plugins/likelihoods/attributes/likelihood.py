@@ -39,7 +39,7 @@ from kbforge_plugins.likelihoods.attributes.kinds import counts_of, normalised
 from kbforge_plugins.likelihoods.attributes.model import (
     AttributeModel,
 )
-from kbforge_plugins.likelihoods.attributes.urn import Rates, from_toml, to_toml
+from kbforge_plugins.likelihoods.attributes.urn import Rates, rates_from_toml, rates_to_toml
 from kbforge_plugins.likelihoods.attributes.vocabulary import LEAST_COUNT, Vocabulary
 
 RATES_FILE, VALUES_FILE = "rates.toml", "values.json"
@@ -116,7 +116,7 @@ class Attributes(AttributeModel):
         for name in (RATES_FILE, VALUES_FILE):
             if name not in bundle.files:
                 raise ModelError(f"{where} has no {name}: it is not an attribute model")
-        read = from_toml(bundle.files[RATES_FILE], f"{where}/{RATES_FILE}")
+        read = rates_from_toml(bundle.files[RATES_FILE], f"{where}/{RATES_FILE}")
         counts = _read_values(bundle.files[VALUES_FILE], where)
         for name in sorted(read.keys() ^ counts.keys()):
             lacking = VALUES_FILE if name in read else RATES_FILE
@@ -174,7 +174,7 @@ class Attributes(AttributeModel):
                 "trained": self._trained,
                 "alpha": self.default_alpha,
                 "attributes": list(self._names),
-                "rates": to_toml(rates).decode() if rates else "",
+                "rates": rates_to_toml(rates).decode() if rates else "",
             }
         )
         parts = {f"values_{i}": v.kept() for i, v in enumerate(self.vocabularies.values())}
@@ -189,7 +189,7 @@ class Attributes(AttributeModel):
         if fields.get("trained", bool, "true or false") != self._trained:
             raise read.wrong("trained", f"{self._trained}", f"{not self._trained}")
         alpha, toml = fields.within("alpha", _LEAST_ALPHA, _MOST_ALPHA), fields.get("rates", str)
-        rates = from_toml(toml.encode(), f"{_CALLED}: what was kept") if names else {}
+        rates = rates_from_toml(toml.encode(), f"{_CALLED}: what was kept") if names else {}
         if len(set(names)) < len(names) or rates.keys() != {*names}:
             raise read.wrong("rates", "those of its attributes", ", ".join(rates) or "none")
         vocabularies = {
@@ -253,7 +253,7 @@ def _only(fragment: Fragment, attributes: tuple[str, ...]) -> Fragment:
 
 def _read_rates(path: str) -> Rates:
     content = read_small(path, "a rates file", _MOST_RATES_BYTES, ModelError)
-    return from_toml(content, quoted(called(path), 400))
+    return rates_from_toml(content, quoted(called(path), 400))
 
 
 def _read_values(content: bytes, where: str) -> dict[str, dict[str, float]]:

@@ -276,7 +276,7 @@ Rates: TypeAlias = Mapping[str, AttributeRates]
 """By attribute."""
 
 
-def to_toml(rates: Rates) -> bytes:
+def rates_to_toml(rates: Rates) -> bytes:
     """The content of a rates file."""
     lines = [
         "# How records of one entity differ, an attribute a table. A copy of this file can be",
@@ -292,7 +292,7 @@ def to_toml(rates: Rates) -> bytes:
     return "\n".join(lines).encode() + b"\n"
 
 
-def from_toml(content: bytes, where: str) -> Rates:
+def rates_from_toml(content: bytes, where: str) -> Rates:
     """Read a rates file strictly; a ModelError names what is wrong, and where."""
 
     def wrong(field: str, expected: str, got: str) -> ModelError:

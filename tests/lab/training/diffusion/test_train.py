@@ -20,7 +20,7 @@ from kbforge_lab.likelihoods.diffusion import from_bundle
 from kbforge_lab.suites.circles import Circles
 from kbforge_lab.training.diffusion import read_diffusion_recipe, train_diffusion
 from kbforge_plugins.likelihoods.weights import WEIGHTS
-from kbforge_training.fitting import loss_plot
+from kbforge_training.fitting import loop
 from kbforge_training.fitting.loop import METRICS, Step
 from tests.lab.training.circles_models import read, write_recipe
 from tests.program import Run
@@ -156,7 +156,7 @@ def test_without_matplotlib_there_is_no_picture(
     def missing() -> None:
         raise UsageError("no matplotlib")
 
-    monkeypatch.setattr(loss_plot, "require_matplotlib", missing)
+    monkeypatch.setattr(loop, "require_matplotlib", missing)
     said: list[str] = []
     train_diffusion(Path("model"), read(here, tokens=1), say=said.append)
     assert said[-1] == "note: the model has no loss.png: no matplotlib"
