@@ -63,7 +63,6 @@ kernel: $(VENV)/.installed
 soak: $(VENV)/.installed-dev
 	KBFORGE_SOAK=1 $(BIN)/python -m pytest tests/store/test_damage.py
 	$(BIN)/python -m tests.soak
-	$(BIN)/python -m tests.soak.filling
 	KBFORGE_HOSTILE=5000 $(BIN)/python -m pytest -q tests/hostile/test_inputs.py
 	$(BIN)/python -m tests.soak.events
 

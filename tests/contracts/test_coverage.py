@@ -15,6 +15,7 @@ from kbforge.contracts.fragment import Fragment, Shared
 from kbforge.errors import BadRecord
 from kbforge.files.fragments import held, read_fragments
 from kbforge.testing import Contract
+from tests.contracts.conftest import plugins_of
 
 PACKAGES = ("kbforge", "kbforge_grammars", "kbforge_plugins", "kbforge_training")
 
@@ -26,17 +27,14 @@ def ours() -> set[tuple[str, str]]:
 
 
 def covered() -> set[tuple[str, str]]:
-    found = set()
+    found: set[tuple[str, str]] = set()
     for path in sorted(Path(__file__).parent.glob("test_*.py")):
         module = importlib.import_module(f"tests.contracts.{path.stem}")
         for member in vars(module).values():
-            if (
-                isinstance(member, type)
-                and issubclass(member, Contract)
-                and hasattr(member, "name")
-            ):
-                found.add((member.kind, member.name))
-    return {(kind, name) for kind, name in found if name}
+            if isinstance(member, type) and issubclass(member, Contract):
+                names = {name for name, _ in plugins_of(member)} | {getattr(member, "name", "")}
+                found |= {(member.kind, name) for name in names if name}
+    return found
 
 
 def test_every_plugin_of_ours_has_contract_tests() -> None:

@@ -3,100 +3,125 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
+from kbforge.models.resolve import make_likelihood
 from kbforge.testing import (
     CalibratorContract,
+    ClustererContract,
+    CommandContract,
     ExecutorContract,
     GrammarContract,
     IndexContract,
+    LikelihoodContract,
+    OnlineClustererContract,
     ResamplerContract,
+    SerializerContract,
 )
+from kbforge.testing.examples import fragments
+from tests.contracts.conftest import Plugins
+from tests.likelihoods.gpt.language_models import small_model, write
 
 
-class TestSelective(IndexContract):
-    name = "selective"
+class TestCommands(CommandContract):
+    plugins: ClassVar[Plugins] = [
+        *("calibrate", "changes", "check", "cluster", "decide", "evaluate", "explain", "export"),
+        *("load", "plugins", "refit", "remove", "report", "review", "run", "show", "status"),
+        *("train-attributes", "train-lm", "train-ngram"),
+    ]
 
 
-class TestSelectiveWithARule(IndexContract):
-    name = "selective"
-    options: ClassVar = {"rules": ("name+colour",), "common": 1}
+class TestSerializers(SerializerContract):
+    plugins: ClassVar[Plugins] = ["canonical-json", "flat-json"]
 
 
-class TestNgrams(IndexContract):
-    name = "ngrams"
+class TestGrammars(GrammarContract):
+    plugins: ClassVar[Plugins] = ["canonical-json", "flat-json"]
 
 
-class TestNgramsOfNamesAlone(IndexContract):
-    name = "ngrams"
-    options: ClassVar = {"attributes": ("name",), "order": 4, "common": 1, "rarest": 5}
+class TestIndexes(IndexContract):
+    plugins: ClassVar[Plugins] = [
+        "selective",
+        ("selective", {"rules": ("name+colour",), "common": 1}),
+        "ngrams",
+        ("ngrams", {"attributes": ("name",), "order": 4, "common": 1, "rarest": 5}),
+        "minhash",
+        ("minhash", {"unit": "character", "order": 4, "weighted": False, "rows": 1}),
+        "projection",
+        ("projection", {"angles": True, "tables": 10, "rows": 3}),
+        "binary-hash",
+        ("binary-hash", {"unit": "character", "order": 3, "weighted": False, "bands": 30}),
+    ]
 
 
-class TestMinHash(IndexContract):
-    name = "minhash"
-
-
-class TestMinHashOfCharacters(IndexContract):
-    name = "minhash"
-    options: ClassVar = {"unit": "character", "order": 4, "weighted": False, "rows": 1}
-
-
-class TestProjection(IndexContract):
-    name = "projection"
-
-
-class TestProjectionByAngles(IndexContract):
-    name = "projection"
-    options: ClassVar = {"angles": True, "tables": 10, "rows": 3}
-
-
-class TestBinaryHash(IndexContract):
-    name = "binary-hash"
-
-
-class TestBinaryHashOfCharacters(IndexContract):
-    name = "binary-hash"
-    options: ClassVar = {"unit": "character", "order": 3, "weighted": False, "bands": 30}
-
-
-class TestPseudoLikelihood(CalibratorContract):
-    name = "pseudo-likelihood"
-
-
-class TestBCubed(CalibratorContract):
-    name = "bcubed"
-
-
-class TestEmpiricalBayes(CalibratorContract):
-    name = "empirical-bayes"
+class TestCalibrators(CalibratorContract):
+    plugins: ClassVar[Plugins] = ["pseudo-likelihood", "bcubed", "empirical-bayes"]
 
 
 @pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed: kbforge[ray]")
-class TestRay(ExecutorContract):
-    name = "ray"
+class TestExecutors(ExecutorContract):
+    plugins: ClassVar[Plugins] = ["ray"]
 
 
-class TestCanonicalJson(GrammarContract):
-    name = "canonical-json"
+class TestResamplers(ResamplerContract):
+    plugins: ClassVar[Plugins] = ["greedy", "multinomial", "stratified", "optimal"]
 
 
-class TestFlatJson(GrammarContract):
-    name = "flat-json"
+class TestOnlineClusterers(OnlineClustererContract):
+    plugins: ClassVar[Plugins] = [
+        "greedy",
+        ("smc", {"particles": 20}),
+        ("split-smc", {"particles": 20}),
+        ("split-smc", {"particles": 10, "weights": "marginal", "merge": "multinomial"}),
+        ("split-smc", {"particles": 10, "resampler": "stratified"}),
+    ]
 
 
-class TestGreedy(ResamplerContract):
-    name = "greedy"
+class TestOfflineClusterers(ClustererContract):
+    plugins: ClassVar[Plugins] = [
+        ("gibbs", {"sweeps": 8}),
+        ("gibbs", {"sweeps": 5, "start": "sequential", "particles": 3}),
+        ("metropolis", {"sweeps": 8}),
+        ("minsm", {"sweeps": 8}),
+        ("minsm", {"sweeps": 3, "gibbs": 1, "moves": 10, "rows": 2, "start": "sequential"}),
+        ("minsm", {"sweeps": 5, "start": "one", "gibbs": 1}),
+        "agglomerative",
+        ("agglomerative", {"batch": 15}),
+    ]
 
 
-class TestMultinomial(ResamplerContract):
-    name = "multinomial"
+class TestLikelihoods(LikelihoodContract):
+    plugins: ClassVar[Plugins] = [
+        *("attributes", "gaussian", "bigram", "trigram", "names", "beta-bernoulli", "gpt"),
+        *("dirichlet-multinomial", ("dirichlet-multinomial", {"reads": "words"})),
+    ]
 
 
-class TestStratified(ResamplerContract):
-    name = "stratified"
+class TestPairs(LikelihoodContract):
+    name = "pairs"
+    signed = frozenset(
+        {
+            # log odds, and digests of 64 bits
+            *("links/above", "links/own", "statements", "called/numbers"),
+            *("table/names/numbers", "table/names/letters"),
+            *(f"table/columns/{k}/numbers" for k in range(3)),
+            *(f"worths/{k}/values" for k in range(3)),
+        }
+    )
 
 
-class TestOptimal(ResamplerContract):
-    name = "optimal"
+class TestGptOfABundle(LikelihoodContract):
+    name = "gpt"
+
+    folder: ClassVar[Path]
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _write(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
+        cls.folder = write(small_model(fragments()), tmp_path_factory.mktemp("gpt") / "model")
+
+    def make(self) -> Any:
+        return make_likelihood(str(self.folder))

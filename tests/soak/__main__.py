@@ -1,47 +1,100 @@
-"""`make soak`: 100 kills over an update of 20,000 fragments, and the store is as without them.
+"""`make soak`: kills while stores are filled, and the stores are as without them.
 
-A store is made of the first half of some made-up people; then the other half comes. One copy is
-filled in one go, the other is killed at random moments until the update has come to its end. Their
-exports and their sorted dumps must be equal, byte for byte.
+First every likelihood that keeps takes up what it kept of 60,000 different values. Then a store of
+made-up people is updated with 20,000 fragments under 100 kills, and a store by the plain default is
+made under 20. One copy is filled in one go, the other is killed at random moments until it has come
+to its end. Their exports and their sorted dumps must be equal, byte for byte.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from kbforge.contracts import Fragment
 from kbforge.files.fragments import write_fragments
+from tests.likelihoods.test_kept_whole import KEEPING, require_kept, spellings
 from tests.people import people
-from tests.soak.killing import command, fill, fill_killed
 from tests.store.dump import dump
 
 
-def main() -> int:
-    """Run and tell; 1 if the stores differ."""
+def main() -> None:
+    """Run and tell."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--values", type=int, default=60_000, help="different, of a likelihood")
+    parser.add_argument("--kills", type=int, default=100, help="of the update")
     parser.add_argument("--fragments", type=int, default=20_000, help="of the update")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    known, later = spellings(options.values, 1), spellings(20, 2)
+    for name in KEEPING:
+        begin = time.perf_counter()
+        require_kept(name, known, later)
+        print(f"{time.perf_counter() - begin:.1f} s to keep and take up {name}", flush=True)
+    n, seed = options.fragments, options.seed
+    found = people(n, seed + 1)
+    attributes = ["--likelihood", "attributes"]
+    compare(found[:n], found[n : 2 * n], options.kills, seed, attributes)
+    varied = [replace(one, id=f"varied-{one.id}") for one in spellings(3000, seed)]
+    varied = [*people(n // 6, seed), *varied]
+    compare([], varied[100:], options.kills // 5, seed, later=varied[:100])
+
+
+def compare(
+    first: Sequence[Fragment],
+    update: Sequence[Fragment],
+    kills: int,
+    seed: int,
+    options: Sequence[str] = (),
+    later: Sequence[Fragment] = (),
+) -> int:
+    """Require that a store that is killed while it is updated equals one that is not.
+
+    Args:
+        first: fragments of the store before.
+        update: fragments that come then.
+        kills: how many at most.
+        seed: of the moments.
+        options: of the first command.
+        later: fragments that both stores take in at the end.
+
+    Returns:
+        how many kills hit.
+
+    """
     with tempfile.TemporaryDirectory() as folder:
-        first, update = Path(folder, "first.jsonl"), Path(folder, "update.jsonl")
-        found = people(options.fragments, options.seed + 1)
-        write_fragments(found[: options.fragments], first)
-        write_fragments(found[options.fragments : 2 * options.fragments], update)
         whole, killed = Path(folder, "whole.sqlite"), Path(folder, "killed.sqlite")
-        how = ["--likelihood", "attributes"]
-        print(f"{fill(whole, first, how):.1f} s to make the store", flush=True)
-        shutil.copy(whole, killed)
-        seconds = fill(whole, update)
-        print(f"{seconds:.1f} s for the update", flush=True)
-        hit = fill_killed(killed, update, options.kills, seconds, options.seed)
-        same = dump(whole) == dump(killed) and exported(whole) == exported(killed)
-        print(f"{hit} kills of {options.kills} hit; {'equal' if same else 'DIFFERENT'}")
-        return 0 if same else 1
+        before, after = Path(folder, "first.jsonl"), Path(folder, "update.jsonl")
+        write_fragments(update, after)
+        if first:
+            write_fragments(first, before)
+            print(f"{fill(whole, before, options):.1f} s to make the store", flush=True)
+            shutil.copy(whole, killed)
+        seconds = fill(whole, after)
+        print(f"{seconds:.1f} s for {len(update)} fragments", flush=True)
+        hit = fill_killed(killed, after, kills, seconds, seed)
+        if later:
+            write_fragments(later, after)
+            fill(whole, after)
+            fill(killed, after)
+        assert dump(killed) == dump(whole)
+        assert exported(killed) == exported(whole)
+        print(f"{hit} kills of {kills} hit; the stores are equal", flush=True)
+        return hit
+
+
+def command(*arguments: object) -> list[str]:
+    """The program in a process of its own."""
+    return [sys.executable, "-m", "kbforge.cli.main", *map(str, arguments)]
 
 
 def exported(store: Path) -> bytes:
@@ -51,5 +104,46 @@ def exported(store: Path) -> bytes:
     ).stdout
 
 
+def fill(store: Path, fragments: Path, options: Sequence[str] = ()) -> float:
+    """Fill a store without a kill; returns the seconds that it took."""
+    begin = time.perf_counter()
+    subprocess.run(
+        command("cluster", fragments, "--into", store, *options), check=True, capture_output=True
+    )
+    return time.perf_counter() - begin
+
+
+def fill_killed(store: Path, fragments: Path, kills: int, seconds: float, seed: int) -> int:
+    """Fill a store, killed at random moments until it is full; returns how many kills there were.
+
+    Args:
+        store: to fill.
+        fragments: what with.
+        kills: how many at most.
+        seconds: that it takes without a kill.
+        seed: of the moments.
+
+    """
+    rng = random.Random(seed)
+    hit = 0
+    for _ in range(kills):
+        process = subprocess.Popen(
+            command("cluster", fragments, "--into", store),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            process.wait(rng.uniform(0.2, max(2.5 * seconds / kills + 1.5, 0.6 * seconds)))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            hit += 1
+            continue
+        assert process.returncode == 0
+        return hit
+    fill(store, fragments)
+    return hit
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
