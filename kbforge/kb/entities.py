@@ -71,7 +71,9 @@ def assemble(
     taken: set[str] = set()
 
     def fresh(cluster: Cluster) -> str:
-        return _fresh_id(fragments[cluster[0]].id, taken)
+        found = next(one for one in entity_ids(fragments[cluster[0]].id) if one not in taken)
+        taken.add(found)
+        return found
 
     for number, subproblem in enumerate(posterior.subproblems):
         yield from assemble_subproblem(
@@ -134,16 +136,16 @@ def _check_partition(posterior: Posterior) -> None:
         raise AssertionError("the clusterer's point estimate is not a partition of the fragments")
 
 
-def _fresh_id(earliest: str, taken: set[str]) -> str:
-    """An id that depends on the earliest fragment alone, as long as no earlier entity has it."""
+def entity_ids(earliest: str) -> Iterator[str]:
+    """Ids of an entity, the shortest first, which depend on its earliest fragment alone.
+
+    The first that no other entity has is taken. The digits are hexadecimal behind "e-", so that no
+    reader takes it for a Wikidata id.
+    """
     digest = hashlib.blake2b(earliest.encode(), digest_size=32).hexdigest()
-    digits = _ID_DIGITS
-    while (entity_id := f"e-{digest[:digits]}") in taken:
-        if digits > len(digest):
-            raise AssertionError("two fragments have one id")
-        digits += 1
-    taken.add(entity_id)
-    return entity_id
+    for digits in range(_ID_DIGITS, len(digest) + 1):
+        yield f"e-{digest[:digits]}"
+    raise AssertionError("two fragments have one id")
 
 
 def _entity(

@@ -64,20 +64,20 @@ class EntitiesView(View):
         fragments: Iterable[Fragment] | None = None,
     ) -> None:
         self._entities = entities
-        self._known = None if fragments is None else _Known(fragments)
+        self._find = None if fragments is None else _by_id(fragments)
 
     @property
     def knows_fragments(self) -> bool:
-        return self._known is not None
+        return self._find is not None
 
     def entities(self) -> Iterator[Entity]:
         return self._entities()
 
     def fragments(self, entity: Entity) -> Sequence[Fragment]:
         """As `View`; UsageError if one is not among the fragments given."""
-        if self._known is None:
+        if self._find is None:
             return fragments_of(entity)
-        return [self._known.of(fragment) for fragment in entity.fragments]
+        return [self._find(fragment) for fragment in entity.fragments]
 
 
 def file_view(kb: str, fragments: str | None = None) -> EntitiesView:
@@ -88,31 +88,27 @@ def file_view(kb: str, fragments: str | None = None) -> EntitiesView:
     return EntitiesView(lambda: read_entities(kb), given)
 
 
-class _Known:
+def _by_id(fragments: Iterable[Fragment]) -> Callable[[str], Fragment]:
     """Fragments by id, in a database without a name: what memory cannot hold is in its file."""
+    database = sqlite3.connect("")
+    try:
+        with database:
+            database.execute("CREATE TABLE fragment (id TEXT PRIMARY KEY, line BLOB)")
+            rows = ((fragment.id, to_line(fragment)) for fragment in fragments)
+            database.executemany("INSERT INTO fragment VALUES (?, ?)", rows)
+    except sqlite3.OperationalError as error:
+        raise KBForgeError(f"cannot put the fragments into a temporary file: {error}") from error
 
-    def __init__(self, fragments: Iterable[Fragment]) -> None:
-        self._database = sqlite3.connect("")
-        try:
-            with self._database as database:
-                database.execute("CREATE TABLE fragment (id TEXT PRIMARY KEY, line BLOB)")
-                database.executemany(
-                    "INSERT INTO fragment VALUES (?, ?)", ((f.id, to_line(f)) for f in fragments)
-                )
-        except sqlite3.OperationalError as error:
-            raise KBForgeError(
-                f"cannot put the fragments into a temporary file: {error}"
-            ) from error
-
-    def of(self, fragment: str) -> Fragment:
-        found = self._database.execute("SELECT line FROM fragment WHERE id = ?", (fragment,))
-        row = found.fetchone()
+    def found(fragment: str) -> Fragment:
+        row = database.execute("SELECT line FROM fragment WHERE id = ?", (fragment,)).fetchone()
         if row is None:
             raise UsageError(
                 f'--fragments lacks the fragment "{quoted(fragment)}" of the knowledge base; give '
                 f"the file that was clustered"
             )
         return Fragment.from_json(orjson.loads(row[0]), quoted(fragment))
+
+    return found
 
 
 def export(view: View, exporter: Exporter, target: str) -> int:

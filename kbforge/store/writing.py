@@ -17,7 +17,6 @@ differences from its images.
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -38,6 +37,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import KBForgeError
 from kbforge.files.fragments import to_line
+from kbforge.kb.entities import entity_ids
 from kbforge.store.database import Database
 from kbforge.store.pages import (
     numbers_from_bytes,
@@ -60,7 +60,6 @@ FILLS = "cluster"
 """The verb of runs that add fragments; they are about files."""
 _MOST_ABOUT = 1000
 _LARGEST_KEY = 1 << 63
-_ID_DIGITS = 12
 
 
 @dataclass(slots=True)
@@ -475,12 +474,8 @@ class EntityTracker:
 
     def _fresh(self, cluster: Cluster, taken: Collection[str]) -> str:
         """An id made from the earliest fragment, that no other entity has."""
-        digest = hashlib.blake2b(self._id_of(cluster[0]).encode(), digest_size=32).hexdigest()
-        for digits in range(_ID_DIGITS, len(digest) + 1):
-            entity = f"e-{digest[:digits]}"
-            if entity not in taken and not self._lives(entity):
-                return entity
-        raise AssertionError("two fragments have one id")
+        ids = entity_ids(self._id_of(cluster[0]))
+        return next(one for one in ids if one not in taken and not self._lives(one))
 
     def _lives(self, entity: str) -> bool:
         if entity in self._pending:
