@@ -43,54 +43,34 @@ _CERTAIN = 1 - 1e-9
 
 @dataclass(frozen=True, slots=True)
 class ReportedPairs:
-    """Pairs of fragments, i < j, in ascending order, and what is reported of them.
+    """Pairs of fragments, i < j, in ascending order, and what is reported of them; shape [pairs].
 
-    Attributes:
-        first: i, shape [pairs].
-        second: j, shape [pairs].
-        probability: that they share a cluster, in (0, 1], shape [pairs].
-        size: fragments of the subproblem that holds them, shape [pairs]; the mean over orders, and
-            the larger one where an order has the two in different subproblems.
-        subproblem: number of i's in the first posterior, shape [pairs].
-
+    The size is that of the subproblem that holds them: the mean over orders, and the larger one
+    where an order has the two in different subproblems.
     """
 
-    first: IntArray
-    second: IntArray
-    probability: FloatArray
+    first: IntArray  # i
+    second: IntArray  # j
+    probability: FloatArray  # that they share a cluster, in (0, 1]
     size: FloatArray
-    subproblem: IntArray
+    subproblem: IntArray  # number of i's in the first posterior
 
     def __len__(self) -> int:
         return len(self.probability)
 
     def part(self, chosen: slice) -> ReportedPairs:
         """Some of the pairs."""
-        return ReportedPairs(
-            self.first[chosen],
-            self.second[chosen],
-            self.probability[chosen],
-            self.size[chosen],
-            self.subproblem[chosen],
-        )
+        return ReportedPairs(*(getattr(self, name)[chosen] for name in self.__slots__))
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedEntities:
-    """The clusters of a point estimate, by subproblem, and what is reported of them.
+    """The clusters of a point estimate, by subproblem, and what is reported of them."""
 
-    Attributes:
-        clusters: each ascending; together they are all fragments.
-        probability: that there is exactly this cluster, in [0, 1], shape [clusters].
-        size: fragments of the cluster's subproblem, the mean over orders, shape [clusters].
-        subproblem: its number, shape [clusters].
-
-    """
-
-    clusters: tuple[Cluster, ...]
-    probability: FloatArray
-    size: FloatArray
-    subproblem: IntArray
+    clusters: tuple[Cluster, ...]  # each ascending; together they are all fragments
+    probability: FloatArray  # [clusters] that there is exactly this cluster, in [0, 1]
+    size: FloatArray  # [clusters] fragments of the cluster's subproblem, the mean over orders
+    subproblem: IntArray  # [clusters] its number
 
     def __len__(self) -> int:
         return len(self.clusters)
@@ -98,67 +78,41 @@ class ReportedEntities:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What was reported, and whether it is true; arrays of shape [claims].
+    """What was reported, and whether it is true; arrays of shape [claims]."""
 
-    Attributes:
-        probability: reported, in [0, 1].
-        size: fragments of the claim's subproblem.
-        subproblem: its number in the first posterior; claims of one are not independent.
-        true: by gold.
-
-    """
-
-    probability: FloatArray
-    size: FloatArray
-    subproblem: IntArray
-    true: BoolArray
+    probability: FloatArray  # reported, in [0, 1]
+    size: FloatArray  # fragments of the claim's subproblem
+    subproblem: IntArray  # its number in the first posterior; claims of one are not independent
+    true: BoolArray  # by gold
 
     def __len__(self) -> int:
         return len(self.probability)
 
     def where(self, chosen: BoolArray) -> Claims:
         """Some of the claims, by a mask of shape [claims]."""
-        return Claims(
-            self.probability[chosen], self.size[chosen], self.subproblem[chosen], self.true[chosen]
-        )
+        return Claims(*(getattr(self, name)[chosen] for name in self.__slots__))
 
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """The claims that report a probability in [low, high), the last bin's end included.
-
-    Attributes:
-        count: how many claims.
-        reported: their mean report.
-        share: how many of them are true, in [0, 1].
-
-    """
+    """The claims that report a probability in [low, high), the last bin's end included."""
 
     low: float
     high: float
     count: int
-    reported: float
-    share: float
+    reported: float  # mean report
+    share: float  # of true claims, in [0, 1]
 
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """A reliability table.
+    """A reliability table; both errors are in [0, 1], and 0 without claims."""
 
-    Attributes:
-        count: claims.
-        bins: how many of equal width there are from 0 to 1.
-        table: those that are not empty, ascending.
-        ece: expected calibration error, in [0, 1]; 0 without claims.
-        brier: mean squared distance between report and truth, in [0, 1]; 0 without claims.
-
-    """
-
-    count: int
-    bins: int
-    table: tuple[Bin, ...]
-    ece: float
-    brier: float
+    count: int  # claims
+    bins: int  # of equal width from 0 to 1
+    table: tuple[Bin, ...]  # those that are not empty, ascending
+    ece: float  # expected calibration error
+    brier: float  # mean squared distance between report and truth
 
     def to_json(self) -> dict[str, Any]:
         """The figures by name."""
@@ -170,7 +124,7 @@ def pair_probabilities(posteriors: Sequence[Posterior], least: float = 0.0) -> R
 
     Args:
         posteriors: of the same fragments, numbered alike; at least one.
-        least: pairs must exceed this.
+        least: what pairs must exceed.
 
     Raises:
         KBForgeError: there are more pairs than can be held.
@@ -193,12 +147,7 @@ def pair_probabilities(posteriors: Sequence[Posterior], least: float = 0.0) -> R
 
 
 def entity_probabilities(posteriors: Sequence[Posterior]) -> ReportedEntities:
-    """The clusters of the first posterior's point estimate.
-
-    Args:
-        posteriors: of the same fragments, numbered alike; at least one.
-
-    """
+    """The clusters of the first posterior's point estimate; arguments as `pair_probabilities`."""
     sizes = _subproblem_sizes(posteriors)
     by_subproblem = list(posteriors[0].estimates())
     clusters = list(chain.from_iterable(by_subproblem))
@@ -238,13 +187,7 @@ def _largest(sizes: FloatArray, clusters: Sequence[Cluster]) -> FloatArray:
 
 
 def pair_claims(pairs: ReportedPairs, labels: Sequence[str | None]) -> Claims:
-    """The claims of pairs; those of fragments without a label are left out.
-
-    Args:
-        pairs: what is reported.
-        labels: gold, one a fragment.
-
-    """
+    """The claims of pairs by the labels of the fragments; pairs without a label are left out."""
     gold = _numbered(labels)
     one, other = gold[pairs.first], gold[pairs.second]
     claims = Claims(pairs.probability, pairs.size, pairs.subproblem, one == other)
@@ -252,14 +195,10 @@ def pair_claims(pairs: ReportedPairs, labels: Sequence[str | None]) -> Claims:
 
 
 def entity_claims(entities: ReportedEntities, labels: Sequence[str | None]) -> Claims:
-    """The claims of a point estimate, that each cluster is an entity.
+    """The claims of a point estimate, that each cluster is an entity, by the labels.
 
-    A cluster that holds a fragment without a label is left out.
-
-    Args:
-        entities: what is reported.
-        labels: gold, one a fragment; those beyond the fragments clustered do not count.
-
+    A cluster that holds a fragment without a label is left out. Labels beyond the clustered
+    fragments do not count.
     """
     gold = labels[: sum(map(len, entities.clusters))]
     gold_sizes = Counter(gold)
@@ -307,13 +246,7 @@ def cluster_probabilities(posterior: Posterior) -> dict[Cluster, float]:
 
 
 def renumbered(posterior: Posterior, order: Sequence[int]) -> Posterior:
-    """The posterior of fragments in another order, told in the numbers of the first.
-
-    Args:
-        posterior: its fragment k is fragment order[k].
-        order: a permutation.
-
-    """
+    """The posterior with order[k] for the number of its fragment k."""
 
     def told(fragments: Cluster) -> Cluster:
         return tuple(sorted(order[fragment] for fragment in fragments))
@@ -360,11 +293,11 @@ def _require_few(posterior: Posterior, masses: Mapping[Cluster, float]) -> None:
     """Refuse a posterior with too many pairs, by a bound that costs nothing to find."""
     by_cluster = sum(len(cluster) ** 2 for cluster in masses)
     by_subproblem = sum(len(s.fragments) ** 2 for s in posterior.subproblems)
-    if min(by_cluster, by_subproblem) // 2 > _MOST_PAIRS:
+    bound = min(by_cluster, by_subproblem) // 2
+    if bound > _MOST_PAIRS:
         raise KBForgeError(
-            f"the clusters hold up to {min(by_cluster, by_subproblem) // 2:,} pairs of fragments; "
-            f"reliability can be measured over {_MOST_PAIRS:,} at most, so use fewer fragments or "
-            "a larger alpha"
+            f"the clusters hold up to {bound:,} pairs of fragments; reliability can be measured "
+            f"over {_MOST_PAIRS:,} at most, so use fewer fragments or a larger alpha"
         )
 
 

@@ -107,9 +107,15 @@ def compare(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> Scores:
         raise ValueError("no items to compare")
     table = _tabulate(predicted, gold)
     precision, recall, item_f1 = _bcubed(table)
-    pairs = _count_pairs(table)
-    pair_precision = _ratio(pairs.both, pairs.predicted)
-    pair_recall = _ratio(pairs.both, pairs.gold)
+    # pairs together in both, in the prediction, in gold; Python's integers, as products outgrow 64
+    # bits
+    both, in_predicted, in_gold = (
+        int((sizes * (sizes - 1) // 2).sum())
+        for sizes in (table.cells, table.cluster_sizes, table.gold_sizes)
+    )
+    all_pairs = table.n * (table.n - 1) // 2
+    pair_precision, pair_recall = _ratio(both, in_predicted), _ratio(both, in_gold)
+    by_chance = 2 * in_predicted * in_gold
     vi = _variation_of_information(table)
     there = _edit_distance(table.n, table.rows, table.columns, table.cells)
     back = _edit_distance(table.n, table.columns, table.rows, table.cells)
@@ -126,8 +132,11 @@ def compare(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> Scores:
         pairwise_precision=pair_precision,
         pairwise_recall=pair_recall,
         pairwise_f1=_harmonic(pair_precision, pair_recall),
-        rand=_ratio(pairs.all - pairs.predicted - pairs.gold + 2 * pairs.both, pairs.all),
-        adjusted_rand=_adjusted_rand(pairs),
+        rand=_ratio(all_pairs - in_predicted - in_gold + 2 * both, all_pairs),
+        # (both - chance) / (mean of predicted and gold - chance), multiplied out to integers
+        adjusted_rand=_ratio(
+            2 * both * all_pairs - by_chance, (in_predicted + in_gold) * all_pairs - by_chance
+        ),
         vi=vi,
         normalised_vi=vi / math.log(table.n) if table.n > 1 else 0.0,
         edit_distance=there,
@@ -137,31 +146,16 @@ def compare(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> Scores:
 
 @dataclass(frozen=True, slots=True)
 class _ContingencyTable:
-    """The non-zero cells: n_ij is `cells[k]`, i is `rows[k]` and j `columns[k]`, a_i `a[k]`, b_j
-    `b[k]`.
-    """
+    """The non-zero cells, by number k."""
 
     n: int
-    rows: IntArray
-    columns: IntArray
-    cells: IntArray
-    a: IntArray
-    b: IntArray
+    rows: IntArray  # i
+    columns: IntArray  # j
+    cells: IntArray  # n_ij
+    a: IntArray  # a_i
+    b: IntArray  # b_j
     cluster_sizes: IntArray
     gold_sizes: IntArray
-
-
-@dataclass(frozen=True, slots=True)
-class _PairCounts:
-    """Pairs of items: together in both, in the prediction, in gold, and all of them.
-
-    Python integers, because products of counts of pairs outgrow 64 bits.
-    """
-
-    both: int
-    predicted: int
-    gold: int
-    all: int
 
 
 def _tabulate(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> _ContingencyTable:
@@ -189,25 +183,6 @@ def _bcubed(table: _ContingencyTable) -> tuple[float, float, float]:
     recall = _sum(squares / table.b) / table.n
     item_f1 = _sum(2 * squares / (table.a + table.b)) / table.n
     return precision, recall, item_f1
-
-
-def _count_pairs(table: _ContingencyTable) -> _PairCounts:
-    def pairs(sizes: IntArray) -> int:
-        return int((sizes * (sizes - 1) // 2).sum())
-
-    n = table.n
-    return _PairCounts(
-        pairs(table.cells), pairs(table.cluster_sizes), pairs(table.gold_sizes), n * (n - 1) // 2
-    )
-
-
-def _adjusted_rand(pairs: _PairCounts) -> float:
-    """(both - expected) / (mean of predicted and gold - expected), multiplied out to integers."""
-    expected = 2 * pairs.predicted * pairs.gold
-    return _ratio(
-        2 * pairs.both * pairs.all - expected,
-        (pairs.predicted + pairs.gold) * pairs.all - expected,
-    )
 
 
 def _variation_of_information(table: _ContingencyTable) -> float:
@@ -264,12 +239,7 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """The scores by name, then the three counts."""
-        return {
-            **self.scores.to_json(),
-            "unlabelled": self.unlabelled,
-            "only_in_kb": self.only_in_kb,
-            "only_in_gold": self.only_in_gold,
-        }
+        return {**self.scores.to_json(), **{k: v for k, v in asdict(self).items() if k != "scores"}}
 
 
 def score_entities(

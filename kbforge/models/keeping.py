@@ -1,14 +1,13 @@
-"""Reading kept state strictly: every field and array is checked before a plugin continues.
+"""Reading learned states strictly: every field and array is checked before a plugin continues.
 
-`Parts` puts what several things kept into one, each under a name of its own, and takes it apart
-again. A field or array that is missing, of another type or shape, or out of range is a ModelError
-that names it.
+A field or array that is missing, of another type or shape, or out of range is a ModelError that
+names it. `together` puts several states into one, each under a name of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,7 @@ _BETWEEN = "."
 
 
 def together(own: LearnedState, **parts: LearnedState | None) -> LearnedState:
-    """What was kept, and what parts kept under their names; one that is None is left out."""
+    """A state with the states of parts under their names, without those that are None."""
     values, arrays = dict(own.values), dict(own.arrays)
     for name, part in parts.items():
         if part is not None:
@@ -33,17 +32,17 @@ def together(own: LearnedState, **parts: LearnedState | None) -> LearnedState:
 
 
 class KeptReader:
-    """What was kept, field by field.
+    """A learned state of unknown origin, field by field.
 
     Args:
-        kept: by someone of whom nothing is known.
-        whose: how errors call the one that goes on from it.
+        kept: the state.
+        whose: how errors call the plugin that goes on from it.
 
     Attributes:
         fields: the values.
 
     Raises:
-        ModelError: it is not what was kept of anything.
+        ModelError: it is no state.
 
     """
 
@@ -61,17 +60,21 @@ class KeptReader:
         )
 
     def only(self, *fields: str) -> Record:
-        """The values, which have no other fields than these, all of them."""
+        """The values, which have all of these fields and no others."""
         for field in fields:
             if field not in self._kept.values:
                 raise self.wrong(field, "a value", "nothing")
         return self.fields.only(*fields)
 
     def part(self, name: str) -> LearnedState:
-        """What a part kept, which was put in with `together`."""
+        """The state of a part, which `together` put in."""
         values = self.fields.get(name, dict)
         start = f"{name}{_BETWEEN}"
-        arrays = {k.removeprefix(start): a for k, a in self._kept.arrays.items() if _has(k, start)}
+        arrays = {
+            name.removeprefix(start): array
+            for name, array in self._kept.arrays.items()
+            if isinstance(name, str) and name.startswith(start)
+        }
         return LearnedState(values, arrays)
 
     def array(
@@ -90,10 +93,10 @@ class KeptReader:
             name: of the array.
             dtype: of its numbers.
             length: of its first dimension; None is any.
-            least: its least number may be.
-            most: its largest one may be.
+            least: the smallest number allowed.
+            most: the largest number allowed.
             ascending: whether no number may be less than the one before.
-            width: of its second dimension; None is that it has none.
+            width: of its second dimension; None if it has one dimension.
 
         """
         found = self._kept.arrays.get(name)
@@ -108,7 +111,7 @@ class KeptReader:
         if found.dtype != expected or not fits:
             raise self.wrong(name, said, f"{found.dtype} in the shape {_shape(found.shape)}")
         if found.size:
-            # a number that is none is below and above nothing
+            # NaN compares false
             low, high = found.min(), found.max()
             if not (np.isfinite(low) and np.isfinite(high) and least <= low and high <= most):
                 raise self.wrong(
@@ -117,10 +120,6 @@ class KeptReader:
         if ascending and (found[1:] < found[:-1]).any():
             raise self.wrong(name, "ascending numbers", "others")
         return np.ascontiguousarray(found)
-
-
-def _has(name: Any, start: str) -> bool:
-    return isinstance(name, str) and name.startswith(start)
 
 
 def _shape(shape: tuple[int | None, ...]) -> str:

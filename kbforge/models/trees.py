@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ctypes import CDLL
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,30 +47,17 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """A sum of decision trees.
+    """A sum of decision trees."""
 
-    Attributes:
-        features: names, in the order of the columns.
-        feature: [nodes] column that a node looks at.
-        threshold: [nodes] the largest value that goes left.
-        missing_left: [nodes] 1 where a missing value goes left.
-        left: [nodes] child, or -1 - leaf.
-        right: [nodes] child, or -1 - leaf.
-        leaves: [leaves] what a leaf adds.
-        roots: [trees] the first node of each, or -1 - leaf of a tree that has no node.
-        offset: [1] what every row gets.
-
-    """
-
-    features: tuple[str, ...]
-    feature: NDArray[np.int32]
-    threshold: NDArray[np.float64]
-    missing_left: NDArray[np.uint8]
-    left: NDArray[np.int32]
-    right: NDArray[np.int32]
-    leaves: NDArray[np.float64]
-    roots: NDArray[np.int32]
-    offset: NDArray[np.float64]
+    features: tuple[str, ...]  # names, in the order of the columns
+    feature: NDArray[np.int32]  # [nodes] column that a node looks at
+    threshold: NDArray[np.float64]  # [nodes] the largest value that goes left
+    missing_left: NDArray[np.uint8]  # [nodes] 1 where a missing value goes left
+    left: NDArray[np.int32]  # [nodes] child, or -1 - leaf
+    right: NDArray[np.int32]  # [nodes] child, or -1 - leaf
+    leaves: NDArray[np.float64]  # [leaves] what a leaf adds
+    roots: NDArray[np.int32]  # [trees] first node, or -1 - leaf of a tree that has no node
+    offset: NDArray[np.float64]  # [1] what every row gets
 
     def predict(self, rows: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """The raw sums of rows [N, F], columns in the order of `features`: [N].
@@ -151,27 +138,16 @@ class _Masks:
     """Some trees as bits, a bit a leaf, the leftmost leaf lowest (Lucchese et al. 2015).
 
     Trees with fewer nodes than the largest of them have nodes at which all rows go left.
-
-    Attributes:
-        root: of a tree that has too many leaves for it, which is alone; None of all others.
-        shape: trees, nodes of each.
-        feature: [all nodes] row of the values, a missing one as inf above and as -inf below.
-        threshold: [all nodes, 1] the largest value that goes left.
-        kept_right: [all nodes, 1] the leaves that a row can still reach once it went right there.
-        whole: [trees, 1] the bits of all leaves.
-        first: [trees, 1] the place of each tree's first leaf.
-        leaves: the number of each bit's leaf, tree after tree.
-
     """
 
-    root: int | None
-    shape: tuple[int, int]
-    feature: NDArray[np.int64]
-    threshold: NDArray[np.float64]
-    kept_right: NDArray[np.uint64]
-    whole: NDArray[np.uint64]
-    first: NDArray[np.int64]
-    leaves: NDArray[np.int64]
+    root: int | None  # of a tree that has too many leaves for bits, which is alone
+    shape: tuple[int, int]  # trees, nodes of each
+    feature: NDArray[np.int64]  # [all nodes] row of the values, missing ones inf above, -inf below
+    threshold: NDArray[np.float64]  # [all nodes, 1] the largest value that goes left
+    kept_right: NDArray[np.uint64]  # [all nodes, 1] leaves within reach of a row that went right
+    whole: NDArray[np.uint64]  # [trees, 1] the bits of all leaves
+    first: NDArray[np.int64]  # [trees, 1] the place of each tree's first leaf
+    leaves: NDArray[np.int64]  # the number of each bit's leaf, tree after tree
 
     def leaves_of(self, sides: NDArray[np.float64], room: _Room) -> NDArray[np.int64]:
         """The leaf that each row ends at, without following any row: [trees, rows]."""
@@ -214,13 +190,7 @@ class _Masks:
 
 
 class _Room:
-    """Where some rows are held against some trees; made once, as large arrays take long to make.
-
-    Args:
-        all_masks: of the trees.
-        rows: at most, at once.
-
-    """
+    """Where some rows are compared with some trees; large arrays take long to make."""
 
     def __init__(self, all_masks: Sequence[_Masks], rows: int) -> None:
         size = max((masks.shape[0] * masks.shape[1] for masks in all_masks), default=0) * rows
@@ -234,7 +204,7 @@ def _grouped(trees: Trees) -> Iterator[_Masks]:
     some: list[_Bits] = []
     for root in trees.roots.tolist():
         bits = _bits(trees, root)
-        if some and (bits is None or sum(len(b.nodes) for b in some) >= _NODES_AT_ONCE):
+        if some and (bits is None or sum(len(nodes) for nodes, _, _ in some) >= _NODES_AT_ONCE):
             yield _joined(trees, some)
             some = []
         if bits is None:
@@ -247,18 +217,18 @@ def _grouped(trees: Trees) -> Iterator[_Masks]:
 
 
 def _joined(trees: Trees, some: Sequence[_Bits]) -> _Masks:
-    most = max(1, *(len(bits.nodes) for bits in some))
+    most = max(1, *(len(nodes) for nodes, _, _ in some))
     # the last entry stands for a node at which all rows go left
     node = np.full((len(some), most), -1)
     kept = np.zeros((len(some), most), dtype=np.uint64)
-    for k, bits in enumerate(some):
-        node[k, : len(bits.nodes)] = bits.nodes
-        kept[k, : len(bits.nodes)] = bits.kept_right
+    for k, (nodes, kept_right, _) in enumerate(some):
+        node[k, : len(nodes)] = nodes
+        kept[k, : len(nodes)] = kept_right
     feature, threshold, left = (
         np.append(values, last)[node.ravel()]
         for values, last in ((trees.feature, 0), (trees.threshold, np.inf), (trees.missing_left, 1))
     )
-    leaves = np.array([len(bits.leaves) for bits in some])
+    leaves = np.array([len(of_tree) for _, _, of_tree in some])
     return _Masks(
         root=None,
         shape=(len(some), most),
@@ -267,21 +237,16 @@ def _joined(trees: Trees, some: Sequence[_Bits]) -> _Masks:
         kept_right=kept.reshape(-1, 1),
         whole=np.array([(1 << n) - 1 for n in leaves.tolist()], dtype=np.uint64)[:, None],
         first=(np.cumsum(leaves) - leaves)[:, None],
-        leaves=np.concatenate([np.array(bits.leaves) for bits in some]),
+        leaves=np.concatenate([np.array(of_tree) for _, _, of_tree in some]),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Bits:
-    """One tree: its nodes, what a row keeps that goes right there, and its leaves."""
-
-    nodes: tuple[int, ...]
-    kept_right: tuple[int, ...]
-    leaves: tuple[int, ...]
+_Bits: TypeAlias = tuple[list[int], list[int], list[int]]
+"""A tree: its nodes, the leaves that a row keeps that goes right there, and its leaves."""
 
 
 def _bits(trees: Trees, root: int) -> _Bits | None:
-    """The bits of a tree; None of a tree with too many leaves."""
+    """A tree as bits; None if it has too many leaves."""
     leaves: list[int] = []
     below: list[tuple[int, int, int]] = []
     # each entry is a node to open, or a node whose left side has been opened from this leaf on
@@ -302,15 +267,11 @@ def _bits(trees: Trees, root: int) -> _Bits | None:
             ]
     whole = (1 << len(leaves)) - 1
     masks = [whole & ~((1 << stop) - (1 << start)) for _, start, stop in below]
-    return _Bits(tuple(node for node, _, _ in below), tuple(masks), tuple(leaves))
+    return [node for node, _, _ in below], masks, leaves
 
 
 def read_trees(content: bytes, where: str) -> Trees:
-    """The ensemble that `Trees.to_bytes` wrote.
-
-    Args:
-        content: of the file.
-        where: how to call the file in errors.
+    """The ensemble that `Trees.to_bytes` wrote; `where` names the file in errors.
 
     Raises:
         ModelError: the content is damaged, is something else, or does not hold trees.
