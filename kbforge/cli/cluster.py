@@ -17,6 +17,7 @@ import typer
 
 from kbforge import interrupts
 from kbforge.cli import console, options
+from kbforge.cli.options import further, option
 from kbforge.errors import OutputError, UsageError, quoted
 from kbforge.words import counted
 
@@ -35,42 +36,37 @@ def cluster(
     context: typer.Context,
     fragments: Annotated[str, typer.Argument(help="Fragments, JSON lines; - for standard input.")],
     output: Annotated[
-        str,
-        typer.Option("--output", "-o", help="Knowledge base to write; - for standard output."),
+        str, option("--output", "-o", "Knowledge base to write; - for standard output.")
     ] = "kb.jsonl",
     into: Annotated[
         str | None,
-        typer.Option(
-            "--into", metavar="STORE", help="Create this store or add to it, instead of -o."
-        ),
+        option("--into", "Create this store or add to it, instead of -o.", metavar="STORE"),
     ] = None,
     likelihood: options.Likelihood = None,
     alpha: options.Alpha = None,
     link: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--link",
-            metavar="ATTRIBUTE",
-            help="Never merge fragments that share a value of this attribute (source: that come "
+            "Never merge fragments that share a value of this attribute (source: that come "
             "from the same table).",
+            metavar="ATTRIBUTE",
         ),
     ] = None,
     answers: options.Answers = None,
     workers: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--workers",
+            "Threads, or workers of --executor; the result is the same.",
             min=1,
             max=256,
-            help="Threads, or workers of --executor; the result is the same.",
             show_default="KBFORGE_WORKERS, else one per core, at most 8 threads",
         ),
     ] = None,
     gpu: options.Gpu = False,
     settings: options.Settings = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as one JSON object.")
-    ] = False,
+    as_json: Annotated[bool, option("--json", "Print the summary as one JSON object.")] = False,
     clusterer: options.Clusterer = "split-smc",
     particles: options.Particles = None,
     surrogate: options.Surrogate = None,
@@ -81,43 +77,43 @@ def cluster(
     confidence_map: options.ConfidenceMap = None,
     defaults: Annotated[
         str | None,
-        options.further(
+        further(
             "--defaults",
+            "Use your own default models (a folder from kbforge lab train-default).",
             metavar="FOLDER",
-            help="Use your own default models (a folder from kbforge lab train-default).",
         ),
     ] = None,
     estimate: Annotated[
         Literal["map", "binder", "vi", "single", "complete", "average"],
-        options.further(
+        further(
             "--estimate",
-            help="Which grouping to write: the most probable one (map); the one with the smallest "
+            "Which grouping to write: the most probable one (map); the one with the smallest "
             "expected loss over pairs (binder) or variation of information (vi); or a cut of the "
             "tree of pair probabilities, by its linkage.",
         ),
     ] = "map",
     entities: Annotated[
         int | None,
-        options.further(
+        further(
             "--entities",
+            "Cut the tree of --estimate into this many entities.",
             min=1,
-            help="Cut the tree of --estimate into this many entities.",
             show_default="best cut",
         ),
     ] = None,
     alternatives: Annotated[
         Literal["few", "all"],
-        options.further(
+        further(
             "--alternatives",
-            help="Which other groupings to keep for an entity: the three most probable above 1 %, "
+            "Which other groupings to keep for an entity: the three most probable above 1 %, "
             "or all.",
         ),
     ] = "few",
     on_duplicate: Annotated[
         Literal["error", "replace"],
-        options.further(
+        further(
             "--on-duplicate",
-            help="With --into: refuse or replace a stored fragment whose content has changed.",
+            "With --into: refuse or replace a stored fragment whose content has changed.",
         ),
     ] = "error",
     temperature: options.Temperature = 1.0,
@@ -125,25 +121,21 @@ def cluster(
     limit: options.Limit = None,
     executor: Annotated[
         str | None,
-        options.further(
-            "--executor", help="Cluster on workers: ray or a plugin's. The result is the same."
-        ),
+        further("--executor", "Cluster on workers: ray or a plugin's. The result is the same."),
     ] = None,
     address: Annotated[
         str | None,
-        options.further(
-            "--address",
-            help="With --executor: address of the cluster.",
-            show_default="this machine",
+        further(
+            "--address", "With --executor: address of the cluster.", show_default="this machine"
         ),
     ] = None,
     scorers: Annotated[
         int | None,
-        options.further(
+        further(
             "--scorers",
-            min=1,
-            help="With --executor: cluster here, and let this many workers score for a neural "
+            "With --executor: cluster here, and let this many workers score for a neural "
             "likelihood.",
+            min=1,
         ),
     ] = None,
 ) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbforge.cli import console, options
+from kbforge.cli.options import further, option
 from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,13 +38,13 @@ def evaluate(
         str | None, typer.Argument(help="Labelled fragments, JSON lines; - for standard input.")
     ] = None,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Evaluate only the fragments that both files have.")
+        bool, option("--partial", "Evaluate only the fragments that both files have.")
     ] = False,
     reliability: Annotated[
         bool,
-        typer.Option(
+        option(
             "--reliability",
-            help="Cluster labelled fragments, and compare the reported probabilities with how "
+            "Cluster labelled fragments, and compare the reported probabilities with how "
             "often they are right.",
         ),
     ] = False,
@@ -54,18 +55,10 @@ def evaluate(
     calibration: options.Calibration = None,
     shuffles: Annotated[
         int,
-        options.further(
-            "--shuffles",
-            min=1,
-            max=1000,
-            help="Average over this many orders of the fragments.",
-        ),
+        further("--shuffles", "Average over this many orders of the fragments.", min=1, max=1000),
     ] = 1,
     bins: Annotated[
-        int,
-        options.further(
-            "--bins", min=1, max=1000, help="Bins of equal width, for tables and errors."
-        ),
+        int, further("--bins", "Bins of equal width, for tables and errors.", min=1, max=1000)
     ] = 15,
     temperature: options.Temperature = 1.0,
     clusterer: options.Clusterer = "split-smc",
@@ -196,76 +189,70 @@ def calibrate(
     ],
     output: Annotated[
         str,
-        typer.Option(
+        option(
             "--output",
             "-o",
-            help="Calibration file (TOML); - for standard output. With --confidence: a TOML file, "
+            "Calibration file (TOML); - for standard output. With --confidence: a TOML file, "
             "a model folder, or the file that --calibration names.",
         ),
     ],
     calibrator: Annotated[
         str,
-        typer.Option(
-            "--calibrator",
-            help="pseudo-likelihood, bcubed, empirical-bayes (no labels) or a plugin's.",
+        option(
+            "--calibrator", "pseudo-likelihood, bcubed, empirical-bayes (no labels) or a plugin's."
         ),
     ] = "pseudo-likelihood",
     confidence: Annotated[
-        bool, typer.Option("--confidence", help="Fit a confidence map instead of choosing alpha.")
+        bool, option("--confidence", "Fit a confidence map instead of choosing alpha.")
     ] = False,
     test_on: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--test-on",
-            help="With --confidence: labelled fragments of other entities, to test the map on.",
+            "With --confidence: labelled fragments of other entities, to test the map on.",
             show_default="half of the entities of FRAGMENTS",
         ),
     ] = None,
     likelihood: options.Likelihood = None,
     alpha: Annotated[
         float | None,
-        options.further(
+        further(
             "--alpha",
-            help="With --confidence: concentration to cluster with.",
+            "With --confidence: concentration to cluster with.",
             show_default="chosen to suit the file",
         ),
     ] = None,
     calibration: Annotated[
         str | None,
-        options.further(
+        further(
             "--calibration",
-            help="With --confidence: take alpha from this file, which kbforge calibrate wrote.",
+            "With --confidence: take alpha from this file, which kbforge calibrate wrote.",
         ),
     ] = None,
     shuffles: Annotated[
         int,
-        options.further(
+        further(
             "--shuffles",
+            "With --confidence: average over this many orders of the fragments.",
             min=1,
             max=1000,
-            help="With --confidence: average over this many orders of the fragments.",
         ),
     ] = 1,
     bins: Annotated[
         int,
-        options.further(
-            "--bins", min=1, max=1000, help="With --confidence: bins of equal width, for tables."
-        ),
+        further("--bins", "With --confidence: bins of equal width, for tables.", min=1, max=1000),
     ] = 15,
     temperature: Annotated[
         float,
-        options.further(
-            "--temperature",
-            help="With --confidence: divide log likelihoods and log alpha by this.",
+        further(
+            "--temperature", "With --confidence: divide log likelihoods and log alpha by this."
         ),
     ] = 1.0,
     low: Annotated[
-        float | None,
-        options.further("--low", help="Smallest alpha to try.", show_default="4.5e-05"),
+        float | None, further("--low", "Smallest alpha to try.", show_default="4.5e-05")
     ] = None,
     high: Annotated[
-        float | None,
-        options.further("--high", help="Largest alpha to try.", show_default="5.2e+21"),
+        float | None, further("--high", "Largest alpha to try.", show_default="5.2e+21")
     ] = None,
     clusterer: options.Clusterer = "split-smc",
     particles: options.Particles = None,

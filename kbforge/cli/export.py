@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbforge.cli import console, options
+from kbforge.cli.options import option
 from kbforge.errors import UsageError, quoted
 from kbforge.words import listed
 
@@ -22,43 +23,37 @@ def export(
     kb: options.KnowledgeBase,
     output: Annotated[
         str,
-        typer.Option(
-            "--output", "-o", help="File to write, or a folder for several; - is standard output."
-        ),
+        option("--output", "-o", "File to write, or a folder for several; - is standard output."),
     ] = "-",
     format_name: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--format",
-            help="Format, such as jsonl or wide (see below).",
+            "Format, such as jsonl or wide (see below).",
             show_default="by the ending of -o, else jsonl",
         ),
     ] = None,
     fragments: Annotated[
         str | None,
-        typer.Option(
-            "--fragments", help="Read sources and metadata from the fragments that were clustered."
-        ),
+        option("--fragments", "Read sources and metadata from the fragments that were clustered."),
     ] = None,
     policy: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--policy",
-            help="Golden records: a TOML file, or most-stated, latest, longest or all.",
+            "Golden records: a TOML file, or most-stated, latest, longest or all.",
             show_default="all values",
         ),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--set",
+            "Set an option of the format; may be repeated.",
             metavar="exporter.OPTION=VALUE",
-            help="Set an option of the format; may be repeated.",
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a summary as one JSON object.")
-    ] = False,
+    as_json: Annotated[bool, option("--json", "Print a summary as one JSON object.")] = False,
 ) -> None:
     """Write a knowledge base in another format.
 
@@ -139,25 +134,20 @@ report_app = typer.Typer(add_completion=False)
 def report(
     kb: options.KnowledgeBase,
     output: Annotated[
-        str, typer.Option("--output", "-o", help="HTML file; - is standard output.")
+        str, option("--output", "-o", "HTML file; - is standard output.")
     ] = "report.html",
     fragments: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--fragments",
-            help="Read labels from the fragments that were clustered, to mark the right entities.",
+            "Read labels from the fragments that were clustered, to mark the right entities.",
         ),
     ] = None,
-    labels: Annotated[
-        bool, typer.Option("--labels", help="Read the labels of a store's fragments.")
-    ] = False,
+    labels: Annotated[bool, option("--labels", "Read the labels of a store's fragments.")] = False,
     title: Annotated[
-        str | None,
-        typer.Option("--title", help="Title of the page.", show_default="the file's name"),
+        str | None, option("--title", "Title of the page.", show_default="the file's name")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a summary as one JSON object.")
-    ] = False,
+    as_json: Annotated[bool, option("--json", "Print a summary as one JSON object.")] = False,
 ) -> None:
     """Write a knowledge base as one HTML page.
 

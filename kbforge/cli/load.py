@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kbforge.cli import console, options
+from kbforge.cli.options import further, option
 from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,79 +37,63 @@ def load(
         ),
     ],
     output: Annotated[
-        str,
-        typer.Option("--output", "-o", help="File of fragments, JSON lines; - is standard output."),
+        str, option("--output", "-o", "File of fragments, JSON lines; - is standard output.")
     ] = "-",
     id_column: Annotated[
-        str | None,
-        typer.Option("--id", help="Column of ids.", show_default="file name and row number"),
+        str | None, option("--id", "Column of ids.", show_default="file name and row number")
     ] = None,
-    name: Annotated[
-        str | None, typer.Option("--name", help="Column that becomes the attribute name.")
-    ] = None,
-    label: Annotated[str | None, typer.Option("--label", help="Column of the gold entity.")] = None,
+    name: Annotated[str | None, option("--name", "Column that becomes the attribute name.")] = None,
+    label: Annotated[str | None, option("--label", "Column of the gold entity.")] = None,
     column_map: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--map",
+            "Rename a column; COLUMN= leaves it out. May be repeated.",
             metavar="COLUMN=ATTRIBUTE",
-            help="Rename a column; COLUMN= leaves it out. May be repeated.",
         ),
     ] = None,
     separator: Annotated[
-        str | None,
-        typer.Option("--separator", help="Text that separates several values within a cell."),
+        str | None, option("--separator", "Text that separates several values within a cell.")
     ] = None,
     delimiter: Annotated[
         str | None,
-        options.further(
+        further(
             "--delimiter",
-            help="Character between the columns of a csv file, or tab.",
+            "Character between the columns of a csv file, or tab.",
             show_default="detected",
         ),
     ] = None,
     encoding: Annotated[
         str | None,
-        options.further(
+        further(
             "--encoding",
-            help="Encoding of a text file: utf-8, cp1252, latin-1, utf-16, ...",
+            "Encoding of a text file: utf-8, cp1252, latin-1, utf-16, ...",
             show_default="detected",
         ),
     ] = None,
     sheet: Annotated[
-        str | None,
-        options.further("--sheet", help="Sheet of a spreadsheet.", show_default="the first"),
+        str | None, further("--sheet", "Sheet of a spreadsheet.", show_default="the first")
     ] = None,
     vector: Annotated[
-        str | None,
-        options.further("--vector", help="Columns of numbers, separated by commas: x,y."),
+        str | None, further("--vector", "Columns of numbers, separated by commas: x,y.")
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="source.OPTION=VALUE",
-            help="Set an option of the source; may be repeated.",
+        option(
+            "--set", "Set an option of the source; may be repeated.", metavar="source.OPTION=VALUE"
         ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=0, help="Write at most this many fragments.")
+        int | None, option("--limit", "Write at most this many fragments.", min=0)
     ] = None,
     on_error: Annotated[
-        OnError,
-        typer.Option("--on-error", help="Stop at a bad record, or set it aside and continue."),
+        OnError, option("--on-error", "Stop at a bad record, or set it aside and continue.")
     ] = OnError.stop,
     quarantine: Annotated[
         str | None,
-        options.further(
-            "--quarantine",
-            help="File for bad records.",
-            show_default="OUTPUT.quarantine.jsonl",
-        ),
+        further("--quarantine", "File for bad records.", show_default="OUTPUT.quarantine.jsonl"),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a summary as one JSON object.")
-    ] = False,
+    as_json: Annotated[bool, option("--json", "Print a summary as one JSON object.")] = False,
 ) -> None:
     """Read fragments from files of any known format.
 

@@ -21,16 +21,22 @@ FURTHER = "Further options"
 _KINDS = ("likelihood", "surrogate", "index", "clusterer", "calibrator", "executor")
 
 
-def further(*names: str, **settings: Any) -> Any:
-    """A `typer.Option` that is rarely used."""
-    return typer.Option(*names, rich_help_panel=FURTHER, **settings)
+def option(*words: str, **settings: Any) -> Any:
+    """A `typer.Option`: its names, then its help."""
+    *names, text = words
+    return typer.Option(*names, help=text, **settings)
+
+
+def further(*words: str, **settings: Any) -> Any:
+    """An option that is rarely used."""
+    return option(*words, rich_help_panel=FURTHER, **settings)
 
 
 Likelihood: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--likelihood",
-        help="Name of a likelihood, or a model folder.",
+        "Name of a likelihood, or a model folder.",
         show_default="chosen to suit the file",
     ),
 ]
@@ -38,7 +44,7 @@ Clusterer: TypeAlias = Annotated[
     str,
     further(
         "--clusterer",
-        help="Clustering algorithm: split-smc, smc, greedy, gibbs, metropolis, agglomerative, "
+        "Clustering algorithm: split-smc, smc, greedy, gibbs, metropolis, agglomerative, "
         "minsm or a plugin's.",
     ),
 ]
@@ -47,8 +53,8 @@ Particles: TypeAlias = Annotated[
     further(
         "--particles",
         "-P",
+        "Maximum particles per subproblem.",
         min=1,
-        help="Maximum particles per subproblem.",
         show_default="the clusterer's",
     ),
 ]
@@ -56,7 +62,7 @@ Surrogate: TypeAlias = Annotated[
     str | None,
     further(
         "--surrogate",
-        help="Fast likelihood that proposes clusters for a slow one.",
+        "Fast likelihood that proposes clusters for a slow one.",
         show_default="the likelihood's own, if any",
     ),
 ]
@@ -65,8 +71,8 @@ MaxEvals: TypeAlias = Annotated[
     further(
         "--max-evals",
         "-M",
+        "Maximum joins that the surrogate proposes per step.",
         min=0,
-        help="Maximum joins that the surrogate proposes per step.",
         show_default="the clusterer's",
     ),
 ]
@@ -74,7 +80,7 @@ Index: TypeAlias = Annotated[
     str | None,
     further(
         "--index",
-        help="Index that finds the clusters to compare a fragment with; none compares with all.",
+        "Index that finds the clusters to compare a fragment with; none compares with all.",
         show_default="the likelihood's own, if any",
     ),
 ]
@@ -82,54 +88,52 @@ Exact: TypeAlias = Annotated[
     bool,
     further(
         "--exact",
-        help="Compare with every cluster that shares a key, or with every cluster if the "
+        "Compare with every cluster that shares a key, or with every cluster if the "
         "likelihood has no index. Slower.",
     ),
 ]
 Alpha: TypeAlias = Annotated[
     float | None,
-    typer.Option(
+    option(
         "--alpha",
-        help="Concentration; a larger one makes more entities.",
+        "Concentration; a larger one makes more entities.",
         show_default="chosen to suit the file",
     ),
 ]
 Calibration: TypeAlias = Annotated[
     str | None,
-    further("--calibration", help="Take alpha from this file, which kbforge calibrate wrote."),
+    further("--calibration", "Take alpha from this file, which kbforge calibrate wrote."),
 ]
 ConfidenceMap: TypeAlias = Annotated[
     str | None,
     further(
         "--confidence-map",
-        help="Calibrate confidence by this file, which kbforge calibrate --confidence wrote.",
+        "Calibrate confidence by this file, which kbforge calibrate --confidence wrote.",
     ),
 ]
 Answers: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--answers", help="Choose likelihood and alpha by answers that kbforge review collected."
-    ),
+    option("--answers", "Choose likelihood and alpha by answers that kbforge review collected."),
 ]
 Temperature: TypeAlias = Annotated[
     float,
     further(
         "--temperature",
-        help="Divide log likelihoods and log alpha by this; above 1, evidence counts less.",
+        "Divide log likelihoods and log alpha by this; above 1, evidence counts less.",
     ),
 ]
-Seed: TypeAlias = Annotated[int, further("--seed", min=0, help="Random seed.")]
+Seed: TypeAlias = Annotated[int, further("--seed", "Random seed.", min=0)]
 Limit: TypeAlias = Annotated[
-    int | None, further("--limit", min=1, help="Read at most this many fragments.")
+    int | None, further("--limit", "Read at most this many fragments.", min=1)
 ]
-Gpu: TypeAlias = Annotated[bool, typer.Option("--gpu", help="Run neural likelihoods on the GPU.")]
+Gpu: TypeAlias = Annotated[bool, option("--gpu", "Run neural likelihoods on the GPU.")]
 Settings: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--set",
-        metavar="KIND.OPTION=VALUE",
-        help="Set an option of a plugin, such as likelihood.scale=2; may be repeated. "
+        "Set an option of a plugin, such as likelihood.scale=2; may be repeated. "
         "kbforge plugins show lists them.",
+        metavar="KIND.OPTION=VALUE",
     ),
 ]
 Store: TypeAlias = Annotated[
@@ -138,7 +142,7 @@ Store: TypeAlias = Annotated[
 KnowledgeBase: TypeAlias = Annotated[
     str, typer.Argument(help="Knowledge base: JSON lines or a store; - for standard input.")
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Json: TypeAlias = Annotated[bool, option("--json", "Print one JSON object.")]
 
 
 def choices_of(context: typer.Context) -> Choices:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kbforge.cli import console
+from kbforge.cli.options import option
 from kbforge.errors import quoted
 
 if TYPE_CHECKING:
@@ -22,13 +23,11 @@ def plugins() -> None:
 
 @app.command("list")
 def list_plugins(
-    kind: Annotated[
-        str | None, typer.Option("--kind", help="List only this kind, such as sources.")
-    ] = None,
+    kind: Annotated[str | None, option("--kind", "List only this kind, such as sources.")] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Load each plugin; exit with 1 if one is broken.")
+        bool, option("--check", "Load each plugin; exit with 1 if one is broken.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: Annotated[bool, option("--json", "Print one JSON object.")] = False,
 ) -> None:
     """List the plugins: kind, name, distribution, version, status.
 
@@ -62,7 +61,7 @@ def list_plugins(
 def show_plugin(
     kind: Annotated[str, typer.Argument(help="The kind, such as likelihood.")],
     name: Annotated[str, typer.Argument(help="The plugin's name.")],
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: Annotated[bool, option("--json", "Print one JSON object.")] = False,
 ) -> None:
     """Describe a plugin, and its options for --set.
 

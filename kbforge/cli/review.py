@@ -11,6 +11,7 @@ import typer
 
 from kbforge import interrupts
 from kbforge.cli import console, options
+from kbforge.cli.options import option
 from kbforge.errors import (
     BadRecord,
     ContradictionError,
@@ -44,30 +45,29 @@ def review(
     path: Annotated[str, typer.Argument(metavar="FILE", help="Fragments, JSON lines; or a store.")],
     output: Annotated[
         str,
-        typer.Option(
+        option(
             "--output",
             "-o",
-            help="File of answers; the answers that it already has count. A store keeps its own.",
+            "File of answers; the answers that it already has count. A store keeps its own.",
         ),
     ] = "answers.jsonl",
     count: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--count",
+            "Maximum number of questions.",
             min=1,
-            help="Maximum number of questions.",
             show_default=f"{_QUESTIONS_OF_A_FILE}; {_QUESTIONS_OF_A_STORE} for a store",
         ),
     ] = None,
     likelihood: Annotated[
-        str | None,
-        typer.Option("--likelihood", help="Choose alpha for this likelihood and no other."),
+        str | None, option("--likelihood", "Choose alpha for this likelihood and no other.")
     ] = None,
     seed: options.Seed = 0,
     limit: options.Limit = None,
     settings: options.Settings = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Write questions and read answers as JSON lines.")
+        bool, option("--json", "Write questions and read answers as JSON lines.")
     ] = False,
 ) -> None:
     """Answer questions about uncertain pairs, most useful first.

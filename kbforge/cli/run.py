@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from kbforge import registry
 from kbforge.cli import console, options
 from kbforge.cli.main import UsageMistake, verb_called
+from kbforge.cli.options import option
 from kbforge.errors import UsageError, quoted
 from kbforge.version import __version__
 from kbforge.words import counted, did_you_mean
@@ -33,22 +34,18 @@ def run(
         typer.Argument(help="Pipeline file (TOML). With --init: the folder to write it into."),
     ] = None,
     init: Annotated[
-        bool,
-        typer.Option("--init", help="Write a commented pipeline.toml to edit; run nothing."),
+        bool, option("--init", "Write a commented pipeline.toml to edit; run nothing.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would run and why; run nothing.")
+        bool, option("--dry-run", "Say what would run and why; run nothing.")
     ] = False,
     force: Annotated[
-        bool,
-        typer.Option(
-            "--force", help="Run steps even if unchanged. With --init: overwrite the file."
-        ),
+        bool, option("--force", "Run steps even if unchanged. With --init: overwrite the file.")
     ] = False,
-    first: Annotated[str, typer.Option("--from", metavar="STEP", help="Start at this step.")] = "",
-    only: Annotated[str, typer.Option("--only", metavar="STEP", help="Run only this step.")] = "",
+    first: Annotated[str, option("--from", "Start at this step.", metavar="STEP")] = "",
+    only: Annotated[str, option("--only", "Run only this step.", metavar="STEP")] = "",
     json: Annotated[
-        bool, typer.Option("--json", help="Print a summary of the steps as one JSON object.")
+        bool, option("--json", "Print a summary of the steps as one JSON object.")
     ] = False,
 ) -> None:
     """Run a pipeline file; skip the steps that did not change.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from kbforge.cli import console, options
+from kbforge.cli.options import option
 from kbforge.errors import UsageError, quoted
 from kbforge.words import counted, percent
 
@@ -43,45 +44,39 @@ def show(
         ),
     ] = None,
     entity_id: Annotated[
-        str | None,
-        typer.Option("--id", help="Show this entity; in a store, the entities that it became."),
+        str | None, option("--id", "Show this entity; in a store, the entities that it became.")
     ] = None,
     fragment_id: Annotated[
-        str | None, typer.Option("--fragment", help="Show the entity that holds this fragment.")
+        str | None, option("--fragment", "Show the entity that holds this fragment.")
     ] = None,
-    top: Annotated[int, typer.Option("--top", min=1, help="Number of entities to show.")] = 3,
+    top: Annotated[int, option("--top", "Number of entities to show.", min=1)] = 3,
     ambiguous: Annotated[
-        bool, typer.Option("--ambiguous", help="Show the entities with the lowest confidence.")
+        bool, option("--ambiguous", "Show the entities with the lowest confidence.")
     ] = False,
     fragments: Annotated[
-        str | None,
-        typer.Option("--fragments", help="Read sources from the fragments that were clustered."),
+        str | None, option("--fragments", "Read sources from the fragments that were clustered.")
     ] = None,
     similarity: Annotated[
-        bool,
-        typer.Option("--similarity", help="Show how probable it is that fragments are the same."),
+        bool, option("--similarity", "Show how probable it is that fragments are the same.")
     ] = False,
     tree: Annotated[
         str | None,
-        typer.Option(
-            "--tree",
-            help="With --similarity: draw these fragments as a tree, .png or .svg.",
-        ),
+        option("--tree", "With --similarity: draw these fragments as a tree, .png or .svg."),
     ] = None,
     linkage: Annotated[
         Literal["single", "complete", "average"],
-        typer.Option(
+        option(
             "--linkage",
-            metavar="LINKAGE",
-            help="With --tree: distance of two branches: single (nearest pair), complete "
+            "With --tree: distance of two branches: single (nearest pair), complete "
             "(farthest pair) or average (all pairs).",
+            metavar="LINKAGE",
         ),
     ] = "average",
     confidence_map: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--confidence-map",
-            help="With --similarity: calibrate probabilities by this file, which kbforge calibrate "
+            "With --similarity: calibrate probabilities by this file, which kbforge calibrate "
             "--confidence wrote.",
         ),
     ] = None,
@@ -250,33 +245,26 @@ def explain(
     context: typer.Context,
     kb: options.KnowledgeBase,
     fragment_id: Annotated[
-        str | None, typer.Option("--fragment", help="Id of the fragment to explain.")
+        str | None, option("--fragment", "Id of the fragment to explain.")
     ] = None,
     rivals: Annotated[
-        int,
-        typer.Option("--rivals", min=0, help="Number of other entities to compare with."),
+        int, option("--rivals", "Number of other entities to compare with.", min=0)
     ] = 1,
     output: Annotated[
         str | None,
-        typer.Option(
-            "--output", "-o", help="Explain every fragment, and write the knowledge base here."
-        ),
+        option("--output", "-o", "Explain every fragment, and write the knowledge base here."),
     ] = None,
     likelihood: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--likelihood",
-            help="Name of a likelihood, or a model folder.",
+            "Name of a likelihood, or a model folder.",
             show_default="the knowledge base's",
         ),
     ] = None,
     alpha: Annotated[
         float | None,
-        typer.Option(
-            "--alpha",
-            help="Concentration of the clustering.",
-            show_default="the knowledge base's",
-        ),
+        option("--alpha", "Concentration of the clustering.", show_default="the knowledge base's"),
     ] = None,
     calibration: options.Calibration = None,
     settings: options.Settings = None,

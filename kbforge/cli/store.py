@@ -8,6 +8,7 @@ import typer
 
 from kbforge import interrupts
 from kbforge.cli import console, options
+from kbforge.cli.options import option
 from kbforge.errors import UsageError, quoted
 from kbforge.words import counted, lasting
 
@@ -100,11 +101,9 @@ changes_app = typer.Typer(add_completion=False)
 def changes(
     store: options.Store,
     since: Annotated[
-        int, typer.Option("--since", min=0, help="Number of a run (see kbforge status); 0 for all.")
+        int, option("--since", "Number of a run (see kbforge status); 0 for all.", min=0)
     ] = 0,
-    output: Annotated[
-        str, typer.Option("--output", "-o", help="File to write; - is standard output.")
-    ] = "-",
+    output: Annotated[str, option("--output", "-o", "File to write; - is standard output.")] = "-",
 ) -> None:
     """List the entities that changed since a run.
 
@@ -186,22 +185,20 @@ def decide(
     b: Annotated[str | None, typer.Argument(metavar="ID", help="Id of another.")] = None,
     file: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--file",
-            help='Read decisions from JSON lines such as {"same": true, "a": ID, "b": ID}, or from '
+            'Read decisions from JSON lines such as {"same": true, "a": ID, "b": ID}, or from '
             "answers that kbforge review collected; - for standard input.",
         ),
     ] = None,
     unknown: Annotated[
-        bool,
-        typer.Option("--unknown", help="Allow fragments that the store does not have yet."),
+        bool, option("--unknown", "Allow fragments that the store does not have yet.")
     ] = False,
     list_them: Annotated[
-        bool, typer.Option("--list", help="List the decisions, and which were undone.")
+        bool, option("--list", "List the decisions, and which were undone.")
     ] = False,
     undo: Annotated[
-        int | None,
-        typer.Option("--undo", metavar="N", help="Take back decision number N (see --list)."),
+        int | None, option("--undo", "Take back decision number N (see --list).", metavar="N")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -302,16 +299,10 @@ def remove(
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option(
-            "--source", help="Remove all fragments from this source, such as the table people.csv."
-        ),
+        option("--source", "Remove all fragments from this source, such as the table people.csv."),
     ] = None,
     secure: Annotated[
-        bool,
-        typer.Option(
-            "--secure",
-            help="Also erase their content from the file, its log and the models.",
-        ),
+        bool, option("--secure", "Also erase their content from the file, its log and the models.")
     ] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -353,20 +344,17 @@ def refit(
     context: typer.Context,
     store: options.Store,
     search: Annotated[
-        bool,
-        typer.Option("--search", help="Keep the models, and search for better groupings instead."),
+        bool, option("--search", "Keep the models, and search for better groupings instead.")
     ] = False,
     fragments: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--fragment",
+            "With --search: search only around this fragment; may be repeated.",
             metavar="ID",
-            help="With --search: search only around this fragment; may be repeated.",
         ),
     ] = None,
-    passes: Annotated[
-        int, typer.Option("--passes", min=1, help="With --search: number of passes.")
-    ] = 1,
+    passes: Annotated[int, option("--passes", "With --search: number of passes.", min=1)] = 1,
     as_json: options.Json = False,
 ) -> None:
     """Learn the models again, or search for better groupings.
