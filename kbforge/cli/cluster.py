@@ -333,16 +333,11 @@ def _print_taken(taken: UpdateResult, into: str) -> None:
 # waits.
 
 
-class _SavedElsewhere(OutputError):
-    """The result is in another file, which the message names."""
-
-
 def _save(write: Callable[[str], None], target: str) -> None:
     """Write a result, by a function that writes it to a file; it may be called several times.
 
     Raises:
-        _SavedElsewhere: the result is in another file.
-        OutputError: no file could be written.
+        OutputError: the result is in another file, or no file could be written.
 
     """
     while True:
@@ -355,7 +350,7 @@ def _save(write: Callable[[str], None], target: str) -> None:
                     write(place)
                 except OutputError:
                     continue
-                raise _SavedElsewhere(
+                raise OutputError(
                     f"{error}; the result is in {quoted(place, 400)} instead"
                 ) from error
             if not _somebody_there():

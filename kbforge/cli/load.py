@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -17,13 +16,6 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 
 _SHOW_EVERY = 256  # fragments between two updates of the progress bar
-
-
-class OnError(StrEnum):
-    """What to do with a bad record."""
-
-    stop = "stop"
-    quarantine = "quarantine"
 
 
 @app.command()
@@ -87,8 +79,9 @@ def load(
         int | None, option("--limit", "Write at most this many fragments.", min=0)
     ] = None,
     on_error: Annotated[
-        OnError, option("--on-error", "Stop at a bad record, or set it aside and continue.")
-    ] = OnError.stop,
+        Literal["stop", "quarantine"],
+        option("--on-error", "Stop at a bad record, or set it aside and continue."),
+    ] = "stop",
     quarantine: Annotated[
         str | None,
         further("--quarantine", "File for bad records.", show_default="OUTPUT.quarantine.jsonl"),
@@ -163,7 +156,7 @@ def load(
     reader = registry.create("sources", source, chosen)
     require_json_lines(output, "fragments are", "name a file that ends in .jsonl")
     aside = None
-    if on_error is OnError.quarantine or quarantine is not None:
+    if on_error == "quarantine" or quarantine is not None:
         aside = quarantine or default_quarantine(output)
     if as_json and output == "-":
         raise UsageError("--json prints its summary on standard output; name a file with -o")

@@ -65,7 +65,7 @@ def run(
 
         kbforge run pipeline.toml --from cluster --force
     """
-    from kbforge.recipe.run import RunSettings, run_pipeline, summary, write_template
+    from kbforge.recipe.run import run_pipeline, summary, write_template
 
     if init:
         if (named := options.first_given(context, _OF_A_RUN)) is not None:
@@ -75,8 +75,16 @@ def run(
         return
     if pipeline is None:
         raise UsageError("expected a pipeline file; --init writes one")
-    settings = RunSettings(dry_run, force, first, only, print_to_stderr=json)
-    reports = run_pipeline(pipeline, settings, InstalledVerb, lambda report: _show(report, json))
+    reports = run_pipeline(
+        pipeline,
+        InstalledVerb,
+        lambda report: _show(report, json),
+        dry_run=dry_run,
+        force=force,
+        first=first,
+        only=only,
+        print_to_stderr=json,
+    )
     if json:
         console.print_json(summary(reports))
         return

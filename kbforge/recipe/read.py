@@ -117,17 +117,8 @@ class PipelineStep:
     declared: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Pipeline:
-    """A checked pipeline file; all paths of its steps are relative to `folder`."""
-
-    path: str
-    folder: Path
-    steps: tuple[PipelineStep, ...]
-
-
-def read_pipeline(path: str, find_verb: FindVerb) -> Pipeline:
-    """Read and check a pipeline file, without running it.
+def read_pipeline(path: str, find_verb: FindVerb) -> list[PipelineStep]:
+    """Read and check a pipeline file, without running it; all paths are relative to its folder.
 
     Raises:
         KBForgeError: the file cannot be read.
@@ -145,7 +136,7 @@ def read_pipeline(path: str, find_verb: FindVerb) -> Pipeline:
         steps.append(_step(name, table, find_verb, where))
         _require_not_this_file(steps[-1], path, where)
     _check_order(steps, quoted(path, 400))
-    return Pipeline(path, Path(path).resolve().parent, tuple(steps))
+    return steps
 
 
 # --- reading --------------------------------------------------------------------------------------

@@ -14,18 +14,18 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+import msgspec
 import orjson
 
 from kbforge import interrupts
-from kbforge.errors import BadRecord, KBForgeError, UsageError, quoted
+from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.io import bytes_of, open_output
-from kbforge.files.records import Record, json_value
-from kbforge.recipe.read import FindVerb, Pipeline, PipelineStep, Verb, read_pipeline
+from kbforge.recipe.read import FindVerb, PipelineStep, Verb, read_pipeline
 
 FILE_NAME = "pipeline.toml"
 _FORMAT = 1
@@ -61,114 +61,95 @@ class StepReport:
     printed: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RunSettings:
-    """Which steps of a pipeline to run, and how.
+def run_pipeline(
+    path: str,
+    find_verb: FindVerb,
+    announce: Callable[[StepReport], None],
+    *,
+    dry_run: bool = False,
+    force: bool = False,
+    first: str = "",
+    only: str = "",
+    print_to_stderr: bool = False,
+) -> list[StepReport]:
+    """Run a pipeline file.
 
-    Attributes:
+    Args:
+        path: the file.
+        find_verb: finds the verb of a step.
+        announce: called with a report before and after each step.
         dry_run: decide which steps would run, but run none.
         force: run every chosen step.
         first: name of the step to start at, "" for the first.
         only: name of the only step to run, "" for all.
         print_to_stderr: print the standard output of the verbs on standard error.
 
-    """
-
-    dry_run: bool = False
-    force: bool = False
-    first: str = ""
-    only: str = ""
-    print_to_stderr: bool = False
-
-
-def run_pipeline(
-    path: str,
-    settings: RunSettings,
-    find_verb: FindVerb,
-    announce: Callable[[StepReport], None],
-) -> list[StepReport]:
-    """Run the chosen steps of a pipeline file.
-
-    `announce` is called with a report before and after each step.
-
     Raises:
         UsageError: the file cannot run as written; nothing has run then.
         StepFailed: a step failed; the steps before it are remembered.
 
     """
-    pipeline = read_pipeline(path, find_verb)
-    chosen = _chosen(pipeline, settings)
-    journal = load_journal(pipeline)
+    steps = read_pipeline(path, find_verb)
+    chosen = _chosen(steps, path, first, only)
+    folder = Path(path).resolve().parent
+    output = next((step.output for step in steps if step.output), "")
+    journal = Journal(folder / Path(output).parent / f".{Path(path).stem}.run.json")
     if journal.problem:
         announce(StepReport("", 0, "note", journal.problem))
     reports: list[StepReport] = []
     pending: dict[str, str] = {}  # in a dry run: output -> the step that would write it
-    with contextlib.chdir(pipeline.folder):
+    with contextlib.chdir(folder):
         for number, step in chosen:
             verb = find_verb(step.verb)
-            why = _why(step, verb.program, journal, settings, pending)
-            if not why:
-                record = journal.records[step.name]
+            record = journal.records.get(step.name)
+            why = "forced" if force else _why(step, verb.program, record, pending)
+            if not why and record is not None:
                 report = StepReport(step.name, number, "skipped", "", printed=record.printed or "")
-            elif settings.dry_run:
+            elif dry_run:
                 report = StepReport(step.name, number, "would run", why)
                 pending |= {step.output: step.name} if step.output else {}
             else:
                 announce(StepReport(step.name, number, "runs", why))
                 begin = time.monotonic()
-                _run_and_remember(step, verb, journal, pipeline, settings)
+                where = f'{quoted(path, 400)}: step "{quoted(step.name)}"'
+                _run_and_remember(step, verb, journal, where, print_to_stderr)
                 report = StepReport(step.name, number, "ran", why, time.monotonic() - begin)
             announce(report)
             reports.append(report)
     return reports
 
 
-def _chosen(pipeline: Pipeline, settings: RunSettings) -> list[tuple[int, PipelineStep]]:
+def _chosen(
+    steps: Sequence[PipelineStep], path: str, first: str, only: str
+) -> list[tuple[int, PipelineStep]]:
     """The chosen steps, with their numbers from 1."""
-    numbered = list(enumerate(pipeline.steps, 1))
-    names = [step.name for step in pipeline.steps]
-    for option, name in (("--from", settings.first), ("--only", settings.only)):
+    numbered = list(enumerate(steps, 1))
+    names = [step.name for step in steps]
+    for option, name in (("--from", first), ("--only", only)):
         if name and name not in names:
             raise UsageError(
-                f"{quoted(pipeline.path, 400)}: {option}: there is no step "
+                f"{quoted(path, 400)}: {option}: there is no step "
                 f'"{quoted(name)}"; steps: {", ".join(map(quoted, names))}'
             )
-    if settings.first and settings.only:
+    if first and only:
         raise UsageError("--from and --only exclude each other")
-    if settings.only:
-        return [(number, step) for number, step in numbered if step.name == settings.only]
-    return numbered[names.index(settings.first) :] if settings.first else numbered
-
-
-def _why(
-    step: PipelineStep,
-    program: str,
-    journal: Journal,
-    settings: RunSettings,
-    pending: dict[str, str],
-) -> str:
-    """Why the step must run; "" if it need not."""
-    if settings.force:
-        return "forced"
-    for path in step.named:
-        if path in pending:
-            return f'input {quoted(path)} comes from step "{quoted(pending[path])}"'
-    return why_run(step, journal.records.get(step.name), program)
+    if only:
+        return [(number, step) for number, step in numbered if step.name == only]
+    return numbered[names.index(first) :] if first else numbered
 
 
 def _run_and_remember(
-    step: PipelineStep, verb: Verb, journal: Journal, pipeline: Pipeline, settings: RunSettings
+    step: PipelineStep, verb: Verb, journal: Journal, where: str, print_to_stderr: bool
 ) -> None:
-    where = f'{quoted(pipeline.path, 400)}: step "{quoted(step.name)}"'
     for path in step.declared:
         if not is_readable(path):
             raise UsageError(f"{where}: input {quoted(path)} does not exist")
     record = journal.records.get(step.name)
-    before = {path: fingerprint(path) for path in inputs_of(step, record)}
+    before = {path: fingerprint(path) for path in _inputs(step, record)}
     journal.forget(step.name)
     for folder in {Path(step.output).parent, journal.file.parent}:
         folder.mkdir(parents=True, exist_ok=True)
-    with _captured(settings.print_to_stderr) as printed:
+    with _captured(print_to_stderr) as printed:
         _call(step, verb, where)
     # a file that a step names and has just created is an output, too, such as a quarantine file
     made = {path for path in step.named if path not in before and is_readable(path)}
@@ -218,8 +199,7 @@ def summary(reports: Sequence[StepReport]) -> dict[str, Any]:
 # writes the same bytes as before, the steps that read them do not run.
 
 
-@dataclass(frozen=True, slots=True)
-class StepRecord:
+class StepRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One successful run of a step.
 
     Attributes:
@@ -233,18 +213,26 @@ class StepRecord:
 
     program: str
     settings: Mapping[str, tuple[str, ...]]
-    inputs: Mapping[str, str]
-    outputs: Mapping[str, str]
-    printed: str | None = ""
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    printed: str | None
 
 
-@dataclass(slots=True)
 class Journal:
     """The records of a pipeline by step, and their file; `problem` says why that is unusable."""
 
-    file: Path
-    records: dict[str, StepRecord] = field(default_factory=dict)
-    problem: str = ""
+    def __init__(self, file: Path) -> None:
+        self.file, self.problem = file, ""
+        self.records: dict[str, StepRecord] = {}
+        if not file.is_file():
+            return
+        try:
+            found = orjson.loads(file.read_bytes())
+            if found["format"] != _FORMAT or len(found) != 2:
+                raise ValueError
+            self.records = msgspec.convert(found["steps"], dict[str, StepRecord])
+        except (OSError, ValueError, TypeError, LookupError, msgspec.ValidationError):
+            self.problem = f"{quoted(str(file), 400)} cannot be used; every step runs"
 
     def put(self, step: str, record: StepRecord) -> None:
         """Save the record of a successful run."""
@@ -257,56 +245,21 @@ class Journal:
             self._save()
 
     def _save(self) -> None:
-        data = {
-            "format": _FORMAT,
-            "steps": {name: asdict(record) for name, record in self.records.items()},
-        }
+        data = {"format": _FORMAT, "steps": msgspec.to_builtins(self.records)}
         with open_output(str(self.file)) as out:
             out.write(orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n")
 
 
-def load_journal(pipeline: Pipeline) -> Journal:
-    """The records of earlier runs; none, with a problem, if the file is unusable."""
-    first = next((step.output for step in pipeline.steps if step.output), "")
-    stem = Path(pipeline.path).stem
-    file = pipeline.folder / Path(first).parent / f".{stem}.run.json"
-    if not file.is_file():
-        return Journal(file)
-    try:
-        return Journal(file, _parse(file.read_bytes(), str(file)))
-    except (OSError, orjson.JSONDecodeError, KBForgeError):
-        return Journal(file, problem=f"{quoted(str(file), 400)} cannot be used; every step runs")
+def _why(
+    step: PipelineStep, program: str, record: StepRecord | None, pending: Mapping[str, str]
+) -> str:
+    """Why a step must run, as a clause; "" if it need not. Hashes its inputs and outputs.
 
-
-def _parse(content: bytes, where: str) -> dict[str, StepRecord]:
-    """The records, or the error of what is none."""
-
-    def wrong(field: str, expected: str, got: str) -> KBForgeError:
-        return BadRecord(where, expected, got, field)
-
-    value = json_value(content, where)
-    if not isinstance(value, dict):
-        raise BadRecord(where, "a JSON object", "something else")
-    top = Record(value, wrong).only("format", "steps")
-    top.version(_FORMAT)
-    steps = top.table("steps")
-    return {name: _record(steps.table(name)) for name in steps}
-
-
-def _record(step: Record) -> StepRecord:
-    step.only("program", "settings", "inputs", "outputs", "printed")
-    settings = step.table("settings")
-    return StepRecord(
-        program=step.get("program", str),
-        settings={name: settings.texts(name) for name in settings},
-        inputs=step.table("inputs").strings(),
-        outputs=step.table("outputs").strings(),
-        printed=None if step.is_null("printed") else step.get("printed", str),
-    )
-
-
-def why_run(step: PipelineStep, record: StepRecord | None, program: str) -> str:
-    """Why a step must run, as a clause; "" if it need not. Hashes its inputs and outputs."""
+    Pending outputs are those of steps that a dry run would run.
+    """
+    for path in step.named:
+        if path in pending:
+            return f'input {quoted(path)} comes from step "{quoted(pending[path])}"'
     if record is None:
         return "it has not succeeded yet"
     if record.program != program:
@@ -316,7 +269,7 @@ def why_run(step: PipelineStep, record: StepRecord | None, program: str) -> str:
         return f"{', '.join(changed)} changed"
     if record.printed is None:
         return "it printed too much to repeat"
-    current = {path: fingerprint(path) for path in inputs_of(step, record)}
+    current = {path: fingerprint(path) for path in _inputs(step, record)}
     for path in sorted(current.keys() | record.inputs.keys()):
         if path not in current:
             return f"input {quoted(path)} is gone"
@@ -332,7 +285,7 @@ def why_run(step: PipelineStep, record: StepRecord | None, program: str) -> str:
     return ""
 
 
-def inputs_of(step: PipelineStep, record: StepRecord | None) -> list[str]:
+def _inputs(step: PipelineStep, record: StepRecord | None) -> list[str]:
     """The files and folders that a step reads: those that it names, except its outputs."""
     written = record.outputs if record else {}
     return [path for path in step.named if path not in written and is_readable(path)]

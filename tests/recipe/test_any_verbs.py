@@ -14,7 +14,7 @@ from kbforge.cli.run import InstalledVerb
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.recipe import run as running
 from kbforge.recipe.read import Option
-from kbforge.recipe.run import RunSettings, StepFailed, run_pipeline
+from kbforge.recipe.run import StepFailed, run_pipeline
 
 
 class Copy:
@@ -52,7 +52,7 @@ def pipeline(tmp_path: Path) -> Path:
 
 
 def statuses(pipeline: Path) -> list[str]:
-    return [r.status for r in run_pipeline(str(pipeline), RunSettings(), find, lambda r: None)]
+    return [r.status for r in run_pipeline(str(pipeline), find, lambda r: None)]
 
 
 def test_plain_python_verbs_run_and_are_skipped(

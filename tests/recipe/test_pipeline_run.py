@@ -14,7 +14,7 @@ import typer
 from kbforge import registry
 from kbforge.cli.run import InstalledVerb
 from kbforge.errors import KBForgeError, UsageError
-from kbforge.recipe.run import RunSettings, StepFailed, run_pipeline
+from kbforge.recipe.run import StepFailed, run_pipeline
 
 PIPELINE = """
 [[step]]
@@ -108,9 +108,8 @@ def run(folder, verbs):
 
     def runner(**how):
         del verbs[:]
-        reports = run_pipeline(
-            str(folder / "pipeline.toml"), RunSettings(**how), InstalledVerb, lambda report: None
-        )
+        path = str(folder / "pipeline.toml")
+        reports = run_pipeline(path, InstalledVerb, lambda report: None, **how)
         return {r.step: r.why or r.status for r in reports}
 
     return runner
@@ -213,9 +212,7 @@ def test_a_skipped_step_repeats_what_it_printed(run, folder, verbs, capfd):
     run()
     first = capfd.readouterr().out
     assert first == "AB\nbytes: é\n"
-    reports = run_pipeline(
-        str(folder / "pipeline.toml"), RunSettings(), InstalledVerb, lambda report: None
-    )
+    reports = run_pipeline(str(folder / "pipeline.toml"), InstalledVerb, lambda report: None)
     assert reports[-1].status == "skipped"
     assert reports[-1].printed == first
 
@@ -325,11 +322,11 @@ def test_folders_are_inputs_too(run, folder):
 )
 def test_a_broken_state_file_means_that_all_runs(folder, verbs, content):
     path = str(folder / "pipeline.toml")
-    run_pipeline(path, RunSettings(), InstalledVerb, lambda report: None)
+    run_pipeline(path, InstalledVerb, lambda report: None)
     state = folder / "out/deep/.pipeline.run.json"
     assert json.loads(state.read_bytes())["format"] == 1
     state.write_bytes(content)
     seen = []
-    reports = run_pipeline(path, RunSettings(), InstalledVerb, seen.append)
+    reports = run_pipeline(path, InstalledVerb, seen.append)
     assert [r.status for r in reports] == ["ran"] * 3
     assert "cannot be used" in seen[0].why

@@ -207,5 +207,5 @@ def test_missing_folder_above(program, tmp_path, labelled):
 def test_a_verb_of_the_laboratory_is_a_step(tmp_path: Path, verb: str) -> None:
     path = tmp_path / "pipeline.toml"
     path.write_text(f'[[step]]\nverb = "{verb}"\n', encoding="utf-8")
-    (step,) = read_pipeline(str(path), InstalledVerb).steps
+    (step,) = read_pipeline(str(path), InstalledVerb)
     assert step.verb == tuple(verb.split())
