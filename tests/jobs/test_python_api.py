@@ -16,7 +16,6 @@ import pytest
 
 import kbforge
 from kbforge import (
-    Fragment,
     Interrupted,
     KBForgeError,
     cluster,
@@ -118,8 +117,10 @@ SAME: list[tuple[list[str], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "keywords"), SAME)
-@pytest.mark.parametrize("name", ["kb.jsonl", "kb.jsonl.gz"])
+@pytest.mark.parametrize(
+    ("arguments", "keywords", "name"),
+    [(*same, "kb.jsonl") for same in SAME] + [(*SAME[0], "kb.jsonl.gz")],
+)
 def test_python_writes_the_bytes_of_the_command_line(
     program: Run,
     people: Path,
@@ -348,14 +349,6 @@ def test_evaluate_and_export_do_what_the_verbs_do(
     assert (tmp_path / "kb.csv").read_bytes() == (tmp_path / "cli.csv").read_bytes()
     with pytest.raises(KBForgeError, match='exporter csv has no option "sep"'):
         export(kb.entities, tmp_path / "kb.csv", format="csv", sep=";")
-
-
-def test_the_labels_are_not_read(people: Path) -> None:
-    from dataclasses import replace
-
-    fragments = load(people)
-    bare: list[Fragment] = [replace(fragment, label=None) for fragment in fragments]
-    assert cluster(bare).entities == cluster(fragments).entities
 
 
 def test_a_review_in_python_keeps_each_answer_and_ends_where_it_is_told(tmp_path: Path) -> None:

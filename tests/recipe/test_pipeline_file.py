@@ -43,7 +43,7 @@ def test_a_step_becomes_a_command_line(read):
         max_evals = 3
         set = ["likelihood.counts=a/../counts.json", "clusterer.weights=marginal"]
         """
-    ).steps
+    )
     assert step.name == "group"
     assert step.arguments == (
         "--alpha=2.5",
@@ -61,14 +61,14 @@ def test_a_step_becomes_a_command_line(read):
 
 
 def test_sub_commands_and_outputs_on_standard_output(read):
-    (step,) = read('[[step]]\nverb = "plugins list"').steps
+    (step,) = read('[[step]]\nverb = "plugins list"')
     assert step.verb == ("plugins", "list")
-    (step,) = read(LOAD.replace("out/./fragments.jsonl", "-")).steps
+    (step,) = read(LOAD.replace("out/./fragments.jsonl", "-"))
     assert step.output == ""
 
 
 def test_inputs_and_outputs_are_derived(read):
-    (step,) = read(LOAD).steps
+    (step,) = read(LOAD)
     assert step.output == "out/fragments.jsonl"
     assert step.named == ("csv", "people.csv")
     assert step.declared == ()
