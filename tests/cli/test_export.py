@@ -1,13 +1,20 @@
-"""`kbforge export` as users run it."""
+"""`kbforge export` and `kbforge report` as users run them, and formats by the names of files."""
 
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 from pathlib import Path
 
 import orjson
+import pyarrow.parquet as pq
 import pytest
+
+import kbforge
+from kbforge.errors import UsageError
+from tests.people import write_people
+from tests.program import Run
 
 PEOPLE = Path(__file__).parents[2] / "examples" / "people" / "people.csv"
 
@@ -86,40 +93,6 @@ def test_the_summary(program, files):
     assert ran.json == {"entities": 2, "format": "jsonl", "output": "copy.jsonl"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("--format", "nope"), 'there is no exporter "nope"; available: '),
-        (("--set", "exporter.nope=1"), 'exporter jsonl has no option "nope"'),
-        (("--set", "source.a=1"), '--set source.a=1: unknown kind "source"'),
-        (("--format", "csv", "--set", "exporter.separator=ab"), "exporter csv: separator must be"),
-        (("--format", "csv", "--set", "exporter.guard_formulas=perhaps"), "exporter csv: guard"),
-        (("--policy", "bset"), "--policy: expected a file, or one of all, latest"),
-        (("--policy", "policy.toml"), "--policy uses sources or metadata"),
-        (("--format", "members", "--set", "exporter.values=all"), "exporter members has no option"),
-        (("--set", "exporter.threshold=0.5"), 'exporter jsonl has no option "threshold"'),
-        (
-            ("--format", "pairs", "--set", "exporter.threshold=1"),
-            "exporter pairs: threshold: expected a number",
-        ),
-        (("--format", "neo4j"), "exporter neo4j: expected a folder, got standard output"),
-        (("--format", "neo4j", "-o", "missing/kb"), "cannot write missing/kb: no such file or"),
-        (("--format", "neo4j", "-o", "gold.jsonl"), "exporter neo4j: gold.jsonl: expected no such"),
-        (("--format", "ftm", "--fragments", "gone.jsonl"), "cannot read gone.jsonl: no such file"),
-        (("--fragments", "kb.jsonl", "--format", "ftm"), "kb.jsonl:1: expected fragments"),
-        (("-o", "missing/kb.csv"), "cannot write missing/kb.csv: no such file or directory"),
-        (("--json",), "--json and the entities cannot both go to standard output"),
-    ],
-)
-def test_errors_are_one_sentence(program, files, tmp_path, arguments, sentence):
-    (tmp_path / "policy.toml").write_text('default = "preferred"\nsources = ["census"]\n')
-    ran = program("export", "kb.jsonl", *arguments)
-    assert ran.code in (1, 2)
-    assert ran.out == b""
-    assert ran.err.startswith(f"kbforge: {sentence}")
-    assert ran.err.count("\n") == 1
-
-
 def test_a_bad_line_leaves_no_file(program, files, tmp_path):
     good = (tmp_path / "kb.jsonl").read_bytes()
     ran = program("export", "-", "-o", "out.jsonl", stdin=good + b"{}\n")
@@ -141,3 +114,183 @@ def test_wide_keeps_the_columns_of_the_table(program, files, tmp_path, target):
     assert ran.code == 0, ran.err
     wide = (tmp_path / "wide.csv").read_text().splitlines()[0].replace('"', "").split(",")
     assert wide[-len(header) :] == header
+
+
+def test_export_goes_by_the_ending(program, files, tmp_path):
+    begins = {
+        "out.csv": b'"entity_id",',
+        "out.JSONL": b'{"id":',
+        "out.json": b'{"id":',
+        "out": b'{"id":',
+        "out.nq": b"<urn:kbforge:",
+        "out.jsonld": b'{"@context"',
+        "out.parquet": b"PAR1",
+    }
+    for name, begin in begins.items():
+        ran = program("export", "kb.jsonl", "-o", name)
+        assert ran.code == 0, ran.err
+        assert (tmp_path / name).read_bytes().startswith(begin), name
+    assert program("export", "kb.jsonl", "-o", "out.csv.gz").code == 0
+    packed = gzip.decompress((tmp_path / "out.csv.gz").read_bytes())
+    assert packed == (tmp_path / "out.csv").read_bytes()
+    assert pq.read_table(tmp_path / "out.parquet").num_rows == 2
+
+
+def test_a_format_that_is_named_wins(program, files, tmp_path):
+    assert program("export", "kb.jsonl", "--format", "wide", "-o", "out.csv").code == 0
+    header = next(csv.reader(io.StringIO((tmp_path / "out.csv").read_text())))
+    assert header[1] == "entity_name"
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("out.doc", "out.doc: expected an ending that an exporter takes (.csv, .json, "),
+        ("out.csv.zst", "out.csv.zst: expected an output without compression or with .gz"),
+    ],
+)
+def test_an_unknown_ending_is_one_sentence(program, files, tmp_path, name, sentence):
+    ran = program("export", "kb.jsonl", "-o", name)
+    assert ran.code == 2
+    assert ran.err.startswith(f"kbforge: {sentence}")
+    assert ran.err.count("\n") == 1
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize(
+    ("verb", "name", "sentence"),
+    [
+        (
+            "cluster",
+            "kb.csv",
+            "-o kb.csv: a knowledge base is written as JSON lines, got the ending .csv; kbforge "
+            "cluster gold.jsonl -o kb.jsonl, and then kbforge export kb.jsonl -o kb.csv",
+        ),
+        (
+            "cluster",
+            "kb.sqlite",
+            "-o kb.sqlite: a knowledge base is written as JSON lines, got the ending .sqlite; "
+            "kbforge cluster gold.jsonl --into kb.sqlite creates a store",
+        ),
+        (
+            "load",
+            "f.parquet",
+            "-o f.parquet: fragments are written as JSON lines, got the ending .parquet; name a "
+            "file that ends in .jsonl",
+        ),
+    ],
+)
+def test_json_lines_under_another_name_are_refused(program, files, tmp_path, verb, name, sentence):
+    ran = program(verb, "gold.jsonl", "-o", name)
+    assert (ran.code, ran.err) == (2, f"kbforge: {sentence}\n")
+    assert not (tmp_path / name).exists()
+
+
+def test_load_goes_by_the_ending(program, files, tmp_path):
+    (tmp_path / "people.TSV").write_text("id\tname\n1\tAnn\n")
+    by_ending = program("load", "people.TSV", "--id", "id")
+    by_name = program("load", "csv", "people.TSV", "--id", "id")
+    assert by_ending.out == by_name.out != b""
+    assert program("load", "gold.jsonl").out == (tmp_path / "gold.jsonl").read_bytes()
+
+
+def test_a_source_wins_against_a_file_of_its_name(program, files, tmp_path):
+    (tmp_path / "csv").write_text("id,name\n1,Ann\n")
+    ran = program("load", "csv")
+    sentence = "load csv: expected files after the source; for a file of that name, ./csv"
+    assert (ran.code, ran.err) == (2, f"kbforge: {sentence}\n")
+    assert program("load", "csv", "csv", "--id", "id").ids == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (("cvs", "people.csv"), 'there is no source "cvs" (did you mean "csv"?); available: csv, '),
+        (("people.xls",), "people.xls: expected an ending that a source takes (.arrow, .csv, "),
+        (("-",), "standard input has no ending that says its format; name the source, as in"),
+        (("a.csv", "b.jsonl"), "a.csv is for the source csv and b.jsonl for jsonl; load files"),
+    ],
+)
+def test_what_cannot_be_told(program, given, sentence):
+    ran = program("load", *given)
+    assert ran.code in (1, 2)
+    assert ran.err.startswith(f"kbforge: {sentence}")
+    assert ran.err.count("\n") == 1
+
+
+def test_python_goes_by_the_ending(tmp_path):
+    (tmp_path / "people.csv").write_text("id;name\n1;Ann\n2;Ann\n")
+    fragments = kbforge.load(tmp_path / "people.csv", id="id")
+    assert [x.id for x in fragments] == ["1", "2"]
+    kb = kbforge.cluster(fragments, likelihood="attributes", alpha=1.0)
+    kbforge.export(kb.entities, tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text().startswith('"entity_id"')
+    with pytest.raises(UsageError, match="expected an ending that an exporter takes"):
+        kbforge.export(kb.entities, tmp_path / "out.doc")
+
+
+CLUSTER = ("--likelihood", "attributes", "--alpha", "30")
+
+
+@pytest.fixture
+def store(program: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_people(tmp_path / "people.jsonl")
+    program("cluster", "people.jsonl", "--into", "kb.sqlite", *CLUSTER)
+    return tmp_path / "kb.sqlite"
+
+
+def test_a_store_is_a_page(program: Run, store: Path) -> None:
+    ran = program("report", "kb.sqlite", "-o", "page.html")
+    assert (ran.out, ran.err) == (b"", "wrote page.html\n")
+    page = Path("page.html").read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    for section in ("How it was made", "Sizes", "Calibration", "Changes of the last run", "Runs"):
+        assert f"<h2>{section}</h2>" in page
+    assert "people.jsonl" in page  # what the run was given
+    assert program("report", "kb.sqlite", "-o", "-").out.decode() == page
+
+
+def test_a_store_and_a_file_of_its_entities_tell_the_same(program: Run, store: Path) -> None:
+    program("export", "kb.sqlite", "-o", "kb.jsonl")
+    by_store = program("report", "kb.sqlite", "--labels", "--json").json
+    by_file = program("report", "kb.jsonl", "--fragments", "people.jsonl", "--json").json
+    assert by_store.pop("runs") == 1
+    assert by_file.pop("runs") == 0
+    assert by_store.pop("drift") == 0
+    assert by_file.pop("drift") is None
+    assert by_file == by_store
+    assert by_store["output"] == "report.html"
+    assert 0 < by_store["right"] <= by_store["with_labels"] == by_store["entities"]
+    assert "<h1><bdi>kb.jsonl</bdi></h1>" in Path("report.html").read_text()
+
+
+def test_standard_input_and_a_title(program: Run, store: Path) -> None:
+    kb = program("export", "kb.sqlite").out
+    program("report", "-", stdin=kb)
+    assert "<title>standard input - KBForge report</title>" in Path("report.html").read_text()
+    program("report", "-", "--title", "Folk & co", stdin=kb)
+    assert "<title>Folk &amp; co - KBForge report</title>" in Path("report.html").read_text()
+    assert program("report", "-", "--json", stdin=kb).json["right"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("kb.sqlite", "--fragments", "people.jsonl"), 2, "--fragments: kb.sqlite is a store"),
+        (("people.jsonl", "--labels"), 2, "--labels: people.jsonl has no labels"),
+        (("kb.sqlite", "-o", "-", "--json"), 2, "--json and the page cannot both go"),
+        (("kb.sqlite", "-o", "kb.sqlite"), 2, "the output kb.sqlite is an input"),
+        (("kb.sqlite", "-o", "no/page.html"), 1, "cannot write no/page.html"),
+        (("people.jsonl",), 1, "people.jsonl:1: "),
+        (("nowhere.jsonl",), 1, "nowhere.jsonl"),
+    ],
+)
+def test_what_cannot_be_told_is_one_sentence(
+    program: Run, store: Path, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    ran = program("report", *arguments)
+    assert ran.code == code
+    assert len(ran.err.splitlines()) == 1
+    assert said in ran.err
+    assert not Path("report.html").exists()

@@ -1,10 +1,14 @@
-"""`kbforge show` as users run it."""
+"""`kbforge show` and `kbforge evaluate` as users run them; errors of all that read a file."""
 
 from __future__ import annotations
 
 import json
 
+import orjson
 import pytest
+
+from kbforge.kb.read import read_entities
+from tests.people import people
 
 
 def test_the_largest_entities_are_shown_with_their_sources(program, files):
@@ -57,24 +61,6 @@ def test_an_empty_knowledge_base_is_no_error(program):
     assert (ran.code, ran.out, ran.err) == (0, b"", "the knowledge base is empty\n")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("--id", "Q1"), 'the knowledge base has no entity "Q1"'),
-        (("--fragment", "Q1"), 'the knowledge base has no fragment "Q1"'),
-        (("--id", "a", "--fragment", "b"), "--id and --fragment exclude each other"),
-        (("--fragments", "/dev/null"), '--fragments lacks the fragment "r1"'),
-        (("--fragments", "none"), "cannot read none: no such file"),
-    ],
-)
-def test_errors_are_one_sentence(program, files, arguments, sentence):
-    ran = program("show", "kb.jsonl", *arguments)
-    assert ran.code in (1, 2)
-    assert ran.out == b""
-    assert ran.err.startswith(f"kbforge: {sentence}")
-    assert ran.err.count("\n") == 1
-
-
 def test_only_one_input_can_be_standard_input(program):
     ran = program("show", "-", "--fragments", "-")
     assert (ran.code, ran.err) == (
@@ -100,3 +86,246 @@ def test_what_another_grouping_joins_with_has_a_name(program, tmp_path, monkeypa
     ran = program("show", kb, "--fragment", "a", stdin=content if kb == "-" else b"")
     assert (ran.code, ran.err) == (0, "")
     assert "20 %  joined with Roszkiewy (b)" in ran.out.decode()
+
+
+@pytest.fixture
+def doubtful(tmp_path, monkeypatch):
+    """Fragments that leave doubt in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    lines = (orjson.dumps(fragment.to_json()) + b"\n" for fragment in people(60, 1))
+    (tmp_path / "people.jsonl").write_bytes(b"".join(lines))
+
+
+def test_how_probable_it_is_that_two_are_one(program, files):
+    ran = program("show", "--similarity", "kb.jsonl", "r1", "r3", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.json == {
+        "fragment": "r1",
+        "similar": [
+            {
+                "fragment": "r3",
+                "entity": files[0].id,
+                "name": "Ada",
+                "probability": 0.75,
+                "rest": 0.0,
+            }
+        ],
+    }
+
+
+def test_all_that_may_be_one(program, files, tmp_path):
+    expected = (
+        "probability  fragment  entity\n"
+        f"      100 %  r2        Ada ({files[0].id})\n"
+        f"       75 %  r3        Ada ({files[0].id})\n"
+    )
+    ran = program("show", "--similarity", "kb.jsonl", "r1")
+    assert [line.rstrip() for line in ran.out.decode().splitlines()] == expected.splitlines()
+    piped = program("show", "--similarity", "-", "r1", stdin=(tmp_path / "kb.jsonl").read_bytes())
+    assert piped.out == ran.out
+
+
+def test_one_that_is_alone(program, files):
+    ran = program("show", "--similarity", "kb.jsonl", "r4")
+    assert (ran.code, ran.out) == (0, b"")
+    assert ran.err == "no grouping that was kept joins r4 with another fragment\n"
+
+
+def test_a_map_of_ones_own(program, doubtful):
+    job = ("--likelihood", "bigram", "--alpha", "100")
+    assert program("calibrate", "people.jsonl", *job, "--confidence", "-o", "map.toml").code == 0
+    assert program("cluster", "people.jsonl", *job, "-o", "kb.jsonl").code == 0
+    one = next(e for e in read_entities("kb.jsonl") if len(e.fragments) > 1).fragments[0]
+    ran = program("show", "--similarity", "kb.jsonl", one, "--confidence-map", "map.toml", "--json")
+    assert ran.code == 0, ran.err
+    told = ran.json["similar"]
+    assert told
+    assert all(0 <= pair["calibrated"] <= 1 for pair in told if pair["probability"] > 0.01)
+    shown = program("show", "--similarity", "kb.jsonl", one, "--confidence-map", "map.toml")
+    assert "calibrated" in shown.out.decode().splitlines()[0]
+
+
+def test_all_alternatives_leave_no_rest(program, doubtful):
+    job = ("cluster", "people.jsonl", "--likelihood", "bigram", "--alpha", "100")
+    assert program(*job, "-o", "few.jsonl").code == 0
+    assert program(*job, "--alternatives", "all", "-o", "all.jsonl").code == 0
+    rests = {}
+    for name in ("few", "all"):
+        entities = list(read_entities(f"{name}.jsonl"))
+        rests[name] = [
+            1 - e.probability - sum(a.probability for a in e.alternatives) for e in entities
+        ]
+    assert max(rests["all"]) == pytest.approx(0, abs=1e-9)
+    assert max(rests["few"]) > 1e-3
+    assert all(len(e.alternatives) <= 3 for e in read_entities("few.jsonl"))
+
+
+@pytest.mark.parametrize(("estimate", "alpha"), [("binder", 1), ("vi", 10)])
+def test_another_estimate(program, doubtful, estimate, alpha):
+    job = ("cluster", "people.jsonl", "--likelihood", "bigram", "--alpha", alpha)
+    assert program(*job, "-o", "map.jsonl").code == 0
+    ran = program(*job, "--estimate", estimate, "-o", "kb.jsonl", "--json")
+    assert ran.code == 0, ran.err
+    found = {frozenset(e.fragments): e for e in read_entities("kb.jsonl")}
+    taken = {frozenset(e.fragments) for e in read_entities("map.jsonl")}
+    assert ran.json["entities"] == len(found)
+    assert found.keys() != taken
+    assert set().union(*found) == set().union(*taken)
+    again = program(*job, "--estimate", estimate, "-o", "again.jsonl")
+    assert again.code == 0
+    assert list(read_entities("again.jsonl")) == list(found.values())
+
+
+@pytest.mark.parametrize("linkage", ["single", "complete", "average"])
+def test_a_tree(program, files, tmp_path, linkage):
+    ran = program(
+        "show", "--similarity", "kb.jsonl", "r1", "--tree", "tree.svg", "--linkage", linkage
+    )
+    assert ran.code == 0
+    assert ran.err == "wrote tree.svg\n"
+    drawn = (tmp_path / "tree.svg").read_text()
+    assert all(leaf in drawn for leaf in ("Ada Lovelace (r1)", "Ada, 1815 (r2)", "Ada (r3)"))
+    assert "100 %" in drawn
+
+
+def test_a_tree_of_one_fragment(program, files):
+    ran = program("show", "--similarity", "kb.jsonl", "r4", "--tree", "tree.svg")
+    assert (ran.code, ran.out) == (2, b"")
+    assert "expected 2 to 200 of them, got 1" in ran.err
+
+
+def test_as_many_entities_as_asked_for(program, doubtful):
+    job = ("cluster", "people.jsonl", "--likelihood", "bigram", "--alpha", "100")
+    found = program(*job, "-o", "kb.jsonl", "--json").json
+    few, many = found["subproblems"], found["fragments"]
+    for wanted, expected in ((1, few), (few + 3, few + 3), (many + 9, many)):
+        tree = ("--estimate", "average", "--entities", str(wanted))
+        assert program(*job, *tree, "-o", "kb.jsonl", "--json").json["entities"] == expected
+    ran = program(*job, "--entities", "20", "-o", "kb.jsonl")
+    assert ran.code == 2
+    assert "expected --estimate single or complete or average" in ran.err
+
+
+def test_the_table_of_scores(program, files):
+    ran = program("evaluate", "kb.jsonl", "gold.jsonl")
+    assert (ran.code, ran.err) == (0, "")
+    table = ran.out.decode()
+    assert "4 fragments in 2 clusters, gold has 3; exactly right: 1" in table
+    assert "B-cubed, mean F1 of the items         0.6667      1.0000      0.7750" in table
+    assert max(map(len, table.splitlines())) <= 80
+
+
+def test_scores_as_json(program, files):
+    ran = program("evaluate", "kb.jsonl", "gold.jsonl", "--json")
+    found = ran.json
+    assert ran.code == 0
+    assert (found["items"], found["clusters"], found["unlabelled"]) == (4, 2, 0)
+    assert found["bcubed_precision"] == pytest.approx((3 * 5 / 9 + 1) / 4)
+    assert found["pairwise_precision"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_either_side_may_be_standard_input(program, files, tmp_path, position):
+    names = ["kb.jsonl", "gold.jsonl"]
+    data = (tmp_path / names[position]).read_bytes()
+    names[position] = "-"
+    ran = program("evaluate", *names, "--json", stdin=data)
+    assert ran.code == 0
+    assert ran.json["items"] == 4
+
+
+def test_scores_of_what_both_have(program, files, tmp_path):
+    half = b"".join((tmp_path / "gold.jsonl").read_bytes().splitlines(keepends=True)[:2])
+    ran = program("evaluate", "kb.jsonl", "-", stdin=half)
+    assert (ran.code, ran.out) == (2, b"")
+    assert ran.err == (
+        "kbforge: the knowledge base has 2 fragments that the gold file lacks, first "
+        '"r3"; use --partial to evaluate the fragments that both have\n'
+    )
+    ran = program("evaluate", "kb.jsonl", "-", "--partial", stdin=half)
+    assert ran.code == 0
+    assert "left out: 2 fragments only in the knowledge base" in ran.out.decode()
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("show kb.jsonl --id Q1", 'the knowledge base has no entity "Q1"'),
+        ("show kb.jsonl --fragment Q1", 'the knowledge base has no fragment "Q1"'),
+        ("show kb.jsonl --id a --fragment b", "--id and --fragment exclude each other"),
+        ("show kb.jsonl --fragments /dev/null", '--fragments lacks the fragment "r1"'),
+        ("show kb.jsonl --fragments none", "cannot read none: no such file"),
+        ("show --similarity kb.jsonl r9", 'the knowledge base has no fragment "r9"'),
+        ("show --similarity kb.jsonl r1 r1", 'expected two fragments, got "r1" twice'),
+        ("show --similarity gone.jsonl r1", "cannot read gone.jsonl"),
+        ("show --similarity kb.jsonl r1 --confidence-map gone.toml", "cannot read gone.toml"),
+        ("show --similarity - r1 --confidence-map -", "only one of KB and --confidence-map"),
+        ("show --similarity kb.jsonl", "--similarity: expected the id of a fragment, or of two"),
+        ("show --similarity kb.jsonl r1 --top 2", "--top and --similarity exclude each other"),
+        ("evaluate - -", "only one of KB and GOLD can be standard input"),
+        (
+            "evaluate gold.jsonl gold.jsonl",
+            "gold.jsonl:1: expected entities, as kbforge cluster writes",
+        ),
+        ("evaluate kb.jsonl kb.jsonl", "kb.jsonl:1: expected fragments, one JSON object a line"),
+        ("evaluate none.jsonl gold.jsonl", "cannot read none.jsonl: no such file or directory"),
+        (
+            "evaluate kb.jsonl /dev/null",
+            "the knowledge base has 4 fragments that the gold file lacks",
+        ),
+        ("export kb.jsonl --format nope", 'there is no exporter "nope"; available: '),
+        ("export kb.jsonl --set exporter.nope=1", 'exporter jsonl has no option "nope"'),
+        ("export kb.jsonl --set source.a=1", '--set source.a=1: unknown kind "source"'),
+        (
+            "export kb.jsonl --format csv --set exporter.separator=ab",
+            "exporter csv: separator must be",
+        ),
+        (
+            "export kb.jsonl --format csv --set exporter.guard_formulas=perhaps",
+            "exporter csv: guard",
+        ),
+        ("export kb.jsonl --policy bset", "--policy: expected a file, or one of all, latest"),
+        ("export kb.jsonl --policy policy.toml", "--policy uses sources or metadata"),
+        (
+            "export kb.jsonl --format members --set exporter.values=all",
+            "exporter members has no option",
+        ),
+        (
+            "export kb.jsonl --set exporter.threshold=0.5",
+            'exporter jsonl has no option "threshold"',
+        ),
+        (
+            "export kb.jsonl --format pairs --set exporter.threshold=1",
+            "exporter pairs: threshold: expected a number",
+        ),
+        (
+            "export kb.jsonl --format neo4j",
+            "exporter neo4j: expected a folder, got standard output",
+        ),
+        (
+            "export kb.jsonl --format neo4j -o missing/kb",
+            "cannot write missing/kb: no such file or",
+        ),
+        (
+            "export kb.jsonl --format neo4j -o gold.jsonl",
+            "exporter neo4j: gold.jsonl: expected no such",
+        ),
+        (
+            "export kb.jsonl --format ftm --fragments gone.jsonl",
+            "cannot read gone.jsonl: no such file",
+        ),
+        ("export kb.jsonl --fragments kb.jsonl --format ftm", "kb.jsonl:1: expected fragments"),
+        (
+            "export kb.jsonl -o missing/kb.csv",
+            "cannot write missing/kb.csv: no such file or directory",
+        ),
+        ("export kb.jsonl --json", "--json and the entities cannot both go to standard output"),
+    ],
+)
+def test_errors_are_one_sentence(program, files, tmp_path, command, sentence):
+    (tmp_path / "policy.toml").write_text('default = "preferred"\nsources = ["census"]\n')
+    ran = program(*command.split(" "))
+    assert ran.code in (1, 2)
+    assert ran.out == b""
+    assert ran.err.startswith(f"kbforge: {sentence}")
+    assert ran.err.count("\n") == 1
