@@ -49,7 +49,7 @@ def heeded() -> Iterator[None]:
     def end() -> None:
         raise KeyboardInterrupt
 
-    with called(end):
+    with handled(end):
         yield
 
 
@@ -72,14 +72,14 @@ def deferred() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         came = True
 
-    with called(note):
+    with handled(note):
         yield lambda: came
     if came:
         raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
-def called(on_signal: Callable[[], None]) -> Iterator[None]:
+def handled(on_signal: Callable[[], None]) -> Iterator[None]:
     """Call a function at each of the signals; it may raise `KeyboardInterrupt`."""
     # only the main thread gets signals
     if threading.current_thread() is not threading.main_thread():

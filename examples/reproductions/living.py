@@ -43,10 +43,10 @@ from kbforge.files.fragments import read_fragments, write_fragments
 from kbforge.fit.choices import Choices, Fit
 from kbforge.fit.confidence import ClusteringReport
 from kbforge.jobs.decide import decide
-from kbforge.jobs.models import thaw
+from kbforge.jobs.models import restore
 from kbforge.jobs.refit import revisit
 from kbforge.jobs.remove import remove
-from kbforge.jobs.update import take_in
+from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import entities_of
 from kbforge.store.database import Database
 from kbforge.store.store import Store
@@ -82,10 +82,10 @@ def removal(options: argparse.Namespace, folder: Path) -> str:
             gone = set(random.Random(seed).sample(range(len(fragments)), len(fragments) // 10))
             left = [x for place, x in enumerate(fragments) if place not in gone]
             lived, never = str(folder / f"{name}-{seed}"), str(folder / f"{name}-{seed}-never")
-            taken = take_in(lived, fragments, choices)
+            taken = add_fragments(lived, fragments, choices)
             remove(lived, [fragments[place].id for place in sorted(gone)])
             same = Choices(likelihood=taken.likelihood, alpha=taken.alpha)
-            take_in(never, left, same)
+            add_fragments(never, left, same)
             rows.append(
                 [name, str(len(gone)), *(f"{f1(each, left):.4f}" for each in (lived, never))]
             )
@@ -98,7 +98,7 @@ def revision(options: argparse.Namespace, folder: Path) -> str:
     for name in options.sets or ["wd200_dev", "dwie50_dev", "historical_5k"]:
         fragments, choices = of_set(name, options)
         store = str(folder / name)
-        taken = take_in(store, fragments, choices)
+        taken = add_fragments(store, fragments, choices)
         before = known_of(store)[1].log_posterior, f1(store, fragments)
         begin = time.perf_counter()
         revisit(store)
@@ -121,8 +121,8 @@ def doubts(options: argparse.Namespace, folder: Path) -> str:
 
         gone = [x.id for x in rng.sample(fragments, len(fragments) // 10)]
         events: dict[str, Callable[[], object]] = {
-            "half": partial(take_in, store, fragments[:half], choices),
-            "update": partial(take_in, store, fragments[half:], Choices()),
+            "half": partial(add_fragments, store, fragments[:half], choices),
+            "update": partial(add_fragments, store, fragments[half:], Choices()),
             "50 decisions": partial(decide, store, by_gold(fragments, rng, 50)),
             "removal": partial(remove, store, gone),
         }
@@ -155,7 +155,7 @@ def speed(options: argparse.Namespace, folder: Path) -> str:
     made, new = folder / "made.sqlite", folder / "new.jsonl"
     write_fragments(fragments[-ADDED:], str(new))
     if options.store is None:
-        take_in(str(made), fragments[:-ADDED], Choices(likelihood=options.likelihood))
+        add_fragments(str(made), fragments[:-ADDED], Choices(likelihood=options.likelihood))
     else:
         shutil.copy(options.store, made)
     seconds = []
@@ -210,7 +210,7 @@ def known_of(store: str) -> tuple[tuple[Fragment, ...], Posterior, Fit]:
     """The fragments of a store, what is known of them, and by what."""
     with Database(store) as database:
         held = Store(database)
-        prepared, _ = thaw(held, confidence=True)
+        prepared, _ = restore(held, confidence=True)
         rng = np.random.default_rng(0)
         session = prepared.clusterer.open(prepared.problem, rng, pages=held.pages)
         return session.fragments, session.posterior(), prepared

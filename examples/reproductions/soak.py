@@ -30,7 +30,7 @@ from kbforge import registry
 from kbforge.clustering.compiled.session import CompiledSession
 from kbforge.contracts import Fragment, Problem
 from kbforge.fit.choices import Choices
-from kbforge.jobs.update import take_in
+from kbforge.jobs.update import add_fragments
 from kbforge.kernel.library import kernel_status
 from kbforge_lab.bench.perform import resident_mib
 from kbforge_lab.bench.scale.measuring import records
@@ -75,8 +75,8 @@ def way(name: str, first: list[Fragment], folder: Path) -> Callable[[list[Fragme
     """What takes in a part; it has learned from the first records, and taken them in."""
     if name == "store":
         store, choices = str(folder / "soak.sqlite"), Choices(likelihood="attributes")
-        take_in(store, first, choices)
-        return lambda part: take_in(store, part, Choices())
+        add_fragments(store, first, choices)
+        return lambda part: add_fragments(store, part, Choices())
     likelihood = registry.create("likelihoods", "attributes", {})
     likelihood.fit(first)
     problem = Problem(likelihood, likelihood.default_alpha, index=likelihood.index)

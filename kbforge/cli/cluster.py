@@ -283,7 +283,7 @@ def _take_in(
     """Add a file to a store and print a summary."""
     from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_apart
-    from kbforge.jobs.update import take_in as run
+    from kbforge.jobs.update import add_fragments as run
 
     require_apart(into, inputs)
     begin = time.perf_counter()

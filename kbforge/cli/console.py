@@ -299,7 +299,7 @@ def stoppable() -> Iterator[Callable[[], None]]:
             raise Interrupted
         stepping = True
 
-    with interrupts.called(stop):
+    with interrupts.handled(stop):
         yield check
 
 

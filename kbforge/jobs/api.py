@@ -285,7 +285,7 @@ def update(
     with in_python():
         held = _distinct(fragments)
         choices = choices_from(chosen, "update")
-        taken = updating.take_in(str(store), held, choices, on_duplicate, "Python", on_step)
+        taken = updating.add_fragments(str(store), held, choices, on_duplicate, "Python", on_step)
         return replace(taken, notes=tuple(in_keywords(note) for note in taken.notes))
 
 

@@ -22,7 +22,7 @@ from kbforge.contracts import CandidateIndex, Fragment, Posterior
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import BoolArray, ReportedEntities, entity_probabilities
 from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
-from kbforge.jobs.models import thaw
+from kbforge.jobs.models import restore
 from kbforge.store.database import Database
 from kbforge.store.pages import fragment_from_bytes, page_from_bytes
 from kbforge.store.store import Confidences, Store, kept_row
@@ -52,7 +52,7 @@ class _Report:
     told: frozenset[int]
 
 
-def tell(
+def write_confidence(
     store: Store,
     rows: sqlite3.Connection,
     reading: ConfidenceMap | None,
@@ -97,9 +97,9 @@ def tell(
     write_rows(rows, "stale", dict.fromkeys(stale), undoable)
 
 
-def told_of(store: Store, names: Sequence[int]) -> Confidences:
+def confidence_of(store: Store, names: Sequence[int]) -> Confidences:
     """The confidence of the entities of subproblems that changed, by first fragment; only read."""
-    prepared, _ = thaw(store, confidence=True)
+    prepared, _ = restore(store, confidence=True)
     index = prepared.models.index
     known = store.fact(WHOLE) is not None
     report = _report(store, names, prepared.confidence, index, known)
@@ -111,7 +111,7 @@ def told_of(store: Store, names: Sequence[int]) -> Confidences:
     }
 
 
-def complete(path: str) -> None:
+def complete_confidence(path: str) -> None:
     """Tell what a killed run or an older version left untold, if the store can be written now."""
     with Database(path) as database:
         store = Store(database)
@@ -126,10 +126,12 @@ def complete(path: str) -> None:
         return
     with written as database:
         store = Store(database)
-        prepared, _ = thaw(store, confidence=True)
+        prepared, _ = restore(store, confidence=True)
         last = store.fact("last")
         database.transaction(
-            lambda rows: tell(store, rows, prepared.confidence, prepared.models.index, last)
+            lambda rows: write_confidence(
+                store, rows, prepared.confidence, prepared.models.index, last
+            )
         )
 
 

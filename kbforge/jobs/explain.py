@@ -13,7 +13,7 @@ from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.fit.choices import Choices, Fit, choices_of
 from kbforge.fit.prepare import prepare
 from kbforge.fit.review import explained
-from kbforge.jobs.models import thaw
+from kbforge.jobs.models import restore
 from kbforge.jobs.views import entities_of
 from kbforge.kb.entities import fragments_of
 from kbforge.kb.read import made_by, with_fragment
@@ -151,7 +151,7 @@ def _prepared(
         )
     if is_store(kb) and not any(given.options.values()):
         with Database(kb) as database:
-            prepared, choices = thaw(Store(database))
+            prepared, choices = restore(Store(database))
         alpha = prepared.alpha
         if given.alpha is not None:
             alpha = DirichletProcess(given.alpha).alpha

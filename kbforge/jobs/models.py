@@ -143,7 +143,7 @@ def _require_equal(called: str, again: LearnedState | None, content: bytes) -> N
         raise ModelError(f"{called} reads something else than it keeps, {_FAULT}")
 
 
-def thaw(store: Store, confidence: bool = False) -> tuple[Fit, Choices]:
+def restore(store: Store, confidence: bool = False) -> tuple[Fit, Choices]:
     """What was prepared, made again of what was kept, and what the user had chosen.
 
     The confidence map, which may need another model, is made if it is asked for.

@@ -36,7 +36,7 @@ from kbforge.errors import LikelihoodError, quoted
 from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.choices import Fit
 from kbforge.fit.prepare import prepare
-from kbforge.jobs.confidence import WHOLE, tell
+from kbforge.jobs.confidence import WHOLE, write_confidence
 from kbforge.jobs.models import chosen, drift_of, freeze, with_likelihood
 from kbforge.jobs.update import EventResult, opened, require_all, writable
 from kbforge.store.store import Store
@@ -129,7 +129,7 @@ class RefittedModels:
         writing.write(
             run.row(writing.n_entities, finished),
             self.facts,
-            then=lambda rows: tell(store, rows, made.confidence, made.models.index),
+            then=lambda rows: write_confidence(store, rows, made.confidence, made.models.index),
         )
 
 

@@ -26,7 +26,7 @@ from kbforge.contracts.fragment import ROW, is_of_source
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.files.fragments import to_line
 from kbforge.fit.choices import Choices, Fit, require_link
-from kbforge.jobs.models import Drift, drift_of, freeze, reading_of, require_same, seen_of, thaw
+from kbforge.jobs.models import Drift, drift_of, freeze, reading_of, require_same, restore, seen_of
 from kbforge.store.database import Database, is_store
 from kbforge.store.pages import fragment_from_bytes
 from kbforge.store.store import Store
@@ -168,7 +168,7 @@ class OpenStore:
         last = None if decided is None else decided.number
         facts = {**self.facts, "drift": self.drift.to_json(), "last": last}
         row = self.run.row(self.writing.n_entities, finished)
-        self.writing.write(row, facts, decided, self._tell if finished else None)
+        self.writing.write(row, facts, decided, self._write_confidence if finished else None)
         self.run.written = True
         self._written, self._steps = time.perf_counter(), 0
         lasted = self._written - begin
@@ -187,7 +187,7 @@ class OpenStore:
             row = self.run.row(self.writing.n_entities, True)
 
             def note(rows: sqlite3.Connection) -> None:
-                self._tell(rows)
+                self._write_confidence(rows)
                 write_run(rows, row)
 
             self.store.database.transaction(note)
@@ -201,9 +201,9 @@ class OpenStore:
         """Of the run at hand, or of the one before if this one has written nothing."""
         return self.run.number if self.run.written else self.run.number - 1
 
-    def _tell(self, rows: sqlite3.Connection) -> None:
+    def _write_confidence(self, rows: sqlite3.Connection) -> None:
         """Tell the confidence of what the run changed, within the transaction at hand."""
-        from kbforge.jobs.confidence import tell  # .1 s to import
+        from kbforge.jobs.confidence import write_confidence  # .1 s to import
 
         made, store = self.prepared, self.store
         reading = made.confidence
@@ -211,7 +211,7 @@ class OpenStore:
             reading = reading_of(
                 store, made.models.likelihood, made.likelihood, self.choices.defaults
             )
-        tell(store, rows, reading, made.models.index, store.fact("last"))
+        write_confidence(store, rows, reading, made.models.index, store.fact("last"))
 
 
 @contextlib.contextmanager
@@ -241,7 +241,7 @@ def opened(path: str, verb: str, about: str) -> Iterator[OpenStore]:
 
 def resume(store: Store, verb: str, about: str, began: float) -> OpenStore:
     """Open a store with the models that it keeps; arguments as of `OpenStore`."""
-    prepared, choices = thaw(store)
+    prepared, choices = restore(store)
     return OpenStore(store, prepared, choices, verb, about, began)
 
 
@@ -271,7 +271,7 @@ def _finish_erasing(store: Store) -> None:
 # --- adding fragments -----------------------------------------------------------------------------
 
 
-def take_in(
+def add_fragments(
     path: str,
     fragments: Sequence[Fragment],
     choices: Choices,

@@ -30,10 +30,10 @@ def _opened(path: str) -> Store:
     store = Store(Database(path))
     if not store.has_stale:
         return store
-    from kbforge.jobs.confidence import complete  # it makes models
+    from kbforge.jobs.confidence import complete_confidence  # it makes models
 
     store.database.close()
-    complete(path)
+    complete_confidence(path)
     return Store(Database(path))
 
 
@@ -42,9 +42,9 @@ def store_view(store: Store, alternatives: str | None = None) -> StoreView:
     store.require_made()
 
     def tell(names: Sequence[int]) -> Confidences:
-        from kbforge.jobs.confidence import told_of  # it makes models
+        from kbforge.jobs.confidence import confidence_of  # it makes models
 
-        return told_of(store, names)
+        return confidence_of(store, names)
 
     kept = alternatives or store.fact("choices")["alternatives"]
     most = None if kept == "all" else MOST_ALTERNATIVES

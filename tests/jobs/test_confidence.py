@@ -12,7 +12,7 @@ from kbforge.jobs.cluster import cluster
 from kbforge.jobs.decide import decide, undo
 from kbforge.jobs.refit import refit, revisit
 from kbforge.jobs.remove import remove
-from kbforge.jobs.update import take_in
+from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import EntitySelector, entities_of
 from kbforge.kb import read
 from kbforge.store.database import Database
@@ -27,7 +27,7 @@ CHOICES = Choices(likelihood="attributes", alpha=5.0)
 @pytest.fixture
 def store(tmp_path: Path) -> str:
     path = str(tmp_path / "kb.sqlite")
-    take_in(path, FIRST, CHOICES)
+    add_fragments(path, FIRST, CHOICES)
     return path
 
 
@@ -61,7 +61,7 @@ def test_every_command_that_writes_tells_it_and_readers_make_no_model(
         raise AssertionError("a reader made a model")
 
     for change in (
-        lambda: take_in(store, later, Choices()),
+        lambda: add_fragments(store, later, Choices()),
         lambda: remove(store, [ids[5]]),
         lambda: decide(store, [Decision(False, ids[0], ids[1], "")]),
         lambda: undo(store, 1),
@@ -71,7 +71,7 @@ def test_every_command_that_writes_tells_it_and_readers_make_no_model(
         change()
         assert stale(store) == 0
         with monkeypatch.context() as patched:
-            patched.setattr(calibrating, "thaw", no_model)
+            patched.setattr(calibrating, "restore", no_model)
             entities = list(entities_of(store))
             assert all(entity.reported is not None for entity in entities)
             choosing = EntitySelector(store)

@@ -16,7 +16,7 @@ from kbforge.jobs.decide import decide, decisions_of, undo
 from kbforge.jobs.refit import refit, revisit
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.report import status_of
-from kbforge.jobs.update import take_in
+from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import entities_of
 from kbforge.store.database import Database
 from kbforge.store.store import Store, changes
@@ -31,7 +31,7 @@ EXACT = tuple(table for table in STATE if table != "redirect")
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     path = tmp_path / "kb.sqlite"
-    take_in(str(path), people(50, 8), Choices(likelihood="attributes", alpha=30.0))
+    add_fragments(str(path), people(50, 8), Choices(likelihood="attributes", alpha=30.0))
     return path
 
 
@@ -83,7 +83,7 @@ def test_everything_can_be_removed_and_come_again(store: Path) -> None:
     found = people(50, 8)
     remove(str(store), [fragment.id for fragment in found])
     assert content(store) == {}
-    take_in(str(store), found, Choices())
+    add_fragments(str(store), found, Choices())
     assert sorted(id for ids in content(store).values() for id in ids) == sorted(
         fragment.id for fragment in found
     )
@@ -92,7 +92,7 @@ def test_everything_can_be_removed_and_come_again(store: Path) -> None:
 def test_a_source_is_withdrawn(tmp_path: Path) -> None:
     path = tmp_path / "kb.sqlite"
     found = [replace(x, source="ab"[k % 2]) for k, x in enumerate(people(30, 2))]
-    take_in(str(path), found, Choices(likelihood="attributes", alpha=20.0))
+    add_fragments(str(path), found, Choices(likelihood="attributes", alpha=20.0))
     done = remove(str(path), [], source="a")
     assert done.fragments == sum(x.source == "b" for x in found)
     assert remove(str(path), [], source="a").told == {"removed": 0, "already": True}
@@ -108,7 +108,9 @@ def test_decisions_hold_whatever_comes(store: Path) -> None:
     decide(str(store), decisions_of([("same", a, c)]))
     assert together(store, a, c)
     more = people(80, 9)
-    take_in(str(store), [x for x in more if x.id not in {y.id for y in people(50, 8)}], Choices())
+    add_fragments(
+        str(store), [x for x in more if x.id not in {y.id for y in people(50, 8)}], Choices()
+    )
     revisit(str(store), ids=[a, b, c])
     assert together(store, a, c)
     assert not together(store, a, b)
@@ -146,7 +148,7 @@ def test_undoing_the_last_decisions_restores_the_exact_state(store: Path) -> Non
 def test_undoing_an_earlier_decision_clusters_again_without_it(store: Path) -> None:
     a, b = several(store)
     decide(str(store), decisions_of([("different", a, b)]))
-    take_in(str(store), [x for x in people(60, 8) if x.id.startswith("5")], Choices())
+    add_fragments(str(store), [x for x in people(60, 8) if x.id.startswith("5")], Choices())
     assert not undo(str(store), 1).told["exact"]
     assert together(store, a, b)
     with Database(str(store)) as database:
@@ -163,7 +165,7 @@ def test_a_revision_never_makes_it_less_probable(store: Path) -> None:
 @pytest.mark.slow
 def test_learning_again_makes_it_no_worse_and_clears_the_drift(store: Path) -> None:
     others = [replace(x, id=f"n{x.id}", label=f"n{x.label}") for x in people(200, 77)]
-    take_in(str(store), others, Choices())
+    add_fragments(str(store), others, Choices())
     assert status_of(str(store)).refit_is_worth_it
     before = f1(store, others)
     done = refit(str(store))
@@ -171,28 +173,28 @@ def test_learning_again_makes_it_no_worse_and_clears_the_drift(store: Path) -> N
     assert done.fragments == after.fragments == after.learned_from
     assert (after.came_since, after.drift, after.refit_is_worth_it) == (0, 0.0, False)
     assert f1(store, others) >= before
-    take_in(str(store), [replace(x, id=f"m{x.id}") for x in people(5, 78)], Choices())
+    add_fragments(str(store), [replace(x, id=f"m{x.id}") for x in people(5, 78)], Choices())
 
 
 def test_erased_bytes_are_in_no_file(tmp_path: Path) -> None:
     path = tmp_path / "kb.sqlite"
     secret = Fragment("id-verysecret", {"name": ("zyxwv verysecret",), "born": ("1955-05-05",)})
     twin = Fragment("twin", {"name": ("zyxwv verysecre",), "born": ("1955-05-05",)})
-    take_in(str(path), [*people(40, 2), secret, twin], Choices(likelihood="attributes"))
+    add_fragments(str(path), [*people(40, 2), secret, twin], Choices(likelihood="attributes"))
     decide(str(path), decisions_of([("same", secret.id, twin.id)]))
-    take_in(str(path), [x for x in people(45, 2) if x.id.startswith("44")], Choices())
+    add_fragments(str(path), [x for x in people(45, 2) if x.id.startswith("44")], Choices())
     done = erase(str(path), [secret.id])
     assert done.told["removed"] == 1
     for file in tmp_path.iterdir():
         assert b"verysecret" not in file.read_bytes(), file.name
     assert not any(secret.id in ids for ids in content(path).values())
-    take_in(str(path), [x for x in people(50, 2) if x.id.startswith("49")], Choices())
+    add_fragments(str(path), [x for x in people(50, 2) if x.id.startswith("49")], Choices())
 
 
 def test_changes_lead_from_one_state_to_the_other(store: Path) -> None:
     states = [content(store)]
     others = [x for x in people(90, 8) if x.id not in {y.id for y in people(50, 8)}]
-    take_in(str(store), others, Choices())
+    add_fragments(str(store), others, Choices())
     states.append(content(store))
     a, b = several(store)
     decide(str(store), decisions_of([("different", a, b)]))
@@ -247,14 +249,14 @@ def test_a_command_that_changed_nothing_is_no_run(store: Path) -> None:
 
 def test_what_cannot_be_begun_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(KBForgeError, match="no fragments"):
-        take_in(str(tmp_path / "kb.sqlite"), [], Choices())
+        add_fragments(str(tmp_path / "kb.sqlite"), [], Choices())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_erased_ids_are_not_told_by_runs(tmp_path: Path) -> None:
     path = str(tmp_path / "kb.sqlite")
     odd = [Fragment(f"id\n{k} " + "long" * 40, {"name": (f"zyx {k}",)}) for k in range(2)]
-    take_in(path, [*people(20, 2), *odd], Choices(likelihood="attributes"))
+    add_fragments(path, [*people(20, 2), *odd], Choices(likelihood="attributes"))
     decide(path, decisions_of([("same", odd[0].id, odd[1].id)]))
     erase(path, [odd[0].id])
     assert not any("long" in run.about for run in status_of(path).runs)
@@ -273,7 +275,7 @@ def living(tmp_path: Path) -> Path:
     """A store with Anna twice, Boris once, and others."""
     path = tmp_path / "kb.sqlite"
     held = [person("anna-1", **ANNA), person("anna-2", **ANNA), person("boris-1", **BORIS)]
-    take_in(str(path), [*people(60, 3), *held], Choices(likelihood="attributes", alpha=50.0))
+    add_fragments(str(path), [*people(60, 3), *held], Choices(likelihood="attributes", alpha=50.0))
     return path
 
 
@@ -284,14 +286,14 @@ def holding(store: Path, fragment: str) -> Entity:
 def test_a_new_record_joins_an_entity(living: Path) -> None:
     before = content(living)
     entity = holding(living, "anna-1").id
-    take_in(str(living), [person("anna-3", **ANNA)], Choices())
+    add_fragments(str(living), [person("anna-3", **ANNA)], Choices())
     assert content(living) == {**before, entity: ("anna-1", "anna-2", "anna-3")}
 
 
 def test_a_new_record_opens_an_entity(living: Path) -> None:
     before = content(living)
     vera = person("vera-1", name="vera pavlovna", born="1877-11-30", town="kasan")
-    take_in(str(living), [vera], Choices())
+    add_fragments(str(living), [vera], Choices())
     opened = holding(living, "vera-1")
     assert opened.id not in before
     assert content(living) == {**before, opened.id: ("vera-1",)}
@@ -302,14 +304,16 @@ def test_a_bridge_makes_two_entities_one(tmp_path: Path) -> None:
     by_name = person("name-1", name="stepan oblonsky")
     by_birth = person("born-1", born="1901-05-06", town="moskau arbat")
     others = people(60, 3)
-    take_in(str(path), [*others, by_name, by_birth], Choices(likelihood="attributes", alpha=50.0))
+    add_fragments(
+        str(path), [*others, by_name, by_birth], Choices(likelihood="attributes", alpha=50.0)
+    )
     one, other = holding(path, "name-1").id, holding(path, "born-1").id
     assert one != other
     bridges = [
         person(f"bridge-{k}", name="stepan oblonsky", born="1901-05-06", town="moskau arbat")
         for k in range(2)
     ]
-    take_in(str(path), bridges, Choices())
+    add_fragments(str(path), bridges, Choices())
     merged = holding(path, "name-1")
     assert set(merged.fragments) == {"name-1", "born-1", "bridge-0", "bridge-1"}
     assert merged.id in (one, other)
@@ -318,7 +322,7 @@ def test_a_bridge_makes_two_entities_one(tmp_path: Path) -> None:
 def test_a_corrected_record_no_longer_belongs_and_its_entity_splits(living: Path) -> None:
     before = content(living)
     entity = holding(living, "anna-1").id
-    take_in(str(living), [person("anna-2", **BORIS)], Choices(), on_duplicate="replace")
+    add_fragments(str(living), [person("anna-2", **BORIS)], Choices(), on_duplicate="replace")
     boris = holding(living, "boris-1").id
     now = {**before, entity: ("anna-1",), boris: ("anna-2", "boris-1")}
     assert content(living) == now
@@ -327,9 +331,9 @@ def test_a_corrected_record_no_longer_belongs_and_its_entity_splits(living: Path
 def test_a_reverted_correction_leaves_all_as_before(living: Path) -> None:
     before = [entity.to_json() for entity in entities_of(str(living))]
     other = person("anna-1", **BORIS)
-    take_in(str(living), [other], Choices(), on_duplicate="replace")
+    add_fragments(str(living), [other], Choices(), on_duplicate="replace")
     assert content(living) != {one["id"]: tuple(one["fragments"]) for one in before}
-    take_in(str(living), [person("anna-1", **ANNA)], Choices(), on_duplicate="replace")
+    add_fragments(str(living), [person("anna-1", **ANNA)], Choices(), on_duplicate="replace")
     after = [entity.to_json() for entity in entities_of(str(living))]
     for one, other in zip(before, after, strict=True):
         # a subproblem that was one with another and is by itself again is weighed anew

@@ -20,7 +20,7 @@ from kbforge.jobs.decide import decide, decisions_of, undo
 from kbforge.jobs.refit import refit, revisit
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.report import status_of
-from kbforge.jobs.update import take_in
+from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import entities_of
 from kbforge.store.database import Database
 from kbforge.store.pages import kept_from_bytes
@@ -56,11 +56,11 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def filled(path: Path) -> None:
     """Make the store of `base`."""
-    take_in(str(path), [*PEOPLE[:60], *GONE], CHOICES)
+    add_fragments(str(path), [*PEOPLE[:60], *GONE], CHOICES)
     a, b, c = (entity.fragments[0] for entity in list(entities_of(str(path)))[:3])
     decide(str(path), decisions_of([("same", IDS[0], IDS[1])]))
     decide(str(path), decisions_of([("different", a, IDS[0]), ("same", a, b)]))
-    take_in(str(path), PEOPLE[60:64], Choices())
+    add_fragments(str(path), PEOPLE[60:64], Choices())
     decide(str(path), decisions_of([("different", a, c)]))
 
 
@@ -70,8 +70,8 @@ def some(path: str) -> list[tuple[str, str, str]]:
 
 
 VERBS: dict[str, Verb] = {
-    "create": lambda path: take_in(path, PEOPLE, CHOICES),
-    "update": lambda path: take_in(path, PEOPLE, Choices()),
+    "create": lambda path: add_fragments(path, PEOPLE, CHOICES),
+    "update": lambda path: add_fragments(path, PEOPLE, Choices()),
     "remove": lambda path: remove(path, [x.id for x in PEOPLE[:7]]),
     "secure": lambda path: erase(path, [], "vault"),
     "secure all": lambda path: erase(path, [*(x.id for x in PEOPLE[:64]), *IDS]),
@@ -133,7 +133,7 @@ def test_a_killed_creation_given_again_ends_the_same(tmp_path: Path) -> None:
     assert len(others) >= 4
     for other in others:
         assert dump(other) == dump(whole), other.name
-    take_in(str(others[0]), PEOPLE, Choices())
+    add_fragments(str(others[0]), PEOPLE, Choices())
     assert dump(others[0]) == dump(whole)
 
 
@@ -165,7 +165,7 @@ def test_another_command_finishes_an_erasure_first(
     pending = boundary > 2  # the removal was committed
     assert status_of(str(path)).erasing == len(IDS) * pending
     assert left_of(path, SECRETS)
-    take_in(str(path), PEOPLE, Choices())
+    add_fragments(str(path), PEOPLE, Choices())
     assert status_of(str(path)).erasing == 0
     assert bool(left_of(path, SECRETS)) is not pending
     erase(str(path), IDS) if not pending else None

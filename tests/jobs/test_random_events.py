@@ -15,7 +15,7 @@ from kbforge.fit.choices import Choices
 from kbforge.jobs.decide import decide, decisions_of, undo
 from kbforge.jobs.refit import revisit
 from kbforge.jobs.remove import erase, remove
-from kbforge.jobs.update import take_in
+from kbforge.jobs.update import add_fragments
 from kbforge.store.database import Database
 from kbforge.store.store import Store, changes
 from tests.people import people
@@ -42,7 +42,7 @@ class Events(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        take_in(self.path, PEOPLE[:12], Choices(likelihood="attributes", alpha=10.0))
+        add_fragments(self.path, PEOPLE[:12], Choices(likelihood="attributes", alpha=10.0))
 
     @property
     def here(self) -> list[str]:
@@ -52,7 +52,7 @@ class Events(RuleBasedStateMachine):
     @rule(at=PLACES, count=st.integers(1, 6))
     def add(self, at: int, count: int) -> None:
         start = at % len(PEOPLE)
-        take_in(self.path, PEOPLE[start : start + count], Choices())
+        add_fragments(self.path, PEOPLE[start : start + count], Choices())
 
     @precondition(lambda self: len(self.here) > 4)
     @rule(same=st.booleans(), a=PLACES, b=PLACES)

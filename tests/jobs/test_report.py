@@ -12,7 +12,7 @@ from kbforge.jobs.decide import decide, decisions_of, reviewed
 from kbforge.jobs.refit import revisit
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.report import report, status_of
-from kbforge.jobs.update import take_in
+from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import entities_of
 from kbforge.store.database import Database
 from kbforge.store.store import Store, changes
@@ -24,8 +24,8 @@ PEOPLE = people(60, 5, error=0.5)
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     path = tmp_path / "kb.sqlite"
-    take_in(str(path), PEOPLE[:100], Choices(likelihood="attributes"), about="first.jsonl")
-    take_in(str(path), PEOPLE, Choices(), about="all.jsonl")
+    add_fragments(str(path), PEOPLE[:100], Choices(likelihood="attributes"), about="first.jsonl")
+    add_fragments(str(path), PEOPLE, Choices(), about="all.jsonl")
     return path
 
 
@@ -91,14 +91,14 @@ def test_while_it_is_written_it_can_be_told(store: Path) -> None:
 
 def test_a_drift_is_told_with_what_drifts(tmp_path: Path) -> None:
     path = tmp_path / "kb.sqlite"
-    take_in(str(path), PEOPLE[:100], Choices(likelihood="attributes", alpha=30.0))
+    add_fragments(str(path), PEOPLE[:100], Choices(likelihood="attributes", alpha=30.0))
     assert report(str(path)).facts.drift == (0.0, "no fragment has come since the models learned")
     bare = [
         type(x)(x.id, {"name": x.properties["name"]})
         for x in PEOPLE[100:]
         if "name" in x.properties
     ]
-    take_in(str(path), bare, Choices())
+    add_fragments(str(path), bare, Choices())
     drift = report(str(path)).facts.drift
     assert drift is not None
     figure, told = drift
@@ -113,7 +113,7 @@ def test_a_store_without_fragments_is_told_and_an_erased_one_is_empty(store: Pat
     remove(str(store), [fragment.id for fragment in PEOPLE])
     facts = report(str(store), labels=True).facts
     assert (facts.entities, facts.fragments, facts.n_runs) == (0, 0, 5)
-    take_in(str(store), PEOPLE[:5], Choices())
+    add_fragments(str(store), PEOPLE[:5], Choices())
     erase(str(store), [fragment.id for fragment in PEOPLE[:5]])
     for tell in (report, status_of, entities_of):
         with pytest.raises(UsageError, match="is empty: kbforge cluster --into"):

@@ -13,7 +13,7 @@ from kbforge.fit.choices import Choices
 from kbforge.fit.review import Evidence
 from kbforge.jobs.decide import StoreReview, answered, decide, decisions_of, reviewed, undo
 from kbforge.jobs.remove import erase
-from kbforge.jobs.update import take_in
+from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import around, entities_of
 from kbforge.store.database import Database
 from kbforge.store.store import Store, changes
@@ -27,7 +27,7 @@ PEOPLE = people(60, 5, error=0.5)
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     path = tmp_path / "kb.sqlite"
-    take_in(str(path), PEOPLE, Choices(likelihood="attributes", alpha=30.0))
+    add_fragments(str(path), PEOPLE, Choices(likelihood="attributes", alpha=30.0))
     return path
 
 
@@ -196,7 +196,7 @@ def test_fragments_that_came_since_are_asked_about(store: Path) -> None:
     with reviewed(str(store)) as review:
         ask(review, 100)
     twins = [Fragment(f"twin-{x.id}", x.properties) for x in people(80, 6, error=0.5)[:60]]
-    take_in(str(store), twins, Choices())
+    add_fragments(str(store), twins, Choices())
     with reviewed(str(store)) as review:
         evidence = review.asks.question()
         assert evidence is not None

@@ -11,7 +11,7 @@ from kbforge.errors import OutputError
 from kbforge.fit.choices import Choices
 from kbforge.jobs import decide as events
 from kbforge.jobs.decide import decide, decisions_of, reviewed, undo
-from kbforge.jobs.update import take_in
+from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import entities_of
 from kbforge.store.database import Database
 from kbforge.store.store import Store, changes
@@ -24,7 +24,7 @@ PEOPLE = people(40, 8)
 @pytest.fixture
 def store(tmp_path: Path) -> str:
     path = str(tmp_path / "kb.sqlite")
-    take_in(path, PEOPLE, Choices(likelihood="attributes", alpha=30.0))
+    add_fragments(path, PEOPLE, Choices(likelihood="attributes", alpha=30.0))
     return path
 
 

@@ -14,7 +14,7 @@ from kbforge.contracts import Fragment, Interrupted, LearnedState, Progress
 from kbforge.errors import KBForgeError, LikelihoodError, ModelError, OutputError, UsageError
 from kbforge.fit.choices import Choices
 from kbforge.jobs.refit import refit
-from kbforge.jobs.update import UpdateResult, take_in
+from kbforge.jobs.update import UpdateResult, add_fragments
 from kbforge.jobs.views import entities_of, view_of
 from kbforge.store.database import Database
 from kbforge.store.pages import kept_from_bytes
@@ -34,7 +34,7 @@ def exported(store: Path) -> list[dict[str, object]]:
 
 
 def made(path: Path, fragments: list[Fragment], choices: Choices = ATTRIBUTES) -> UpdateResult:
-    return take_in(str(path), fragments, choices)
+    return add_fragments(str(path), fragments, choices)
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_the_kernel_writes_the_bytes_of_the_reference(
         monkeypatch.setenv("KBFORGE_KERNEL", kernel)
         path = tmp_path / f"{kernel}.sqlite"
         made(path, found[:150], Choices(likelihood=likelihood, alpha=20.0))
-        take_in(str(path), [*found[150:200], other], Choices(), on_duplicate="replace")
+        add_fragments(str(path), [*found[150:200], other], Choices(), on_duplicate="replace")
         made(path, found[200:], Choices())
         written.append([line for line in dump(path) if not line.startswith("run")])
     assert written[0] == written[1]
@@ -116,7 +116,7 @@ def test_one_that_replaces_takes_the_place_of_the_other(tmp_path: Path) -> None:
     path, found = tmp_path / "kb.sqlite", people(30, 1)
     made(path, found)
     other = Fragment(found[0].id, {"name": ("someone else",)}, source="correction")
-    taken = take_in(str(path), [other], Choices(), on_duplicate="replace")
+    taken = add_fragments(str(path), [other], Choices(), on_duplicate="replace")
     assert (taken.added, taken.replaced, taken.fragments) == (1, 1, len(found))
     assert exported(path)[0]["fragments"] == [other.id]
     view = view_of(str(path))
@@ -151,9 +151,9 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
         if progress.fragments == 41:
             raise Interrupted
 
-    taken = take_in(str(stopped), found, ATTRIBUTES, on_step=stop)
+    taken = add_fragments(str(stopped), found, ATTRIBUTES, on_step=stop)
     assert (taken.complete, taken.added, taken.run) == (False, 41, 1)
-    rest = take_in(str(stopped), found, ATTRIBUTES)
+    rest = add_fragments(str(stopped), found, ATTRIBUTES)
     assert (rest.complete, rest.skipped, rest.run) == (True, 41, 1)
     assert dump(stopped) == dump(whole)
 
@@ -238,8 +238,8 @@ def test_a_store_of_many_spellings_by_pairs_is_opened_and_goes_on(tmp_path: Path
     path = str(tmp_path / "kb.sqlite")
     found = spellings(2100, 1)
     choices = Choices(likelihood="pairs", alpha=1e9)
-    take_in(path, found[:2050], choices)
-    assert take_in(path, found[2050:], Choices()).fragments == 2100
+    add_fragments(path, found[:2050], choices)
+    assert add_fragments(path, found[2050:], Choices()).fragments == 2100
     assert len({id for entity in entities_of(path) for id in entity.fragments}) == 2100
 
 
@@ -258,7 +258,7 @@ def test_what_cannot_be_read_back_is_refused_before_any_work(
     monkeypatch.setattr(Bags, "kept", lossy)
     path = tmp_path / "kb.sqlite"
     with pytest.raises(ModelError, match="likelihood pairs cannot read what it keeps, so no store"):
-        take_in(str(path), people(20, 1), Choices(likelihood="pairs", alpha=1.0))
+        add_fragments(str(path), people(20, 1), Choices(likelihood="pairs", alpha=1.0))
     assert not path.exists()
 
 
@@ -275,7 +275,7 @@ def test_what_reads_something_else_is_refused(
 
     monkeypatch.setattr(Pairs, "kept", other)
     with pytest.raises(ModelError, match="likelihood pairs reads something else than it keeps"):
-        take_in(str(tmp_path / "kb"), people(20, 1), Choices(likelihood="pairs", alpha=1.0))
+        add_fragments(str(tmp_path / "kb"), people(20, 1), Choices(likelihood="pairs", alpha=1.0))
 
 
 def damage(path: str) -> None:
@@ -304,12 +304,12 @@ def damage(path: str) -> None:
 def test_a_store_of_version_0_1_with_the_fault_is_mended_by_refit(tmp_path: Path) -> None:
     path = str(tmp_path / "kb.sqlite")
     found = people(30, 1)
-    take_in(path, found, Choices(likelihood="pairs", alpha=1.0))
+    add_fragments(path, found, Choices(likelihood="pairs", alpha=1.0))
     before = [entity.fragments for entity in entities_of(path)]
     damage(path)
     later = [Fragment("later", found[0].properties)]
     with pytest.raises(ModelError, match=r"version 0\.1 wrote this.*kbforge refit fits it again"):
-        take_in(path, later, Choices())
+        add_fragments(path, later, Choices())
     refit(path)
     assert [entity.fragments for entity in entities_of(path)] == before
-    assert take_in(path, later, Choices()).fragments == len(found) + 1
+    assert add_fragments(path, later, Choices()).fragments == len(found) + 1

@@ -10,7 +10,7 @@ import pytest
 from kbforge.contracts import Entity
 from kbforge.fit.choices import Choices
 from kbforge.jobs.remove import remove
-from kbforge.jobs.update import take_in
+from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import EntitySelector, entities_of
 from kbforge.kb.show import outsiders
 from kbforge.store.database import Database
@@ -30,7 +30,7 @@ HEAVY = (
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = str(tmp_path_factory.mktemp("filled") / "kb.sqlite")
-    take_in(path, PEOPLE, CHOICES)
+    add_fragments(path, PEOPLE, CHOICES)
     return path
 
 
@@ -89,7 +89,7 @@ def test_subproblems_that_are_asked_for_have_the_numbers_of_all(database: Databa
 
 def test_what_is_shown_is_of_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "kb.sqlite")
-    take_in(path, PEOPLE, CHOICES)
+    add_fragments(path, PEOPLE, CHOICES)
     expected = {id: entity for entity in entities_of(path) for id in entity.fragments}
     chosen = PEOPLE[30].id
     others = [id for id in expected[chosen].fragments if id != chosen]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kbforge.errors import KBForgeError
-from kbforge.jobs.confidence import complete
+from kbforge.jobs.confidence import complete_confidence
 from kbforge.store.database import Database
 from kbforge.store.tables import COLUMNS, change_rows
 from tests.program import Run
@@ -33,7 +33,7 @@ def flip(store: Path, bit: int) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_flipped_bit_changes_no_answer(name: str, tmp_path: Path, program: Run) -> None:
     whole, store = tmp_path / "whole", tmp_path / f"{name}.sqlite"
-    complete(str(stored(name, whole)))
+    complete_confidence(str(stored(name, whole)))
     with Database(str(whole), write=True) as database:
         database.compact()  # a flip in a free page changes nothing
     rng = random.Random(name)
@@ -63,7 +63,7 @@ def test_a_flipped_bit_changes_no_answer(name: str, tmp_path: Path, program: Run
 def test_a_changed_row_is_noticed_by_whoever_reads_it(table: str, tmp_path: Path) -> None:
     path = stored("records", tmp_path / "kb.sqlite")
     if table != "stale":  # a store of version 1 has no confidence yet
-        complete(str(path))
+        complete_confidence(str(path))
     with Database(str(path), write=True) as database:
         column = COLUMNS[table][-1] if table != "stale" else "checksum"
         database.connection.execute(f"UPDATE {table} SET {column} = '1'")
