@@ -96,6 +96,10 @@ class MonotoneMap:
             out[number == k] = band.apply(probability[number == k])
         return out
 
+    def one(self, probability: float, size: float) -> float:
+        """The calibrated probability of one report."""
+        return float(self.apply(np.array([probability]), np.array([size]))[0])
+
 
 def fit(claims: Claims) -> MonotoneMap:
     """The map of claims whose truth is known.
