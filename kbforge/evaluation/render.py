@@ -80,15 +80,7 @@ def _digits(*values: float) -> Iterator[str]:
 def render_reliability(
     title: str, truth: str, raw: Reliability, mapped: Reliability | None
 ) -> RenderableType:
-    """One kind of claims: what was reported beside what was true, and the errors below.
-
-    Args:
-        title: what the claims are.
-        truth: heading of the share of true ones.
-        raw: as reported.
-        mapped: by the confidence map, None without one.
-
-    """
+    """One kind of claims: what was reported beside what was true, and the errors below."""
     parts: list[RenderableType] = [Text(f"{title}: {raw.count:,}", style="bold")]
     if raw.count:
         parts.append(_table("reported", truth, raw))

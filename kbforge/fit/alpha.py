@@ -216,15 +216,10 @@ def alpha_by_grouping(
         likelihood: ready to score; it may be a black box.
         fragments: of the file, or a sample of whole neighbourhoods of it.
         clusters: the grouping: each fragment's index once.
-        index: says what shares something with what, fitted to the fragments; None takes the
-            likelihood's own, fitted with it, else one by all values.
-        seed: of the order and the samples.
-        decisions: how many are scored.
 
     Raises:
         UsageError: not a grouping of the fragments.
         LikelihoodError: NaN, or a fragment that is impossible alone and in company.
-
     """
     if sorted(i for cluster in clusters for i in cluster) != list(range(len(fragments))):
         raise UsageError("alpha by a grouping: expected each fragment in one cluster")

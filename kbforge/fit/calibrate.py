@@ -145,18 +145,10 @@ def calibrate(
 ) -> CalibrationRun:
     """Choose alpha for the likelihood that `choices` names.
 
-    Args:
-        fragments: to calibrate on.
-        choices: of the likelihood, the clusterer and the calibrator's options.
-        calibrator: its name.
-        search: where it looks.
-        on_evaluation: called with each alpha and its objective.
-
     Raises:
         KBForgeError: no fragments, no labels where the calibrator needs them, an unknown plugin or
             option.
         LikelihoodError: the likelihood failed on a fragment, which the message names.
-
     """
     if not fragments:
         raise KBForgeError("there are no fragments to calibrate on")
@@ -278,18 +270,13 @@ def measure_reliability(
     confidence: ConfidenceMap | None = None,
     on_order: OnOrder | None = None,
 ) -> ReliabilityReport:
-    """Cluster labelled fragments and hold the claims against the labels.
+    """Cluster labelled fragments and compare the claims with the labels.
 
-    Args:
-        fragments: those without a label are clustered with the others, and judge nothing.
-        choices: likelihood, clusterer and so on.
-        settings: how to measure.
-        confidence: the map to apply; None takes the one that goes with the choices, if any.
-        on_order: called with each progress.
+    Fragments without a label are clustered with the others. `confidence` is the map to apply; None
+    takes the one that goes with the choices, if any.
 
     Raises:
         KBForgeError: no labels, or as `kbforge.jobs.cluster.cluster`.
-
     """
     prepared, posteriors = _clustered(fragments, choices, settings.shuffles, on_order)
     notes = list(prepared.notes)
@@ -334,15 +321,8 @@ def fit_confidence(
 ) -> MonotoneConfidence:
     """Cluster labelled fragments and fit the map of their claims to the labels.
 
-    Args:
-        fragments: with labels, which the clustering does not read.
-        choices: how to cluster; the map holds for them.
-        settings: how many orders to average over, and which pairs to leave out.
-        on_order: called with each order's progress.
-
     Raises:
         KBForgeError: no labels, no claims to fit a map on, or as `kbforge.jobs.cluster.cluster`.
-
     """
     prepared, posteriors = _clustered(fragments, choices, settings.shuffles, on_order)
     labels = [fragment.label for fragment in fragments]
@@ -373,19 +353,15 @@ def fit_confidence(
 
 
 def save_confidence(found: MonotoneConfidence, path: str, calibration: str | None) -> str:
-    """Put a map where it will be found: into a model folder, a calibration file, or a file.
+    """Put a map where it will be found, and return the file that now holds it.
 
     Args:
         found: the map.
         path: a model folder, the calibration file, or any other file, which is replaced.
         calibration: the calibration file in use, if any.
 
-    Returns:
-        The file that now holds it.
-
     Raises:
         KBForgeError: it cannot be written.
-
     """
     if Path(path).is_dir():
         add_file(Path(path), IN_BUNDLE, confidence_toml(found))
@@ -399,14 +375,10 @@ def save_confidence(found: MonotoneConfidence, path: str, calibration: str | Non
 
 
 def require_place(path: str) -> None:
-    """Find out before long work that a map cannot be put somewhere.
-
-    Args:
-        path: as of `save_confidence`.
+    """Find out before long work that `save_confidence` cannot put a map somewhere.
 
     Raises:
         KBForgeError: a folder that is not a model, or a file that cannot be written.
-
     """
     if Path(path).is_dir():
         read_bundle(Path(path))

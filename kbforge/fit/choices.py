@@ -171,13 +171,7 @@ def require_link(fragments: Sequence[Fragment], link: str | None) -> None:
 
 
 def link_note(fragments: Iterable[Fragment], link: str) -> str:
-    """A sentence on which fragments a link keeps apart.
-
-    Args:
-        fragments: to be clustered.
-        link: an attribute, or "source".
-
-    """
+    """A sentence on which fragments a link keeps apart."""
     linked = Constraints(link=link)
     total = 0
     shared: Counter[str] = Counter()
@@ -273,11 +267,10 @@ def make_models(
         clusterer: that will cluster by them.
         notes: sentences for the user are added to them.
         fitted: a likelihood to take instead.
-        many: whether there are so many fragments that a likelihood without an index gets one.
+        many: whether a likelihood without an index gets one, as there are many fragments.
 
     Raises:
         KBForgeError: an unknown plugin or option, no usable GPU.
-
     """
     likelihood = fitted or _likelihood(choices, notes)
     surrogate = _surrogate(choices, likelihood)

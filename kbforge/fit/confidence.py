@@ -131,14 +131,10 @@ def isotonic(values: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def _fit_band(claims: Claims, largest: float, prior: FloatArray, strength: float) -> Band:
-    """Isotonic regression on cells of claims.
+    """Isotonic regression on the cells of a band's claims.
 
-    Args:
-        claims: those of the band.
-        largest: its largest size.
-        prior: probability that each claim is true, shape [claims].
-        strength: what the prior counts for in a cell, in subproblems.
-
+    `prior` is the probability that each claim is true, [claims], which counts as much as `strength`
+    subproblems in a cell.
     """
     cells = np.floor(log_odds(claims.probability) / _CELL).astype(np.int64)
     _, cell, counts = np.unique(cells, return_inverse=True, return_counts=True)

@@ -96,13 +96,7 @@ def _place(keys: IntArray, wanted: IntArray) -> tuple[IntArray, BoolArray]:
 
 
 def _links_of(first: IntArray, things: IntArray) -> tuple[IntArray, IntArray]:
-    """For each of some things its links: place among the things, and which link.
-
-    Args:
-        first: the thing that each link leads from, ascending.
-        things: to look up.
-
-    """
+    """For each of some things its links, ascending by first: place among the things, which link."""
     low = np.searchsorted(first, things)
     counts = np.searchsorted(first, things, side="right") - low
     place = np.repeat(np.arange(len(things)), counts)
@@ -187,17 +181,10 @@ def _mean_by(grouped: _NamedGrouping, of_name: FloatArray) -> FloatArray:
 
 
 def _agreement(facts: Descriptions, group: IntArray, groups: int) -> tuple[FloatArray, FloatArray]:
-    """How likely two fragments of a group agree on an attribute that both state.
+    """How likely two fragments of a group agree on an attribute that both state; [groups] each.
 
-    Args:
-        facts: what is said.
-        group: of each fragment, shape [n].
-        groups: how many there are.
-
-    Returns:
-        The mean over the attributes that two fragments state, NaN without any, and how many those
-        are; both of shape [groups].
-
+    That is the mean over the attributes that two fragments state, NaN without any. The second is
+    how many those are.
     """
     total, compared = np.zeros(groups), np.zeros(groups)
     for column in range(facts.values.shape[1]):
@@ -388,14 +375,7 @@ def odds_of_file(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str, flo
 def judged_of_entities(
     predicted: Prediction, places: IntArray, entities: ReportedEntities
 ) -> dict[str, FloatArray]:
-    """The columns `JUDGED_OF_CLAIMS`; NaN of clusters that are not whole in the judge's sample.
-
-    Args:
-        predicted: by the judge.
-        places: of all fragments in the sample, as of `Prediction.places`.
-        entities: of the fragments.
-
-    """
+    """The columns `JUDGED_OF_CLAIMS`; NaN of clusters that are not whole in the judge's sample."""
     sizes, members = members_of(entities.clusters)
     of, place = np.repeat(np.arange(len(sizes)), sizes), places[members]
     known = np.ones(len(sizes), bool)
@@ -505,13 +485,7 @@ PAIR_FEATURES = (REPORTED, *PAIRS_OF_PAIRS, *JUDGED_OF_CLAIMS)
 
 
 class Covariates:
-    """A report with its covariates.
-
-    Args:
-        reported: what a clustering says.
-        context: what else is known of the file.
-
-    """
+    """A report with its covariates."""
 
     def __init__(self, reported: ClusteringReport, context: FileContext) -> None:
         self._entities, self._context = reported.entities, context

@@ -88,13 +88,7 @@ class Descriptions:
 
 
 def describe(fragments: Sequence[Fragment], file: FileCounts | None = None) -> Descriptions:
-    """What the fragments say.
-
-    Args:
-        fragments: all of a file, or some.
-        file: counts of the file that has them; None if they are all of it.
-
-    """
+    """What all fragments of a file say, or some of a file with these counts."""
     if file is None:
         counts = Counter(a for fragment in fragments for a in fragment.properties)
         naming_ones = naming(list(counts))
@@ -337,11 +331,8 @@ class PairModel(Protocol):
     def pair_odds(self, fragments: Sequence[Fragment], placed: BoolArray | None = None) -> PairOdds:
         """The log odds of the pairs of these fragments that it looks at.
 
-        Args:
-            fragments: of the file, or others.
-            placed: which of the others to place against the file, in milliseconds each; None is
-                all. The rest is `UNREAD`.
-
+        Fragments that are not of the file are placed against it, in milliseconds each: those that
+        `placed` says, or all. The rest is `UNREAD`.
         """
 
 

@@ -71,13 +71,8 @@ def sample_of(
 ) -> Sample:
     """The file, or a sample of a large one.
 
-    Args:
-        fragments: the file.
-        index: fitted to it.
-        pairs: the model of pairs, fitted to it or to the part of it; None where it can read
-            nothing.
-        part: of the file; None is all of it.
-
+    The index is fitted to the file, the model of pairs to the part if there is one. The model is
+    None where it can read nothing.
     """
     if pairs is None or len(fragments) <= MOST_FRAGMENTS:
         return neighbourhoods(fragments, index, MOST_FRAGMENTS)
@@ -88,14 +83,7 @@ def sample_of(
 
 
 def close_ones(fragments: Sequence[Fragment], odds: PairOdds, most: int) -> Sample:
-    """All fragments if there are at most so many, else seeds, each with its nearest relatives.
-
-    Args:
-        fragments: distinct ids.
-        odds: of them.
-        most: fragments from which on no seed is added.
-
-    """
+    """All fragments if there are at most `most`, else seeds, each with its nearest relatives."""
     order = by_digest(fragments)
     rows = odds.row[order]
     holders: dict[int, list[int]] = {}
@@ -121,13 +109,7 @@ def close_ones(fragments: Sequence[Fragment], odds: PairOdds, most: int) -> Samp
 
 
 def part_of(fragments: Sequence[Fragment], index: CandidateIndex) -> Sample:
-    """The part of a file, or all of a small one.
-
-    Args:
-        fragments: distinct ids.
-        index: fitted to them.
-
-    """
+    """The part of a file, or all of a small one; the index is fitted to it."""
     order = by_digest(fragments)
     keys = keys_of_each([fragments[i] for i in order[:PART]], index)
     wanted = chain.from_iterable(keys)
@@ -365,15 +347,10 @@ class Hypothesis:
 def hypotheses(
     exact: IntArray, paths: Mapping[str, MergePath], own: Mapping[str, float]
 ) -> list[Hypothesis]:
-    """Exact names, then each path's groupings by alpha, without repetitions.
+    """Exact names [n], then each path's groupings by alpha, without repetitions.
 
     Of groupings that repeat each other along a path the one in the middle of their alphas stays.
-
-    Args:
-        exact: [n] cluster numbers of the grouping by exact names.
-        paths: likelihood -> its merge path on the sample.
-        own: likelihood -> the log alpha that it takes by itself.
-
+    `own` has the log alpha that each likelihood takes by itself.
     """
     out = [Hypothesis(NAMES, 0.0, exact)]
     for name, path in paths.items():

@@ -83,13 +83,7 @@ def shifted(probability: FloatArray, offset: float) -> FloatArray:
 
 
 def offset_of(probability: FloatArray, contradicted: BoolArray) -> float:
-    """The offset of claims that were put to the test, in nats.
-
-    Args:
-        probability: of each claim by the map, shape [claims].
-        contradicted: whether an answer contradicts it, shape [claims].
-
-    """
+    """The offset in nats, by tested claims and whether an answer contradicts each."""
     if not len(probability):
         return 0.0
     z = np.linspace(-_WIDEST, _WIDEST, _GRID)
@@ -176,15 +170,7 @@ _AT_ONCE = 200_000  # pairs, whose covariates are held at one time
 
 @dataclass(frozen=True, eq=False)
 class TreeConfidence:
-    """The maps of a folder, for one file.
-
-    Attributes:
-        pairs: log odds of pairs.
-        entities: log odds of entities.
-        likelihoods: names of those that they were fitted on.
-        context: the likelihood in use, and what else is known of the file.
-
-    """
+    """The maps of a folder, for one file: log odds, and the likelihoods that they know."""
 
     pairs: Trees
     entities: Trees
@@ -217,14 +203,7 @@ class TreeConfidence:
 
 
 def in_order(probability: FloatArray, calibrated: FloatArray, subproblem: IntArray) -> FloatArray:
-    """Calibrated probabilities that never descend in the reported ones within a subproblem.
-
-    Args:
-        probability: reported, shape [claims].
-        calibrated: of each of them.
-        subproblem: number of each one's.
-
-    """
+    """Calibrated probabilities that never descend in the reported ones within a subproblem."""
     order = np.lexsort((calibrated, probability, subproblem))
     sorted_ones, number = calibrated[order], subproblem[order]
     begins = np.flatnonzero(np.diff(number, prepend=-1))
@@ -247,13 +226,8 @@ def confidence_bytes(
 ) -> bytes:
     """The content of `confidence.safetensors`.
 
-    Args:
-        pairs: the map of pairs.
-        entities: the map of entities.
-        likelihoods: whose reports the maps were fitted on.
-        families: of data.
-        files: how many they were fitted on.
-
+    It names the likelihoods whose reports the maps were fitted on, and the families and number of the
+    files.
     """
     facts = {"likelihoods": likelihoods, "families": families, "files": files}
     told = np.frombuffer(json.dumps(facts).encode(), np.uint8)
@@ -261,15 +235,10 @@ def confidence_bytes(
 
 
 def shipped_confidence(context: FileContext, defaults: str | None = None) -> TreeConfidence:
-    """The maps that ship, for a file.
-
-    Args:
-        context: the likelihood in use, and what else is known of the file.
-        defaults: a folder with other maps; those that ship are used if it has none.
+    """The maps of the folder `defaults` for a file, or those that ship if it has none.
 
     Raises:
         ModelError: they are damaged, or name covariates that this version does not have.
-
     """
     folder = default_folder(defaults, CONFIDENCE_FILE)
     where = quoted(str(folder / CONFIDENCE_FILE), 400)
@@ -337,17 +306,11 @@ def kept_map(reading: ConfidenceMap) -> LearnedState:
 def map_from(
     kept: LearnedState, pairs: PairModel | None = None, defaults: str | None = None
 ) -> ConfidenceMap:
-    """The map that `kept_map` kept.
-
-    Args:
-        kept: the plain data.
-        pairs: the model of pairs that it had, if it had one.
-        defaults: the folder of maps that it came from, if it was not of those that ship.
+    """The map that `kept_map` kept, with the model of pairs and the folder that it had, if any.
 
     Raises:
         ModelError: it is damaged, or no model of pairs was given, and it had one.
         KBForgeError: the maps of the folder cannot be read.
-
     """
     read = KeptReader(kept, _CALLED)
     kind = read.fields.choice("kind", KINDS)

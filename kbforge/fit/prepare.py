@@ -368,13 +368,7 @@ class Chooser:
         return LikelihoodChoice(best.likelihood, fitted[best.likelihood], best.alpha, why)
 
     def alpha(self, name: str, likelihood: Likelihood) -> tuple[float, str] | None:
-        """The alpha for a likelihood, and one sentence about it; None if nothing tells.
-
-        Args:
-            name: of the likelihood, or the path of its bundle.
-            likelihood: fitted to the file.
-
-        """
+        """The alpha for a fitted likelihood, and one sentence about it; None if nothing tells."""
         if not likelihood.alpha_from_file or not self._described:
             return None
         defaults = self._defaults

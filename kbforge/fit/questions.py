@@ -573,14 +573,7 @@ def loss(parts: SubproblemParts, labels: IntArray) -> FloatArray:
 
 
 def values(asked: QuestionTable, believed: FloatArray, error: float) -> FloatArray:
-    """What answers are expected to correct, in fragments, shape [pairs].
-
-    Args:
-        asked: the pairs.
-        believed: the probability that they are one, shape [pairs].
-        error: e.
-
-    """
+    """What answers are expected to correct, in fragments, by the belief in each pair, shape [pairs]."""
     against = np.where(asked.joined, 1 - believed, believed)
     value: FloatArray = (1 - error) * against * asked.gained + error * (1 - against) * asked.harmed
     return value

@@ -99,12 +99,7 @@ class Evidence(Generic[Q]):
 
 
 class Review(ABC, Generic[Q]):
-    """Questions about pairs, most useful first; an answer is kept and changes what is asked next.
-
-    Args:
-        queue: finds the questions.
-
-    """
+    """Questions about pairs, most useful first; an answer is kept and changes what is asked next."""
 
     def __init__(self, queue: GroupingQueue | PosteriorQueue) -> None:
         self._queue = queue

@@ -68,11 +68,7 @@ def compare_sample(
 ) -> SamplePairs:
     """Compare the pairs of a sample, some thousand fragments at most.
 
-    Args:
-        sample: the fragments.
-        index: fitted to everything.
-        everything: the file, which says what is rare.
-
+    The index is fitted to the file, `everything`, which says what is rare.
     """
     n = len(sample)
     exact = np.array(exact_groups(sample), dtype=np.int64)
@@ -314,13 +310,9 @@ def grouping_statistics(seen: SamplePairs, labels: IntArray) -> dict[str, float]
 def agreement(
     labels: IntArray, others: IntArray, first: int | None = None
 ) -> tuple[float, float, float]:
-    """B-cubed precision, recall and mean F1 of one grouping against another.
+    """B-cubed precision, recall and mean F1 of one grouping [n] against another, numbers below n.
 
-    Args:
-        labels: [n] cluster numbers below n.
-        others: [n] those of the other grouping.
-        first: of so many fragments; None is of all.
-
+    They are means over the first so many fragments; None is all.
     """
     n = max(len(labels), 1)
     _, inverse, counts = np.unique(
@@ -515,12 +507,7 @@ def statistics_of(
 ) -> tuple[tuple[str, ...], FloatArray]:
     """What the judge reads: names of the statistics, and [hypotheses, statistics].
 
-    Args:
-        seen: the sample.
-        found: as of `hypotheses`.
-        everything: the file.
-        expected: by the model of pairs; None where it can read nothing.
-
+    The model of pairs expects nothing (None) where it can read nothing.
     """
     of_file = file_statistics(seen, everything)
     on_path: list[dict[str, float]] = []

@@ -200,7 +200,6 @@ def read_listed(folder: Path, name: str, kind: str, most: int, writer: str) -> b
 
     Raises:
         ModelError: the manifest or the file is missing or damaged, with what differs.
-
     """
     manifest = _read_manifest(folder, writer)
     if (found := manifest.get("kind", str)) != kind:

@@ -79,14 +79,10 @@ def _made(plugin: str, name_or_path: str, options: Mapping[str, object], role: s
 
 
 def require_device(device: str) -> None:
-    """Find out before long work that a device is not there.
-
-    Args:
-        device: "cpu" or "cuda".
+    """Find out before long work that a device ("cpu" or "cuda") is not there.
 
     Raises:
         UsageError: no usable GPU; never a silent run on the CPU.
-
     """
     if device == "cpu":
         return

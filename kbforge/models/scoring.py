@@ -41,12 +41,7 @@ Key: TypeAlias = tuple[int, ...]
 
 
 class ScoreCache(Likelihood):
-    """A likelihood that remembers.
-
-    Args:
-        likelihood: is asked for what is not known yet.
-
-    """
+    """A likelihood that remembers the scores of another."""
 
     def __init__(self, likelihood: Likelihood) -> None:
         self._likelihood = likelihood
@@ -163,12 +158,7 @@ Sets = Sequence[Sequence[Fragment]]
 
 
 class ScoreWorker:
-    """See `kbforge.contracts.executor.Worker`: an order is sets of fragments.
-
-    Args:
-        likelihood: scores them.
-
-    """
+    """See `kbforge.contracts.executor.Worker`: an order is sets of fragments."""
 
     def __init__(self, likelihood: Likelihood) -> None:
         self._likelihood = likelihood
@@ -236,17 +226,11 @@ def pieces_of(sets: Sets, scorers: int) -> list[Sets]:
 
 @contextmanager
 def scorers(likelihood: Likelihood, executor: Executor, number: int) -> Iterator[RemoteLikelihood]:
-    """The likelihood, held by scorers for as long as this lasts.
-
-    Args:
-        likelihood: fitted; a copy goes to each scorer.
-        executor: starts them.
-        number: how many.
+    """The likelihood, held by so many scorers for as long as this lasts; each has a copy.
 
     Raises:
-        UsageError: there is to be none.
+        UsageError: the number is below 1.
         KBForgeError: they cannot be started; the message says what to do.
-
     """
     if number < 1:
         raise UsageError(f"scorers: expected at least 1, got {number}")
