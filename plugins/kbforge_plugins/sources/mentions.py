@@ -47,7 +47,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import orjson
 
@@ -110,8 +110,7 @@ class RebelSource(Source):
             for name, number, line in self._lines(path, on_bad):
                 self.where = f"{name}:{number}"
                 try:
-                    document = _Document(parse_json(line, self.where), self.where)
-                    fragments = list(self._fragments(document))
+                    fragments = list(self._fragments(parse_json(line, self.where), self.where))
                 except BadRecord as error:
                     on_bad(error, line)
                     continue
@@ -131,99 +130,70 @@ class RebelSource(Source):
             for number, line in lines_of(stream, name, on_bad):
                 yield name, number, line
 
-    def _fragments(self, document: _Document) -> Iterator[Fragment]:
+    def _fragments(self, record: object, where: str) -> Iterator[Fragment]:
+        """The fragments of a document, in order of first mention."""
+        document = _object(record, where, "")
+        number = document.get("docid")
+        docid = str(number) if type(number) is int else _text(document, "docid", where, "")
+        if not docid:
+            raise BadRecord(where, "a non-empty string", "an empty one", "docid")
+        title, page = (_text(document, key, where, "", default="") for key in ("title", "uri"))
+        text = _text(document, "text", where, "")
+        entities = [
+            _mention(entity, where, f"entities[{i}]")
+            for i, entity in enumerate(_list(document, "entities", where))
+        ]
+        facts = self._facts(_list(document, "triples", where), where)
         self.counts["documents"] += 1
-        reason = document.left_out(self._min_text)
-        if reason:
+        if reason := self._reason_against(text, page, entities):
             self.counts[reason] += 1
             return
-        facts = document.facts(self._relations)
-        for item, mentions in document.mentions().items():
-            names = [m.form for m in mentions if m.form.lower() not in _PRONOUNS]
+        mentions: dict[str, list[_Mention]] = {}
+        for entity in entities:
+            if _ITEM.fullmatch(entity.item):
+                mentions.setdefault(entity.item, []).append(entity)
+        for item, found in mentions.items():
+            names = [one.form for one in found if one.form.lower() not in _PRONOUNS]
             if not names:
                 self.counts["entities without a name"] += 1
                 continue
             properties = {"name": list(dict.fromkeys(names))}
             for predicate, values in facts.get(item, {}).items():
                 properties.setdefault(predicate, []).extend(values)
-            yield document.fragment(item, properties, self._spans(document, mentions))
+            metadata = {"document": docid, "title": title, "page": page}
+            yield Fragment.from_json(
+                {
+                    "id": f"{docid}-{item}",
+                    "properties": properties,
+                    "label": item,
+                    "source": "rebel",
+                    "metadata": {**metadata, "spans": self._spans(text, found)},
+                },
+                where,
+            )
 
-    def _spans(self, document: _Document, mentions: Sequence[_Mention]) -> list[list[int]]:
-        spans = []
-        for mention in mentions:
-            start = nearest(document.text, mention.form, mention.start)
-            if start is None:
-                self.counts["mentions not found in the text"] += 1
-                continue
-            if start != mention.start:
-                self.counts["mentions realigned"] += 1
-            spans.append([start, start + len(mention.form)])
-        return spans
-
-
-class _Mention:
-    """One mention of an entity: identifier, surface form, claimed start."""
-
-    __slots__ = ("form", "item", "start")
-
-    def __init__(self, record: object, where: str, field: str) -> None:
-        fields = _object(record, where, field)
-        self.item = _text(fields, "uri", where, field, none_is="")
-        self.form = _text(fields, "surfaceform", where, field, none_is="").strip()
-        bounds = fields.get("boundaries")
-        self.start = 0
-        if bounds is not None:
-            good = isinstance(bounds, list) and len(bounds) == 2
-            if not good or any(type(bound) is not int for bound in bounds):
-                raise BadRecord(where, "two whole numbers", shown(bounds), f"{field}.boundaries")
-            self.start = max(0, bounds[0])
-
-
-class _Document:
-    """One document, its shape checked."""
-
-    def __init__(self, record: object, where: str) -> None:
-        fields = _object(record, where, "")
-        self.where = where
-        docid = fields.get("docid")
-        self.docid = (
-            str(docid) if type(docid) is int else _text(fields, "docid", where, "", non_empty=True)
-        )
-        self.title = _text(fields, "title", where, "", none_is="")
-        self.page = _text(fields, "uri", where, "", none_is="")
-        self.text = _text(fields, "text", where, "")
-        self.entities = [
-            _Mention(entity, where, f"entities[{i}]")
-            for i, entity in enumerate(_list(fields, "entities", where))
-        ]
-        self.triples = [
-            _triple(triple, where, f"triples[{i}]")
-            for i, triple in enumerate(_list(fields, "triples", where))
-        ]
-
-    def left_out(self, min_text: int) -> str:
-        """Why the document is left out, or ""."""
-        if self.text.endswith("refer to:"):
+    def _reason_against(self, text: str, page: str, entities: Sequence[_Mention]) -> str:
+        """Why a document is left out, or ""."""
+        if text.endswith("refer to:"):
             return "documents that list meanings"
-        if len(self.text) < min_text:
+        if len(text) < self._min_text:
             return "documents too short"
-        if not any(entity.item == self.page for entity in self.entities):
+        if not any(entity.item == page for entity in entities):
             return "documents without their own entity"
         return ""
 
-    def mentions(self) -> dict[str, list[_Mention]]:
-        """The mentions of each Wikidata item, in order of first mention."""
-        out: dict[str, list[_Mention]] = {}
-        for entity in self.entities:
-            if _ITEM.fullmatch(entity.item):
-                out.setdefault(entity.item, []).append(entity)
-        return out
-
-    def facts(self, relations: frozenset[str]) -> dict[str, dict[str, list[str]]]:
+    def _facts(self, triples: Sequence[object], where: str) -> dict[str, dict[str, list[str]]]:
         """{subject: {predicate: distinct values in order}}."""
         out: dict[str, dict[str, list[str]]] = {}
-        for subject, predicate, value in self.triples:
-            wanted = not relations or predicate.form in relations or predicate.item in relations
+        for number, record in enumerate(triples):
+            field = f"triples[{number}]"
+            triple = _object(record, where, field)
+            subject, predicate, value = (
+                _mention(triple.get(part), where, f"{field}.{part}")
+                for part in ("subject", "predicate", "object")
+            )
+            allowed = self._relations
+            wanted = not allowed or predicate.form in allowed or predicate.item in allowed
             label = predicate.form or predicate.item
             if label == "name":  # reserved for the surface forms
                 label = predicate.item
@@ -233,32 +203,38 @@ class _Document:
                     values.append(value.form)
         return out
 
-    def fragment(
-        self, item: str, properties: Mapping[str, list[str]], spans: list[list[int]]
-    ) -> Fragment:
-        """The fragment of one entity of this document."""
-        record = {
-            "id": f"{self.docid}-{item}",
-            "properties": properties,
-            "label": item,
-            "source": "rebel",
-            "metadata": {
-                "document": self.docid,
-                "title": self.title,
-                "page": self.page,
-                "spans": spans,
-            },
-        }
-        return Fragment.from_json(record, self.where)
+    def _spans(self, text: str, mentions: Sequence[_Mention]) -> list[list[int]]:
+        spans = []
+        for mention in mentions:
+            start = nearest(text, mention.form, mention.start)
+            if start is None:
+                self.counts["mentions not found in the text"] += 1
+                continue
+            if start != mention.start:
+                self.counts["mentions realigned"] += 1
+            spans.append([start, start + len(mention.form)])
+        return spans
 
 
-def _triple(record: object, where: str, field: str) -> tuple[_Mention, _Mention, _Mention]:
+class _Mention(NamedTuple):
+    """One mention of an entity: identifier, surface form, claimed start."""
+
+    item: str
+    form: str
+    start: int
+
+
+def _mention(record: object, where: str, field: str) -> _Mention:
     fields = _object(record, where, field)
-    subject, predicate, value = (
-        _Mention(fields.get(part), where, f"{field}.{part}")
-        for part in ("subject", "predicate", "object")
-    )
-    return subject, predicate, value
+    item = _text(fields, "uri", where, field, default="")
+    form = _text(fields, "surfaceform", where, field, default="").strip()
+    bounds = fields.get("boundaries")
+    if bounds is None:
+        return _Mention(item, form, 0)
+    good = isinstance(bounds, list) and len(bounds) == 2
+    if not good or any(type(bound) is not int for bound in bounds):
+        raise BadRecord(where, "two whole numbers", shown(bounds), f"{field}.boundaries")
+    return _Mention(item, form, max(0, bounds[0]))
 
 
 def _object(value: object, where: str, field: str) -> Mapping[str, Any]:
@@ -275,21 +251,14 @@ def _list(fields: Mapping[str, Any], key: str, where: str) -> list[object]:
 
 
 def _text(
-    fields: Mapping[str, Any],
-    key: str,
-    where: str,
-    parent: str,
-    none_is: str | None = None,
-    non_empty: bool = False,
+    fields: Mapping[str, Any], key: str, where: str, parent: str, default: str | None = None
 ) -> str:
     value = fields.get(key)
-    if value is None and none_is is not None:
-        return none_is
-    path = f"{parent}.{key}" if parent else key
+    if value is None and default is not None:
+        return default
     if not isinstance(value, str):
+        path = f"{parent}.{key}" if parent else key
         raise BadRecord(where, "a string", shown(value), path)
-    if non_empty and not value:
-        raise BadRecord(where, "a non-empty string", "an empty one", path)
     return value
 
 
