@@ -206,10 +206,9 @@ def _draw(read: Callable[[], Iterable[Entity]], fragment: str, target: str, link
     from kbforge.kb.similarity import block_of, leaf_names
     from kbforge.pictures import MOST_LEAVES, draw_tree, save
 
-    block = block_of(read, fragment, MOST_LEAVES)
-    names = leaf_names(block)
-    entities = [entity.id for entity in block.entities]
-    save(draw_tree(names, entities, block.together, linkage), target)
+    block, together = block_of(read, fragment, MOST_LEAVES)
+    entities = [entity.id for entity in block for _ in entity.fragments]
+    save(draw_tree(leaf_names(block), entities, together, linkage), target)
     console.note(f"wrote {target}")
 
 

@@ -36,19 +36,6 @@ DIGITS = 9
 _MOST_ROWS = 1_000  # held at a time, one a class
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two fragments, the first of the entity at hand, and the least probability that they are one.
-
-    `inside`: whether both are of the entity.
-    """
-
-    one: str
-    other: str
-    probability: float
-    inside: bool
-
-
 class Groupings:
     """The groupings that an entity keeps, as far as its own fragments go."""
 
@@ -75,8 +62,12 @@ class Groupings:
         del found[one]
         return {k: p for k, p in found.items() if p > 0} | self._others(int(self._class_of[at]))
 
-    def pairs(self, least: float) -> Iterator[Pair]:
-        """The pairs with more than `least` probability, by the order of the entity's fragments."""
+    def pairs(self, least: float) -> Iterator[tuple[str, str, float, bool]]:
+        """The pairs with more than `least` probability, by the order of the entity's fragments.
+
+        Each is a fragment of the entity, another one, the probability, and whether the other is
+        of the entity, too.
+        """
         ids = self._entity.fragments
         rows: dict[int, FloatArray] = {}
         others: dict[int, dict[str, float]] = {}
@@ -89,9 +80,9 @@ class Groupings:
                 others[group] = {b: p for b, p in self._others(group).items() if p > least}
             beside = rows[group][self._class_of[at + 1 :]]
             for step in np.flatnonzero(beside > least).tolist():
-                yield Pair(one, ids[at + 1 + step], float(beside[step]), True)
+                yield one, ids[at + 1 + step], float(beside[step]), True
             for other, probability in others[group].items():
-                yield Pair(one, other, probability, False)
+                yield one, other, probability, False
 
     @cached_property
     def _position(self) -> dict[str, int]:
@@ -210,29 +201,23 @@ def similar(
     return sorted(found, key=lambda one: (-one.probability, one.fragment))
 
 
-@dataclass(frozen=True, slots=True)
-class SimilarityBlock:
-    """A subproblem's fragments, entity by entity, and the entity of each.
+def block_of(
+    read: Callable[[], Iterable[Entity]], fragment: str, most: int
+) -> tuple[list[Entity], FloatArray]:
+    """The entities of the subproblem that holds a fragment, and the similarity of their fragments.
 
-    `together`: the least probability of each pair by the groupings kept, 1 on the diagonal, [n, n].
+    UsageError: it has more than `most` fragments. The similarity, in the order of the fragments, is
+    the least probability of each pair by the groupings kept, 1 on the diagonal, shape [n, n].
     """
-
-    fragments: tuple[str, ...]
-    entities: tuple[Entity, ...]
-    together: FloatArray
-
-
-def block_of(read: Callable[[], Iterable[Entity]], fragment: str, most: int) -> SimilarityBlock:
-    """The subproblem that holds a fragment; UsageError if it has more than `most` fragments."""
     home = _homes(read(), [fragment])[fragment]
     block = [entity for entity in read() if entity.subproblem == home.subproblem]
-    held = [(one, entity) for entity in block for one in entity.fragments]
+    held = [one for entity in block for one in entity.fragments]
     if len(held) > most:
         raise UsageError(
             f'the subproblem of fragment "{quoted(fragment)}" has {len(held):,} fragments: '
             f"expected at most {most:,}"
         )
-    place = {one: at for at, (one, _) in enumerate(held)}
+    place = {one: at for at, one in enumerate(held)}
     together = np.eye(len(held))
     for entity in block:
         known = Groupings(entity)
@@ -241,17 +226,12 @@ def block_of(read: Callable[[], Iterable[Entity]], fragment: str, most: int) -> 
                 if other in place:
                     at = place[one], place[other]
                     together[at] = together[at[::-1]] = max(probability, together[at])
-    return SimilarityBlock(
-        tuple(one for one, _ in held), tuple(entity for _, entity in held), together
-    )
+    return block, together
 
 
-def leaf_names(block: SimilarityBlock) -> list[str]:
-    """What to call the fragments of a block: the values that tell them apart, and the id."""
-    stated = {
-        one.id: one for e in {e.id: e for e in block.entities}.values() for one in fragments_of(e)
-    }
-    fragments = [stated[id] for id in block.fragments]
+def leaf_names(entities: Iterable[Entity]) -> list[str]:
+    """What to call the fragments of entities: the values that tell them apart, and the id."""
+    fragments = [fragment for entity in entities for fragment in fragments_of(entity)]
     names = naming(merged_order(tuple({tuple(one.properties): None for one in fragments})))
     values: dict[str, list[tuple[str, ...]]] = {}
     for one in fragments:

@@ -111,9 +111,29 @@ def _by_id(fragments: Iterable[Fragment]) -> Callable[[str], Fragment]:
     return found
 
 
+class CountingView(View):
+    """A view that counts the entities that were read of it."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self.count = 0
+
+    @property
+    def knows_fragments(self) -> bool:
+        return self._view.knows_fragments
+
+    def entities(self) -> Iterator[Entity]:
+        for entity in self._view.entities():
+            self.count += 1
+            yield entity
+
+    def fragments(self, entity: Entity) -> Sequence[Fragment]:
+        return self._view.fragments(entity)
+
+
 def export(view: View, exporter: Exporter, target: str) -> int:
     """Write what a view shows to `target` ("-" is standard output); returns the entity count."""
-    counted = _Counted(view)
+    counted = CountingView(view)
     exporter.export(counted, target)
     return counted.count
 
@@ -147,26 +167,6 @@ def require_json_lines(output: str, what: str, instead: str, store: str = "") ->
             f"-o {quoted(output, 400)}: {what} written as JSON lines, got the ending "
             f"{quoted(ending, 40)}; {(store if is_store else '') or instead}"
         )
-
-
-class _Counted(View):
-    """A view that knows how many entities were read of it."""
-
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self.count = 0
-
-    @property
-    def knows_fragments(self) -> bool:
-        return self._view.knows_fragments
-
-    def entities(self) -> Iterator[Entity]:
-        for entity in self._view.entities():
-            self.count += 1
-            yield entity
-
-    def fragments(self, entity: Entity) -> Sequence[Fragment]:
-        return self._view.fragments(entity)
 
 
 ALL, LATEST, LONGEST, MOST_STATED, PREFERRED = RULES = (
@@ -253,7 +253,7 @@ def _date(top: Record) -> tuple[str, str]:
     return place, name
 
 
-class GoldenView(View):
+class GoldenView(CountingView):
     """A view of the same entities with those values alone that a policy selects."""
 
     def __init__(self, view: View, policy: Policy) -> None:
@@ -262,17 +262,14 @@ class GoldenView(View):
                 "--policy uses sources or metadata, which entities do not have; give the file "
                 "that was clustered as --fragments FILE"
             )
-        self._view, self._policy = view, policy
+        super().__init__(view)
+        self._policy = policy
         self._whole: Entity | None = None
         self.unused = set(policy.attributes)
         """Attributes with a rule that no entity read so far has."""
 
-    @property
-    def knows_fragments(self) -> bool:
-        return self._view.knows_fragments
-
     def entities(self) -> Iterator[Entity]:
-        for entity in self._view.entities():
+        for entity in super().entities():
             self._whole = entity
             self.unused -= entity.properties.keys()
             yield golden(entity, self._policy, self.fragments)

@@ -82,9 +82,9 @@ def test_pairs_are_those_above_the_least(case, least):
     block, fragments = made(*case)
     together = similarity(block)
     found = {
-        frozenset((pair.one, pair.other)): pair.probability
+        frozenset((one, other)): probability
         for entity in entities_of(block, fragments)
-        for pair in Groupings(entity).pairs(least)
+        for one, other, probability, _ in Groupings(entity).pairs(least)
     }
     for i, one in enumerate(block.fragments):
         for j, other in enumerate(block.fragments[:i]):
@@ -170,5 +170,5 @@ def test_leaves_say_what_differs() -> None:
     fragments = [Fragment(f"f{k}", {a: (v,) for a, v in row.items()}) for k, row in enumerate(rows)]
     both = Subproblem((0, 1, 2), (Particle(0.0, ((0, 1, 2),)),))
     entities = list(assemble(fragments, Posterior((both,), 0.0, 3, 0)))
-    block = block_of(lambda: entities, "f0", 9)
+    block, _ = block_of(lambda: entities, "f0", 9)
     assert leaf_names(block) == ["Ann Lee, 1900 (f0)", "A. Lee (f1)", "Ann Lee, 1901, Rome (f2)"]

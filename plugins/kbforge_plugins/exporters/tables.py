@@ -232,13 +232,13 @@ class PairsExporter(TableExporter):
     def _inside(self, view: View, waiting: sqlite3.Connection) -> Iterator[list[str]]:
         for entity in view.entities():
             groupings = Groupings(entity)
-            for pair in groupings.pairs(self.threshold):
-                if pair.inside:
-                    ids = (self.safe(pair.one), self.safe(pair.other))
+            for one, other, probability, inside in groupings.pairs(self.threshold):
+                if inside:
+                    ids = (self.safe(one), self.safe(other))
                     of = self.safe(entity.id)
-                    yield [*ids, number(pair.probability), number(groupings.rest), of]
+                    yield [*ids, number(probability), number(groupings.rest), of]
                 else:
-                    row = (*sorted((pair.one, pair.other)), pair.probability, groupings.rest)
+                    row = (*sorted((one, other)), probability, groupings.rest)
                     waiting.execute("INSERT INTO pair VALUES (?, ?, ?, ?)", row)
 
     def _across(self, waiting: sqlite3.Connection) -> Iterator[list[str]]:
