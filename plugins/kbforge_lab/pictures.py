@@ -74,7 +74,7 @@ def moved_fragments(before: Sequence[Cluster], after: Sequence[Cluster]) -> tupl
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class GroupingView:
     """One grouping.
 
     Attributes:
@@ -93,7 +93,7 @@ class Scene:
     """Points of shape [n, 2] and one or more views of them."""
 
     points: FloatArray
-    views: tuple[View, ...]
+    views: tuple[GroupingView, ...]
 
 
 def points_of(fragments: Sequence[Fragment]) -> FloatArray:
@@ -131,7 +131,7 @@ def scene_of_kb(entities: Iterable[Entity], fragments: Sequence[Fragment]) -> Sc
     if missing:
         raise UsageError(f"the knowledge base lacks {missing:,} of the fragments")
     title = counted(len(clusters), "entity", "entities")
-    view = View(title, tuple(clusters), tuple(tuple(sorted(b)) for b in blocks.values()))
+    view = GroupingView(title, tuple(clusters), tuple(tuple(sorted(b)) for b in blocks.values()))
     return Scene(points, (view,))
 
 
@@ -144,12 +144,12 @@ def scene_of_posterior(
     """
     blocks = tuple(subproblem.fragments for subproblem in posterior.subproblems)
     alone = all(len(subproblem.particles) == 1 for subproblem in posterior.subproblems)
-    views: list[View] = []
+    views: list[GroupingView] = []
     for rank, (log_weight, clusters) in enumerate(heaviest(posterior.subproblems, count), 1):
         moved = moved_fragments(views[0].clusters, clusters) if views else ()
         entities = counted(len(clusters), "entity", "entities")
         title = entities if alone else f"{rank}. {entities}, {_percent(math.exp(log_weight))}"
-        views.append(View(title, clusters, blocks, moved))
+        views.append(GroupingView(title, clusters, blocks, moved))
     return Scene(points_of(fragments[: posterior.n_fragments]), tuple(views))
 
 
@@ -304,7 +304,7 @@ def _panels(count: int, size: FloatArray) -> tuple[Figure, Any]:
     return figure, figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
 
 
-def draw_view(axes: Axes, points: FloatArray, view: View, colours: Colours) -> None:
+def draw_view(axes: Axes, points: FloatArray, view: GroupingView, colours: Colours) -> None:
     """The points in the colours of their clusters, and a box around each subproblem."""
     low, high = limits(points)
     axes.set_xlim(low[0], high[0])
@@ -375,7 +375,7 @@ class Frame:
 
     """
 
-    view: View
+    view: GroupingView
     newest: int | None
 
 
@@ -434,7 +434,7 @@ class Recorder:
         title = f"{when}: {_entities(view)}\nlog posterior {posterior.log_posterior:,.1f} nats"
         self.frames.append(Frame(replace(view, title=title), None))
 
-    def _view(self, posterior: Posterior) -> View:
+    def _view(self, posterior: Posterior) -> GroupingView:
         (view,) = scene_of_posterior(self._fragments, posterior).views
         return view
 
@@ -445,7 +445,7 @@ def _posterior_of(progress: Progress) -> Posterior:
     return progress.posterior()
 
 
-def _title_by_fragments(progress: Progress, view: View) -> str:
+def _title_by_fragments(progress: Progress, view: GroupingView) -> str:
     return (
         f"{progress.fragments:,} of {progress.total:,} fragments: {_entities(view)}\n"
         f"{counted(progress.subproblems, 'subproblem stands', 'subproblems stand')} for "
@@ -457,7 +457,7 @@ def _after(rounds: Rounds) -> str:
     return f"after {counted(rounds.done, 'round')}"
 
 
-def _entities(view: View) -> str:
+def _entities(view: GroupingView) -> str:
     return counted(len(view.clusters), "entity", "entities")
 
 

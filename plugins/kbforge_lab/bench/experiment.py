@@ -17,16 +17,16 @@ from kbforge.pictures import require_matplotlib
 from kbforge.words import counted
 from kbforge_lab.bench.report import draw, reached, write_report, write_table
 from kbforge_lab.bench.results import Results, Row, alone_in
-from kbforge_lab.bench.runs import BenchSettings, Run, described, narrowed, runs_of, select
+from kbforge_lab.bench.runs import BenchRun, BenchSettings, described, narrowed, runs_of, select
 from kbforge_lab.bench.summary import Line, Verdict, failures, lines, shortfalls, verdicts
 from kbforge_lab.bench.workers import Failure, perform_all
-from kbforge_lab.contracts.suite import TASK_NAME, Plan, Suite
+from kbforge_lab.contracts.suite import TASK_NAME, Suite, SuitePlan
 
 OnRun: TypeAlias = Callable[[int, Row | Failure | None], None]
 """Called with how many runs are over and what came of the last one, None at the start."""
 
 
-class Stopped(KBForgeError):
+class BenchInterrupted(KBForgeError):
     """Ctrl-C, or another signal, in the middle of the runs; says what is kept of them."""
 
     def __init__(self, message: str) -> None:
@@ -35,7 +35,7 @@ class Stopped(KBForgeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Benched:
+class BenchResult:
     """What a bench found.
 
     Attributes:
@@ -45,7 +45,7 @@ class Benched:
 
     """
 
-    plan: Plan
+    plan: SuitePlan
     lines: list[Line]
     verdicts: list[Verdict]
     notes: list[str]
@@ -77,16 +77,16 @@ class Benched:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class BenchWork:
     """A bench before it runs: the suite's plan, the runs it comes to, and what is left out."""
 
     suite: str
-    plan: Plan
-    runs: list[Run]
+    plan: SuitePlan
+    runs: list[BenchRun]
     notes: list[str]
 
 
-def prepare(suite_name: str, settings: BenchSettings) -> Planned:
+def prepare(suite_name: str, settings: BenchSettings) -> BenchWork:
     """Find out what there is to do."""
     suite: Suite = registry.create("suites", suite_name, settings.options)
     plan = suite.plan(settings.quick)
@@ -96,10 +96,10 @@ def prepare(suite_name: str, settings: BenchSettings) -> Planned:
     plan = narrowed(plan, settings.selection)
     methods, notes = select(plan, settings.selection)
     runs = list(runs_of(suite_name, plan, methods, settings.selection))
-    return Planned(suite_name, plan, runs, [*plan.notes, *notes])
+    return BenchWork(suite_name, plan, runs, [*plan.notes, *notes])
 
 
-def _require_names(suite: str, plan: Plan) -> None:
+def _require_names(suite: str, plan: SuitePlan) -> None:
     for task in plan.tasks:
         if not TASK_NAME.fullmatch(task.name):
             raise KBForgeError(
@@ -109,16 +109,16 @@ def _require_names(suite: str, plan: Plan) -> None:
 
 
 def bench(
-    planned: Planned, folder: Path, settings: BenchSettings, on_run: OnRun | None = None
-) -> Benched:
+    planned: BenchWork, folder: Path, settings: BenchSettings, on_run: OnRun | None = None
+) -> BenchResult:
     """Do the runs that the folder lacks, and write FOLDER/report.md with all that it quotes."""
     with contextlib.nullcontext() if settings.report_only else alone_in(folder):
         return _bench(planned, folder, settings, on_run)
 
 
 def _bench(
-    planned: Planned, folder: Path, settings: BenchSettings, on_run: OnRun | None
-) -> Benched:
+    planned: BenchWork, folder: Path, settings: BenchSettings, on_run: OnRun | None
+) -> BenchResult:
     plan, runs = planned.plan, planned.runs
     failed: list[Failure] = []
     results = Results(folder, repair=not settings.report_only)
@@ -132,7 +132,7 @@ def _bench(
         try:
             failed = _perform(missing, results, settings.workers, len(runs), on_run)
         except KeyboardInterrupt:
-            raise Stopped(_kept(runs, folder)) from None
+            raise BenchInterrupted(_kept(runs, folder)) from None
         notes += failures(failed)
     runs = [run for run in runs if run.key in results.rows]
     if settings.format == "parquet":
@@ -152,11 +152,11 @@ def _bench(
     write_report(planned.suite, about, plan, found, judged, notes, pictures, raced, folder)
     files = [picture.file for picture in pictures]
     before = len(planned.runs) - len(missing)
-    return Benched(plan, found, judged, notes, len(runs), before, failed, files)
+    return BenchResult(plan, found, judged, notes, len(runs), before, failed, files)
 
 
 def _perform(
-    missing: Sequence[Run], results: Results, workers: int, total: int, on_run: OnRun | None
+    missing: Sequence[BenchRun], results: Results, workers: int, total: int, on_run: OnRun | None
 ) -> list[Failure]:
     """Do the runs and keep their results; returns those that failed."""
     done = total - len(missing)
@@ -175,7 +175,7 @@ def _perform(
     return failed
 
 
-def _kept(runs: Sequence[Run], folder: Path) -> str:
+def _kept(runs: Sequence[BenchRun], folder: Path) -> str:
     # from the disk: the last one may have been interrupted on its way there or just behind it
     held = Results(folder, repair=False).rows
     kept = sum(run.key in held for run in runs)

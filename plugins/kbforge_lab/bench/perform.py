@@ -50,7 +50,7 @@ from kbforge.fit.choices import Choices, Fit
 from kbforge.fit.confidence import ClusteringReport
 from kbforge.fit.prepare import prepare
 from kbforge_lab.bench.results import Row, TraceRow, require_readable
-from kbforge_lab.bench.runs import Run
+from kbforge_lab.bench.runs import BenchRun
 from kbforge_lab.contracts.suite import Baseline
 
 _STATUS = Path("/proc/self/status")
@@ -139,7 +139,7 @@ BASELINES: Mapping[Baseline, Callable[[Sequence[Fragment]], list[Hashable]]] = {
 }
 
 
-def perform(run: Run) -> Outcome:
+def perform(run: BenchRun) -> Outcome:
     """Do one run.
 
     Raises:
@@ -165,7 +165,7 @@ def perform(run: Run) -> Outcome:
     return Outcome(row, tuple(trace))
 
 
-def _about(run: Run, fragments: Sequence[Fragment]) -> dict[str, Any]:
+def _about(run: BenchRun, fragments: Sequence[Fragment]) -> dict[str, Any]:
     """The columns of a row that are known beforehand."""
     grouper = run.method.grouper
     options = orjson.dumps(run.method.options, option=orjson.OPT_SORT_KEYS).decode()
@@ -214,7 +214,7 @@ def _costs(begin: Clocks) -> dict[str, Any]:
     return {"seconds": spent.wall, "cpu_seconds": spent.cpu, "peak_mib": peak_mib()}
 
 
-def _by_examples(run: Run, fragments: Sequence[Fragment], gold: Sequence[str]) -> Row:
+def _by_examples(run: BenchRun, fragments: Sequence[Fragment], gold: Sequence[str]) -> Row:
     """Group by examples, score the pairs; counts are rounded means."""
     assert run.method.grouper is not None
     begin = Clocks.now()
@@ -243,7 +243,7 @@ def _by_examples(run: Run, fragments: Sequence[Fragment], gold: Sequence[str]) -
     )
 
 
-def _baseline(run: Run, fragments: Sequence[Fragment], gold: Sequence[str]) -> Row:
+def _baseline(run: BenchRun, fragments: Sequence[Fragment], gold: Sequence[str]) -> Row:
     assert run.method.baseline is not None
     begin = Clocks.now()
     scores = compare(BASELINES[run.method.baseline](fragments), gold)
@@ -256,7 +256,7 @@ def _baseline(run: Run, fragments: Sequence[Fragment], gold: Sequence[str]) -> R
     )
 
 
-def _whole_way(run: Run, fragments: Sequence[Fragment], gold: Sequence[str]) -> Row:
+def _whole_way(run: BenchRun, fragments: Sequence[Fragment], gold: Sequence[str]) -> Row:
     """Group as `kbforge cluster` does, by the method's likelihood or by the default's."""
     begin = Clocks.now()
     prepared = prepare(fragments, _way_choices(run))
@@ -286,7 +286,7 @@ class _Best(NamedTuple):
 
 
 def _best(
-    run: Run, prepared: Fit, fragments: Sequence[Fragment], gold: Sequence[str], until: float
+    run: BenchRun, prepared: Fit, fragments: Sequence[Fragment], gold: Sequence[str], until: float
 ) -> _Best:
     """The grouping, or of those at all alphas of the method the one of the best F1.
 
@@ -317,7 +317,7 @@ def _until(until: float) -> OnStep:
     return on_step
 
 
-def _way_choices(run: Run) -> Choices:
+def _way_choices(run: BenchRun) -> Choices:
     method, model = run.method, run.method.likelihood
     options = {"likelihood": model.options if model else {}, "clusterer": method.options}
     more: dict[str, Any] = {} if run.task.defaults is None else {"defaults": run.task.defaults}
@@ -362,7 +362,7 @@ def _ece(claims: Claims) -> float | None:
 
 
 def _clustered(
-    run: Run, fragments: Sequence[Fragment], gold: Sequence[str]
+    run: BenchRun, fragments: Sequence[Fragment], gold: Sequence[str]
 ) -> tuple[Row, list[TraceRow]]:
     """Run a clusterer on a task with a likelihood."""
     minds = bool(registry.load("clusterers", run.method.clusterer).takes_budget)
@@ -399,7 +399,7 @@ def _log_posterior(posterior: Posterior, fragments: Sequence[Fragment], problem:
     return float(DirichletProcess(problem.alpha).log_terms(clusters, model).sum())
 
 
-def _choices(run: Run, minds_its_budget: bool) -> Choices:
+def _choices(run: BenchRun, minds_its_budget: bool) -> Choices:
     task, method = run.task, run.method
     assert task.likelihood is not None
     options = ({"budget": run.seconds} if minds_its_budget else {}) | dict(method.options)
@@ -423,7 +423,7 @@ def _choices(run: Run, minds_its_budget: bool) -> Choices:
 class _Watch:
     """The `on_step` of a run: keeps the trace and the budget, and knows what it costs itself."""
 
-    def __init__(self, run: Run, gold: Sequence[str], online: bool) -> None:
+    def __init__(self, run: BenchRun, gold: Sequence[str], online: bool) -> None:
         self.trace: list[TraceRow] = []
         self.way: list[tuple[float, float]] = []
         self.own = Clocks()

@@ -31,7 +31,7 @@ from kbforge_lab.bench import figures
 from kbforge_lab.bench.results import Row, TraceRow
 from kbforge_lab.bench.runs import setting
 from kbforge_lab.bench.summary import Line, Spread, Verdict, footnotes
-from kbforge_lab.contracts.suite import Baseline, Method, Plan, Standing, Task
+from kbforge_lab.contracts.suite import Baseline, Method, Standing, SuitePlan, Task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,7 +57,7 @@ class Grid:
     title: str
     head: list[str]
     rows: list[list[str]]
-    texts: int
+    texts: int = 0
 
     def markdown(self) -> str:
         ruler = ["---" if k < self.texts else "---:" for k in range(len(self.head))]
@@ -66,7 +66,7 @@ class Grid:
         )
 
 
-def standings(plan: Plan) -> list[str]:
+def standings(plan: SuitePlan) -> list[str]:
     """A sentence for each way in which the default's models stand to tasks, and to which."""
     return [
         f"{meaning}: {', '.join(names)}."
@@ -75,7 +75,7 @@ def standings(plan: Plan) -> list[str]:
     ]
 
 
-def overview(plan: Plan, lines: Sequence[Line]) -> Grid:
+def overview(plan: SuitePlan, lines: Sequence[Line]) -> Grid:
     """F1 of all methods on all tasks, and the means."""
     table = _Table(plan, lines)
     columns = table.columns()
@@ -91,7 +91,7 @@ def overview(plan: Plan, lines: Sequence[Line]) -> Grid:
     return Grid("F1", head, rows, texts=2)
 
 
-def details(plan: Plan, lines: Sequence[Line]) -> list[Grid]:
+def details(plan: SuitePlan, lines: Sequence[Line]) -> list[Grid]:
     """A table of each method that clusters once: scores, costs and calibration."""
     return [
         _detail(method, plan, own)
@@ -102,7 +102,7 @@ def details(plan: Plan, lines: Sequence[Line]) -> list[Grid]:
     ]
 
 
-def long_table(plan: Plan, lines: Iterable[Line]) -> str:
+def long_table(plan: SuitePlan, lines: Iterable[Line]) -> str:
     """All figures, one line a task and method, as CSV."""
     families = {task.name: task for task in plan.tasks}
     rows = [
@@ -122,7 +122,7 @@ def long_table(plan: Plan, lines: Iterable[Line]) -> str:
 class _Table:
     """The lines of a plan by task and method, and what is told of them."""
 
-    def __init__(self, plan: Plan, lines: Sequence[Line]) -> None:
+    def __init__(self, plan: SuitePlan, lines: Sequence[Line]) -> None:
         self._plan = plan
         self._by = {(line.task, line.method.name): line for line in lines}
         ran = {line.method.name for line in lines}
@@ -254,7 +254,7 @@ def _mean_text(values: Mapping[int, float], of: int, form: str = ".3f") -> str:
     return mean if len(values) == of else f"{mean} ({len(values)} of {of})"
 
 
-def _detail(method: Method, plan: Plan, lines: Sequence[Line]) -> Grid:
+def _detail(method: Method, plan: SuitePlan, lines: Sequence[Line]) -> Grid:
     head = ["set", "runs", "P", "R", "F1", "harmonic F1", "entities", "gold", "alpha", "seconds"]
     head += ["MiB", "pairs raw", "mapped", "entities raw", "mapped"]
     rows = [
@@ -314,7 +314,7 @@ EXPLAINED = (
 )
 
 
-def pairs_table(task: Task, plan: Plan, lines: Sequence[Line]) -> Grid:
+def pairs_table(task: Task, plan: SuitePlan, lines: Sequence[Line]) -> Grid:
     """A line a method of the task, the paper's F beside ours where there is one."""
     known = {method: found.f1[0] for (t, method), found in plan.published.items() if t == task.name}
     head = [
@@ -360,7 +360,7 @@ _ROUNDING = 1e-6  # relative: of what is equal
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class RaceTime:
     """When a method reached the level of a task.
 
     Attributes:
@@ -377,7 +377,7 @@ class Reached:
     times: float
 
 
-def reached(plan: Plan, rows: Sequence[Row]) -> list[Reached]:
+def reached(plan: SuitePlan, rows: Sequence[Row]) -> list[RaceTime]:
     """Of every task and method of the table, fastest first; of orders that all methods ran on."""
     out = []
     names = [method.name for method in plan.methods]
@@ -398,7 +398,7 @@ def reached(plan: Plan, rows: Sequence[Row]) -> list[Reached]:
         least = min((spread.mean for spread in spreads.values()), default=0.0)
         for name in sorted(spreads, key=lambda name: spreads[name].mean):
             times = spreads[name].mean / least if least else 1.0
-            out.append(Reached(task.name, name, Spread.of(levels), spreads[name], times))
+            out.append(RaceTime(task.name, name, Spread.of(levels), spreads[name], times))
     return out
 
 
@@ -409,7 +409,7 @@ def _first(row: Row, level: float) -> float:
     return min((seconds for seconds, best in way if best >= enough), default=row.cpu_seconds)
 
 
-def race_part(task: str, plan: Plan, raced: Sequence[Reached]) -> str:
+def race_part(task: str, plan: SuitePlan, raced: Sequence[RaceTime]) -> str:
     """The section of a task, in Markdown."""
     own = [one for one in raced if one.task == task]
     if not own:
@@ -459,7 +459,9 @@ class Picture(NamedTuple):
     caption: str
 
 
-def draw(plan: Plan, rows: Sequence[Row], trace: Sequence[TraceRow], folder: Path) -> list[Picture]:
+def draw(
+    plan: SuitePlan, rows: Sequence[Row], trace: Sequence[TraceRow], folder: Path
+) -> list[Picture]:
     """Write all figures that the whole runs allow, `TASK-FIGURE.png`."""
     written = []
     for task in plan.tasks:
@@ -477,7 +479,7 @@ def draw(plan: Plan, rows: Sequence[Row], trace: Sequence[TraceRow], folder: Pat
 
 
 def _figures(
-    plan: Plan, own: Sequence[Row], way: Sequence[TraceRow]
+    plan: SuitePlan, own: Sequence[Row], way: Sequence[TraceRow]
 ) -> Mapping[str, Figure | None]:
     """The figures of a task's rows."""
     return {
@@ -491,12 +493,12 @@ def _figures(
 def write_report(
     suite: str,
     about: str,
-    plan: Plan,
+    plan: SuitePlan,
     lines: Sequence[Line],
     judged: Sequence[Verdict],
     notes: Sequence[str],
     pictures: Sequence[Picture],
-    raced: Sequence[Reached],
+    raced: Sequence[RaceTime],
     folder: Path,
 ) -> None:
     """Write the page; `about` is the paragraph on how the bench was run, `raced` of a race."""
@@ -520,7 +522,7 @@ def write_report(
         out.write(("\n\n".join(parts) + "\n").encode())
 
 
-def _overview_parts(plan: Plan, lines: Sequence[Line]) -> list[str]:
+def _overview_parts(plan: SuitePlan, lines: Sequence[Line]) -> list[str]:
     """One table over all tasks, what the models had seen, and a table of each method."""
     grid = overview(plan, lines)
     notes = [f"*{name}*: {meaning}." for name, meaning in footnotes(lines).items()]
@@ -532,13 +534,13 @@ def _overview_parts(plan: Plan, lines: Sequence[Line]) -> list[str]:
     return parts
 
 
-def _pairs_part(task: Task, plan: Plan, lines: Sequence[Line]) -> str:
+def _pairs_part(task: Task, plan: SuitePlan, lines: Sequence[Line]) -> str:
     size = f"{len(task.examples):,} labelled fragments to learn from, {len(task.fragments):,}"
     table = pairs_table(task, plan, lines).markdown()
     return f"## {task.name}\n\n{size} to group. {EXPLAINED}\n\n{table}"
 
 
-def write_table(plan: Plan, lines: Sequence[Line], folder: Path) -> None:
+def write_table(plan: SuitePlan, lines: Sequence[Line], folder: Path) -> None:
     """Write all figures of a comparison of whole ways to a grouping as CSV."""
     with open_output(str(folder / TABLE)) as out:
         out.write(long_table(plan, lines).encode())
@@ -553,7 +555,7 @@ def _picture(picture: Picture) -> str:
     return f"{task}: {caption}\n\n![{task}, {figure}]({file})"
 
 
-def _task_part(task: str, plan: Plan, lines: Sequence[Line]) -> str:
+def _task_part(task: str, plan: SuitePlan, lines: Sequence[Line]) -> str:
     (size,) = (len(t.fragments) for t in plan.tasks if t.name == task)
     own = [line for line in lines if line.task == task]
     text = (
@@ -567,7 +569,7 @@ def _task_part(task: str, plan: Plan, lines: Sequence[Line]) -> str:
     return "\n\n".join([text, table(task, plan, own), *notes])
 
 
-def table(task: str, plan: Plan, lines: Sequence[Line]) -> str:
+def table(task: str, plan: SuitePlan, lines: Sequence[Line]) -> str:
     """The Markdown table of a task, the paper's figures beside ours where there are any."""
     reference = next((line for line in lines if line.method.name == plan.reference), None)
     columns = _columns(task, plan, reference)
@@ -577,7 +579,7 @@ def table(task: str, plan: Plan, lines: Sequence[Line]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in [head, ruler, *rows])
 
 
-def _columns(task: str, plan: Plan, reference: Line | None) -> list[Column]:
+def _columns(task: str, plan: SuitePlan, reference: Line | None) -> list[Column]:
     known = {method: figures for (t, method), figures in plan.published.items() if t == task}
     scored = {name: figures.log_posterior for name, figures in known.items()}
     base = known.get(plan.reference)

@@ -24,11 +24,11 @@ from kbforge.errors import UsageError, quoted
 from kbforge.models.bundle import MANIFEST
 from kbforge.models.resolve import is_name
 from kbforge_lab.bench.results import Format
-from kbforge_lab.contracts.suite import Method, Model, Plan, Task
+from kbforge_lab.contracts.suite import Method, Model, SuitePlan, Task
 
 
 @dataclass(frozen=True)
-class Run:
+class BenchRun:
     """One method on one order of one task.
 
     Attributes:
@@ -132,7 +132,7 @@ class Selection:
     seed: int = 0
 
 
-def narrowed(plan: Plan, selection: Selection) -> Plan:
+def narrowed(plan: SuitePlan, selection: Selection) -> SuitePlan:
     """The plan with the selection's tasks alone."""
     if selection.tasks is None:
         return plan
@@ -166,7 +166,7 @@ def _spelled(name: str) -> str:
     return " ".join(name.casefold().replace("-", " ").split())
 
 
-def select(plan: Plan, selection: Selection) -> tuple[list[Method], list[str]]:
+def select(plan: SuitePlan, selection: Selection) -> tuple[list[Method], list[str]]:
     """The methods that will run, the table's first, and notes on those that cannot."""
     everything = [*plan.methods, *(plan.sweeps if selection.sweeps else ())]
     if selection.methods is not None:
@@ -191,8 +191,8 @@ def _not_installed(method: Method) -> str:
 
 
 def runs_of(
-    suite: str, plan: Plan, methods: Sequence[Method], selection: Selection
-) -> Iterator[Run]:
+    suite: str, plan: SuitePlan, methods: Sequence[Method], selection: Selection
+) -> Iterator[BenchRun]:
     """All runs, each once: shuffle by shuffle, so that an early end leaves whole comparisons."""
     seen = set()
     digests = [_task_digest(task) for task in plan.tasks]
@@ -203,13 +203,13 @@ def runs_of(
                 if shuffle >= count:
                     continue
                 seconds = selection.seconds or method.seconds or plan.seconds
-                run = Run(suite, task, method, shuffle, seconds, selection.seed, digest)
+                run = BenchRun(suite, task, method, shuffle, seconds, selection.seed, digest)
                 if run.key not in seen:
                     seen.add(run.key)
                     yield run
 
 
-def _shuffles(plan: Plan, method: Method, selection: Selection) -> int:
+def _shuffles(plan: SuitePlan, method: Method, selection: Selection) -> int:
     count = method.shuffles or plan.shuffles
     return count if selection.shuffles is None else min(count, selection.shuffles)
 

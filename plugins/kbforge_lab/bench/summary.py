@@ -12,9 +12,9 @@ import numpy as np
 
 from kbforge.words import counted
 from kbforge_lab.bench.results import Row, TraceRow
-from kbforge_lab.bench.runs import Run
+from kbforge_lab.bench.runs import BenchRun
 from kbforge_lab.bench.workers import Failure
-from kbforge_lab.contracts.suite import Expectation, Method, Metric, Plan
+from kbforge_lab.contracts.suite import Expectation, Method, Metric, SuitePlan
 from kbforge_lab.convergence import LEAST, bulk_effective_size, scale_reduction
 
 # equal groupings differ by less, which are summed in another order or, by a language model, scored
@@ -157,7 +157,7 @@ def is_of(row: Row | TraceRow, method: Method) -> bool:
     )
 
 
-def lines(rows: Iterable[Row], plan: Plan) -> list[Line]:
+def lines(rows: Iterable[Row], plan: SuitePlan) -> list[Line]:
     """The lines of the plan's table that have rows, task by task."""
     held = list(rows)
     out = []
@@ -224,7 +224,7 @@ def _known(values: Sequence[float | None]) -> Spread | None:
     return Spread.of(known) if known else None
 
 
-def shortfalls(found: Sequence[Line], plan: Plan) -> list[str]:
+def shortfalls(found: Sequence[Line], plan: SuitePlan) -> list[str]:
     """A sentence for what of the plan's table has not run, or on fewer orders than planned."""
     runs = {(line.task, line.method.name): line.runs for line in found}
     tasks: dict[str, list[str]] = {}
@@ -242,7 +242,7 @@ def shortfalls(found: Sequence[Line], plan: Plan) -> list[str]:
 
 def failures(failed: Iterable[Failure]) -> list[str]:
     """A sentence for each reason why runs have no result."""
-    by_reason: dict[str, list[Run]] = {}
+    by_reason: dict[str, list[BenchRun]] = {}
     for failure in failed:
         by_reason.setdefault(failure.why, []).append(failure.run)
     return [
@@ -255,7 +255,7 @@ def _and_others(count: int) -> str:
     return f", and {counted(count, 'other run')}" if count else ""
 
 
-def verdicts(rows: Iterable[Row], plan: Plan) -> list[Verdict]:
+def verdicts(rows: Iterable[Row], plan: SuitePlan) -> list[Verdict]:
     """Every expectation of the plan, judged by the rows of its table.
 
     Two methods are compared on the orders of the data that both have: orders differ more than
@@ -265,7 +265,7 @@ def verdicts(rows: Iterable[Row], plan: Plan) -> list[Verdict]:
     return [_judge(expectation, held, plan) for expectation in plan.expectations]
 
 
-def _judge(wanted: Expectation, rows: Sequence[Row], plan: Plan) -> Verdict:
+def _judge(wanted: Expectation, rows: Sequence[Row], plan: SuitePlan) -> Verdict:
     called = {"log_posterior": "log posterior", "f1": "F1", "pairwise_f1": "F1 of pairs"}.get(
         wanted.metric, wanted.metric
     )
@@ -301,7 +301,7 @@ def _shown(difference: float, digits: int) -> str:
     return text if float(text) else f"{difference:.1g}"
 
 
-def _orders(rows: Iterable[Row], plan: Plan, task: str, name: str) -> dict[int, Row]:
+def _orders(rows: Iterable[Row], plan: SuitePlan, task: str, name: str) -> dict[int, Row]:
     """What a method of the table did on each order of a task."""
     meant = [method for method in plan.methods if method.name == name]
     return {
@@ -330,7 +330,7 @@ def _untested(
     return None
 
 
-def _planned(plan: Plan, name: str) -> int:
+def _planned(plan: SuitePlan, name: str) -> int:
     (method,) = (method for method in plan.methods if method.name == name)
     return method.shuffles or plan.shuffles
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
 
     from kbforge_lab.bench.perform import Outcome
-    from kbforge_lab.bench.runs import Run
+    from kbforge_lab.bench.runs import BenchRun
 
 _SHOWN = 400  # characters of what a plugin says of its failure
 _SECONDS_TO_DIE = 10.0  # between the end of its pipe and that of a process
@@ -36,11 +36,11 @@ _SECONDS_TO_DIE = 10.0  # between the end of its pipe and that of a process
 class Failure:
     """A run without a result, and one sentence on why."""
 
-    run: Run
+    run: BenchRun
     why: str
 
 
-def perform_all(runs: Sequence[Run], workers: int) -> Generator[Outcome | Failure]:
+def perform_all(runs: Sequence[BenchRun], workers: int) -> Generator[Outcome | Failure]:
     """What comes of each run, as it comes; with one worker, in the order of the runs.
 
     A run that fails, or whose process dies, hurts no other.
@@ -69,9 +69,9 @@ class _Worker:
     def __init__(self) -> None:
         self._process: SpawnProcess | None = None
         self._pipe: Connection
-        self._run: Run
+        self._run: BenchRun
 
-    def begin(self, run: Run) -> Connection:
+    def begin(self, run: BenchRun) -> Connection:
         """Hand over a run; returns the pipe that has something to say when it is over."""
         if self._process is None:
             self._start()
@@ -160,7 +160,7 @@ def _end_with_the_bench() -> None:
 def _outcome(pipe: Connection) -> Outcome | str:
     """What comes of the next run, or a sentence on why nothing does."""
     try:
-        run: Run = pipe.recv()
+        run: BenchRun = pipe.recv()
     except (EOFError, OSError):
         raise
     except Exception as error:  # what a plugin's own objects make of being unpacked

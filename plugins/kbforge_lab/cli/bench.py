@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from kbforge_lab.bench.experiment import Benched
+    from kbforge_lab.bench.experiment import BenchResult
     from kbforge_lab.bench.report import Grid
     from kbforge_lab.bench.results import Row
     from kbforge_lab.bench.workers import Failure
@@ -172,7 +172,7 @@ def bench(
         raise typer.Exit(EXIT_ERROR)
 
 
-def _require_all_tested(done: Benched) -> None:
+def _require_all_tested(done: BenchResult) -> None:
     if not done.verdicts:
         raise KBForgeError("--check: the suite expects nothing of these tasks")
     untested = [verdict.sentence for verdict in done.verdicts if verdict.held is None]
@@ -200,7 +200,7 @@ def _said(last: Row | Failure | None, names: Mapping[str, str]) -> str:
     )
 
 
-def _print(done: Benched, folder: str) -> None:
+def _print(done: BenchResult, folder: str) -> None:
     from kbforge.words import counted
     from kbforge_lab.bench.summary import footnotes
 
@@ -229,7 +229,7 @@ def _print(done: Benched, folder: str) -> None:
     console.note(f"{counted(done.runs, 'run')}{again}{failed}; wrote {folder}/report.md")
 
 
-def _methods_table(done: Benched) -> Table:
+def _methods_table(done: BenchResult) -> Table:
     from rich.text import Text
 
     table = _empty_table(
@@ -250,13 +250,13 @@ def _methods_table(done: Benched) -> Table:
     return table
 
 
-def _overview_table(done: Benched) -> Table:
+def _overview_table(done: BenchResult) -> Table:
     from kbforge_lab.bench.report import overview
 
     return _grid_table(overview(done.plan, done.lines))
 
 
-def _pairs_table(done: Benched, task: Task) -> Table:
+def _pairs_table(done: BenchResult, task: Task) -> Table:
     from kbforge_lab.bench.report import pairs_table
 
     grid = pairs_table(task, done.plan, done.lines)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kbforge.fit.choices import Choices
-    from kbforge_lab.bench.scale.measuring import Measured
-    from kbforge_lab.bench.scale.plan import Scaled
+    from kbforge_lab.bench.scale.measuring import Measurement
+    from kbforge_lab.bench.scale.plan import ScaleReport
     from kbforge_lab.bench.scale.running import Draw
 
 app = typer.Typer(add_completion=False)
@@ -87,7 +87,7 @@ def scale(
         kbforge lab bench scale --sizes 1000,2000,4000,8000 --likelihood attributes --json
     """
     from kbforge.files.io import open_output, require_apart, require_writable
-    from kbforge_lab.bench.scale.plan import Scaled, Wishes, markdown, summary
+    from kbforge_lab.bench.scale.plan import ScaleReport, WorkerLimits, markdown, summary
     from kbforge_lab.bench.scale.running import count_fragments, sizes_of
 
     for name, number in (("gib", gib), ("hours", hours)):
@@ -104,11 +104,11 @@ def scale(
     wanted = sizes_of(None if file is None else count_fragments(file), named)
     measured = list(_followed(file, wanted, choices, draw, sorted(over)))
     routed = measured[-1].routed
-    scaled = Scaled(
+    scaled = ScaleReport(
         "made-up people" if file is None else quoted(file, 400),
         "three records a person" if file is None else f"{draw} fragments",
         measured,
-        Wishes(gib, hours, routed[-1].busiest if routed else 0.0),
+        WorkerLimits(gib, hours, routed[-1].busiest if routed else 0.0),
     )
     if output is not None:
         with open_output(output) as out:
@@ -133,7 +133,7 @@ def _numbers(option: str, text: str | None) -> list[int] | None:
 
 def _followed(
     file: str | None, sizes: Sequence[int], choices: Choices, draw: Draw, shards: Sequence[int]
-) -> Iterator[Measured]:
+) -> Iterator[Measurement]:
     """The measurements, with a bar of the fragments that are through."""
     from kbforge_lab.bench.scale.measuring import PARTS
     from kbforge_lab.bench.scale.running import measure_all
@@ -152,7 +152,7 @@ def _followed(
             yield one
 
 
-def _print(scaled: Scaled) -> None:
+def _print(scaled: ScaleReport) -> None:
     from rich.table import Table
     from rich.text import Text
 

@@ -14,8 +14,8 @@ from kbforge.errors import UsageError, quoted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kbforge_lab.training.defaults.judge import JudgedFile, Trained
-    from kbforge_lab.training.supervised import TrainedSupervised
+    from kbforge_lab.training.defaults.judge import JudgedFile, TrainedJudges
+    from kbforge_lab.training.supervised import SupervisedTraining
     from kbforge_training.fitting.loop import Step
 
 app = typer.Typer(add_completion=False)
@@ -96,7 +96,7 @@ def _train_judge(
     _print_judge(trained)
 
 
-def _print_judge(trained: Trained) -> None:
+def _print_judge(trained: TrainedJudges) -> None:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0))
@@ -273,7 +273,7 @@ def train_supervised(
         _print_supervised(trained, output)
 
 
-def _summary(found: TrainedSupervised) -> dict[str, Any]:
+def _summary(found: SupervisedTraining) -> dict[str, Any]:
     trained, settings = found.trained, found.trained.settings
     return {
         "fragments": found.fragments,
@@ -293,7 +293,7 @@ def _summary(found: TrainedSupervised) -> dict[str, Any]:
     }
 
 
-def _print_supervised(found: TrainedSupervised, output: Path) -> None:
+def _print_supervised(found: SupervisedTraining, output: Path) -> None:
     from rich.table import Table
 
     trained, settings = found.trained, found.trained.settings

@@ -58,7 +58,7 @@ from kbforge.numerics import capacity_for, grown
 from kbforge_plugins.resamplers import Optimal
 
 
-class HeldClusters(ABC):
+class ReplicaClusters(ABC):
     """Clusters by slot."""
 
     @property
@@ -85,7 +85,7 @@ class HeldClusters(ABC):
         """No replica holds these clusters any more."""
 
 
-class _ByTable(HeldClusters):
+class _ByTable(ReplicaClusters):
     """Sufficient statistics."""
 
     def __init__(self, likelihood: Likelihood, fragments: Sequence[Fragment]) -> None:
@@ -111,7 +111,7 @@ class _ByTable(HeldClusters):
         self._live.release(slots)
 
 
-class _BySets(HeldClusters):
+class _BySets(ReplicaClusters):
     """Members of each cluster; L is asked of whole sets."""
 
     def __init__(self, likelihood: Likelihood, fragments: Sequence[Fragment]) -> None:

@@ -37,7 +37,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import UsageError
 from kbforge.files.io import open_output
-from kbforge_lab.likelihoods.supervised import Scaled, Supervised, linked
+from kbforge_lab.likelihoods.supervised import ScaledVectors, Supervised, linked
 from kbforge_lab.scdp.gaussian import Near
 from kbforge_lab.scdp.references import References, references
 from kbforge_lab.scdp.run import run
@@ -310,7 +310,7 @@ class ScdpSampler(Clusterer):
         terms = log_terms_of(likelihood, fragments, alpha)
         return ScdpRun(made, data, start, self._sweeps, self._chains, self._kept, terms, rng)
 
-    def _first(self, data: Scaled, fragments: Sequence[Fragment]) -> IntArray:
+    def _first(self, data: ScaledVectors, fragments: Sequence[Fragment]) -> IntArray:
         if self._start == LINKED:
             return linked(data)
         out = np.zeros(len(fragments), dtype=np.int64)

@@ -94,7 +94,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped:
+class GroupingSample:
     """What a grouper found.
 
     Attributes:
@@ -115,7 +115,7 @@ class Grouper(Protocol):
 
     def group(
         self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
-    ) -> Grouped:
+    ) -> GroupingSample:
         """Group the fragments, equally for equal seeds; never read their labels, except to count
         them where an oracle is what is wanted. Runs of a bench have the seeds 0, 1, ...
 
@@ -166,7 +166,7 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PaperFigures:
     """What a paper reports of a method: means and standard deviations over shuffles, None where it
     does not say.
 
@@ -197,7 +197,7 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SuitePlan:
     """Everything a bench runs: all methods on all tasks.
 
     Attributes:
@@ -224,7 +224,7 @@ class Plan:
     seconds: float = 60.0
     reference: str = "Split SMC"
     expectations: tuple[Expectation, ...] = ()
-    published: Mapping[tuple[str, str], Published] = field(default_factory=dict)
+    published: Mapping[tuple[str, str], PaperFigures] = field(default_factory=dict)
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     race: bool = False
@@ -249,7 +249,7 @@ class Suite(ABC):
     """A comparison. Its options are its constructor's parameters."""
 
     @abstractmethod
-    def plan(self, quick: bool = False) -> Plan:
+    def plan(self, quick: bool = False) -> SuitePlan:
         """What to run; a quick plan is a small version that shows the same.
 
         Raises:

@@ -126,7 +126,7 @@ class SetDenoiser(nn.Module):
         self.pair = nn.Linear(4, 2 * e)
         self.pair_modulation = nn.Linear(d, 4 * e)
         self.told = nn.Linear(2 * e, e)
-        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
+        self.blocks = nn.ModuleList(AttentionBlock(shape) for _ in range(shape.layers))
         self.out = nn.Linear(d, 2)
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
@@ -187,7 +187,7 @@ class SetDenoiser(nn.Module):
         return told
 
 
-class Block(nn.Module):
+class AttentionBlock(nn.Module):
     """Attention to what is told of the others, then a feed-forward layer; both add to x."""
 
     def __init__(self, shape: Shape) -> None:

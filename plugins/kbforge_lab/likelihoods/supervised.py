@@ -84,7 +84,7 @@ _BY_KIND: Mapping[Kind, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Compared:
+class Comparison:
     """An attribute (or `*`, all of them), and the name of the feature that compares it."""
 
     attribute: str
@@ -98,7 +98,7 @@ class Compared:
         return f"{self.attribute}={self.feature}"
 
 
-def usual(fragments: Sequence[Fragment]) -> tuple[Compared, ...]:
+def usual(fragments: Sequence[Fragment]) -> tuple[Comparison, ...]:
     """What is compared unless someone says otherwise; nothing if there are no properties."""
     counts: dict[str, Counter[str]] = {}
     for fragment in fragments:
@@ -109,16 +109,16 @@ def usual(fragments: Sequence[Fragment]) -> tuple[Compared, ...]:
     frequent = [name for name, found in counts.items() if found.total() >= least]
     frequent.sort(key=lambda name: (-counts[name].total(), name))
     chosen = frequent[:MOST_ATTRIBUTES] or sorted(counts)[:1]
-    out = [Compared(name, each) for name in chosen for each in _BY_KIND[kind_of(counts[name])]]
+    out = [Comparison(name, each) for name in chosen for each in _BY_KIND[kind_of(counts[name])]]
     if len(counts) > 1:
-        out.append(Compared(ALL, "rare-words"))
+        out.append(Comparison(ALL, "rare-words"))
     return tuple(sorted(out))
 
 
-def named(texts: Sequence[str], fragments: Sequence[Fragment]) -> tuple[Compared, ...]:
+def named(texts: Sequence[str], fragments: Sequence[Fragment]) -> tuple[Comparison, ...]:
     """What the texts ATTRIBUTE=FEATURE,FEATURE say."""
     known = {name for fragment in fragments for name in fragment.properties}
-    found: list[Compared] = []
+    found: list[Comparison] = []
     for text in texts:
         attribute, equals, features = text.rpartition("=")
         names = [name.strip() for name in features.split(",")]
@@ -132,7 +132,7 @@ def named(texts: Sequence[str], fragments: Sequence[Fragment]) -> tuple[Compared
                 f'--feature: no fragment has an attribute "{quoted(attribute)}"; attributes: '
                 f"{listed}"
             )
-        found += [Compared(attribute, name) for name in names]
+        found += [Comparison(attribute, name) for name in names]
     for each in found:
         each.made()
         if found.count(each) > 1:
@@ -156,7 +156,7 @@ class Columns:
     def __init__(
         self,
         fragments: Sequence[Fragment],
-        compared: Sequence[Compared],
+        compared: Sequence[Comparison],
         dimensions: int,
         vectors: bool,
     ) -> None:
@@ -243,7 +243,7 @@ def _by_landmarks(
     return np.concatenate(parts)
 
 
-def require_readable(compared: Sequence[Compared], fragments: Sequence[Fragment]) -> None:
+def require_readable(compared: Sequence[Comparison], fragments: Sequence[Fragment]) -> None:
     """Refuse fragments of which nothing can be compared."""
     if not compared and any(fragment.vector is None for fragment in fragments):
         raise UsageError("the fragments have neither properties to compare nor vectors")
@@ -268,7 +268,7 @@ _LEAST_SCATTER = 1e-3
 
 
 @dataclass(frozen=True)
-class Scaled:
+class ScaledVectors:
     """Labelled and new vectors on one scale.
 
     Attributes:
@@ -285,7 +285,7 @@ class Scaled:
     within: FloatArray
 
 
-def scaled(train: FloatArray, labels: IntArray, test: FloatArray) -> Scaled:
+def scaled(train: FloatArray, labels: IntArray, test: FloatArray) -> ScaledVectors:
     """By the labelled ones alone.
 
     Args:
@@ -306,7 +306,7 @@ def scaled(train: FloatArray, labels: IntArray, test: FloatArray) -> Scaled:
     # an entity of k fragments has k - 1 degrees of freedom
     freedom = (weights * (1 - 1 / sizes[labels])).sum()
     within = np.maximum(squares / max(freedom, 1.0), _LEAST_SCATTER)
-    return Scaled(train, labels.astype(np.int64), test, within)
+    return ScaledVectors(train, labels.astype(np.int64), test, within)
 
 
 def _means(values: FloatArray, labels: IntArray) -> FloatArray:
@@ -344,7 +344,7 @@ class Scatter(AdditiveLikelihood):
 _CUTS = 60
 
 
-def linked(data: Scaled) -> IntArray:
+def linked(data: ScaledVectors) -> IntArray:
     """Clusters 0, 1, ... of the new vectors, shape [m].
 
     Columns count by how much less an entity scatters in them than the entities' means do. The
@@ -392,7 +392,7 @@ _LEAST, _MOST = 1e-6, 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ModelChoice:
     """What suits a model of the paper.
 
     Attributes:
@@ -417,12 +417,12 @@ class Settings:
 
     dimensions: int
     model: int
-    choices: Mapping[int, Choice]
+    choices: Mapping[int, ModelChoice]
     factor: float
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class SupervisedModel:
     """A model.
 
     Attributes:
@@ -430,7 +430,7 @@ class Trained:
 
     """
 
-    compared: tuple[Compared, ...]
+    compared: tuple[Comparison, ...]
     vectors: bool
     references: tuple[Fragment, ...]
     settings: Settings
@@ -443,7 +443,7 @@ class Trained:
 
 
 def slimmed(
-    fragments: Sequence[Fragment], compared: Sequence[Compared], vectors: bool
+    fragments: Sequence[Fragment], compared: Sequence[Comparison], vectors: bool
 ) -> tuple[Fragment, ...]:
     """What a model keeps of labelled fragments: no ids, no sources, numbers for labels."""
     attributes = {each.attribute for each in compared}
@@ -461,7 +461,7 @@ def slimmed(
     return tuple(out)
 
 
-def files_of(trained: Trained) -> dict[str, bytes]:
+def files_of(trained: SupervisedModel) -> dict[str, bytes]:
     """The files of a model, but for the calibration and the card."""
     settings = trained.settings
     told = {
@@ -480,7 +480,7 @@ def files_of(trained: Trained) -> dict[str, bytes]:
     return {SETTINGS: orjson.dumps(told, option=orjson.OPT_INDENT_2) + b"\n", REFERENCES: lines}
 
 
-def from_bundle(bundle: Bundle, where: str) -> Trained:
+def from_bundle(bundle: Bundle, where: str) -> SupervisedModel:
     """The model of a verified bundle."""
     bundle.require_of(PLUGIN, where)
     for name in bundle.files:
@@ -491,14 +491,14 @@ def from_bundle(bundle: Bundle, where: str) -> Trained:
             raise ModelError(f"{where} has no {name}: it is not a model of supervised clustering")
     fields = _settings(bundle.files[SETTINGS], f"{where}/{SETTINGS}")
     compared = tuple(
-        Compared(each.get("attribute", str), each.get("feature", str))
+        Comparison(each.get("attribute", str), each.get("feature", str))
         for each in (table.only("attribute", "feature") for table in fields.tables("features"))
     )
     vectors = fields.get("vectors", bool, "true or false")
     if not compared and not vectors:
         raise fields.wrong("features", "at least one, or vectors", "none")
     references = _references(bundle.files[REFERENCES], f"{where}/{REFERENCES}", vectors)
-    return Trained(compared, vectors, references, _chosen(fields))
+    return SupervisedModel(compared, vectors, references, _chosen(fields))
 
 
 def _settings(content: bytes, where: str) -> Record:
@@ -530,7 +530,7 @@ def _chosen(fields: Record) -> Settings:
     choices = {}
     for each in MODELS:
         told = table.table(str(each)).only("rate", "power", "score")
-        choices[each] = Choice(
+        choices[each] = ModelChoice(
             told.within("rate", _LEAST, _MOST),
             told.within("power", _LEAST, 1),
             told.within("score", 0, 1),
@@ -613,17 +613,17 @@ class Supervised(AdditiveLikelihood):
         return cls(str(path))
 
     @classmethod
-    def of(cls, trained: Trained) -> Self:
+    def of(cls, trained: SupervisedModel) -> Self:
         made = cls.__new__(cls)
         made._take(trained)
         return made
 
-    def _take(self, trained: Trained) -> None:
+    def _take(self, trained: SupervisedModel) -> None:
         self._trained = trained
         self.default_alpha = 1.0
         self._row: dict[Readings, int] = {}
         self._columns: Columns | None = None
-        self._data: Scaled | None = None
+        self._data: ScaledVectors | None = None
         self._scatter = Scatter(np.ones(1))
 
     @property
@@ -658,11 +658,11 @@ class Supervised(AdditiveLikelihood):
             f"{values.shape[1]} columns of {counted(len(trained.compared), 'feature')}"
         )
 
-    def vectors(self, fragments: Sequence[Fragment]) -> Scaled:
+    def vectors(self, fragments: Sequence[Fragment]) -> ScaledVectors:
         """Labelled vectors and those of the fragments, on one scale."""
         rows = [self._row_of(fragment) for fragment in fragments]
         data = self._fitted(fragments[0])
-        return Scaled(data.train, data.labels, data.test[rows], data.within)
+        return ScaledVectors(data.train, data.labels, data.test[rows], data.within)
 
     def statistics(self, fragment: Fragment) -> FloatArray:
         row = self._row_of(fragment)
@@ -677,7 +677,7 @@ class Supervised(AdditiveLikelihood):
             raise self._unknown(fragment)
         return row
 
-    def _fitted(self, fragment: Fragment) -> Scaled:
+    def _fitted(self, fragment: Fragment) -> ScaledVectors:
         if self._data is None:
             raise self._unknown(fragment)
         return self._data

@@ -26,12 +26,12 @@ from scipy.special import gammaln
 
 from kbforge.contracts import FloatArray, IntArray
 from kbforge_lab.scdp.references import References, references
-from kbforge_lab.scdp.sampler import Scdp, State, sweep, type_prior
+from kbforge_lab.scdp.sampler import ChainState, Scdp, sweep, type_prior
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
-def log_joint(model: Scdp, data: References, state: State) -> float:
+def log_joint(model: Scdp, data: References, state: ChainState) -> float:
     """Nats, at the state's concentrations; of model 2 with a and b as its means have them."""
     prior = type_prior(model, state.means)
     total = _normal(state.means, np.full(1, 1 / model.variance))
@@ -85,11 +85,16 @@ class Trace:
 
 
 def run(
-    model: Scdp, data: References, state: State, sweeps: int, kept: int, rng: np.random.Generator
-) -> tuple[State, Trace]:
+    model: Scdp,
+    data: References,
+    state: ChainState,
+    sweeps: int,
+    kept: int,
+    rng: np.random.Generator,
+) -> tuple[ChainState, Trace]:
     """The last state, and the trace of the second half of the sweeps."""
     remembered = np.unique(np.linspace(sweeps - 1, sweeps // 2, kept).astype(np.int64)).tolist()
-    states: list[State] = []
+    states: list[ChainState] = []
     for i in range(sweeps):
         state = sweep(model, data, state, rng)
         if i == remembered[len(states)]:
@@ -109,12 +114,12 @@ def run(
 def run_several(
     model: Scdp,
     data: References,
-    starts: Sequence[State],
+    starts: Sequence[ChainState],
     sweeps: int,
     kept: int,
     seed: int,
     workers: int = 1,
-) -> list[tuple[State, Trace]]:
+) -> list[tuple[ChainState, Trace]]:
     """What `run` gives of several chains, which is the same for any number of workers."""
     streams = np.random.SeedSequence(seed).spawn(len(starts))
     chains = [
@@ -133,8 +138,8 @@ _LEAST = 0.02
 
 
 def warmed_up(
-    model: Scdp, data: References, state: State, sweeps: int, rng: np.random.Generator
-) -> State:
+    model: Scdp, data: References, state: ChainState, sweeps: int, rng: np.random.Generator
+) -> ChainState:
     """A state to start a chain from."""
     for share in np.geomspace(_LEAST, 1.0, sweeps):
         state = sweep(replace(model, power=model.power * float(share)), data, state, rng)

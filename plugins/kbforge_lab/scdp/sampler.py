@@ -165,7 +165,7 @@ UNTRAINED = Scdp(publications=None, types=None)
 
 
 @dataclass(frozen=True)
-class State:
+class ChainState:
     """Of a chain.
 
     Attributes:
@@ -186,7 +186,7 @@ class State:
     alpha_t: float = 1.0
 
 
-def start(data: References, grouping: IntArray) -> State:
+def start(data: References, grouping: IntArray) -> ChainState:
     """One type of precisions 1, and each publication's mean in the middle of its references.
 
     Args:
@@ -199,10 +199,10 @@ def start(data: References, grouping: IntArray) -> State:
         [data.values[publication == k].mean(axis=0) for k in range(publication.max() + 1)]
     )
     one = np.ones((1, data.values.shape[1]))
-    return State(publication, means, np.zeros(len(publication), dtype=np.int64), one)
+    return ChainState(publication, means, np.zeros(len(publication), dtype=np.int64), one)
 
 
-def sweep(model: Scdp, data: References, state: State, rng: np.random.Generator) -> State:
+def sweep(model: Scdp, data: References, state: ChainState, rng: np.random.Generator) -> ChainState:
     """Every variable once."""
     prior = type_prior(model, state.means)
     state = _move_means(model, data, state, rng)
@@ -231,7 +231,9 @@ def type_prior(model: Scdp, means: FloatArray) -> TypePrior:
     return TypePrior(mean * mean / variance, mean / variance)
 
 
-def _move_means(model: Scdp, data: References, state: State, rng: np.random.Generator) -> State:
+def _move_means(
+    model: Scdp, data: References, state: ChainState, rng: np.random.Generator
+) -> ChainState:
     """New means, one publication after another where they depend on each other."""
     means, precisions = state.means, state.types[state.kind]
     total = model.power * sums(precisions, state.publication, len(means))
@@ -249,8 +251,8 @@ def _move_means(model: Scdp, data: References, state: State, rng: np.random.Gene
 
 
 def _move_types(
-    model: Scdp, data: References, state: State, prior: TypePrior, rng: np.random.Generator
-) -> State:
+    model: Scdp, data: References, state: ChainState, prior: TypePrior, rng: np.random.Generator
+) -> ChainState:
     """New types, which are independent given the means."""
     types = state.types
     squares = np.square(data.values - state.means[state.publication])
@@ -265,8 +267,8 @@ def _move_types(
 
 
 def _choose_publications(
-    model: Scdp, data: References, state: State, rng: np.random.Generator
-) -> State:
+    model: Scdp, data: References, state: ChainState, rng: np.random.Generator
+) -> ChainState:
     test = data.test
     types = state.types[state.kind[test]]
     opening = MeansOpening(
@@ -284,8 +286,8 @@ def _choose_publications(
 
 
 def _choose_types(
-    model: Scdp, data: References, state: State, prior: TypePrior, rng: np.random.Generator
-) -> State:
+    model: Scdp, data: References, state: ChainState, prior: TypePrior, rng: np.random.Generator
+) -> ChainState:
     squares = np.square(data.values - state.means[state.publication])
     opening = TypesOpening(squares, state.means, prior, model.separation, model.power)
     every = len(state.types)
@@ -297,8 +299,8 @@ def _choose_types(
 
 
 def _draw_concentrations(
-    model: Scdp, data: References, state: State, rng: np.random.Generator
-) -> State:
+    model: Scdp, data: References, state: ChainState, rng: np.random.Generator
+) -> ChainState:
     alpha_p, alpha_t = state.alpha_p, state.alpha_t
     if model.publications is not None:
         group = np.zeros_like(data.group) if model.shared else data.group

@@ -110,14 +110,14 @@ class SignTables:
         return np.asarray(self._held[low:high, table])
 
 
-class Looked(NamedTuple):
+class TableTurn(NamedTuple):
     """Tables, and which of them is asked first."""
 
     tables: SignTables
     first: int
 
 
-class OppositeKernel(SmartDumb[Looked]):
+class OppositeKernel(SmartDumb[TableTurn]):
     """See the module."""
 
     def __init__(
@@ -126,12 +126,12 @@ class OppositeKernel(SmartDumb[Looked]):
         super().__init__(clusters, moves=moves)
         self._tables = tables
 
-    def given(self, draws: RandomChoices) -> Looked:
+    def given(self, draws: RandomChoices) -> TableTurn:
         tables = self._tables.next(draws)
-        return Looked(tables, draws.below(tables.tables))
+        return TableTurn(tables, draws.below(tables.tables))
 
     def smart_split(
-        self, grouping: Grouping, given: Looked, draws: RandomChoices
+        self, grouping: Grouping, given: TableTurn, draws: RandomChoices
     ) -> BucketSplit | None:
         u = draws.below(grouping.n_fragments)
         slot = grouping.slot_of[u]
@@ -150,7 +150,7 @@ class OppositeKernel(SmartDumb[Looked]):
         with_u |= members == u
         return BucketSplit(slot, members[with_u], members[~with_u])
 
-    def log_split(self, a: IntArray, b: IntArray, given: Looked) -> float:
+    def log_split(self, a: IntArray, b: IntArray, given: TableTurn) -> float:
         share = _both_shares(given, a, b, opposite=True)
         if not share:
             return -np.inf
@@ -158,7 +158,7 @@ class OppositeKernel(SmartDumb[Looked]):
         return math.log(share / len(given.tables.code)) + (2 - size) * _LOG_2
 
     def smart_merge(
-        self, grouping: Grouping, given: Looked, draws: RandomChoices
+        self, grouping: Grouping, given: TableTurn, draws: RandomChoices
     ) -> tuple[int, int] | None:
         u = draws.below(grouping.n_fragments)
         bucket = _bucket(given, u, opposite=False)
@@ -169,12 +169,12 @@ class OppositeKernel(SmartDumb[Looked]):
         slots = grouping.slot_of[u], grouping.slot_of[v]
         return None if slots[0] == slots[1] else slots
 
-    def log_merge(self, a: IntArray, b: IntArray, given: Looked) -> float:
+    def log_merge(self, a: IntArray, b: IntArray, given: TableTurn) -> float:
         share = _both_shares(given, a, b, opposite=False)
         return math.log(share / len(given.tables.code)) if share else -np.inf
 
 
-def _bucket(given: Looked, u: int, opposite: bool) -> IntArray:
+def _bucket(given: TableTurn, u: int, opposite: bool) -> IntArray:
     """S(-u), or S(u) if that holds another one than u; else none."""
     table, size, codes = _asked(given, np.array([u]), opposite)
     if not size[0]:
@@ -183,7 +183,7 @@ def _bucket(given: Looked, u: int, opposite: bool) -> IntArray:
 
 
 def _asked(
-    given: Looked, fragments: IntArray, opposite: bool
+    given: TableTurn, fragments: IntArray, opposite: bool
 ) -> tuple[IntArray, IntArray, IntArray]:
     """By fragment u: the table that answers, how many v it has to offer, and their code there."""
     tables = given.tables
@@ -198,7 +198,7 @@ def _asked(
     return table, offered[rows, table], codes[rows, table]
 
 
-def shares(given: Looked, part: IntArray, other: IntArray, opposite: bool) -> FloatArray:
+def shares(given: TableTurn, part: IntArray, other: IntArray, opposite: bool) -> FloatArray:
     """By u of a part, which share of what u is offered is of the other part, shape [part]."""
     table, offered, codes = _asked(given, part, opposite)
     out = np.zeros(len(part))
@@ -209,7 +209,7 @@ def shares(given: Looked, part: IntArray, other: IntArray, opposite: bool) -> Fl
     return out
 
 
-def _both_shares(given: Looked, a: IntArray, b: IntArray, opposite: bool) -> float:
+def _both_shares(given: TableTurn, a: IntArray, b: IntArray, opposite: bool) -> float:
     """The sum of the shares of both parts."""
     return float(shares(given, a, b, opposite).sum() + shares(given, b, a, opposite).sum())
 
@@ -293,17 +293,17 @@ class PublishedOpposite(_OfLikelihoods, OppositeKernel):
             grouping, given, draws
         )
 
-    def log_split(self, a: IntArray, b: IntArray, given: Looked) -> float:
+    def log_split(self, a: IntArray, b: IntArray, given: TableTurn) -> float:
         """Equation 2."""
         total = self._total(a, b, given, opposite=True)
         return math.log(total) + (2 - len(a) - len(b)) * _LOG_2 if total else -np.inf
 
-    def log_merge(self, a: IntArray, b: IntArray, given: Looked) -> float:
+    def log_merge(self, a: IntArray, b: IntArray, given: TableTurn) -> float:
         """Equation 3, and the 2 that its way back lacks."""
         total = self._total(a, b, given, opposite=False)
         return _LOG_2 + math.log(total) if total else -np.inf
 
-    def _total(self, a: IntArray, b: IntArray, given: Looked, opposite: bool) -> float:
+    def _total(self, a: IntArray, b: IntArray, given: TableTurn, opposite: bool) -> float:
         """Sum over u in A and v in B of (1 - (1 - c^K)^L) |S & B| / (n |S|)."""
         c = self._sides(a, b)
         c = 1 - c if opposite else c

@@ -32,7 +32,7 @@ import numpy as np
 from kbforge.contracts.fragment import Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.fragments import read_fragments
-from kbforge_lab.contracts.suite import Expectation, Method, Model, Plan, Standing, Suite, Task
+from kbforge_lab.contracts.suite import Expectation, Method, Model, Standing, Suite, SuitePlan, Task
 from kbforge_lab.suites.data import data_files, labelled
 
 UNSEEN = frozenset({"rldata", "wd", "dwie", "webnlg"})
@@ -269,7 +269,7 @@ class Accuracy(Suite):
         self._alphas = alphas
         self._without = None if without is None else _checked(Path(without))
 
-    def plan(self, quick: bool = False) -> Plan:
+    def plan(self, quick: bool = False) -> SuitePlan:
         notes: list[str] = []
         if quick:
             made = invented().items()
@@ -278,7 +278,7 @@ class Accuracy(Suite):
             tasks = [Task(_called(file), labelled("accuracy", file)) for file in self._data]
         else:
             tasks = self._found(notes)
-        return Plan(
+        return SuitePlan(
             tasks=tuple(tasks),
             methods=tuple(self._methods(_QUICK_SECONDS if quick else _BEST_SECONDS)),
             shuffles=1 if quick else self._orders,

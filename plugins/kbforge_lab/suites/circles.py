@@ -40,7 +40,15 @@ from scipy.special import i0e, logsumexp
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray
 from kbforge.errors import UsageError
-from kbforge_lab.contracts.suite import Expectation, Method, Model, Plan, Published, Suite, Task
+from kbforge_lab.contracts.suite import (
+    Expectation,
+    Method,
+    Model,
+    PaperFigures,
+    Suite,
+    SuitePlan,
+    Task,
+)
 from kbforge_lab.suites.data import GREEDY, offline, smc, split_smc
 
 # nats below the best centre, so that all others together are less than a float can tell
@@ -164,11 +172,11 @@ SURROGATE = {
 _SEED = 158
 # table 1 of the paper; its MCMC is the Metropolis sampler here
 _PUBLISHED = {
-    "Greedy": Published(None, (0.46, 0.06), 1.4),
-    "SMC": Published(None, (0.73, 0.04), 1.6),
-    "Split SMC": Published(None, (0.82, 0.05), 5.1),
-    "Metropolis": Published(None, (0.81, 0.02), 54.7),
-    "Agglomerative": Published(None, (0.73, 0.04), 54.7),
+    "Greedy": PaperFigures(None, (0.46, 0.06), 1.4),
+    "SMC": PaperFigures(None, (0.73, 0.04), 1.6),
+    "Split SMC": PaperFigures(None, (0.82, 0.05), 5.1),
+    "Metropolis": PaperFigures(None, (0.81, 0.02), 54.7),
+    "Agglomerative": PaperFigures(None, (0.73, 0.04), 54.7),
 }
 _F1, _F1_AHEAD = 0.80, 0.05
 _ABLATION_PARTICLES = 50
@@ -210,7 +218,7 @@ class CirclesSuite(Suite):
             for method in offline(sweeps)
         )
 
-    def plan(self, quick: bool = False) -> Plan:
+    def plan(self, quick: bool = False) -> SuitePlan:
         if quick:
             return self._quick()
         task = self._task(self._fragments)
@@ -218,7 +226,7 @@ class CirclesSuite(Suite):
             *(make(p) for make in (_smc, _split) for p in (1, 3, 10, 30, 300, 1000)),
             *_ablation((0, 1, 3, 10, 30, 100, 300, None), _ABLATION_PARTICLES),
         )
-        return Plan(
+        return SuitePlan(
             tasks=(task,),
             methods=(GREEDY, _smc(100), _split(100), *self._offline),
             sweeps=tuple(replace(method, shuffles=3) for method in sweep),
@@ -228,10 +236,10 @@ class CirclesSuite(Suite):
             published={(_TASK, name): figures for name, figures in _PUBLISHED.items()},
         )
 
-    def _quick(self) -> Plan:
+    def _quick(self) -> SuitePlan:
         task = self._task(_drawn(self._circles, self._seed, _QUICK_CIRCLES))
         sweep = (_smc(3), _split(3), *_ablation((0, 3), _QUICK_PARTICLES))
-        return Plan(
+        return SuitePlan(
             tasks=(task,),
             methods=(GREEDY, _smc(_QUICK_PARTICLES), _split(_QUICK_PARTICLES)),
             sweeps=tuple(replace(method, shuffles=1) for method in sweep),

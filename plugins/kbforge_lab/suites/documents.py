@@ -21,7 +21,7 @@ import numpy as np
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import IntArray
 from kbforge.errors import UsageError
-from kbforge_lab.contracts.suite import Method, Model, Plan, Suite, Task
+from kbforge_lab.contracts.suite import Method, Model, Suite, SuitePlan, Task
 
 WORDS_A_DOCUMENT = 8
 
@@ -118,7 +118,7 @@ class Documents(Suite):
             )
         self._documents, self._clusters, self._seed = documents, clusters, seed
 
-    def plan(self, quick: bool = False) -> Plan:
+    def plan(self, quick: bool = False) -> SuitePlan:
         n, k = self._documents, self._clusters
         if quick:
             n, k = min(n, _QUICK_DOCUMENTS), min(k, _QUICK_CLUSTERS)
@@ -130,7 +130,7 @@ class Documents(Suite):
         sweeps = {"sweeps": _QUICK_SWEEPS if quick else _SWEEPS}
         at_random = {"components": k, "start": "random", **sweeps}
         published = {"temperature": 1.0, "taylor": "tangent", "bits": 32, "tries": 1}
-        return Plan(
+        return SuitePlan(
             # as many components, evenly weighted
             tasks=(Task("documents", fragments, likelihood, float(k)),),
             methods=(

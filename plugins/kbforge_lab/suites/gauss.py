@@ -48,16 +48,16 @@ from kbforge_lab.contracts.suite import (
     Method,
     Metric,
     Model,
-    Plan,
-    Published,
+    PaperFigures,
     Suite,
+    SuitePlan,
     Task,
 )
 from kbforge_lab.suites.data import AGGLOMERATIVE, GREEDY, data_files, gibbs, smc, split_smc
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class MixtureDraw:
     """Points and what they were drawn from; n points, K clusters, G groups, D dimensions.
 
     Attributes:
@@ -127,7 +127,7 @@ class GaussianMixture:
         if not 0 <= self.spread < math.inf:
             raise UsageError(f"Gaussian mixture: spread must be at least 0, got {self.spread}")
 
-    def draw(self, rng: np.random.Generator) -> Drawn:
+    def draw(self, rng: np.random.Generator) -> MixtureDraw:
         """One data set, points in random order."""
         weights = stick_breaking(self.atoms, self.alpha, rng)
         shape = (self.atoms, self.dimensions)
@@ -139,7 +139,7 @@ class GaussianMixture:
         clusters = rng.choice(self.atoms, size=self.points, p=weights)
         noise = rng.normal(size=(self.points, self.dimensions))
         points = means[clusters] + deviations[clusters] * noise
-        return Drawn(points, clusters, weights, groups, centres, means, variances)
+        return MixtureDraw(points, clusters, weights, groups, centres, means, variances)
 
 
 def stick_breaking(atoms: int, alpha: float, rng: np.random.Generator) -> FloatArray:
@@ -177,11 +177,11 @@ _CRUDE = {"a": 1.0, "b": 5.0, "mu": 0.0, "lam": 0.0002}
 
 # table 1 of the paper; MCMC is the Gibbs sampler here
 _PUBLISHED = {
-    "Greedy": Published((-1539, 34), (0.78, 0.03), 0.2),
-    "SMC": Published((-1497, 30), (0.81, 0.03), 0.4),
-    "Split SMC": Published((-1424, 7), (0.88, 0.01), 1.7),
-    "Gibbs": Published((-1428, 2), (0.88, 0.01), 54.4),
-    "Agglomerative": Published((-1425, 0), (0.87, 0.00), 239.9),
+    "Greedy": PaperFigures((-1539, 34), (0.78, 0.03), 0.2),
+    "SMC": PaperFigures((-1497, 30), (0.81, 0.03), 0.4),
+    "Split SMC": PaperFigures((-1424, 7), (0.88, 0.01), 1.7),
+    "Gibbs": PaperFigures((-1428, 2), (0.88, 0.01), 54.4),
+    "Agglomerative": PaperFigures((-1425, 0), (0.87, 0.00), 239.9),
 }
 _AGGLOMERATIVE_NATS = 1.0
 _ROUNDING = 0.005  # of the paper's F1
@@ -223,11 +223,11 @@ class Gauss(Suite):
         self._offline = (gibbs(sweeps), AGGLOMERATIVE)
         self._mixture = GaussianMixture(points=points)
 
-    def plan(self, quick: bool = False) -> Plan:
+    def plan(self, quick: bool = False) -> SuitePlan:
         task = self._published() if self._data == "published" else self._generated()
         methods = (GREEDY, smc(100), split_smc(100), *self._offline)
         if quick:
-            return Plan(
+            return SuitePlan(
                 tasks=(task,),
                 methods=tuple(
                     replace(m, shuffles=1, seconds=_QUICK_SECONDS) if m in self._offline else m
@@ -247,7 +247,7 @@ class Gauss(Suite):
             *(smc(50), split_smc(50)),
         )
         known = self._data == "published"
-        return Plan(
+        return SuitePlan(
             tasks=(task,),
             methods=methods,
             sweeps=tuple(replace(method, shuffles=5) for method in sweep),
@@ -355,12 +355,12 @@ class Hashing(Suite):
             raise UsageError(f"suite hashing: spread must be above 0, got {spread}")
         self._full, self._spread, self._seed = full, spread, seed
 
-    def plan(self, quick: bool = False) -> Plan:
+    def plan(self, quick: bool = False) -> SuitePlan:
         names = _QUICK if quick else tuple(_POINTS)
         tasks = [self._task(name, _POINTS[name], *_SHAPE) for name in names]
         if self._full and not quick:
             tasks.append(self._task("large", *_LARGE))
-        return Plan(
+        return SuitePlan(
             tasks=tuple(tasks),
             methods=_METHODS,
             shuffles=1 if quick else 3,

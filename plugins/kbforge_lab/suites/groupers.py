@@ -63,7 +63,7 @@ from scipy.special import expit
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.errors import KBForgeError, quoted
 from kbforge.evaluation.scores import compare
-from kbforge_lab.contracts.suite import Grouped
+from kbforge_lab.contracts.suite import GroupingSample
 from kbforge_lab.scdp.gaussian import Near
 from kbforge_lab.scdp.references import References, references
 from kbforge_lab.scdp.run import Trace, run, scored, warmed_up
@@ -131,8 +131,8 @@ class Coarse:
 
     def group(
         self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
-    ) -> Grouped:
-        return Grouped([[0] * len(fragments)])
+    ) -> GroupingSample:
+        return GroupingSample([[0] * len(fragments)])
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,8 @@ class Fine:
 
     def group(
         self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
-    ) -> Grouped:
-        return Grouped([range(len(fragments))])
+    ) -> GroupingSample:
+        return GroupingSample([range(len(fragments))])
 
 
 @dataclass(frozen=True)
@@ -151,9 +151,9 @@ class KMeans:
 
     def group(
         self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
-    ) -> Grouped:
+    ) -> GroupingSample:
         clusters = int(labels_of(fragments).max()) + 1
-        return Grouped([k_means(rows_of(fragments), clusters, np.random.default_rng(seed))])
+        return GroupingSample([k_means(rows_of(fragments), clusters, np.random.default_rng(seed))])
 
 
 _LINKAGES = ("single", "complete", "average")
@@ -179,7 +179,7 @@ class Binary:
 
     def group(
         self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
-    ) -> Grouped:
+    ) -> GroupingSample:
         scikit_learn()
         rng = np.random.default_rng(seed)
         rows, labels = rows_of(examples), labels_of(examples)
@@ -188,7 +188,7 @@ class Binary:
         kind, threshold = self._tree(rows, labels, folds, c, width, rng)
         machine = _fitted(*drawn_pairs(rows, labels, self.pairs, rng), c, width)
         tree = linkage(_distances(machine, rows_of(fragments)), kind)
-        return Grouped([fcluster(tree, threshold, "distance").tolist()])
+        return GroupingSample([fcluster(tree, threshold, "distance").tolist()])
 
     def _machine(
         self, rows: FloatArray, labels: IntArray, folds: Sequence[Fold], rng: np.random.Generator
@@ -292,13 +292,13 @@ class XingKMeans:
 
     def group(
         self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
-    ) -> Grouped:
+    ) -> GroupingSample:
         rng = np.random.default_rng(seed)
         rows, labels = rows_of(examples), labels_of(examples)
         most = self._rounds(rows, labels, rng) if self.stopped else ROUNDS
         clusters = int(labels_of(fragments).max()) + 1
         transform = self._learned(rows, labels, most, rng)
-        return Grouped([k_means(rows_of(fragments) @ transform, clusters, rng)])
+        return GroupingSample([k_means(rows_of(fragments) @ transform, clusters, rng)])
 
     def _learned(
         self, rows: FloatArray, labels: IntArray, rounds: int, rng: np.random.Generator
@@ -410,13 +410,13 @@ class Chain:
 
     def group(
         self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
-    ) -> Grouped:
+    ) -> GroupingSample:
         used = len(examples) if self.trained else 0
         data = references(rows_of(examples)[:used], labels_of(examples)[:used], rows_of(fragments))
         rng = np.random.default_rng(seed)
         first = _TURNS[seed % len(_TURNS)] if self.first == "turns" else self.first
         trace = visited(self.model, data, first, self.sweeps, rng)
-        return Grouped(trace.groupings.tolist(), trace.log_joint.tolist())
+        return GroupingSample(trace.groupings.tolist(), trace.log_joint.tolist())
 
 
 def visited(
@@ -455,7 +455,7 @@ class Chosen:
 
     def group(
         self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
-    ) -> Grouped:
+    ) -> GroupingSample:
         rows, labels = rows_of(examples), labels_of(examples)
         model = _best(self, rows.tobytes(), labels.tobytes(), rows.shape[1])
         return Chain(model, self.first, self.sweeps).group(examples, fragments, seed)

@@ -27,7 +27,7 @@ import numpy as np
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge_lab.contracts.suite import Expectation, Method, Plan, Published, Suite, Task
+from kbforge_lab.contracts.suite import Expectation, Method, PaperFigures, Suite, SuitePlan, Task
 from kbforge_lab.scdp import sampler
 from kbforge_lab.scdp.gaussian import Near
 from kbforge_lab.scdp.sampler import SCDP1, SCDP2, SCDP3, Scdp
@@ -148,19 +148,19 @@ _COUNTS, _QUICK_COUNTS = (30, 300), (15, 30)
 _SECONDS, _QUICK_SECONDS = 600.0, 60.0
 # table 1: F, and the minutes of a chain
 _PUBLISHED = {
-    "Coarse": Published(None, (0.372, None)),
-    "Fine": Published(None, (0.000, None)),
-    "K-means": Published(None, (0.555, None)),
-    "CDP": Published(None, (0.031, None)),
-    "Binary": Published(None, (0.592, None)),
-    "Xing-K": Published(None, (0.608, None)),
-    "SCDP-1": Published(None, (0.666, None), 40.0),
-    "SCDP-2": Published(None, (0.675, None), 60.0),
-    "SCDP-3": Published(None, (0.756, None), 300.0),
+    "Coarse": PaperFigures(None, (0.372, None)),
+    "Fine": PaperFigures(None, (0.000, None)),
+    "K-means": PaperFigures(None, (0.555, None)),
+    "CDP": PaperFigures(None, (0.031, None)),
+    "Binary": PaperFigures(None, (0.592, None)),
+    "Xing-K": PaperFigures(None, (0.608, None)),
+    "SCDP-1": PaperFigures(None, (0.666, None), 40.0),
+    "SCDP-2": PaperFigures(None, (0.675, None), 60.0),
+    "SCDP-3": PaperFigures(None, (0.756, None), 300.0),
 }
 
 
-class Supervised(Suite):
+class SupervisedSuite(Suite):
     """Groupings of digits by examples of other digits; needs scikit-learn. Tasks: digits, usps.
     Methods: Coarse, Fine, K-means, Binary, Xing-K (stopped), Xing-K (diagonal), Xing-K (full),
     CDP, SCDP-1 to SCDP-3 as published, and with settings chosen on hidden examples. Quick: few
@@ -192,13 +192,13 @@ class Supervised(Suite):
         self._chains, self._sweeps, self._seed = chains, sweeps, seed
         self._start = start
 
-    def plan(self, quick: bool = False) -> Plan:
+    def plan(self, quick: bool = False) -> SuitePlan:
         sweeps = 10 if quick else self._sweeps
         chains = min(2, self._chains) if quick else self._chains
         notes: list[str] = []
         tasks = tuple(self._tasks(quick, notes))
         methods = (*_others(chains), *self._of_chains(sweeps))
-        return Plan(
+        return SuitePlan(
             tasks,
             methods,
             shuffles=chains,

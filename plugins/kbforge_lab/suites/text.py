@@ -34,7 +34,7 @@ from kbforge.contracts.likelihood import ConjugateLikelihood
 from kbforge.errors import UsageError
 from kbforge.files.fragments import read_fragments
 from kbforge.models.resolve import make_likelihood
-from kbforge_lab.contracts.suite import Expectation, Method, Model, Plan, Suite, Task
+from kbforge_lab.contracts.suite import Expectation, Method, Model, Suite, SuitePlan, Task
 from kbforge_lab.suites.data import GREEDY, data_files, labelled, offline, smc, split_smc
 
 _NAME = "name"
@@ -120,7 +120,7 @@ class Text(Suite):
         self._surrogate = Model(surrogate, scale)
         self._offline = offline(sweeps)
 
-    def plan(self, quick: bool = False) -> Plan:
+    def plan(self, quick: bool = False) -> SuitePlan:
         tasks = self._tasks(quick)
         shuffles = 1 if quick else None
         offline = tuple(replace(method, shuffles=shuffles) for method in self._offline)
@@ -130,7 +130,7 @@ class Text(Suite):
         for m in (0, 1, 3, 10, 30, 300 if self._black_box else 100):
             sweep += [replace(method, surrogate=True, max_evals=m) for method in online]
         seconds = _BLACK_BOX_SECONDS if self._black_box else _SECONDS
-        return Plan(
+        return SuitePlan(
             tasks=tasks,
             methods=(*online, *offline),
             sweeps=() if quick else tuple(replace(method, shuffles=3) for method in sweep),

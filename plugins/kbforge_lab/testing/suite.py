@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from kbforge.testing.contract import Contract
-from kbforge_lab.contracts.suite import TASK_NAME, Method, Plan
+from kbforge_lab.contracts.suite import TASK_NAME, Method, SuitePlan
 
 
 class SuiteContract(Contract):
@@ -14,7 +14,7 @@ class SuiteContract(Contract):
 
     kind: ClassVar[str] = "suites"
 
-    def plans(self) -> Iterator[Plan]:
+    def plans(self) -> Iterator[SuitePlan]:
         """The whole plan and the quick one."""
         yield self.make().plan()
         yield self.make().plan(quick=True)
@@ -78,7 +78,7 @@ class SuiteContract(Contract):
                 assert all(task.surrogate is not None for task in plan.tasks)
 
 
-def _longest(plan: Plan) -> float:
+def _longest(plan: SuitePlan) -> float:
     """The most seconds that the plan can take."""
     return len(plan.tasks) * sum(
         (method.shuffles or plan.shuffles) * (method.seconds or plan.seconds)

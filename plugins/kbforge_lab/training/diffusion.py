@@ -262,7 +262,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class TrainedDiffusion:
+class DiffusionTraining:
     """What training did.
 
     Attributes:
@@ -285,7 +285,7 @@ def train_diffusion(
     checkpoint_seconds: float = 300.0,
     on_step: Callable[[Step], None] | None = None,
     say: Say = lambda sentence: None,
-) -> TrainedDiffusion:
+) -> DiffusionTraining:
     """Train, or go on training, and write the bundle."""
     require_device(device)
     require_place(folder)
@@ -301,7 +301,7 @@ def train_diffusion(
             folder, to_bundle(model, {"simulated": "circles"}, metrics_and_picture(work, say))
         )
         remove_run(work)
-    return TrainedDiffusion(
+    return DiffusionTraining(
         parameters=sum(p.numel() for p in model.denoiser.parameters()),
         steps=last.step,
         points=last.tokens,

@@ -29,13 +29,13 @@ from kbforge_lab.likelihoods.supervised import (
     CARD,
     MODELS,
     PLUGIN,
-    Choice,
     Columns,
-    Compared,
-    Scaled,
+    Comparison,
+    ModelChoice,
+    ScaledVectors,
     Scatter,
     Settings,
-    Trained,
+    SupervisedModel,
     files_of,
     linked,
     named,
@@ -68,7 +68,7 @@ OnPart = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class TrainedSupervised:
+class SupervisedTraining:
     """What training found.
 
     Attributes:
@@ -79,7 +79,7 @@ class TrainedSupervised:
 
     fragments: int
     entities: int
-    trained: Trained
+    trained: SupervisedModel
     dimensions: Mapping[int, float]
     one_type: float
 
@@ -106,7 +106,7 @@ def train(
     most: int = 1000,
     seed: int = 0,
     on_part: OnPart | None = None,
-) -> TrainedSupervised:
+) -> SupervisedTraining:
     """Choose settings on hidden entities, and write the bundle."""
     require_place(folder)
     labelled = [fragment for fragment in fragments if fragment.label is not None]
@@ -116,7 +116,7 @@ def train(
     compared = named(features, kept) if features else usual(kept)
     require_readable(compared, kept)
     vectors = all(fragment.vector is not None for fragment in kept) and not features
-    hidden = _Hidden(kept, compared, vectors, rng, on_part)
+    hidden = _HiddenEntities(kept, compared, vectors, rng, on_part)
     dimensions = hidden.dimensions()
     best = max(dimensions, key=lambda each: (dimensions[each], -each))
     choices = hidden.choices(best)
@@ -124,8 +124,8 @@ def train(
     factor = max(factors, key=factors.__getitem__)
     model = max(choices, key=lambda each: choices[each].score)
     settings = Settings(best, model, choices, factor)
-    trained = Trained(compared, vectors, slimmed(kept, compared, vectors), settings)
-    found = TrainedSupervised(len(labelled), entities, trained, dimensions, factors[factor])
+    trained = SupervisedModel(compared, vectors, slimmed(kept, compared, vectors), settings)
+    found = SupervisedTraining(len(labelled), entities, trained, dimensions, factors[factor])
     write_bundle(folder, _bundle(found, labelled, seed))
     return found
 
@@ -156,13 +156,13 @@ def _require_enough(kept: Sequence[Fragment]) -> int:
     return len(sizes)
 
 
-class _Hidden:
+class _HiddenEntities:
     """Labelled fragments, of which some entities are hidden in turn."""
 
     def __init__(
         self,
         kept: Sequence[Fragment],
-        compared: Sequence[Compared],
+        compared: Sequence[Comparison],
         vectors: bool,
         rng: np.random.Generator,
         on_part: OnPart | None,
@@ -180,11 +180,11 @@ class _Hidden:
             for each in _DIMENSIONS
         }
 
-    def choices(self, dimensions: int) -> dict[int, Choice]:
+    def choices(self, dimensions: int) -> dict[int, ModelChoice]:
         out = {}
         for model in MODELS:
             tried = [
-                Choice(rate, power, self._mean(dimensions, self._chain(model, rate, power)))
+                ModelChoice(rate, power, self._mean(dimensions, self._chain(model, rate, power)))
                 for rate, power in _TRIED[model]
             ]
             out[model] = max(tried, key=lambda choice: choice.score)
@@ -194,8 +194,8 @@ class _Hidden:
         """Scores of the scatter alone, by its factor."""
         agglomerative = registry.create("clusterers", "agglomerative")
 
-        def grouped(factor: float) -> Callable[[Scaled, IntArray], float]:
-            def score(data: Scaled, gold: IntArray) -> float:
+        def grouped(factor: float) -> Callable[[ScaledVectors, IntArray], float]:
+            def score(data: ScaledVectors, gold: IntArray) -> float:
                 items = [
                     Fragment(str(i), {}, tuple(row)) for i, row in enumerate(data.test.tolist())
                 ]
@@ -207,8 +207,10 @@ class _Hidden:
 
         return {factor: self._mean(dimensions, grouped(factor)) for factor in _FACTORS}
 
-    def _chain(self, model: int, rate: float, power: float) -> Callable[[Scaled, IntArray], float]:
-        def score(data: Scaled, gold: IntArray) -> float:
+    def _chain(
+        self, model: int, rate: float, power: float
+    ) -> Callable[[ScaledVectors, IntArray], float]:
+        def score(data: ScaledVectors, gold: IntArray) -> float:
             known = references(data.train, data.labels, data.test)
             begin, rng = start(known, linked(data)), np.random.default_rng(self._seed)
             _, trace = run(variant(model, rate, power), known, begin, _SWEEPS, _KEPT, rng)
@@ -216,7 +218,7 @@ class _Hidden:
 
         return score
 
-    def _mean(self, dimensions: int, score: Callable[[Scaled, IntArray], float]) -> float:
+    def _mean(self, dimensions: int, score: Callable[[ScaledVectors, IntArray], float]) -> float:
         """Over the folds, each weighed by its fragments."""
         scores, sizes = [], []
         for data, gold in self._folds(self._columns.first(dimensions)):
@@ -227,7 +229,7 @@ class _Hidden:
                 self._on_part(self._done)
         return float(np.average(scores, weights=sizes))
 
-    def _folds(self, values: FloatArray) -> Iterator[tuple[Scaled, IntArray]]:
+    def _folds(self, values: FloatArray) -> Iterator[tuple[ScaledVectors, IntArray]]:
         for fold in range(FOLDS):
             rest = self._fold != fold
             yield scaled(values[rest], self._labels[rest], values[~rest]), self._labels[~rest]
@@ -237,7 +239,7 @@ def _score(grouping: IntArray, gold: IntArray) -> float:
     return compare(grouping.tolist(), gold.tolist()).bcubed_f1_item_mean
 
 
-def _bundle(found: TrainedSupervised, labelled: Sequence[Fragment], seed: int) -> Bundle:
+def _bundle(found: SupervisedTraining, labelled: Sequence[Fragment], seed: int) -> Bundle:
     digest = fingerprint(labelled)
     calibration = Calibration(
         alpha=1.0,
@@ -261,7 +263,7 @@ def _bundle(found: TrainedSupervised, labelled: Sequence[Fragment], seed: int) -
     )
 
 
-def card(found: TrainedSupervised) -> str:
+def card(found: SupervisedTraining) -> str:
     """What a model was trained on, and what hidden entities said, in Markdown."""
     trained, settings = found.trained, found.trained.settings
     features = ", ".join(f"`{each}`" for each in trained.compared)

@@ -21,9 +21,9 @@ from kbforge_lab.bench import perform as performing
 from kbforge_lab.bench.perform import perform
 from kbforge_lab.bench.report import Grid, details, long_table, overview, standings
 from kbforge_lab.bench.results import Row
-from kbforge_lab.bench.runs import Run
+from kbforge_lab.bench.runs import BenchRun
 from kbforge_lab.bench.summary import lines
-from kbforge_lab.contracts.suite import Method, Model, Plan, Task
+from kbforge_lab.contracts.suite import Method, Model, SuitePlan, Task
 from kbforge_lab.suites.accuracy import invented
 from tests.lab.bench import toys
 
@@ -39,9 +39,9 @@ def task(name: str, family: str = "", **changes: Any) -> Task:
     return Task(name, (Fragment("f", {"name": ("A",)}, label="a"),) * 40, family=family, **changes)
 
 
-def plan(*tasks: Task, **changes: Any) -> Plan:
+def plan(*tasks: Task, **changes: Any) -> SuitePlan:
     methods = (EXACT, DEFAULT, BIGRAM, BEST, OTHER_BEST, CEILING)
-    return Plan(tasks=tasks, methods=methods, reference="default", **changes)
+    return SuitePlan(tasks=tasks, methods=methods, reference="default", **changes)
 
 
 def row(task: str, method: Method, f1: float, **changes: Any) -> Row:
@@ -55,7 +55,7 @@ def cells(grid: Grid, name: str) -> dict[str, str]:
     return dict(zip(grid.head, found, strict=True))
 
 
-def shown(rows: list[Row], of: Plan) -> Grid:
+def shown(rows: list[Row], of: SuitePlan) -> Grid:
     return overview(of, lines(rows, of))
 
 
@@ -193,8 +193,8 @@ def test_no_way_that_was_tried_is_above_the_best_in_hindsight() -> None:
 RECORDS = Task("records", invented()["invented-records"])
 
 
-def run(method: Method = DEFAULT, shuffle: int = 0, seconds: float = 60.0) -> Run:
-    return Run("toys", RECORDS, method, shuffle, seconds)
+def run(method: Method = DEFAULT, shuffle: int = 0, seconds: float = 60.0) -> BenchRun:
+    return BenchRun("toys", RECORDS, method, shuffle, seconds)
 
 
 def done(method: Method = DEFAULT, **changes: Any) -> Row:

@@ -25,7 +25,7 @@ from kbforge_lab.bench.perform import Outcome, perform
 from kbforge_lab.bench.report import pairs_table
 from kbforge_lab.bench.results import Results, Row
 from kbforge_lab.bench.runs import (
-    Run,
+    BenchRun,
     Selection,
     _task_digest,
     narrowed,
@@ -36,7 +36,15 @@ from kbforge_lab.bench.runs import (
 )
 from kbforge_lab.bench.summary import lines
 from kbforge_lab.bench.workers import Failure, perform_all
-from kbforge_lab.contracts.suite import Expectation, Grouped, Method, Model, Plan, Published, Task
+from kbforge_lab.contracts.suite import (
+    Expectation,
+    GroupingSample,
+    Method,
+    Model,
+    PaperFigures,
+    SuitePlan,
+    Task,
+)
 from kbforge_lab.convergence import bulk_effective_size, scale_reduction
 from tests.lab.bench.toys import FAILING, GREEDY, SPLIT, die, install_failing, plan, run, task
 
@@ -159,7 +167,7 @@ def test_methods_are_known_by_either_spelling(wanted: str) -> None:
 def test_a_selection_of_tasks_leaves_out_what_is_about_others() -> None:
     other = replace(task(), name="Other")
     wanted = [Expectation(name, "Greedy", "f1", 0.5) for name in ("toy", "Other")]
-    figures = Published((-1.0, 0.1), (0.5, 0.1), 1.0)
+    figures = PaperFigures((-1.0, 0.1), (0.5, 0.1), 1.0)
     made = plan(
         tasks=(task(), other),
         expectations=tuple(wanted),
@@ -256,12 +264,12 @@ class Toy:
 
     def group(
         self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
-    ) -> Grouped:
+    ) -> GroupingSample:
         numbers = [int(f.id) for f in fragments]
         trace = (
             np.random.default_rng(seed).normal(self.level, size=8).tolist() if self.level else ()
         )
-        return Grouped([[n % 2 for n in numbers], [n % 3 for n in numbers]], trace)
+        return GroupingSample([[n % 2 for n in numbers], [n % 3 for n in numbers]], trace)
 
 
 def fragments(begin: int, end: int) -> tuple[Fragment, ...]:
@@ -270,11 +278,11 @@ def fragments(begin: int, end: int) -> tuple[Fragment, ...]:
 
 TASK = Task("numbers", fragments(0, 20), examples=fragments(20, 30))
 STILL, CHAIN = Method("Still", grouper=Toy()), Method("Chain", grouper=Toy(5.0))
-PLAN = Plan((TASK,), (STILL, CHAIN), shuffles=3, reference="Still")
+PLAN = SuitePlan((TASK,), (STILL, CHAIN), shuffles=3, reference="Still")
 
 
 def done(method: Method, shuffle: int = 0, task: Task = TASK) -> Row:
-    outcome = perform(Run("toys", task, method, shuffle, 60.0))
+    outcome = perform(BenchRun("toys", task, method, shuffle, 60.0))
     assert outcome.trace == ()
     return outcome.row
 
@@ -298,11 +306,11 @@ def test_a_chain_leaves_its_trace_and_draws_anew_in_every_run() -> None:
 
 
 def test_runs_are_told_apart_by_grouper_and_examples() -> None:
-    key = Run("toys", TASK, CHAIN, 0, 60.0).key
-    assert Run("toys", TASK, replace(CHAIN, grouper=Toy(6.0)), 0, 60.0).key != key
+    key = BenchRun("toys", TASK, CHAIN, 0, 60.0).key
+    assert BenchRun("toys", TASK, replace(CHAIN, grouper=Toy(6.0)), 0, 60.0).key != key
     fewer = replace(TASK, examples=TASK.examples[1:])
     moved = replace(TASK, fragments=TASK.fragments + TASK.examples[:1], examples=fewer.examples)
-    assert len({Run("toys", task, CHAIN, 0, 60.0).key for task in (TASK, fewer, moved)}) == 3
+    assert len({BenchRun("toys", task, CHAIN, 0, 60.0).key for task in (TASK, fewer, moved)}) == 3
 
 
 def test_the_table_says_whether_chains_have_met(tmp_path: Path) -> None:
@@ -319,7 +327,7 @@ def test_the_table_says_whether_chains_have_met(tmp_path: Path) -> None:
     assert chain.effective_size == bulk_effective_size(traces)
     assert (still.r_hat, still.effective_size) == (None, None)
     assert still.pairwise_f1 is not None
-    published = {("numbers", "Chain"): Published(None, (0.5, None))}
+    published = {("numbers", "Chain"): PaperFigures(None, (0.5, None))}
     for table, paper in ((replace(PLAN, published=published), ["", "0.500"]), (PLAN, [])):
         grid = pairs_table(TASK, table, [still, chain])
         assert ("paper's F" in grid.head) is bool(paper)
@@ -336,7 +344,7 @@ def test_the_table_says_whether_chains_have_met(tmp_path: Path) -> None:
 RUNS = [run(method, shuffle) for shuffle in range(3) for method in (GREEDY, SPLIT)]
 
 
-def finished(runs: list[Run], workers: int) -> list[Outcome]:
+def finished(runs: list[BenchRun], workers: int) -> list[Outcome]:
     outcomes = list(perform_all(runs, workers))
     assert not [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     return outcomes  # type: ignore[return-value]

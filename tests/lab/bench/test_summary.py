@@ -19,7 +19,7 @@ from kbforge_lab.bench.report import race_part, reached, table
 from kbforge_lab.bench.results import Row
 from kbforge_lab.bench.summary import Spread, failures, footnotes, lines, shortfalls, verdicts
 from kbforge_lab.bench.workers import Failure
-from kbforge_lab.contracts.suite import Expectation, Method, Published
+from kbforge_lab.contracts.suite import Expectation, Method, PaperFigures
 from tests.lab.bench.toys import GREEDY, SPLIT, plan, row, run
 
 ROWS = [
@@ -216,8 +216,8 @@ def test_methods_without_a_common_order_are_not_compared() -> None:
 
 def test_the_table_has_the_papers_figures_beside_ours() -> None:
     published = {
-        ("toy", "Greedy"): Published((-125, 3), (0.61, 0.02), 0.5),
-        ("toy", "Split SMC"): Published((-99, 1), (0.88, 0.01), 2.0),
+        ("toy", "Greedy"): PaperFigures((-125, 3), (0.61, 0.02), 0.5),
+        ("toy", "Split SMC"): PaperFigures((-99, 1), (0.88, 0.01), 2.0),
     }
     made = plan(published=published)
     head, _, greedy, split = table("toy", made, lines(ROWS, made)).splitlines()
@@ -233,7 +233,7 @@ def test_the_table_has_the_papers_figures_beside_ours() -> None:
     # one run has no deviation
     assert _cells(split)[0] == "Split SMC (P=10)"
     assert _cells(split)[2] == "-100.0"
-    made = plan(published={("toy", "Greedy"): Published(None, (0.61, 0.02), 0.5)})
+    made = plan(published={("toy", "Greedy"): PaperFigures(None, (0.61, 0.02), 0.5)})
     head, _, greedy, split = table("toy", made, lines(ROWS, made)).splitlines()
     cells = dict(zip(_cells(head), _cells(greedy), strict=True))
     assert head.count("| paper |") == 1

@@ -11,8 +11,8 @@ import numpy as np
 
 from kbforge.contracts.fragment import Fragment
 from kbforge_lab.bench.results import Row, TraceRow
-from kbforge_lab.bench.runs import Run
-from kbforge_lab.contracts.suite import Method, Model, Plan, Task
+from kbforge_lab.bench.runs import BenchRun
+from kbforge_lab.contracts.suite import Method, Model, SuitePlan, Task
 from tests.registry.distributions import Distribution
 
 GREEDY = Method("Greedy", "greedy")
@@ -45,12 +45,14 @@ def task(n: int = 40, clusters: int = 5) -> Task:
     return Task("toy", fragments, Model("gaussian", {"b": 1.0}), 2.0, Model("gaussian"))
 
 
-def run(method: Method = SPLIT, shuffle: int = 0, seconds: float = 60.0, **changes: Any) -> Run:
-    return Run("toys", replace(task(), **changes), method, shuffle, seconds)
+def run(
+    method: Method = SPLIT, shuffle: int = 0, seconds: float = 60.0, **changes: Any
+) -> BenchRun:
+    return BenchRun("toys", replace(task(), **changes), method, shuffle, seconds)
 
 
-def plan(**changes: Any) -> Plan:
-    return replace(Plan(tasks=(task(),), methods=(GREEDY, SPLIT), shuffles=2), **changes)
+def plan(**changes: Any) -> SuitePlan:
+    return replace(SuitePlan(tasks=(task(),), methods=(GREEDY, SPLIT), shuffles=2), **changes)
 
 
 def row(method: Method = SPLIT, shuffle: int = 0, **changes: Any) -> Row:

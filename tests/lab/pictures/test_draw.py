@@ -14,9 +14,9 @@ from kbforge.contracts import Fragment, Posterior, Progress, Rounds
 from kbforge.errors import UsageError
 from kbforge.pictures import PALETTE, look, require_matplotlib, save
 from kbforge_lab.pictures import (
+    GroupingView,
     Recorder,
     Scene,
-    View,
     draw,
     limits,
     scene_of_posterior,
@@ -51,7 +51,7 @@ def test_every_view_has_its_points_boxes_and_rings() -> None:
 def scene_of(points: Sequence[tuple[float, float]], count: int = 1) -> Scene:
     """So many views of one entity."""
     everyone = tuple(range(len(points)))
-    view = View("1. 12 entities, probability over 99 %", (everyone,), (everyone,))
+    view = GroupingView("1. 12 entities, probability over 99 %", (everyone,), (everyone,))
     return Scene(np.array(points), (view,) * count)
 
 

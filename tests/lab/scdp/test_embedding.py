@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from kbforge.errors import UsageError
 from kbforge_lab.scdp.references import UNKNOWN, References, embedding
 from kbforge_lab.scdp.run import log_joint
-from kbforge_lab.scdp.sampler import SCDP1, SCDP3, State
+from kbforge_lab.scdp.sampler import SCDP1, SCDP3, ChainState
 
 
 def distances_of(points: np.ndarray) -> np.ndarray:
@@ -58,7 +58,7 @@ def principal(points: np.ndarray) -> np.ndarray:
     return centred @ np.linalg.svd(centred, full_matrices=False)[2].T
 
 
-def scene(rng: np.random.Generator) -> tuple[References, list[State]]:
+def scene(rng: np.random.Generator) -> tuple[References, list[ChainState]]:
     """References along their principal axes, and three states of a chain."""
     values = principal(rng.normal(size=(12, 3)) * [3.0, 2.0, 1.0])
     labels = np.array([0, 0, 0, 1, 1, 1] + [UNKNOWN] * 6)
@@ -69,11 +69,11 @@ def scene(rng: np.random.Generator) -> tuple[References, list[State]]:
         kind = rng.integers(0, kinds, 12)
         kind[:kinds] = np.arange(kinds)
         means = rng.normal(size=(clusters, 3))
-        states.append(State(publication, means, kind, rng.gamma(2.0, size=(kinds, 3))))
+        states.append(ChainState(publication, means, kind, rng.gamma(2.0, size=(kinds, 3))))
     return References(values, labels, np.zeros(12, dtype=np.int64)), states
 
 
-def turned(state: State, rotation: np.ndarray) -> State:
+def turned(state: ChainState, rotation: np.ndarray) -> ChainState:
     return replace(state, means=state.means @ rotation)
 
 

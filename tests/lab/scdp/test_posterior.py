@@ -16,7 +16,7 @@ from numpy.polynomial.laguerre import laggauss
 
 from kbforge_lab.scdp.gaussian import Apart, Near
 from kbforge_lab.scdp.references import UNKNOWN, References
-from kbforge_lab.scdp.sampler import GammaPrior, Scdp, State, sweep
+from kbforge_lab.scdp.sampler import ChainState, GammaPrior, Scdp, sweep
 
 FEATURES, DRAWS, BATCHES = 2, 2000, 40
 LABELS = np.array([0, 0, 1, UNKNOWN, UNKNOWN, UNKNOWN])
@@ -54,7 +54,7 @@ def log_separation(model: Scdp, means: np.ndarray, types: np.ndarray) -> float:
     return total
 
 
-def from_the_joint(rng: np.random.Generator, model: Scdp) -> State:
+def from_the_joint(rng: np.random.Generator, model: Scdp) -> ChainState:
     assert model.publications is not None
     assert model.types is not None
     while True:
@@ -74,15 +74,15 @@ def from_the_joint(rng: np.random.Generator, model: Scdp) -> State:
         means = rng.normal(size=wide) * np.sqrt(model.variance)
         types = rng.gamma(model.shape, size=(kind.max() + 1, FEATURES)) / model.rate
         if np.log(rng.random()) < log_separation(model, means, types):
-            return State(publication, means, kind, types, alpha_p, alpha_t)
+            return ChainState(publication, means, kind, types, alpha_p, alpha_t)
 
 
-def with_data(rng: np.random.Generator, state: State) -> References:
+def with_data(rng: np.random.Generator, state: ChainState) -> References:
     noise = rng.normal(size=(len(LABELS), FEATURES)) / np.sqrt(state.types[state.kind])
     return References(state.means[state.publication] + noise, LABELS, GROUP)
 
 
-def functions(data: References, state: State) -> list[float]:
+def functions(data: References, state: ChainState) -> list[float]:
     c, d = state.publication, state.kind
     bounded = np.tanh(data.values)
     precision = np.tanh(state.types[d])
@@ -123,7 +123,7 @@ def largest_z(model: Scdp, sampled: Scdp) -> float:
     return float((np.abs(difference) / np.sqrt(variance + 1e-300)).max())
 
 
-def _first(rng: np.random.Generator, model: Scdp) -> tuple[References, State]:
+def _first(rng: np.random.Generator, model: Scdp) -> tuple[References, ChainState]:
     state = from_the_joint(rng, model)
     return with_data(rng, state), state
 
@@ -198,7 +198,7 @@ def test_groupings_of_two_have_their_probabilities(name: str) -> None:
     )
     exact /= exact.sum()
     data = References(TWO[:, None], np.full(2, UNKNOWN), np.zeros(2, dtype=np.int64))
-    state = State(
+    state = ChainState(
         np.zeros(2, dtype=np.int64),
         np.zeros((1, 1)),
         np.zeros(2, dtype=np.int64),
@@ -209,7 +209,9 @@ def test_groupings_of_two_have_their_probabilities(name: str) -> None:
     rng, found = np.random.default_rng(3), np.zeros((30, 2, 2))
     for i in range(6000):
         state = sweep(model, data, state, rng)
-        state = State(state.publication, state.means, state.kind, state.types, ALPHA_P, ALPHA_T)
+        state = ChainState(
+            state.publication, state.means, state.kind, state.types, ALPHA_P, ALPHA_T
+        )
         found[i // 200, len(state.means) - 1, len(state.types) - 1] += 1 / 200
     error = found.std(axis=0, ddof=1) / np.sqrt(30)
     assert (np.abs(found.mean(axis=0) - exact) < 4 * error).all()

@@ -30,9 +30,9 @@ from kbforge_lab.scdp.sampler import (
     SCDP2,
     SCDP3,
     UNTRAINED,
+    ChainState,
     GammaPrior,
     Scdp,
-    State,
     log_symmetric,
     mixture_log_weights,
     start,
@@ -261,7 +261,9 @@ def clusters() -> References:
 def test_a_warm_up_ends_at_the_models_own_power(monkeypatch: pytest.MonkeyPatch) -> None:
     powers: list[float] = []
 
-    def recorded(model: Scdp, data: References, state: State, rng: np.random.Generator) -> State:
+    def recorded(
+        model: Scdp, data: References, state: ChainState, rng: np.random.Generator
+    ) -> ChainState:
         powers.append(model.power)
         return state
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge_lab.splitmerge.opposite import Looked, SignTables
+from kbforge_lab.splitmerge.opposite import SignTables, TableTurn
 from tests.clustering.splitmerge.kernels import Make
 from tests.clustering.splitmerge.test_counts import kernel_of, parts, same
 from tests.clustering.splitmerge.test_detailed_balance import check_all_followed, check_balance
@@ -102,7 +102,7 @@ def test_tables_of_signs(
                 offered = asked(u, flipped)
                 total += len(offered & {*other}) / len(offered) / n if offered else 0.0
         expected[flipped] = total
-    given_tables = Looked(tables, first)
+    given_tables = TableTurn(tables, first)
     coins = 0.5 ** (len(a) + len(b) - 2)
     assert same(kernel.log_split(np.array(a), np.array(b), given_tables), expected[True] * coins)
     assert same(kernel.log_merge(np.array(a), np.array(b), given_tables), expected[False])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbforge.errors import KBForgeError, UsageError
-from kbforge_lab.contracts.suite import Plan
+from kbforge_lab.contracts.suite import SuitePlan
 from kbforge_lab.suites.accuracy import (
     SETS,
     UNSEEN,
@@ -38,7 +38,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def names(plan: Plan) -> list[str]:
+def names(plan: SuitePlan) -> list[str]:
     return [task.name for task in plan.tasks]
 
 

@@ -17,7 +17,7 @@ from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.registry.options import describe
-from kbforge_lab.contracts.suite import TASK_NAME, Plan
+from kbforge_lab.contracts.suite import TASK_NAME, SuitePlan
 from kbforge_lab.suites.documents import DocumentMixture, Documents
 from kbforge_lab.suites.gauss import Gauss
 from kbforge_lab.suites.text import Text, name_variants
@@ -140,7 +140,7 @@ def test_the_contract_refuses_tasks_that_cannot_name_a_file(name: str) -> None:
         def make(self) -> Any:
             return self
 
-        def plan(self, quick: bool = False) -> Plan:
+        def plan(self, quick: bool = False) -> SuitePlan:
             return plan(tasks=(replace(task(), name=name),))
 
     with pytest.raises(AssertionError):

@@ -13,7 +13,7 @@ import pytest
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.evaluation.scores import compare
-from kbforge_lab.contracts.suite import Grouped, Grouper
+from kbforge_lab.contracts.suite import Grouper, GroupingSample
 from kbforge_lab.scdp.gaussian import Near
 from kbforge_lab.scdp.sampler import SCDP1, SCDP3, UNTRAINED, Scdp
 from kbforge_lab.suites.groupers import (
@@ -29,7 +29,7 @@ from kbforge_lab.suites.groupers import (
     hidden_labels,
     rows_of,
 )
-from kbforge_lab.suites.supervised import Digits, Supervised, drawn
+from kbforge_lab.suites.supervised import Digits, SupervisedSuite, drawn
 from tests.program import Run
 
 STARTS = ("together", "apart", "twenty")
@@ -147,7 +147,7 @@ def test_without_scikit_learn_a_sentence_says_what_to_install(
     monkeypatch.setitem(sys.modules, "sklearn", None)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(KBForgeError, match=r"needs scikit-learn.* pip install 'kbforge\[superv"):
-        Supervised().plan()
+        SupervisedSuite().plan()
     with pytest.raises(KBForgeError, match="needs scikit-learn"):
         KMeans().group([], [Fragment("a", {}, (1.0,), "x")], 0)
 
@@ -158,28 +158,28 @@ def test_the_postal_service_has_a_task_where_its_file_is(
     pytest.importorskip("sklearn")
     h5py = pytest.importorskip("h5py")
     monkeypatch.setenv("KBFORGE_DATA", str(tmp_path))
-    plan = Supervised().plan()
+    plan = SupervisedSuite().plan()
     assert [task.name for task in plan.tasks] == ["digits"]
     assert plan.notes == ("not in the folder that KBFORGE_DATA names: usps/usps.h5",)
     (tmp_path / "usps").mkdir()
     (tmp_path / "usps/usps.h5").write_bytes(b"no")
     with pytest.raises(KBForgeError, match="does not hold the digits"):
-        Supervised().plan()
+        SupervisedSuite().plan()
     with h5py.File(tmp_path / "usps/usps.h5", "w") as file:
         rng = np.random.default_rng(0)
         file["train/data"] = rng.random((400, 256)).astype(np.float32)
         file["train/target"] = np.repeat(np.arange(10), 40)
-    plan = Supervised().plan()
+    plan = SupervisedSuite().plan()
     assert [task.name for task in plan.tasks] == ["digits", "usps"]
     usps = plan.tasks[1]
     assert len(rows_of(usps.fragments)[0]) == 64
     assert 150 <= len(usps.examples) <= 200
-    assert [task.name for task in Supervised().plan(quick=True).tasks] == ["digits"]
+    assert [task.name for task in SupervisedSuite().plan(quick=True).tasks] == ["digits"]
 
 
 def test_the_paper_stands_beside_every_method() -> None:
     pytest.importorskip("sklearn")
-    plan = Supervised(start="apart", chains=3).plan()
+    plan = SupervisedSuite(start="apart", chains=3).plan()
     assert {method.name for method in plan.methods} == {name for _, name in plan.published}
     chains = [m.grouper for m in plan.methods if isinstance(m.grouper, Chain)]
     assert [chain.trained for chain in chains] == [False, True, True, True]
@@ -195,9 +195,9 @@ def test_settings_are_chosen_by_hidden_examples_alone(monkeypatch: pytest.Monkey
     few, many = (replace(SCDP1, power=power) for power in (1e-3, 1.0))
     used: list[Scdp] = []
 
-    def group(self: Chain, *_: object) -> Grouped:
+    def group(self: Chain, *_: object) -> GroupingSample:
         used.append(self.model)
-        return Grouped(())
+        return GroupingSample(())
 
     monkeypatch.setattr(Chain, "group", group)
     for models in ((few, many), (many, few)):
@@ -224,7 +224,7 @@ def test_a_chosen_rate_is_for_as_many_labels_as_there_are() -> None:
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        Supervised(**options)
+        SupervisedSuite(**options)
 
 
 def test_the_coarse_row_has_the_harmonic_mean_that_the_paper_prints() -> None:

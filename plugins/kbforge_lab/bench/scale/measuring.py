@@ -102,7 +102,7 @@ AHEAD = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Routed:
+class RouterCosts:
     """What so many shards would cost.
 
     Attributes:
@@ -185,7 +185,7 @@ def routed(
     index: CandidateIndex,
     posterior: Posterior,
     shards: Sequence[int],
-) -> list[Routed]:
+) -> list[RouterCosts]:
     """The costs of each number of shards."""
     keys = [tuple(index.keys(x)) for x in fragments]
     names = [0] * len(fragments)
@@ -200,7 +200,7 @@ def routed(
         told = simulate(steps, index.families, number, AHEAD)
         seconds = time.perf_counter() - begin
         out.append(
-            Routed(
+            RouterCosts(
                 number,
                 len(fragments),
                 told.messages,
@@ -220,7 +220,7 @@ _SECONDS_APART = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measurement:
     """What one size took.
 
     Attributes:
@@ -245,7 +245,7 @@ class Measured:
     likelihood: str
     kernel: str
     written: int
-    routed: Sequence[Routed] = ()
+    routed: Sequence[RouterCosts] = ()
 
     @property
     def seconds(self) -> float:
@@ -267,7 +267,7 @@ class Measured:
 
 def measured(
     file: str, output: str, choices: Choices, shards: Sequence[int], tell: Tell
-) -> Measured:
+) -> Measurement:
     """Go all the way from a file to a knowledge base."""
     stages = _Stages(tell)
     starting = stages.last.cpu
@@ -295,7 +295,7 @@ def measured(
     stages.end("writing")
     peak = peak_mib()  # what follows is not part of the way
     index = prepared.problem.index
-    return Measured(
+    return Measurement(
         fragments=len(fragments),
         **_found(posterior),
         wall={name: one.wall for name, one in stages.spent.items()},
@@ -360,15 +360,15 @@ def _found(posterior: Posterior) -> dict[str, int]:
     }
 
 
-def figures(one: Measured) -> dict[str, Any]:
+def figures(one: Measurement) -> dict[str, Any]:
     """As JSON has them."""
     out = {field.name: getattr(one, field.name) for field in fields(one)}
     return out | {"routed": [asdict(costs) for costs in one.routed]}
 
 
-def read_figures(told: Mapping[str, Any]) -> Measured:
+def read_figures(told: Mapping[str, Any]) -> Measurement:
     """What `figures` wrote."""
-    return Measured(**{**told, "routed": [Routed(**costs) for costs in told["routed"]]})
+    return Measurement(**{**told, "routed": [RouterCosts(**costs) for costs in told["routed"]]})
 
 
 def main() -> None:

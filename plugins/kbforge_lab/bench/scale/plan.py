@@ -33,8 +33,9 @@ from typing import Any, NamedTuple
 from kbforge import __version__
 from kbforge.errors import KBForgeError
 from kbforge.words import percent
+from kbforge_lab.bench.report import Grid
 from kbforge_lab.bench.scale.measuring import AHEAD as PENDING
-from kbforge_lab.bench.scale.measuring import PARTS, Measured, Routed, figures
+from kbforge_lab.bench.scale.measuring import PARTS, Measurement, RouterCosts, figures
 
 LEAST_SIZES = 3
 SPAN = 100
@@ -45,7 +46,7 @@ _MOST = 690.0  # of a logarithm, so that its exponential is a number
 _T95 = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812)
 
 
-class Between(NamedTuple):
+class Interval(NamedTuple):
     """A value and its interval."""
 
     value: float
@@ -54,7 +55,7 @@ class Between(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LineFit:
     """A straight line through points.
 
     Attributes:
@@ -69,15 +70,15 @@ class Line:
     mean_y: float
     spread: float
 
-    def at(self, x: float) -> Between:
+    def at(self, x: float) -> Interval:
         value = self.mean_y + self.slope * (x - self.mean_x)
         away = (x - self.mean_x) ** 2 / self.spread
         t = _T95[min(self.points - 2, len(_T95)) - 1]
         half = t * self.residual * math.sqrt(1 + 1 / self.points + away)
-        return Between(value, value - half, value + half)
+        return Interval(value, value - half, value + half)
 
 
-def line(xs: Sequence[float], ys: Sequence[float]) -> Line:
+def line(xs: Sequence[float], ys: Sequence[float]) -> LineFit:
     """The line of least squares."""
     mean_x, mean_y = _means(xs, ys)
     spread = math.fsum((x - mean_x) ** 2 for x in xs)
@@ -88,7 +89,7 @@ def line(xs: Sequence[float], ys: Sequence[float]) -> Line:
     slope = math.fsum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / spread
     errors = (y - mean_y - slope * (x - mean_x) for x, y in zip(xs, ys, strict=True))
     residual = math.sqrt(math.fsum(error**2 for error in errors) / (len(xs) - 2))
-    return Line(slope, residual, len(xs), mean_x, mean_y, spread)
+    return LineFit(slope, residual, len(xs), mean_x, mean_y, spread)
 
 
 def _means(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, float]:
@@ -105,20 +106,20 @@ class Growth:
 
     """
 
-    power: Line
-    straight: Line | None
+    power: LineFit
+    straight: LineFit | None
     last: float
 
     @property
     def exponent(self) -> float:
         return 1 + self.power.slope
 
-    def total(self, n: float) -> Between:
+    def total(self, n: float) -> Interval:
         """The cost of so many fragments, more than were measured."""
         if self.straight is not None:
-            return Between(*(max(cost, self.last) for cost in self.straight.at(n)))
+            return Interval(*(max(cost, self.last) for cost in self.straight.at(n)))
         found = self.power.at(math.log(n))
-        return Between(*(max(n * math.exp(min(y, _MOST)), self.last) for y in found))
+        return Interval(*(max(n * math.exp(min(y, _MOST)), self.last) for y in found))
 
 
 def growth(sizes: Sequence[int], costs: Sequence[float]) -> Growth:
@@ -151,11 +152,11 @@ class Fits:
     """
 
     time: Mapping[str, Growth]
-    memory: Line | None
+    memory: LineFit | None
     counts: Mapping[str, Growth]
 
     @classmethod
-    def of(cls, sizes: Sequence[Measured]) -> Fits:
+    def of(cls, sizes: Sequence[Measurement]) -> Fits:
         ns = [one.fragments for one in sizes]
         peaks = [one.peak_mib for one in sizes if one.peak_mib is not None]
         return cls(
@@ -172,7 +173,7 @@ class Fits:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class WorkerLimits:
     """What a worker has, and how long it all may take.
 
     Attributes:
@@ -186,7 +187,7 @@ class Wishes:
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class Requirements:
     """What so many fragments would take.
 
     Attributes:
@@ -199,13 +200,13 @@ class Needs:
     """
 
     fragments: int
-    seconds: Between
-    parts: Mapping[str, Between]
-    gib: Between | None
-    by_memory: Between | None
+    seconds: Interval
+    parts: Mapping[str, Interval]
+    gib: Interval | None
+    by_memory: Interval | None
     by_time: int | None
     workers: int
-    with_workers: Between
+    with_workers: Interval
 
     @property
     def bound(self) -> str:
@@ -223,13 +224,13 @@ class Needs:
         return "memory" if by_memory >= self.by_time else "time"
 
 
-def needs(fits: Fits, n: int, wishes: Wishes) -> Needs:
+def needs(fits: Fits, n: int, wishes: WorkerLimits) -> Requirements:
     """What so many fragments would take."""
     parts = {part: found.total(n) for part, found in fits.time.items()}
     gib = None if fits.memory is None else _memory(fits.memory, n)
     by_memory = None
     if gib is not None:
-        by_memory = Between(*(_holders(value, wishes) for value in gib))
+        by_memory = Interval(*(_holders(value, wishes) for value in gib))
     alone = sum(found.value for part, found in parts.items() if part != SHARED)
     left = _SECONDS_AN_HOUR * wishes.hours - alone
     shared = parts[SHARED].value
@@ -239,7 +240,7 @@ def needs(fits: Fits, n: int, wishes: Wishes) -> Needs:
         by_time = math.ceil(shared / left) if left > shared * wishes.share else None
     holders = 1.0 if by_memory is None or math.isinf(by_memory.value) else by_memory.value
     workers = max(by_time or 1, int(holders))
-    return Needs(
+    return Requirements(
         n,
         _sum(parts),
         parts,
@@ -251,29 +252,29 @@ def needs(fits: Fits, n: int, wishes: Wishes) -> Needs:
     )
 
 
-def _holders(gib: float, wishes: Wishes) -> float:
+def _holders(gib: float, wishes: WorkerLimits) -> float:
     """How many workers hold so much, if the busiest one has no more than it may."""
     if gib <= wishes.gib:
         return 1.0
     return math.inf if gib * wishes.share > wishes.gib else float(math.ceil(gib / wishes.gib))
 
 
-def _memory(fitted: Line, n: int) -> Between:
+def _memory(fitted: LineFit, n: int) -> Interval:
     """The line, which may not go below what was measured of smaller files; GiB."""
     value, low, high = (max(mib, fitted.mean_y) / _MIB_A_GIB for mib in fitted.at(n))
-    return Between(value, low, high)
+    return Interval(value, low, high)
 
 
-def _shared(parts: Mapping[str, Between], share: float) -> dict[str, Between]:
+def _shared(parts: Mapping[str, Interval], share: float) -> dict[str, Interval]:
     """The parts, with such a share of the clustering on the busiest worker."""
     return {
-        part: Between(*(share * value for value in found)) if part == SHARED else found
+        part: Interval(*(share * value for value in found)) if part == SHARED else found
         for part, found in parts.items()
     }
 
 
-def _sum(parts: Mapping[str, Between]) -> Between:
-    return Between(*(sum(ends) for ends in zip(*parts.values(), strict=True)))
+def _sum(parts: Mapping[str, Interval]) -> Interval:
+    return Interval(*(sum(ends) for ends in zip(*parts.values(), strict=True)))
 
 
 _NONE = "none are enough"
@@ -282,16 +283,7 @@ _UNITS = ((86_400.0, "days"), (3_600.0, "h"), (60.0, "min"), (0.0, "s"))
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
-    """A table: what is above its columns, its rows, and what it is about."""
-
-    title: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Scaled:
+class ScaleReport:
     """All that a bench of sizes has found.
 
     Attributes:
@@ -302,26 +294,26 @@ class Scaled:
 
     source: str
     draw: str
-    sizes: Sequence[Measured]
-    wishes: Wishes
+    sizes: Sequence[Measurement]
+    wishes: WorkerLimits
 
     @property
     def fits(self) -> Fits:
         return Fits.of(self.sizes)
 
     @property
-    def plans(self) -> list[Needs]:
+    def plans(self) -> list[Requirements]:
         fits = self.fits
         return [needs(fits, n, self.wishes) for n in AHEAD if n > self.sizes[-1].fragments]
 
 
-def grids(scaled: Scaled) -> list[Grid]:
+def grids(scaled: ScaleReport) -> list[Grid]:
     """The tables."""
     tables = [_measured(scaled.sizes), _fitted(scaled.fits), _planned(scaled.plans)]
     return [*tables, *([_routed(routed)] if (routed := scaled.sizes[-1].routed) else [])]
 
 
-def _measured(sizes: Sequence[Measured]) -> Grid:
+def _measured(sizes: Sequence[Measurement]) -> Grid:
     head = ["fragments", "on the wall", *PARTS, "processor s", "engine/s", "peak MiB"]
     rows = []
     for one in sizes:
@@ -358,12 +350,12 @@ def _power(name: str, found: Growth) -> list[str]:
     return [name, f"N^{found.exponent:.2f}", residual, str(found.power.points)]
 
 
-def _line(name: str, found: Line, unit: str) -> list[str]:
+def _line(name: str, found: LineFit, unit: str) -> list[str]:
     rule = f"{_digits(found.at(0).value)} + {_digits(1000 * found.slope)} a thousand"
     return [name, rule, f"{_digits(found.residual)} {unit}", str(found.points)]
 
 
-def _planned(plans: Sequence[Needs]) -> Grid:
+def _planned(plans: Sequence[Requirements]) -> Grid:
     head = ["fragments", "time, one process", "memory", "workers by memory", "by time"]
     rows = [
         [
@@ -379,7 +371,7 @@ def _planned(plans: Sequence[Needs]) -> Grid:
     return Grid("planned", [*head, "time with workers"], rows)
 
 
-def _routed(found: Sequence[Routed]) -> Grid:
+def _routed(found: Sequence[RouterCosts]) -> Grid:
     head = ["shards", "messages a fragment", "crossing", "hand-overs a fragment", "skew"]
     rows = [
         [
@@ -395,23 +387,23 @@ def _routed(found: Sequence[Routed]) -> Grid:
     return Grid("routed", [*head, "router, fragments/s"], rows)
 
 
-def duration(seconds: Between) -> str:
+def duration(seconds: Interval) -> str:
     """A time and its interval, in the unit that suits it."""
     size, unit = next(one for one in _UNITS if seconds.value >= one[0])
     return f"{_within(seconds, size or 1.0)} {unit}"
 
 
-def _within(found: Between, unit: float) -> str:
+def _within(found: Interval, unit: float) -> str:
     value, low, high = (_digits(one / unit) for one in found)
     return f"{value} ({low} to {high if _is_known(found) else '?'})"
 
 
-def _is_known(found: Between) -> bool:
+def _is_known(found: Interval) -> bool:
     """Whether the interval says anything of its upper end."""
     return found.high < _UNKNOWN * found.value
 
 
-def _whole(found: Between) -> str:
+def _whole(found: Interval) -> str:
     value, low, high = (_NONE if math.isinf(one) else f"{one:,.0f}" for one in found)
     if value == _NONE:
         return _NONE
@@ -423,7 +415,7 @@ def _digits(number: float) -> str:
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
-def sentences(scaled: Scaled) -> Iterator[str]:
+def sentences(scaled: ScaleReport) -> Iterator[str]:
     """What the plan takes for granted."""
     wishes, last = scaled.wishes, scaled.sizes[-1]
     yield (
@@ -469,7 +461,7 @@ def sentences(scaled: Scaled) -> Iterator[str]:
     yield from _bounds(scaled.plans)
 
 
-def _bounds(plans: Sequence[Needs]) -> Iterator[str]:
+def _bounds(plans: Sequence[Requirements]) -> Iterator[str]:
     for bound, why in (
         ("memory", "memory asks for more workers than time does"),
         ("time", "time asks for more workers than memory does"),
@@ -482,19 +474,17 @@ def _bounds(plans: Sequence[Needs]) -> Iterator[str]:
             yield f"At {', '.join(where)} fragments {why}."
 
 
-def markdown(scaled: Scaled) -> str:
+def markdown(scaled: ScaleReport) -> str:
     """The report as a page."""
     parts = ["# What a larger file would take\n"]
     for grid in grids(scaled):
-        lines = [grid.head, ["---:"] * len(grid.head), *grid.rows]
-        shown = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-        parts.append(f"## {grid.title.capitalize()}\n\n{shown}\n")
+        parts.append(f"## {grid.title.capitalize()}\n\n{grid.markdown()}\n")
     parts.append("## Taken for granted\n")
     parts += [f"- {sentence}" for sentence in sentences(scaled)]
     return "\n".join(parts) + "\n"
 
 
-def summary(scaled: Scaled) -> dict[str, Any]:
+def summary(scaled: ScaleReport) -> dict[str, Any]:
     """The same for programs: seconds, MiB, GiB."""
     fits, wishes = scaled.fits, scaled.wishes
     growths = {**fits.time, **fits.counts}
@@ -527,11 +517,11 @@ def summary(scaled: Scaled) -> dict[str, Any]:
     }
 
 
-def _straight(found: Line) -> dict[str, float]:
+def _straight(found: LineFit) -> dict[str, float]:
     return {"fixed": found.at(0).value, "a_fragment": found.slope, "residual": found.residual}
 
 
-def _plan(one: Needs) -> dict[str, Any]:
+def _plan(one: Requirements) -> dict[str, Any]:
     return {
         "fragments": one.fragments,
         "seconds": one.seconds._asdict(),

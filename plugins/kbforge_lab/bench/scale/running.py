@@ -22,7 +22,7 @@ from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.fragments import read_fragments, to_line
 from kbforge.files.io import open_output, read_lines
 from kbforge.fit.choices import Choices
-from kbforge_lab.bench.scale.measuring import RECORDS_A_PERSON, Measured, read_figures, records
+from kbforge_lab.bench.scale.measuring import RECORDS_A_PERSON, Measurement, read_figures, records
 
 Draw: TypeAlias = Literal["first", "random"]
 OnPart: TypeAlias = Callable[[int, str, float], None]
@@ -72,7 +72,7 @@ def measure_all(
     on_part: OnPart | None = None,
     environment: Mapping[str, str] | None = None,
     shards: Sequence[int] = (),
-) -> Iterator[Measured]:
+) -> Iterator[Measurement]:
     """The costs of growing parts of a file, the smallest first."""
     with TemporaryDirectory(prefix="kbforge-scale-") as name:
         folder = Path(name)
@@ -127,7 +127,7 @@ def _measured(
     size: int,
     on_part: OnPart | None,
     environment: Mapping[str, str] | None,
-) -> Measured:
+) -> Measurement:
     """One job, in a process that does not outlive this one's interest in it."""
     # runs must not fight for the cores, and Ctrl-C is this process's to act on
     surroundings = {"OMP_NUM_THREADS": "1", **os.environ, **(environment or {})}

@@ -79,7 +79,7 @@ _MOST_CLAIMS = 400  # of one kind of a file; more say the same again
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownClaims:
     """Claims with their truth, of one kind.
 
     Attributes:
@@ -103,8 +103,8 @@ class Known:
     run: Any
     chosen: BoolArray
 
-    def where(self, chosen: BoolArray) -> Known:
-        return Known(*(getattr(self, name)[chosen] for name in self.__slots__))
+    def where(self, chosen: BoolArray) -> KnownClaims:
+        return KnownClaims(*(getattr(self, name)[chosen] for name in self.__slots__))
 
 
 def collect(root: Path, claims: Path, models: Path, count: int, seed: int) -> None:
@@ -169,9 +169,9 @@ def _arrays(file: LabelledFile, posterior: Posterior, context: FileContext) -> d
     return found
 
 
-def gathered(claims: Path, kind: str) -> Known:
+def gathered(claims: Path, kind: str) -> KnownClaims:
     """All claims of a kind that were kept."""
-    parts: list[Known] = []
+    parts: list[KnownClaims] = []
     for number, (family, path) in enumerate(_kept(claims)):
         with np.load(path) as held:
             for run in LIKELIHOODS:
@@ -179,7 +179,7 @@ def gathered(claims: Path, kind: str) -> Known:
                     continue
                 n = len(held[f"{run}.{kind}.true"])
                 parts.append(
-                    Known(
+                    KnownClaims(
                         held[f"{run}.{kind}.rows"].astype(np.float64),
                         held[f"{run}.{kind}.probability"],
                         held[f"{run}.{kind}.subproblem"] + len(parts) * 1_000_000,
@@ -192,7 +192,9 @@ def gathered(claims: Path, kind: str) -> Known:
                 )
     if not parts:
         raise UsageError(f"{claims}: expected claims, got none")
-    return Known(*(np.concatenate([getattr(p, n) for p in parts]) for n in Known.__slots__))
+    return KnownClaims(
+        *(np.concatenate([getattr(p, n) for p in parts]) for n in KnownClaims.__slots__)
+    )
 
 
 def _kept(claims: Path) -> Iterator[tuple[str, Path]]:
@@ -201,7 +203,7 @@ def _kept(claims: Path) -> Iterator[tuple[str, Path]]:
             yield family.name, path
 
 
-def weights(known: Known) -> FloatArray:
+def weights(known: KnownClaims) -> FloatArray:
     """Each family the same, within it each file, within it the default; mean 1, shape [claims]."""
     run = np.unique(known.run.astype(str), return_inverse=True)[1]
     _, own, claims = np.unique(
@@ -214,7 +216,7 @@ def weights(known: Known) -> FloatArray:
     return out
 
 
-def fitted(known: Known, kind: str) -> Trees:
+def fitted(known: KnownClaims, kind: str) -> Trees:
     """The map of claims."""
     features = KINDS[kind]
     known = _forgetful(_thinned(known), features)
@@ -229,7 +231,7 @@ def fitted(known: Known, kind: str) -> Trees:
     )
 
 
-def _thinned(known: Known) -> Known:
+def _thinned(known: KnownClaims) -> KnownClaims:
     """At most `_MOST_FITTED` claims of each file and likelihood; more say nearly the same."""
     run = np.unique(known.run.astype(str), return_inverse=True)[1]
     own = known.file * len(LIKELIHOODS) + run
@@ -238,7 +240,7 @@ def _thinned(known: Known) -> Known:
     return known.where(np.sort(order[rank < _MOST_FITTED]))
 
 
-def _forgetful(known: Known, features: tuple[str, ...]) -> Known:
+def _forgetful(known: KnownClaims, features: tuple[str, ...]) -> KnownClaims:
     """The same, but some files and likelihoods lack what the judge says.
 
     Of a large file the judge sees a sample, so that most claims have no votes; where alpha is given
@@ -255,13 +257,13 @@ def _forgetful(known: Known, features: tuple[str, ...]) -> Known:
     return replace(known, rows=rows)
 
 
-def read(trees: Trees, known: Known) -> FloatArray:
+def read(trees: Trees, known: KnownClaims) -> FloatArray:
     """The calibrated probabilities of claims, as the program tells them."""
     calibrated = 1 / (1 + np.exp(-trees.predict(known.rows)))
     return in_order(known.probability, calibrated, known.subproblem)
 
 
-def judged(known: Known, calibrated: FloatArray) -> dict[str, float]:
+def judged(known: KnownClaims, calibrated: FloatArray) -> dict[str, float]:
     """ECE and log score, raw and calibrated; and how far apart the calibrated ones are."""
     claims = Claims(known.probability, known.probability, known.subproblem, known.true)
     return {
@@ -279,7 +281,7 @@ def judged(known: Known, calibrated: FloatArray) -> dict[str, float]:
     }
 
 
-def _ece_by_files(known: Known, probability: FloatArray) -> float:
+def _ece_by_files(known: KnownClaims, probability: FloatArray) -> float:
     """The expected calibration error where every file weighs the same."""
     weight = 1 / np.bincount(known.file)[known.file]
     bins = np.minimum((probability * BINS).astype(np.int64), BINS - 1)

@@ -97,7 +97,7 @@ _QUALITIES = _words(
 
 
 @dataclass(frozen=True, slots=True)
-class _Entity:
+class _MadeEntity:
     """What is true of one made-up entity: its forms of name, likely first, and its attributes."""
 
     forms: tuple[str, ...]
@@ -121,7 +121,7 @@ def slip(text: str, rng: random.Random) -> str:
 
 def generated_files(count: int, seed: int) -> Iterator[tuple[str, tuple[Fragment, ...]]]:
     """(name, fragments) of made-up files, people, organisations and products by turns."""
-    kinds: tuple[tuple[str, Callable[[random.Random, int], list[_Entity]]], ...] = (
+    kinds: tuple[tuple[str, Callable[[random.Random, int], list[_MadeEntity]]], ...] = (
         ("people", _people),
         ("organisations", _organisations),
         ("products", _made_products),
@@ -133,7 +133,7 @@ def generated_files(count: int, seed: int) -> Iterator[tuple[str, tuple[Fragment
 
 
 def _file(
-    kind: str, entities: Callable[[random.Random, int], list[_Entity]], rng: random.Random
+    kind: str, entities: Callable[[random.Random, int], list[_MadeEntity]], rng: random.Random
 ) -> tuple[Fragment, ...]:
     size = round(_FEWEST * (_MOST / _FEWEST) ** rng.random())
     mean = rng.choice((1.1, 1.5, 2.0, 3.0, 6.0))
@@ -157,7 +157,7 @@ def _file(
 
 
 def _observe(
-    entity: _Entity, rng: random.Random, seen: float, first_form: float, slips: float
+    entity: _MadeEntity, rng: random.Random, seen: float, first_form: float, slips: float
 ) -> dict[str, tuple[str, ...]]:
     form = entity.forms[0] if rng.random() < first_form else rng.choice(entity.forms)
     values = {"name": form}
@@ -167,7 +167,7 @@ def _observe(
     }
 
 
-def _people(rng: random.Random, count: int) -> list[_Entity]:
+def _people(rng: random.Random, count: int) -> list[_MadeEntity]:
     """People; the fewer names there are, the more bear the same."""
     few = rng.choice((1.0, 0.5, 0.15))
     given = rng.sample(_GIVEN, max(6, round(few * len(_GIVEN))))
@@ -187,14 +187,14 @@ def _people(rng: random.Random, count: int) -> list[_Entity]:
             "postcode": f"{_PLACES.index(place) + 10}{rng.randint(0, 9)}{rng.randint(0, 9)}",
             "email": f"{one.lower()}.{last.lower()}{rng.randint(1, 99)}@{rng.choice(_BRANDS)}.org",
         }
-        found.append(_Entity(tuple(forms), attributes))
+        found.append(_MadeEntity(tuple(forms), attributes))
     return found
 
 
-def _organisations(rng: random.Random, count: int) -> list[_Entity]:
+def _organisations(rng: random.Random, count: int) -> list[_MadeEntity]:
     """Organisations and their branches: a branch shares all words but the place."""
     places = rng.sample(_PLACES, rng.choice((8, 20, 55)))
-    found: list[_Entity] = []
+    found: list[_MadeEntity] = []
     while len(found) < count:
         head, sector, body = rng.choice(places + _FAMILY), rng.choice(_SECTORS), rng.choice(_BODIES)
         founded = str(rng.randint(1850, 2020))
@@ -217,14 +217,14 @@ def _organisations(rng: random.Random, count: int) -> list[_Entity]:
                 "website": f"{''.join(words).lower()}.com",
                 "sector": sector.lower(),
             }
-            found.append(_Entity(forms, attributes))
+            found.append(_MadeEntity(forms, attributes))
     return found
 
 
-def _made_products(rng: random.Random, count: int) -> list[_Entity]:
+def _made_products(rng: random.Random, count: int) -> list[_MadeEntity]:
     """Products of lines: siblings share brand, line, kind of goods and often the price."""
     brands = rng.sample(_BRANDS, rng.choice((3, 8, 25)))
-    found: list[_Entity] = []
+    found: list[_MadeEntity] = []
     while len(found) < count:
         brand, line, goods = rng.choice(brands), rng.choice(_LINES), rng.choice(_GOODS)
         stem, price = rng.choice("ABCDEFGHKLMNPRSTVWX") + line[0].upper(), rng.randint(9, 900)
@@ -244,7 +244,7 @@ def _made_products(rng: random.Random, count: int) -> list[_Entity]:
                 "price": f"{price + rng.choice((0, 0, 10, 50))}.{rng.choice(('00', '95', '99'))}",
                 "category": goods,
             }
-            found.append(_Entity(forms, attributes))
+            found.append(_MadeEntity(forms, attributes))
     return found
 
 
@@ -458,7 +458,7 @@ def _entities(clusters: Mapping[str, Sequence[Fragment]], rng: random.Random) ->
     if mode == "uniform":
         yield from labels
         return
-    bearers = _bearers(clusters, labels, whole_names=mode == "namesakes")
+    bearers = _NameBearers(clusters, labels, whole_names=mode == "namesakes")
     if mode == "namesakes":  # those with namesakes first
         labels.sort(key=lambda label: not any(len(b) > 1 for b in bearers.of(label)))
     done: set[str] = set()
@@ -482,7 +482,7 @@ def _entities(clusters: Mapping[str, Sequence[Fragment]], rng: random.Random) ->
             yield other
 
 
-class _bearers:
+class _NameBearers:
     """Which entities bear a word, or a whole name."""
 
     def __init__(

@@ -107,7 +107,7 @@ class JudgedFile:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class SampleHypotheses:
     """What the likelihoods say of a sample.
 
     Attributes:
@@ -122,7 +122,7 @@ class Run:
     seeds: int
 
 
-def run(file: LabelledFile, pairs: Path | None) -> Run:
+def run(file: LabelledFile, pairs: Path | None) -> SampleHypotheses:
     """Fit the likelihoods that find something to read, and follow their merge paths."""
     fitted: dict[str, ConjugateLikelihood] = {}
     for kind in KINDS:
@@ -147,7 +147,7 @@ def run(file: LabelledFile, pairs: Path | None) -> Run:
     exact = np.array(exact_groups(sample.fragments), dtype=np.int64)
     found = hypotheses(exact, paths, own)
     odds = None if model is None else model.pair_odds(sample.fragments)
-    return Run(tuple(found), odds, sample.places, sample.seeds)
+    return SampleHypotheses(tuple(found), odds, sample.places, sample.seeds)
 
 
 def judged(file: LabelledFile, folder: Path) -> JudgedFile:
@@ -175,7 +175,7 @@ def judged(file: LabelledFile, folder: Path) -> JudgedFile:
     return JudgedFile(file.family, file.name, told.found, names, x, f1)
 
 
-def write_run(told: Run, path: Path) -> None:
+def write_run(told: SampleHypotheses, path: Path) -> None:
     """Keep a run."""
     path.parent.mkdir(parents=True, exist_ok=True)
     odds = told.odds
@@ -192,7 +192,7 @@ def write_run(told: Run, path: Path) -> None:
     )
 
 
-def read_run(path: Path) -> Run:
+def read_run(path: Path) -> SampleHypotheses:
     """A run that was kept."""
     with np.load(path, allow_pickle=False) as held:
         labels = held["labels"].astype(np.int64)
@@ -202,7 +202,7 @@ def read_run(path: Path) -> Run:
         if "row" in held:
             links = {f.name: held[f.name] for f in fields(PairOdds)}
             odds = PairOdds(**{**links, "apart": float(links["apart"])})
-        return Run(found, odds, tuple(held["places"].tolist()), int(held["seeds"]))
+        return SampleHypotheses(found, odds, tuple(held["places"].tolist()), int(held["seeds"]))
 
 
 def _index(file: LabelledFile) -> CandidateIndex:
@@ -235,7 +235,7 @@ def judged_files(
     return found
 
 
-def write(trained: Trained, out: Path) -> None:
+def write(trained: TrainedJudges, out: Path) -> None:
     """Write the scorer that ships into the folder, and the others below `without/FAMILY`."""
     scorers = {out: trained.ships} | {
         out / "without" / family: scorer for family, scorer in trained.without.items()
@@ -274,7 +274,7 @@ def predicted(scorer: HypothesisScorer, file: JudgedFile) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ChoiceScores:
     """What choosing came to, mean over families.
 
     Attributes:
@@ -289,7 +289,9 @@ class Outcome:
     far_below: float
 
 
-def outcome(files: Sequence[JudgedFile], gains: Mapping[str, FloatArray], margin: float) -> Outcome:
+def outcome(
+    files: Sequence[JudgedFile], gains: Mapping[str, FloatArray], margin: float
+) -> ChoiceScores:
     """How the choices by these gains (by file name) fare."""
     by_family: dict[str, list[tuple[float, ...]]] = {}
     for file in files:
@@ -301,11 +303,11 @@ def outcome(files: Sequence[JudgedFile], gains: Mapping[str, FloatArray], margin
         row = exact, float(file.f1[chosen]), float(file.f1.max()), gain[chosen] < -0.005
         by_family.setdefault(file.family, []).append((*row, gain[chosen] < -0.01))
     means = [np.mean(rows, axis=0) for rows in by_family.values()]
-    return Outcome(*map(float, np.mean(means, axis=0)))
+    return ChoiceScores(*map(float, np.mean(means, axis=0)))
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainedJudges:
     """Scorers and how they fare, each on families that it has not seen.
 
     Attributes:
@@ -316,13 +318,13 @@ class Trained:
 
     ships: HypothesisScorer
     without: Mapping[str, HypothesisScorer]
-    margins: tuple[tuple[float, Outcome], ...]
-    by_family: Mapping[str, Outcome]
+    margins: tuple[tuple[float, ChoiceScores], ...]
+    by_family: Mapping[str, ChoiceScores]
 
 
 def train_each(
     files: Sequence[JudgedFile], ships: frozenset[str], leave_out: Sequence[str] = ()
-) -> Trained:
+) -> TrainedJudges:
     """The scorer that ships, one without each family, and their margin.
 
     The margin is the one with which files of unseen families fare best, those counted twice that
@@ -340,7 +342,7 @@ def train_each(
     margins = tuple((margin, outcome(used, gains, margin)) for margin in _MARGINS)
     margin = max(margins, key=lambda item: item[1].chosen - _DREAD * item[1].far_below)[0]
     spread = _spread(used, gains)
-    return Trained(
+    return TrainedJudges(
         replace(shipped, margin=margin, spread=spread),
         {name: replace(scorer, margin=margin, spread=spread) for name, scorer in without.items()},
         margins,

@@ -162,14 +162,14 @@ _MOST_PAIRS = 1500
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class TrainingPairs:
     """Pairs of one file: features [pairs, features] and targets [pairs]."""
 
     rows: NDArray[np.float32]
     targets: FloatArray
 
 
-def pairs_of(fragments: Sequence[Fragment], seed: int) -> Pairs:
+def pairs_of(fragments: Sequence[Fragment], seed: int) -> TrainingPairs:
     """The pairs of a labelled file that a model is asked about, a bounded number of them."""
     file, candidates = File.fitted(fragments)
     pairs = training_pairs(file.counts, candidates)
@@ -178,7 +178,7 @@ def pairs_of(fragments: Sequence[Fragment], seed: int) -> Pairs:
         pairs = pairs[np.sort(chosen)]
     i, j = pairs.T
     rows = file.describe(file.rows, i, file.rows, j).astype(np.float32)
-    return Pairs(rows, _targets(fragments, file, i, j))
+    return TrainingPairs(rows, _targets(fragments, file, i, j))
 
 
 def _targets(fragments: Sequence[Fragment], file: File, i: IntArray, j: IntArray) -> FloatArray:
@@ -195,7 +195,7 @@ def _targets(fragments: Sequence[Fragment], file: File, i: IntArray, j: IntArray
     return np.array(out, dtype=np.float64)
 
 
-def fitted(families: Sequence[Sequence[Pairs]]) -> Trees:
+def fitted(families: Sequence[Sequence[TrainingPairs]]) -> Trees:
     """The trees of some families, each of the same weight."""
     files = [pairs for family in families for pairs in family]
     weights = np.concatenate(
@@ -211,7 +211,7 @@ def fitted(families: Sequence[Sequence[Pairs]]) -> Trees:
     return fit_trees(FEATURES, rows, targets, dict(PARAMETERS), ROUNDS, scaled)
 
 
-def figures(trees: Trees, files: Sequence[Pairs]) -> dict[str, float]:
+def figures(trees: Trees, files: Sequence[TrainingPairs]) -> dict[str, float]:
     """Means over files: area under the curve, log loss in nats, share of pairs that are one."""
     found = []
     for pairs in files:
@@ -254,7 +254,7 @@ def train(root: Path, out: Path, count: int, only: Sequence[str] = ()) -> Iterat
         yield {"family": family.name, "ships": family.ships, **figures(trees, found[family.name])}
 
 
-def _examples(root: Path, family: Family, count: int) -> Iterator[Pairs]:
+def _examples(root: Path, family: Family, count: int) -> Iterator[TrainingPairs]:
     for number, file in enumerate(resampled(root, family, count, SEED)):
         yield pairs_of(file.fragments, number)
 

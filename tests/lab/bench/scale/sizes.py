@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kbforge_lab.bench.scale.measuring import PARTS, Measured
+from kbforge_lab.bench.scale.measuring import PARTS, Measurement
 
 
-def size(n: int, seconds: Callable[[int], float], mib: float | None = None) -> Measured:
+def size(n: int, seconds: Callable[[int], float], mib: float | None = None) -> Measurement:
     """A size of which every part but reading, which takes a second, takes so many seconds."""
     wall = {part: 1.0 if part == "reading" else seconds(n) for part in PARTS}
-    return Measured(
+    return Measurement(
         fragments=n,
         entities=n // 2,
         subproblems=n // 4,

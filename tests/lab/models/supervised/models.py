@@ -10,28 +10,32 @@ from kbforge.models.bundle import Bundle, write_bundle
 from kbforge.testing import examples
 from kbforge_lab.likelihoods.supervised import (
     PLUGIN,
-    Choice,
-    Compared,
+    Comparison,
+    ModelChoice,
     Settings,
     Supervised,
-    Trained,
+    SupervisedModel,
     files_of,
     slimmed,
 )
 
-COMPARED = (Compared("colour", "edit"), Compared("name", "rare-words"))
+COMPARED = (Comparison("colour", "edit"), Comparison("name", "rare-words"))
 SETTINGS = Settings(
     dimensions=3,
     model=1,
-    choices={1: Choice(1.0, 0.3, 0.9), 2: Choice(1.0, 1.0, 0.8), 3: Choice(0.5, 1.0, 0.7)},
+    choices={
+        1: ModelChoice(1.0, 0.3, 0.9),
+        2: ModelChoice(1.0, 1.0, 0.8),
+        3: ModelChoice(0.5, 1.0, 0.7),
+    },
     factor=3.0,
 )
 
 
-def small_model(fragments: Sequence[Fragment] = (), vectors: bool = False) -> Trained:
+def small_model(fragments: Sequence[Fragment] = (), vectors: bool = False) -> SupervisedModel:
     """A model of these labelled fragments; of the examples if there are none."""
     labelled = fragments or examples.fragments(18)
-    return Trained(COMPARED, vectors, slimmed(labelled, COMPARED, vectors), SETTINGS)
+    return SupervisedModel(COMPARED, vectors, slimmed(labelled, COMPARED, vectors), SETTINGS)
 
 
 def fitted(fragments: Sequence[Fragment]) -> Supervised:
@@ -41,7 +45,7 @@ def fitted(fragments: Sequence[Fragment]) -> Supervised:
     return likelihood
 
 
-def write(trained: Trained, folder: Path) -> Path:
+def write(trained: SupervisedModel, folder: Path) -> Path:
     """The bundle of a model, without card and calibration."""
     write_bundle(folder, Bundle("likelihoods", PLUGIN, files_of(trained), {}, {}))
     return folder

@@ -19,7 +19,7 @@ from kbforge_lab.features import Edit, Years
 from kbforge_lab.likelihoods import supervised
 from kbforge_lab.likelihoods.supervised import (
     Columns,
-    Compared,
+    Comparison,
     Scatter,
     linked,
     named,
@@ -37,20 +37,20 @@ def fragment(name: str, value: str) -> Fragment:
 
 def test_years_within_the_span_are_points_on_a_line() -> None:
     items = [fragment(str(i), year) for i, year in enumerate(["1990", "1994", "1991", "1990"])]
-    found = Columns(items, [Compared("year", "years")], 3, False).first(3)
+    found = Columns(items, [Comparison("year", "years")], 3, False).first(3)
     np.testing.assert_allclose(cdist(found, found)[0], [0, 0.4, 0.1, 0], atol=1e-12)
 
 
 def test_a_fragment_without_a_reading_is_in_the_centre() -> None:
     items = [fragment(str(i), year) for i, year in enumerate(["1990", "", "1994", "1991"])]
-    found = Columns(items, [Compared("year", "years")], 2, False).first(2)
+    found = Columns(items, [Comparison("year", "years")], 2, False).first(2)
     assert (found[1] == 0).all()
     assert (found[[0, 2, 3]] != 0).any()
 
 
 def test_fewer_dimensions_are_the_first_of_more() -> None:
     items = people(12, 3)
-    compared = [Compared("name", "edit"), Compared("born", "subsequence")]
+    compared = [Comparison("name", "edit"), Comparison("born", "subsequence")]
     whole = Columns(items, compared, 8, False).first(8)
     found = Columns(items, compared, 8, False).first(2)
     np.testing.assert_array_equal(found, whole[:, [0, 1, 8, 9]])
@@ -96,7 +96,7 @@ def test_the_basis_of_axes_of_equal_variance_does_not_matter(
 
 def test_an_attribute_with_one_value_has_no_columns() -> None:
     items = [fragment(str(i), "1990") for i in range(3)]
-    assert Columns(items, [Compared("year", "years")], 3, False).first(3).shape == (3, 0)
+    assert Columns(items, [Comparison("year", "years")], 3, False).first(3).shape == (3, 0)
 
 
 def test_more_readings_are_placed_by_landmarks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +111,7 @@ def test_more_readings_are_placed_by_landmarks(monkeypatch: pytest.MonkeyPatch) 
 
 def test_vectors_stand_beside_features() -> None:
     items = examples.fragments(6)
-    both = Columns(items, [Compared("colour", "edit")], 2, True)
+    both = Columns(items, [Comparison("colour", "edit")], 2, True)
     np.testing.assert_allclose(both.first(2)[:, -2:], [item.vector for item in items])
     with pytest.raises(LikelihoodError, match='"bare": expected a vector of 2 numbers, got none'):
         Columns([*items, Fragment("bare", {"colour": ("red",)})], [], 2, True)
@@ -179,10 +179,10 @@ def test_linkage_of_one_fragment_is_one_cluster() -> None:
 def test_what_is_compared_goes_by_the_kind_of_values() -> None:
     told = usual(people(30, 1))
     assert set(told) == {
-        *(Compared("name", each) for each in ("edit", "initials", "rare-words")),
-        *(Compared("town", each) for each in ("edit", "initials", "rare-words")),
-        *(Compared("born", each) for each in ("edit", "years")),
-        Compared("*", "rare-words"),
+        *(Comparison("name", each) for each in ("edit", "initials", "rare-words")),
+        *(Comparison("town", each) for each in ("edit", "initials", "rare-words")),
+        *(Comparison("born", each) for each in ("edit", "years")),
+        Comparison("*", "rare-words"),
     }
     assert usual([Fragment("a", {}, (1.0,)), Fragment("b", {}, (2.0,))]) == ()
     assert all(each.feature in registry.names("features") for each in told)
@@ -192,9 +192,9 @@ def test_features_are_named_for_attributes() -> None:
     items = people(3, 1)
     found = named(["name=initials, last-word", "*=rare-words"], items)
     assert found == (
-        Compared("*", "rare-words"),
-        Compared("name", "initials"),
-        Compared("name", "last-word"),
+        Comparison("*", "rare-words"),
+        Comparison("name", "initials"),
+        Comparison("name", "last-word"),
     )
 
 

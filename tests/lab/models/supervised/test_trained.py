@@ -22,9 +22,9 @@ from kbforge_lab.likelihoods.supervised import (
     PLUGIN,
     REFERENCES,
     SETTINGS,
-    Compared,
+    Comparison,
     Supervised,
-    Trained,
+    SupervisedModel,
     files_of,
     from_bundle,
     slimmed,
@@ -51,9 +51,9 @@ def test_a_model_keeps_no_more_than_it_compares() -> None:
     assert all(each.vector is None and each.source is None for each in kept)
     assert {each.label for each in kept} == {"0", "1", "2"}
     gold = [item.label for item in items]
-    numbers = Trained(COMPARED, False, kept, CHOSEN).labels
+    numbers = SupervisedModel(COMPARED, False, kept, CHOSEN).labels
     assert len({*zip(gold, numbers, strict=True)}) == 3
-    whole = slimmed(items, [Compared("*", "rare-words")], True)
+    whole = slimmed(items, [Comparison("*", "rare-words")], True)
     assert [each.properties for each in whole] == [item.properties for item in items]
     assert [each.vector for each in whole] == [item.vector for item in items]
 
@@ -155,7 +155,7 @@ def test_no_damage_of_a_byte_goes_further_than_one_sentence(tmp_path: Path) -> N
 
 
 def test_a_feature_that_is_not_installed_is_named(tmp_path: Path) -> None:
-    trained = replace(small_model(), compared=(Compared("name", "gone"),))
+    trained = replace(small_model(), compared=(Comparison("name", "gone"),))
     likelihood = make_likelihood(str(write(trained, tmp_path / "model")))
     with pytest.raises(PluginError, match='there is no feature "gone"'):
         likelihood.fit(examples.fragments(4))

@@ -39,7 +39,7 @@ def families(tmp_path, monkeypatch):
 
 def known(family, file, true, run=None, chosen=None):
     n = len(true)
-    return doubt.Known(
+    return doubt.KnownClaims(
         np.zeros((n, 3)), np.full(n, 0.5), np.arange(n), np.array(true, bool),
         np.array(family, object), np.array(file), np.array(run or ["bigram"] * n, object),
         np.array(chosen or [True] * n),
@@ -63,7 +63,7 @@ def test_the_default_weighs_as_much_as_all_else_that_was_run():
 def test_maps_learn_to_do_without_the_judge():
     features = doubt.KINDS["entities"]
     n = 400
-    claims = doubt.Known(
+    claims = doubt.KnownClaims(
         np.zeros((n, len(features))), np.full(n, 0.5), np.arange(n), np.ones(n, bool),
         np.full(n, "a", object), np.arange(n), np.full(n, "names", object), np.ones(n, bool),
     )  # fmt: skip
