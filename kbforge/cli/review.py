@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from kbforge.contracts import Explanation, Fragment
     from kbforge.files.answers import AnswerFile
-    from kbforge.fit.questions import CandidatePair, PairQuestion
+    from kbforge.fit.questions import PairQuestion
     from kbforge.fit.review import Evidence, FileReview, Q, Review
 
 app = typer.Typer(add_completion=False)
@@ -138,7 +138,7 @@ def _review_file(
                 by_lines(review, count)
                 console.print_json({"summary": review.changed().to_json()})
             else:
-                at_terminal(review, count, show_pair)
+                at_terminal(review, count, side_by_side)
                 _say(review, file, fragments)
         except KeyboardInterrupt:
             kept = counted(len(file.answers), "answer")
@@ -288,13 +288,14 @@ def _read(line: bytes, where: str) -> Reply:
     return same_of(record)
 
 
-def side_by_side(a: Fragment, b: Fragment) -> Table:
+def side_by_side(evidence: Evidence[Any]) -> Table:
     """Both fragments side by side; values of only one of them are highlighted."""
     from rich.table import Table
     from rich.text import Text
 
     from kbforge.kb.entities import merged_order
 
+    a, b = evidence.first.fragment, evidence.second.fragment
     table = Table(box=None, padding=(0, 2, 0, 0))
     for title in ("", "", quoted(a.id, 40), quoted(b.id, 40)):
         table.add_column(Text(title), overflow="fold")
@@ -307,7 +308,8 @@ def side_by_side(a: Fragment, b: Fragment) -> Table:
         table.add_row(Text(quoted(attribute, 40), style="dim"), sign, *row)
     if len(attributes) > _MOST_ROWS:
         table.add_row(f"… and {len(attributes) - _MOST_ROWS:,} more", "", "", "")
-    for what, shown in (("vector", _vectors(a, b)), ("source", (a.place, b.place))):
+    vectors = [" ".join(f"{x:.4g}" for x in (f.vector or ())[:8]) for f in (a, b)]
+    for what, shown in (("vector", vectors), ("source", [a.place, b.place])):
         if any(shown):
             table.add_row(Text(what, style="dim"), "", *(Text(quoted(s or "", 60)) for s in shown))
     return table
@@ -323,15 +325,6 @@ def _values(own: Sequence[str], others: Sequence[str]) -> Text:
     if len(own) > _MOST_VALUES:
         shown.append(Text(f"… and {len(own) - _MOST_VALUES:,} more"))
     return Text("\n").join(shown)
-
-
-def _vectors(*fragments: Fragment) -> list[str]:
-    return [" ".join(f"{x:.4g}" for x in (f.vector or ())[:8]) for f in fragments]
-
-
-def show_pair(evidence: Evidence[CandidatePair]) -> RenderableType:
-    """Both fragments side by side."""
-    return side_by_side(evidence.first.fragment, evidence.second.fragment)
 
 
 def show_evidence(evidence: Evidence[PairQuestion]) -> RenderableType:
@@ -350,7 +343,7 @@ def show_evidence(evidence: Evidence[PairQuestion]) -> RenderableType:
     parts: list[RenderableType] = [
         Text(head, style="dim"),
         Text(),
-        side_by_side(evidence.first.fragment, evidence.second.fragment),
+        side_by_side(evidence),
         Text(),
         *_others(evidence),
     ]
@@ -403,14 +396,10 @@ def _reasons(explanation: Explanation) -> Table:
     table.add_column(justify="right")
     said = sorted(explanation.attributes.items(), key=lambda item: (-abs(item[1]), item[0]))
     for attribute, nats in said[:_SHOWN_ATTRIBUTES]:
-        table.add_row(Text(quoted(attribute, 40)), _signed(nats))
+        table.add_row(Text(quoted(attribute, 40)), f"{nats:+.2f}")
     rest = sum(nats for _, nats in said[_SHOWN_ATTRIBUTES:])
     if len(said) > _SHOWN_ATTRIBUTES:
-        table.add_row(Text(f"… {len(said) - _SHOWN_ATTRIBUTES:,} more"), _signed(rest))
-    table.add_row(Text("prior", style="dim"), _signed(explanation.prior))
-    table.add_row(Text("total", style="bold"), Text(_signed(explanation.total), style="bold"))
+        table.add_row(Text(f"… {len(said) - _SHOWN_ATTRIBUTES:,} more"), f"{rest:+.2f}")
+    table.add_row(Text("prior", style="dim"), f"{explanation.prior:+.2f}")
+    table.add_row(Text("total", style="bold"), Text(f"{explanation.total:+.2f}", style="bold"))
     return table
-
-
-def _signed(nats: float) -> str:
-    return f"{nats:+.2f}"

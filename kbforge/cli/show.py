@@ -181,7 +181,14 @@ def _show_similar(
         require_apart(tree, [kb, confidence_map])
     if kb == confidence_map == "-":
         raise UsageError("only one of KB and --confidence-map can be standard input")
-    calibrate = None if confidence_map is None else read_confidence(confidence_map).pairs.one
+    pairs = None if confidence_map is None else read_confidence(confidence_map).pairs
+
+    def calibrate(probability: float, size: float) -> float:
+        import numpy as np
+
+        assert pairs is not None
+        return float(pairs.apply(np.array([probability]), np.array([size]))[0])
+
     entities = None
     if kb == "-":  # standard input can be read once
         entities = list(read_entities(kb))
@@ -191,7 +198,7 @@ def _show_similar(
     def read() -> Iterable[Entity]:
         return read_entities(kb) if entities is None else entities
 
-    found = similar(read, fragment, other, calibrate)
+    found = similar(read, fragment, other, None if pairs is None else calibrate)
     if tree is not None:
         _draw(read, fragment, tree, linkage)
     if as_json:
