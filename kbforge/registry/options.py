@@ -82,17 +82,23 @@ def bind_options(factory: Any, called: str, options: Mapping[str, object]) -> di
 
 
 def option_parameters(factory: Any) -> dict[str, inspect.Parameter]:
-    """The options of a plugin: its constructor's named parameters, annotations resolved."""
-    function = factory.__init__ if inspect.isclass(factory) else factory
-    if function is object.__init__:
-        return {}
-    signature = inspect.signature(function, eval_str=True)
+    """The options of a plugin: its constructor's named parameters, annotations resolved.
+
+    A constructor that takes `**options` takes those of its base class, too.
+    """
+    constructors = [factory]
+    if inspect.isclass(factory):
+        own = (vars(base).get("__init__") for base in inspect.getmro(factory)[:-1])
+        constructors = [function for function in own if function is not None]
     wanted = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return {
-        name: parameter
-        for name, parameter in signature.parameters.items()
-        if name != "self" and parameter.kind in wanted
-    }
+    options: dict[str, inspect.Parameter] = {}
+    for function in constructors:
+        parameters = inspect.signature(function, eval_str=True).parameters
+        named = {n: p for n, p in parameters.items() if n != "self" and p.kind in wanted}
+        options = {**named, **options}
+        if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+            break
+    return options
 
 
 def _convert(value: object, annotation: Any, called: str) -> Any:
@@ -179,7 +185,7 @@ def describe(factory: Any) -> tuple[str, list[PluginOption]]:
     documentation = inspect.getdoc(factory) or ""
     texts: dict[str, str] = {}
     for base in reversed(inspect.getmro(factory)) if inspect.isclass(factory) else (factory,):
-        for documented in (base, getattr(base, "__init__", None)):
+        for documented in (base, vars(base).get("__init__")):
             texts |= _documented_arguments(inspect.getdoc(documented) or "")
     return " ".join(documentation.split("\n\n")[0].split()), [
         PluginOption(name, _type_text(p.annotation), _default_text(p), texts.get(name, ""))

@@ -148,6 +148,35 @@ class Many:
     ) -> None: ...
 
 
+class More(Many):
+    """Has another option.
+
+    Args:
+        sure: or not
+        depth: how deep
+
+    """
+
+    def __init__(self, depth: int = 3, **many: Any) -> None: ...
+
+
+def test_a_constructor_with_options_of_its_base_takes_those() -> None:
+    _, options = describe(More)
+    assert [option.name for option in options] == [
+        *("size", "names", "way", "path", "sure", "free", "depth")
+    ]
+    helps = {option.name: option.help for option in options}
+    assert helps == {
+        **dict.fromkeys(("names", "way", "path", "free"), ""),
+        "size": "how many at once.",
+        "sure": "or not",
+        "depth": "how deep",
+    }
+    assert bind_options(More, "more", {"size": "2", "depth": "1"}) == {"size": 2, "depth": 1}
+    with pytest.raises(UsageError, match="more needs the option size"):
+        bind_options(More, "more", {"depth": "1"})
+
+
 def test_types_and_defaults_are_shown_as_set_takes_them() -> None:
     summary, options = describe(Many)
     assert summary == "Has options of many types."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kbforge.clustering.batch.splitmerge import Rotation
 from kbforge.errors import UsageError
 from kbforge_lab.splitmerge.opposite import (
@@ -16,10 +18,9 @@ from kbforge_lab.splitmerge.two_clusters import (
     two_clusters,
 )
 from kbforge_plugins.clusterers.offline import (
-    SINGLETONS,
     KernelInput,
-    MinSm,
     SplitMerge,
+    hash_tables,
     require_tables,
 )
 from kbforge_plugins.indexes.hashed import features_of, sides_of
@@ -47,20 +48,14 @@ class LshSm(SplitMerge):
 
     def __init__(
         self,
-        particles: int = 100,
-        start: str = SINGLETONS,
-        patience: int | None = 500,
-        sweeps: int | None = None,
-        budget: float | None = None,
-        moves: int | None = None,
-        gibbs: int = 0,
         rows: int = 10,
         tables: int = 10,
         hashes: int = 2,
         standardised: bool = True,
         as_published: bool = False,
+        **chain: Any,
     ) -> None:
-        super().__init__(particles, start, patience, sweeps, budget, moves, gibbs)
+        super().__init__(**chain)
         require_tables(rows=rows, tables=tables, hashes=hashes)
         if rows > _MOST_ROWS:
             raise UsageError(f"rows: expected 1 to {_MOST_ROWS}, got {rows}")
@@ -79,7 +74,7 @@ class LshSm(SplitMerge):
         return OppositeKernel(ground.clusters, rotation, self._moves)
 
 
-class MinSmPublished(MinSm):
+class MinSmPublished(SplitMerge):
     """The clusterer minsm, whose moves are accepted by the published ratio.
 
     The ratio is not exact, so what comes out is no sample of the posterior. It is of one MinHash.
@@ -94,23 +89,18 @@ class MinSmPublished(MinSm):
 
     def __init__(
         self,
-        particles: int = 100,
-        start: str = SINGLETONS,
-        patience: int | None = 500,
-        sweeps: int | None = None,
-        budget: float | None = None,
-        moves: int | None = None,
-        gibbs: int = 0,
         hashes: int = 10,
         standardised: bool = True,
+        **chain: Any,
     ) -> None:
-        super().__init__(
-            particles, start, patience, sweeps, budget, moves, gibbs, 1, hashes, standardised
-        )
+        super().__init__(**chain)
+        require_tables(hashes=hashes)
+        self._hashes, self._standardised = hashes, standardised
 
     def splitting(self, ground: KernelInput) -> PublishedAlike:
-        features = self.features(ground)
-        return PublishedAlike(ground.clusters, self.tables(features), features, self._moves)
+        features = features_of(ground.fragments, ground.likelihood, self._standardised)
+        tables = hash_tables(features, 1, self._hashes)
+        return PublishedAlike(ground.clusters, tables, features, self._moves)
 
 
 class Rgsm(SplitMerge):
@@ -126,16 +116,10 @@ class Rgsm(SplitMerge):
 
     def __init__(
         self,
-        particles: int = 100,
-        start: str = SINGLETONS,
-        patience: int | None = 500,
-        sweeps: int | None = None,
-        budget: float | None = None,
-        moves: int | None = None,
-        gibbs: int = 0,
         scans: int = 5,
+        **chain: Any,
     ) -> None:
-        super().__init__(particles, start, patience, sweeps, budget, moves, gibbs)
+        super().__init__(**chain)
         if scans < 0:
             raise UsageError(f"scans: must not be negative, got {scans}")
         self._scans = scans

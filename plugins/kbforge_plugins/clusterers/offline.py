@@ -12,6 +12,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -150,7 +151,7 @@ class Agglomerative(Clusterer):
 
 
 class ChainSampler(Clusterer):
-    """A Markov chain over groupings; `start` is each sampler's own to document."""
+    """A Markov chain over groupings."""
 
     takes_budget = unindexed = True
 
@@ -167,6 +168,9 @@ class ChainSampler(Clusterer):
         Args:
             particles: P, the most groupings of a subproblem that are kept of the sample;
                 subproblems are what fewer than one visit in P connects.
+            start: `singletons` starts with every fragment by itself; `sequential` draws each
+                fragment's place given the ones before; `one` starts with one cluster; a file from
+                `kbforge cluster`, even of an interrupted run, starts with its groups.
             patience: stop after so many sweeps without a more probable grouping; `none` never does.
             sweeps: stop after so many sweeps; `none` never does.
             budget: stop after so many seconds, which makes the result depend on the machine; `none`
@@ -202,12 +206,6 @@ class Gibbs(ChainSampler):
     half of the sweeps is the sample; its most probable grouping is the point estimate. A black box
     scores every cluster with every fragment; a surrogate is not used (`metropolis` uses it), except
     that --max-evals 0 clusters by the surrogate alone.
-
-    Args:
-        start: `singletons` starts with every fragment by itself; `sequential` draws each fragment's
-            place given the ones before; `one` starts with one cluster; a file from `kbforge
-            cluster`, even of an interrupted run, starts with its groups.
-
     """
 
     @staticmethod
@@ -250,18 +248,7 @@ class Metropolis(ChainSampler):
 
 
 class KernelInput:
-    """What a kernel is made of: fragments, their grouping, and models of it.
-
-    Args:
-        fragments: all of them.
-        likelihood: L.
-        grouping: of the fragments.
-        log_alpha: of the prior.
-
-    Attributes:
-        clusters: of the grouping.
-
-    """
+    """What a split-merge kernel is made of: fragments, their grouping, and models of it."""
 
     def __init__(
         self,
@@ -275,41 +262,21 @@ class KernelInput:
 
     @cached_property
     def model(self) -> GroupingModel:
-        """That says what single fragments gain; one, whoever needs it."""
+        """A model of the gains of single fragments, shared by all that need one."""
         return model_of(self.likelihood, self.fragments, self._grouping)
 
 
 class SplitMerge(ChainSampler):
-    """A chain that splits and merges clusters."""
+    """A chain that splits and merges clusters.
 
-    def __init__(
-        self,
-        particles: int = 100,
-        start: str = SINGLETONS,
-        patience: int | None = 500,
-        sweeps: int | None = None,
-        budget: float | None = None,
-        moves: int | None = None,
-        gibbs: int = 0,
-    ) -> None:
-        """Take what every split-merge sampler takes.
+    Args:
+        moves: splits and merges that a sweep proposes; `none` is as many as there are fragments.
+        gibbs: sweeps of Gibbs sampling, over single fragments, after each sweep.
 
-        Args:
-            particles: P, the most groupings of a subproblem that are kept of the sample;
-                subproblems are what fewer than one visit in P connects.
-            start: `singletons` starts with every fragment by itself; `sequential` draws each one's
-                place given those before it; `one` starts with one cluster; a file that `kbforge
-                cluster` wrote, be it of an interrupted run, starts with its groups.
-            patience: stop after so many sweeps without a more probable grouping; `none` never does.
-            sweeps: stop after so many sweeps; `none` never does.
-            budget: stop after so many seconds, which makes the result depend on the machine; `none`
-                never does.
-            moves: splits and merges that a sweep proposes; `none` is as many as there are
-                fragments.
-            gibbs: sweeps of Gibbs sampling, over single fragments, after each sweep.
+    """
 
-        """
-        super().__init__(particles, start, patience, sweeps, budget)
+    def __init__(self, moves: int | None = None, gibbs: int = 0, **chain: Any) -> None:
+        super().__init__(**chain)
         if moves is not None and moves < 1:
             raise UsageError(f"moves: expected a number above 0, got {moves}")
         if gibbs < 0:
@@ -360,37 +327,23 @@ class MinSm(SplitMerge):
     """
 
     def __init__(
-        self,
-        particles: int = 100,
-        start: str = SINGLETONS,
-        patience: int | None = 500,
-        sweeps: int | None = None,
-        budget: float | None = None,
-        moves: int | None = None,
-        gibbs: int = 0,
-        rows: int = 1,
-        hashes: int = 10,
-        standardised: bool = True,
+        self, rows: int = 1, hashes: int = 10, standardised: bool = True, **chain: Any
     ) -> None:
-        super().__init__(particles, start, patience, sweeps, budget, moves, gibbs)
+        super().__init__(**chain)
         require_tables(rows=rows, hashes=hashes)
         self._rows, self._hashes = rows, hashes
         self._standardised = standardised
 
     def splitting(self, ground: KernelInput) -> AlikeKernel:
         """See `SplitMerge`."""
-        tables = self.tables(self.features(ground))
+        features = features_of(ground.fragments, ground.likelihood, self._standardised)
+        tables = hash_tables(features, self._rows, self._hashes)
         return AlikeKernel(ground.clusters, tables, self._moves)
 
-    def features(self, ground: KernelInput) -> Features:
-        """What is hashed of the fragments."""
-        return features_of(ground.fragments, ground.likelihood, self._standardised)
 
-    def tables(self, features: Features) -> Rotation[Buckets]:
-        """The hash tables to take in turn."""
-        amounts = Amounts(features)
-        return Rotation(
-            lambda seed: Buckets(amounts.firsts(seed, self._rows)),
-            len(features.starts) - 1,
-            self._hashes,
-        )
+def hash_tables(features: Features, rows: int, hashes: int) -> Rotation[Buckets]:
+    """Tables of hashes to take in turn, each hash of so many MinHashes."""
+    amounts = Amounts(features)
+    return Rotation(
+        lambda seed: Buckets(amounts.firsts(seed, rows)), len(features.starts) - 1, hashes
+    )
