@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
-from kbforge.serialize import CanonicalJson, canonical, content_key, parse, serialize
+from kbforge.serialize import CanonicalJson, FlatJson, canonical, content_key, parse, serialize
 from tests.profile import examples
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
@@ -21,6 +21,10 @@ CLOSE = st.dictionaries(
 )
 SETS = st.lists(PROPERTIES | CLOSE, max_size=6)
 VECTORS = st.none() | st.lists(st.sampled_from([0.0, -0.0, 1.0, 5e-324]), min_size=1).map(tuple)
+
+NOT_FLAT = (
+    "the object at character 0: expected attributes with values, all of them non-empty strings"
+)
 
 
 def fragments(sets):
@@ -61,14 +65,24 @@ def test_different_multisets_serialize_differently(one, other):
     assert (serialize(fragments(one)) == serialize(fragments(other))) == same
 
 
-@given(st.text('{}[]",:ab\\ \n', max_size=30) | SETS.map(lambda s: serialize(fragments(s))))
-@examples(300)
-def test_what_parses_is_what_serialize_writes(text):
+@pytest.mark.parametrize("form_of", [CanonicalJson(), FlatJson()])
+@given(text=st.text('{}[]",:ab\\ \n', max_size=30), sets=SETS, is_text=st.booleans())
+@examples(200)
+def test_what_parses_is_what_serialize_writes(form_of, text, sets, is_text):
+    given_text = text if is_text else form_of.serialize(fragments(sets))
     try:
-        sets = parse(text)
+        found = form_of.parse(given_text)
     except ValueError:
+        assert is_text
         return
-    assert serialize(fragments(sets)) == text
+    assert form_of.serialize(fragments(map(dict, found))) == given_text
+
+
+@given(SETS)
+def test_both_forms_say_the_same(sets):
+    flat = FlatJson()
+    found = flat.parse(flat.serialize(fragments(sets)))
+    assert serialize(fragments(map(dict, found))) == serialize(fragments(sets))
 
 
 def test_the_text_of_a_small_set():
@@ -79,6 +93,13 @@ def test_the_text_of_a_small_set():
         '{"name":["say \\"é\\"\\\\\\n\\u001f\x7f"]}'
         '{"name":["say \\"é\\"\\\\\\n\\u001f\x7f"]}'
     )
+    assert FlatJson().serialize([two, one]) == (
+        '{"born":"1952","name":"Ada L.","name":"Ada Lovelace"}'
+        '{"name":"say \\"é\\"\\\\\\n\\u001f\x7f"}'
+    )
+    assert FlatJson().parse(FlatJson().serialize([one])) == [
+        {"born": ("1952",), "name": ("Ada L.", "Ada Lovelace")}
+    ]
     assert serialize([]) == ""
     assert list(parse("")) == []
 
@@ -124,6 +145,37 @@ def test_order_is_by_code_point_not_utf16():
 def test_other_text_is_refused(text):
     with pytest.raises(ValueError, match=r"character|order"):
         CanonicalJson().parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            '{"a":"x"} ',
+            "not a JSON object at character 9: Expecting value: line 1 column 10 (char 9)",
+        ),
+        ('"a"', "expected a JSON object at character 0"),
+        ('{"a":"x"}[["a","x"]]', "expected a JSON object at character 9"),
+        ('{"a": "x"}', 'not in canonical form at character 5: expected "x"}, got  "x"}'),
+        ('{"a":"\\u0041"}', 'not in canonical form at character 6: expected A"}, got \\u0041"}'),
+        (
+            '{"a":"x"}{"b":"x","a":"x"}',
+            'not in canonical form at character 11: expected a":"x","b":"x"}, got b":"x","a":"x"}',
+        ),
+        (
+            '{"a":"x","a":"x"}',
+            'not in canonical form at character 8: expected }, got ,"a":"x"}',
+        ),
+        ('{"b":"x"}{"a":"x"}', "the fragments are not in canonical order"),
+        *((text, NOT_FLAT) for text in ('{"a":["x"]}', '{"a":1}', '{"a":{}}', '{"a":{"b":"c"}}')),
+        *((text, NOT_FLAT) for text in ('{"a":""}', '{"":"x"}')),
+        ('{"a":"\\ud800"}', "the object at character 0: a lone surrogate"),
+    ],
+)
+def test_other_flat_text_is_refused_with_a_sentence(text, sentence):
+    with pytest.raises(ValueError) as error:
+        FlatJson().parse(text)
+    assert str(error.value) == sentence
 
 
 @given(CLOSE, VECTORS, CLOSE, VECTORS)
