@@ -102,13 +102,7 @@ class ChoiceKeywords(TypedDict, total=False):
 def choices_from(keywords: Mapping[str, object], function: str) -> Choices:
     """The choices that keywords make, of the types that the fields of `Choices` have.
 
-    Args:
-        keywords: as in `ChoiceKeywords`.
-        function: whose keywords they are, for the error.
-
-    Raises:
-        UsageError: an unknown keyword, or a value of the wrong type.
-
+    The function is named in the error of an unknown keyword, or of a value of the wrong type.
     """
     own: dict[str, Any] = {}
     named: dict[str, object] = {}
@@ -243,7 +237,7 @@ def open_session(
 
     Args:
         fragments: vocabulary, rates and alpha are learned from these, where they are learned; none
-            of them is taken in.
+            of them is added.
         snapshot: of an earlier session, opened with the same fragments and choices; it goes on.
         chosen: as of `cluster`.
 
@@ -266,20 +260,20 @@ def update(
     on_step: OnStep | None = None,
     **chosen: Unpack[ChoiceKeywords],
 ) -> UpdateResult:
-    """Take fragments into a store, which is made if it is not there; returns what came of it.
+    """Add fragments to a store, which is created if it does not exist; returns what came of it.
 
     Args:
         store: path of its file.
-        fragments: distinct ids; those that are there already are passed over.
+        fragments: distinct ids; those that are there already are skipped.
         on_duplicate: what to do with one that is there with other content, "error" or "replace".
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
-        chosen: as of `cluster`, for a new store; one that is there has its own.
+        chosen: as of `cluster`, for a new store; one that exists has its own.
 
     Raises:
         UsageError: other choices than the store's, or a fragment that is there with other content;
-            nothing was taken in then.
+            nothing was added then.
         KBForgeError: the store cannot be written.
-        LikelihoodError: the likelihood failed on a fragment; those before it were taken in.
+        LikelihoodError: the likelihood failed on a fragment; those before it were added.
 
     """
     with in_python():
@@ -295,13 +289,13 @@ def remove(
     source: str | None = None,
     secure: bool = False,
 ) -> EventResult:
-    """Take fragments out of a store, as if they had not come: all of them, or none.
+    """Remove fragments from a store, as if they had not come: all of them, or none.
 
     Args:
         store: path of its file.
         ids: of fragments.
         source: all fragments from there, too.
-        secure: also erase what they said from the file and from what models learned.
+        secure: also erase their content from the file and from what models learned.
 
     Raises:
         UsageError: the store lacks one of them, or has none from that source.
@@ -315,9 +309,7 @@ def remove(
 def decide(store: str | Path, decisions: Iterable[tuple[str, str, str]]) -> EventResult:
     """Have a store honour decisions from now on; `told["decisions"]` has their numbers.
 
-    Args:
-        store: path of its file.
-        decisions: each "same" or "different" and the ids of two fragments.
+    Each decision is "same" or "different" and the ids of two fragments.
 
     Raises:
         UsageError: the store lacks a fragment.
@@ -331,12 +323,8 @@ def decide(store: str | Path, decisions: Iterable[tuple[str, str, str]]) -> Even
 def undo(store: str | Path, number: int) -> EventResult:
     """Have a store honour a decision no longer; exactly as before if nothing came since.
 
-    Args:
-        store: path of its file.
-        number: of the decision.
-
     Raises:
-        UsageError: there is no such decision in force.
+        UsageError: there is no decision of this number in force.
 
     """
     with in_python():
@@ -348,7 +336,7 @@ def review(
     ask: Callable[[Evidence[PairQuestion]], bool | None],
     count: int | None = None,
 ) -> EventResult:
-    """Ask what a store doubts; answers are decisions, whose numbers `told["decisions"]` has.
+    """Ask about uncertain pairs; answers are decisions, whose numbers `told["decisions"]` has.
 
     Each is in the store before the next question.
 
@@ -410,10 +398,8 @@ def evaluate(
 ) -> Evaluation:
     """Score entities against the labels of their fragments, which are matched by id.
 
-    Args:
-        entities: a knowledge base.
-        gold: fragments with labels; those without are left out and counted.
-        partial: leave out, and count, fragments that one side lacks.
+    Fragments without labels are left out and counted; with `partial`, so are those that one side
+    lacks.
 
     Raises:
         UsageError: nothing to compare, or one side lacks fragments and `partial` is False.

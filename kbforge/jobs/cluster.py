@@ -70,10 +70,10 @@ def cluster(
     crew: Workers | None = None,
     on_stage: OnStage | None = None,
 ) -> KnowledgeBase:
-    """Cluster fragments, in the order given.
+    """Cluster fragments of distinct ids, in the order given.
 
     Args:
-        fragments: distinct ids.
+        fragments: to cluster.
         choices: likelihood, clusterer, alpha and the rest.
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
         crew: where to cluster or to score; None is here. The result is the same.
@@ -155,8 +155,7 @@ def make_workers(
         scorers: cluster here, and have sets scored by so many workers.
 
     Raises:
-        UsageError: an unknown executor or option, the address is given twice, workers and scorers
-            both are, or there is no executor that an option is for.
+        UsageError: options that contradict each other, or that need an executor and have none.
 
     """
     options = choices.of("executor")
