@@ -71,7 +71,6 @@ class Plugin:
     Attributes:
         status: "ok"; "incompatible" if the distribution requires another version of kbforge;
             "duplicate" if another distribution claims the same name.
-        requires: the distribution's requirement on kbforge, "" if it states none.
         cause: one sentence on a status that is not "ok", else "".
 
     """
@@ -80,7 +79,6 @@ class Plugin:
     name: str
     distribution: str
     version: str
-    requires: str
     status: str
     cause: str
     entry_point: EntryPoint
@@ -231,7 +229,7 @@ def _plugins_of(distribution: Distribution) -> list[Plugin]:
     name, version = distribution.metadata["Name"], distribution.version
     requires = _requirement_on_kbforge(distribution)
     found = [
-        Plugin(kind, entry_point.name, name, version, requires, "ok", "", entry_point)
+        Plugin(kind, entry_point.name, name, version, "ok", "", entry_point)
         for entry_point in distribution.entry_points
         if (kind := entry_point.group.removeprefix(_GROUP_PREFIX)) != entry_point.group
     ]
