@@ -35,10 +35,14 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
+# each is one file, the metadata that announce it, and its tests
+PROJECTS = [tomllib.loads(text)["project"] for text in blocks(PLUGINS, "toml")]
+
+
 def install_documented_plugin(folder: Path, number: int = 0) -> None:
-    """The source is plugin 0, the grammar 1; the code of each is followed by its tests."""
-    project = tomllib.loads(blocks(PLUGINS, "toml")[number])["project"]
+    project = PROJECTS[number]
     module = project["name"].replace("-", "_")
+    assert f"`{module}.py`" in PLUGINS
     modules = {module: blocks(PLUGINS, "python")[2 * number]}
     Distribution(project["name"], project["version"], project["entry-points"], modules).write(
         folder
@@ -70,9 +74,26 @@ def test_the_documented_plugin_gives_the_documented_output(tmp_path: Path) -> No
         assert normal(kbforge(*words[1:], path=tmp_path)) == expected
 
 
-@pytest.mark.parametrize("number", [0, 1])
+def test_every_block_of_code_belongs_to_a_plugin() -> None:
+    assert len(blocks(PLUGINS, "python")) == 2 * len(PROJECTS)
+    assert {kind for project in PROJECTS for kind in project["entry-points"]} >= {
+        "kbforge.sources",
+        "kbforge.likelihoods",
+        "kbforge.exporters",
+        "kbforge.grammars",
+    }
+
+
+@pytest.mark.parametrize(
+    "number",
+    [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, len(PROJECTS)))],
+)
 def test_the_documented_tests_pass(tmp_path: Path, number: int) -> None:
     install_documented_plugin(tmp_path, number)
+    for group, names in PROJECTS[number]["entry-points"].items():
+        for name in names:
+            shown = kbforge("plugins", "show", group.removeprefix("kbforge."), name, path=tmp_path)
+            assert shown.code == 0, shown.err
     tests = blocks(PLUGINS, "python")[2 * number + 1]
     (tmp_path / "test_it.py").write_text(tests, encoding="utf-8")
     ran = python(
@@ -81,6 +102,7 @@ def test_the_documented_tests_pass(tmp_path: Path, number: int) -> None:
     )  # fmt: skip
     assert ran.code == 0, ran.out
     assert " passed" in ran.out
+    assert "failed" not in ran.out
 
 
 def test_every_kind_with_plugins_is_documented_with_its_contract_and_test_kit() -> None:
