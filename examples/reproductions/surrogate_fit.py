@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from gaussian_prior import fit
 from shell import table
 
 from kbforge.contracts import FloatArray, Fragment
@@ -20,7 +21,6 @@ from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import cluster
 from kbforge_lab.suites.circles import CIRCLES, SURROGATE, draw_clusters, fragments_of
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from kbforge_training.gaussian import fit
 
 SIMULATED = 1000
 DRAWS, ORDERS = 5, 3

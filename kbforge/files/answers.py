@@ -153,11 +153,6 @@ class AnswerFile:
         if self._file is not None:
             self._file.close()
 
-    @property
-    def appended(self) -> int:
-        """How many answers came since it was opened, and were not undone."""
-        return len(self._ends)
-
     def append(self, answer: Answer) -> None:
         """Add an answer at the end; if it cannot be written, the file is as before."""
         with self._writing() as file:

@@ -120,9 +120,7 @@ def to_line(fragment: Fragment) -> bytes:
         ) from None
 
 
-def read_fragments(
-    path: str, on_bad: OnBad | None = None, limit: int | None = None
-) -> Iterator[Fragment]:
+def read_fragments(path: str, limit: int | None = None) -> Iterator[Fragment]:
     """The fragments of a JSON lines file, one at a time: what every verb reads.
 
     Plain, gzip or zstd; "-" is standard input; canonical or KeBAB shape. Memory does not grow
@@ -130,16 +128,14 @@ def read_fragments(
 
     Args:
         path: the file, or "-".
-        on_bad: what to do with a bad record; None raises it.
         limit: read no further than this many fragments; None reads all.
 
     Raises:
         KBForgeError: the file cannot be opened.
-        BadRecord: a bad record or a repeated id, if `on_bad` raises it.
+        BadRecord: a bad record or a repeated id.
 
     """
-    decide = on_bad or stop
-    return first(distinct(read_located(path, decide), decide), limit)
+    return first(distinct(read_located(path, stop), stop), limit)
 
 
 def held(fragments: Iterator[Fragment]) -> list[Fragment]:

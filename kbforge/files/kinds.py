@@ -96,9 +96,9 @@ KINDS: Mapping[str, FileKind] = {
 }
 
 
-def what_is(path: str, head: bytes = b"") -> str:
-    """What a file is, in the words of an error; of standard input only `head` is looked at."""
-    return KINDS[kind_of(path, head)].said(path)
+def what_is(path: str) -> str:
+    """What a file is, in the words of an error."""
+    return KINDS[kind_of(path)].said(path)
 
 
 def require_readable_as(path: str, expected: str, *kinds: str) -> None:
@@ -118,7 +118,7 @@ def require_readable_as(path: str, expected: str, *kinds: str) -> None:
 
 
 def kind_of(path: str, head: bytes = b"") -> str:
-    """The key in `KINDS` of a file's kind; see `what_is`."""
+    """The key in `KINDS` of a file's kind; of standard input only `head` is looked at."""
     there = Path(path)
     if path != "-" and there.is_dir():
         return "model" if (there / "manifest.json").is_file() else "folder"

@@ -206,9 +206,6 @@ def alpha_by_grouping(
     likelihood: Likelihood,
     fragments: Sequence[Fragment],
     clusters: Sequence[Sequence[int]],
-    index: CandidateIndex | None = None,
-    seed: int = 0,
-    decisions: int = DECISIONS,
 ) -> float:
     """The alpha at which the likelihood opens as many entities as a grouping has.
 
@@ -225,12 +222,11 @@ def alpha_by_grouping(
         raise UsageError("alpha by a grouping: expected each fragment in one cluster")
     if len(fragments) < 2:
         return likelihood.default_alpha
-    index = index or likelihood.index
+    index = likelihood.index
     if index is None:
         index = registry.create("indexes", "selective")
         index.fit(fragments)
-    rng = np.random.default_rng(seed)
-    asked = list(_decisions(fragments, clusters, index, rng, decisions))
+    asked = list(_decisions(fragments, clusters, index, np.random.default_rng(0)))
     odds = _log_odds_new(ScoreCache.of(likelihood), fragments, asked)
     if np.isnan(odds).any():
         raise LikelihoodError("the likelihood gives a fragment NaN, or no finite place")
@@ -244,13 +240,12 @@ def _decisions(
     clusters: Sequence[Sequence[int]],
     index: CandidateIndex,
     rng: np.random.Generator,
-    most: int,
 ) -> Iterator[_Decision]:
     """A sample of what the fragments decide, in a random order."""
     order = rng.permutation(len(fragments)).tolist()
     cluster_of = {i: number for number, cluster in enumerate(clusters) for i in cluster}
     # the first has no choice
-    chosen = set((1 + rng.permutation(len(fragments) - 1)[:most]).tolist())
+    chosen = set((1 + rng.permutation(len(fragments) - 1)[:DECISIONS]).tolist())
     before: dict[int, list[int]] = {}
     led: dict[int, set[int]] = {}
     for place, i in enumerate(order):

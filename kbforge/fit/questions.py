@@ -606,7 +606,6 @@ class PairQuestion:
         believed: the same, by earlier answers and by the map, if there is one.
         joined: whether the point estimate has them together.
         value: fragments that the answer is expected to correct.
-        information: what the answer tells, in nats.
 
     """
 
@@ -617,7 +616,6 @@ class PairQuestion:
     believed: float
     joined: bool
     value: float
-    information: float
 
 
 class PosteriorQueue:
@@ -777,7 +775,6 @@ class PosteriorQueue:
             believed=float(believed[0]),
             joined=bool(one.joined[0]),
             value=float(values(one, believed, self._error)[0]),
-            information=float(information(believed, self._error)[0]),
         )
 
 

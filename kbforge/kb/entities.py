@@ -35,6 +35,7 @@ from kbforge.contracts import Alternative, Cluster, Entity, Fragment, Posterior,
 
 MOST_ALTERNATIVES = 3
 
+_LEAST_PROBABILITY = 0.01  # alternatives must exceed this, unless all are kept
 _ID_DIGITS = 12
 _MOST_CHARACTERS = 2_000_000  # of an entity's alternatives: a line has 16 MB at most
 
@@ -48,7 +49,6 @@ def assemble(
     fragments: Sequence[Fragment],
     posterior: Posterior,
     most_alternatives: int | None = MOST_ALTERNATIVES,
-    least_probability: float = 0.01,
     calibrated: Mapping[Cluster, float] | None = None,
 ) -> Iterator[Entity]:
     """The entities of the point estimate, by subproblem, then by earliest fragment.
@@ -59,7 +59,6 @@ def assemble(
         posterior: a clusterer's result.
         most_alternatives: how many alternatives an entity keeps, the most probable ones; None
             keeps all, as many as their ids have room in one line.
-        least_probability: alternatives must exceed this, unless all are kept.
         calibrated: confidence of every cluster of the point estimate; None gives them none.
 
     Raises:
@@ -77,7 +76,7 @@ def assemble(
 
     for number, subproblem in enumerate(posterior.subproblems):
         yield from assemble_subproblem(
-            fragments, subproblem, number, fresh, most_alternatives, least_probability, calibrated
+            fragments, subproblem, number, fresh, most_alternatives, calibrated
         )
 
 
@@ -87,7 +86,6 @@ def assemble_subproblem(
     number: int,
     id_of: Callable[[Cluster], str],
     most_alternatives: int | None = MOST_ALTERNATIVES,
-    least_probability: float = 0.01,
     calibrated: Mapping[Cluster, float] | None = None,
 ) -> Iterator[Entity]:
     """The entities of one subproblem, by earliest fragment.
@@ -98,12 +96,11 @@ def assemble_subproblem(
         number: of the subproblem.
         id_of: the id of each cluster of the point estimate.
         most_alternatives: as of `assemble`, like the rest.
-        least_probability: likewise.
         calibrated: likewise.
     """
     beliefs = _Beliefs(subproblem)
     for cluster in sorted(subproblem.clusters):
-        least = -1.0 if most_alternatives is None else least_probability
+        least = -1.0 if most_alternatives is None else _LEAST_PROBABILITY
         reported, rivals = beliefs.about(cluster, least)
         kept = _fitting(fragments, rivals) if most_alternatives is None else rivals
         kept = kept[:most_alternatives]

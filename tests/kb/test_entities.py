@@ -47,7 +47,7 @@ def by_definition(block, cluster):
 
 @given(posteriors())
 def test_entities_say_what_the_particles_say(found):
-    entities = list(assemble(plain_fragments(found.n_fragments), found, 1_000, 0.0))
+    entities = list(assemble(plain_fragments(found.n_fragments), found, None))
     assert Counter(f for e in entities for f in e.fragments) == Counter(
         ids(range(found.n_fragments))
     )
@@ -82,7 +82,7 @@ def test_what_is_reported_stands_beside_the_calibrated_confidence(found):
 @given(posteriors())
 def test_alternatives_are_cut_to_the_most_probable(found):
     fragments = plain_fragments(found.n_fragments)
-    full = [e.alternatives for e in assemble(fragments, found, 1_000, 0.0)]
+    full = [e.alternatives for e in assemble(fragments, found, None)]
     cut = [e.alternatives for e in assemble(fragments, found)]
     assert cut == [tuple(a for a in all_of if a.probability > 0.01)[:3] for all_of in full]
 

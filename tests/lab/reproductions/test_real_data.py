@@ -22,7 +22,6 @@ from kbforge_lab.suites.circles import SURROGATE, draw_clusters
 from kbforge_lab.suites.gauss import Gauss
 from kbforge_plugins.clusterers.offline import Agglomerative
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from kbforge_training.gaussian import fit
 from tests.program import Run
 from tests.scripts import script
 
@@ -216,7 +215,7 @@ def test_rows_of_a_short_soak(way: str) -> None:
 
 def test_the_fitted_surrogate_is_as_good_as_the_published_one() -> None:
     reproduction = script("surrogate_fit")
-    fitted = fit(draw_clusters(300, np.random.default_rng(1)))
+    fitted = script("gaussian_prior").fit(draw_clusters(300, np.random.default_rng(1)))
     others = draw_clusters(300, np.random.default_rng(2))
     found, published = (
         reproduction.evidence_per_cluster(options, others)

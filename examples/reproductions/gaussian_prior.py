@@ -17,16 +17,15 @@ Then a is at the edge of its range, and says no more than that the variance is v
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import digamma, gammaln
 
-from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray
-from kbforge.errors import KBForgeError, quoted
+from kbforge.errors import KBForgeError
 
 _LOG_SHAPES = (math.log(1e-2), math.log(1e4))
 _EDGE = 0.01  # of that range: a maximum nearer to its upper end than this is reported
@@ -57,30 +56,6 @@ class FittedPrior:
     def options(self) -> Mapping[str, tuple[float, ...]]:
         """What `Gaussian(**options)` takes."""
         return {"a": self.a, "b": self.b, "mu": self.mu, "lam": self.lam}
-
-
-def clusters_of(fragments: Iterable[Fragment]) -> list[FloatArray]:
-    """The vectors of each label, shape [n, D] each; fragments without a label do not count.
-
-    Raises:
-        KBForgeError: a labelled fragment without a vector, or with one of another length.
-
-    """
-    vectors: dict[str, list[tuple[float, ...]]] = {}
-    dimensions: int | None = None
-    for fragment in fragments:
-        if fragment.label is None:
-            continue
-        length = None if fragment.vector is None else len(fragment.vector)
-        dimensions = dimensions or length
-        if fragment.vector is None or length != dimensions:
-            raise KBForgeError(
-                f'fragment "{quoted(fragment.id)}" has '
-                f"{'no vector' if length is None else f'a vector of {length} numbers'}, "
-                f"expected one of {dimensions or 'any length'} like the others"
-            )
-        vectors.setdefault(fragment.label, []).append(fragment.vector)
-    return [np.array(held) for held in vectors.values()]
 
 
 def fit(clusters: Sequence[FloatArray]) -> FittedPrior:

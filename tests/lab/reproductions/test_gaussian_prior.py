@@ -8,7 +8,9 @@ import pytest
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import KBForgeError
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from kbforge_training.gaussian import GaussianEvidence, clusters_of, fit
+from tests.scripts import script
+
+fit, GaussianEvidence = script("gaussian_prior").fit, script("gaussian_prior").GaussianEvidence
 
 PRIOR = {"a": (3.0, 12.0), "b": (0.6, 40.0), "mu": (5.0, -2.0), "lam": (0.5, 0.02)}
 
@@ -75,20 +77,6 @@ def test_clusters_of_one_width_drive_the_shape_to_its_edge() -> None:
     assert found.at_edge == (0, 1)
     # 6 of 11 degrees of freedom of each cluster
     assert found.b[0] / found.a[0] == pytest.approx(6 / 11, rel=0.01)
-
-
-def test_labelled_fragments_are_clusters() -> None:
-    made = [
-        Fragment("1", {}, (1.0, 2.0), "a"),
-        Fragment("2", {}, (9.0, 9.0), None),
-        Fragment("3", {}, (3.0, 4.0), "b"),
-        Fragment("4", {}, (5.0, 6.0), "a"),
-    ]
-    assert [c.tolist() for c in clusters_of(made)] == [[[1.0, 2.0], [5.0, 6.0]], [[3.0, 4.0]]]
-    with pytest.raises(KBForgeError, match='"5" has no vector'):
-        clusters_of([*made, Fragment("5", {"name": ("x",)}, None, "a")])
-    with pytest.raises(KBForgeError, match='"5" has a vector of 1 numbers, expected one of 2'):
-        clusters_of([*made, Fragment("5", {}, (1.0,), "a")])
 
 
 def test_clusters_that_say_nothing_are_refused() -> None:
