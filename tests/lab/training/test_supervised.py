@@ -54,7 +54,7 @@ def test_whole_entities_are_left_out(tmp_path: Path) -> None:
 def test_hidden_entities_are_whole_and_each_is_hidden_once() -> None:
     labelled = people(12, 4)
     compared = supervised.named(NAMES, labelled)
-    hidden = supervised._Hidden(labelled, compared, False, np.random.default_rng(1), None)
+    hidden = supervised._HiddenEntities(labelled, compared, False, np.random.default_rng(1), None)
     seen: list[int] = []
     for data, gold in hidden._folds(hidden._columns.first(3)):
         names = set(gold.tolist())
