@@ -226,8 +226,8 @@ def confidence_bytes(
 ) -> bytes:
     """The content of `confidence.safetensors`.
 
-    It names the likelihoods whose reports the maps were fitted on, and the families and number of the
-    files.
+    It names the likelihoods whose reports the maps were fitted on, the families of files, and how
+    many files there were.
     """
     facts = {"likelihoods": likelihoods, "families": families, "files": files}
     told = np.frombuffer(json.dumps(facts).encode(), np.uint8)

@@ -573,7 +573,7 @@ def loss(parts: SubproblemParts, labels: IntArray) -> FloatArray:
 
 
 def values(asked: QuestionTable, believed: FloatArray, error: float) -> FloatArray:
-    """What answers are expected to correct, in fragments, by the belief in each pair, shape [pairs]."""
+    """What answers are expected to correct, in fragments, by what is believed; shape [pairs]."""
     against = np.where(asked.joined, 1 - believed, believed)
     value: FloatArray = (1 - error) * against * asked.gained + error * (1 - against) * asked.harmed
     return value

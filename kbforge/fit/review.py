@@ -99,7 +99,7 @@ class Evidence(Generic[Q]):
 
 
 class Review(ABC, Generic[Q]):
-    """Questions about pairs, most useful first; an answer is kept and changes what is asked next."""
+    """Questions about pairs, most useful first; answers are kept and change what is asked next."""
 
     def __init__(self, queue: GroupingQueue | PosteriorQueue) -> None:
         self._queue = queue
