@@ -1,4 +1,4 @@
-"""The scorer is read strictly, and the judge depends on the fragments and the answers alone."""
+"""The judge compares groupings of a file without labels; what it expects of pairs is by hand."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from safetensors.numpy import load, save
+from scipy.special import expit
 
 from kbforge import registry
-from kbforge.contracts import ConjugateLikelihood, Fragment
+from kbforge.contracts import ConjugateLikelihood, Fragment, IntArray
 from kbforge.errors import ModelError
 from kbforge.files.answers import NumberedAnswer
+from kbforge.fit.description import PairOdds
 from kbforge.fit.hypotheses import NAMES, Hypothesis
 from kbforge.fit.judge import (
     Judgement,
@@ -22,7 +24,9 @@ from kbforge.fit.judge import (
     smoothed,
     worths,
 )
+from kbforge.fit.statistics import EXPECTED, PairExpectations
 from kbforge.models.resolve import make_likelihood
+from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from tests.fit.people import made
 
 
@@ -191,3 +195,41 @@ def test_answers_move_the_choice_to_what_agrees_with_them(people: Judgement) -> 
 def test_odd_files_are_judged(fragments: list[Fragment]) -> None:
     found = judged(fragments, "pairs")
     assert np.isfinite(found.gains).all()
+
+
+def by_hand(odds: PairOdds, labels: IntArray) -> tuple[float, float, float, float]:
+    """The same, pair by pair."""
+    links = zip(odds.first.tolist(), odds.second.tolist(), odds.nats.tolist(), strict=True)
+    probability = {(one, two): float(expit(nats)) for one, two, nats in links}
+    n = len(labels)
+    row = odds.row.tolist()
+    precision, recall, f1, entities = [], [], [], 0.0
+    for i in range(n):
+        others = [(j, probability.get((row[i], row[j]), 0.0)) for j in range(n) if j != i]
+        wanted = 1 + sum(p for _, p in others)
+        right = 1 + sum(p for j, p in others if labels[i] == labels[j])
+        size = int((labels == labels[i]).sum())
+        precision.append(right / size)
+        recall.append(right / wanted)
+        f1.append(2 * right / (size + wanted))
+        entities += 1 / wanted
+    found = math.log(entities / len(set(labels.tolist())))
+    return (*(float(np.mean(part)) for part in (precision, recall, f1)), found)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.4], ids=["the file", "a sample"])
+def test_expectations_are_those_of_all_pairs(share: float) -> None:
+    fragments = made("people")
+    model = make_likelihood("pairs")
+    assert isinstance(model, Pairs)
+    model.fit(fragments)
+    rng = np.random.default_rng(3)
+    chosen = rng.permutation(len(fragments))[: round(share * len(fragments))]
+    sample = [fragments[i] for i in chosen] + [fragments[chosen[0]]]
+    odds = model.pair_odds(sample)
+    expected = PairExpectations(odds)
+    for entities in (1, 5, len(sample)):
+        labels = rng.integers(0, entities, len(sample))
+        told = expected.of(labels)
+        assert tuple(told) == EXPECTED
+        assert tuple(told.values()) == pytest.approx(by_hand(odds, labels), abs=1e-12)
