@@ -12,11 +12,11 @@ the pair together. Unknown values are NaN, which the trees of the maps know as m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbforge.contracts import Cluster, FloatArray, IntArray
 from kbforge.evaluation.reliability import (
@@ -50,27 +50,25 @@ _ALIKE = 0.5  # cosine from which two names are called alike
 
 def entity_columns(facts: Descriptions, entities: ReportedEntities) -> Columns:
     """The columns `OF_ENTITIES`, each of shape [entities]."""
-    grouped = _grouped(facts, entities.clusters)
-    k = len(grouped.sizes)
-    agree, compared = _agreement(facts, grouped.of, k)
-    with_one, against = _compared(facts, grouped, _neighbours(facts, grouped))
+    sizes, members = members_of(entities.clusters)
+    k = len(sizes)
+    of = np.zeros(len(facts), np.int64)  # [n] number of each fragment's cluster
+    of[members] = np.repeat(np.arange(k), sizes)
+    there = facts.name >= 0
+    names = _Counts(of[there], facts.name[there], max(len(facts.named), 1))
     # nats of rare values that the best fragment outside shares with one inside
-    outside = grouped.of[facts.linked.first] != grouped.of[facts.linked.second]
-    linked = _largest(
-        grouped.of[facts.linked.first][outside], facts.linked.strength[outside], np.zeros(k)
-    )
-    stating = np.bincount(grouped.of, weights=facts.attributes, minlength=k)
+    inner, outer = of[facts.linked.first], of[facts.linked.second]
+    outside = inner != outer
+    linked = _largest(inner[outside], facts.linked.strength[outside], np.zeros(k))
+    stating = np.bincount(of, weights=facts.attributes, minlength=k)
     return {
-        "fragments": np.log(grouped.sizes),
+        "fragments": np.log(sizes),
         "subproblem": np.log(entities.size),
         # entities of the point estimate in the same subproblem
         "rivals": np.log(np.bincount(entities.subproblem)[entities.subproblem]),
-        **_names_of(facts, grouped),
-        "attributes": stating / grouped.sizes,
-        "agree": agree,
-        "compared": compared,
-        "neighbour_agrees": with_one,
-        "neighbour_differs": against,
+        **_names_of(facts, names, sizes),
+        "attributes": stating / sizes,
+        **_values_of(facts, of, _neighbours(facts, names, k)),
         "linked": linked,
         "linked_share": linked / np.log(max(facts.counted.fragments, len(facts)) + 1.0),
     }
@@ -103,39 +101,34 @@ def _links_of(first: IntArray, things: IntArray) -> tuple[IntArray, IntArray]:
     return place, np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts) + low[place]
 
 
-@dataclass(frozen=True, slots=True)
-class _NamedGrouping:
-    """A grouping, and how many fragments of each cluster bear each name."""
+class _Counts:
+    """How often each cluster has each thing, such as a name: entries by cluster, then thing."""
 
-    of: IntArray  # [n] number of each fragment's cluster
-    sizes: IntArray  # [clusters]
-    keys: IntArray  # cluster * width + name of each (cluster, name) that there is, ascending
-    cluster: IntArray  # of each of them
-    name: IntArray
-    count: IntArray  # fragments
-    width: int
+    def __init__(
+        self, cluster: IntArray, thing: NDArray[np.signedinteger[Any]], width: int
+    ) -> None:
+        self._width = width
+        self._keys, self.count = np.unique(cluster * width + thing, return_counts=True)
+        self.cluster, self.thing = self._keys // width, self._keys % width
 
-    def counted(self, cluster: IntArray, name: IntArray) -> IntArray:
-        """How many fragments of each cluster bear each name, same shape."""
-        if not len(self.keys):
+    def of(self, cluster: IntArray, thing: IntArray) -> IntArray:
+        """How often each cluster has each thing, same shape."""
+        if not len(self._keys):
             return np.zeros(len(cluster), np.int64)
-        at, there = _place(self.keys, cluster * self.width + name)
+        at, there = _place(self._keys, cluster * self._width + thing)
         return np.where(there, self.count[at], 0)
 
-
-def _grouped(facts: Descriptions, clusters: tuple[Cluster, ...]) -> _NamedGrouping:
-    of = np.zeros(len(facts), np.int64)
-    sizes, members = members_of(clusters)
-    of[members] = np.repeat(np.arange(len(clusters)), sizes)
-    width = max(len(facts.named), 1)
-    there = facts.name >= 0
-    keys, count = np.unique(of[there] * width + facts.name[there], return_counts=True)
-    return _NamedGrouping(of, sizes, keys, keys // width, keys % width, count, width)
+    def elsewhere(self, cluster: IntArray, thing: IntArray) -> BoolArray:
+        """Whether another cluster has each thing."""
+        holders = np.bincount(self.thing, minlength=self._width)[thing]
+        only = np.zeros(self._width, np.int64)
+        only[self.thing] = self.cluster
+        return np.asarray((holders > 1) | ((holders == 1) & (only[thing] != cluster)))
 
 
-def _names_of(facts: Descriptions, grouped: _NamedGrouping) -> Columns:
-    k = len(grouped.sizes)
-    cluster, name, count = grouped.cluster, grouped.name, grouped.count
+def _names_of(facts: Descriptions, named: _Counts, sizes: IntArray) -> Columns:
+    k = len(sizes)
+    cluster, name, count = named.cluster, named.thing, named.count
     names = np.bincount(cluster, minlength=k)
     borne = np.bincount(cluster, weights=facts.named[name] - count, minlength=k)
     bearing = np.bincount(cluster, weights=count, minlength=k)
@@ -143,7 +136,7 @@ def _names_of(facts: Descriptions, grouped: _NamedGrouping) -> Columns:
     # every name of a cluster with every name that is like it
     place, at = _links_of(facts.alike.first, name)
     other, cosine = facts.alike.second[at], facts.alike.strength[at]
-    held = grouped.counted(cluster[place], other)
+    held = named.of(cluster[place], other)
     outside, inside = facts.named[other] > held, held > 0
     nearest = _largest(cluster[place][outside], cosine[outside], np.zeros(k))
     nearest[borne > 0] = 1.0
@@ -155,71 +148,43 @@ def _names_of(facts: Descriptions, grouped: _NamedGrouping) -> Columns:
     cohesion = np.ones(k)
     several = names[cluster] > 1
     np.minimum.at(cohesion, cluster[several], best[several])
-    nameless = names == 0
+
+    def mean(of_name: FloatArray) -> FloatArray:
+        return np.bincount(cluster, weights=of_name[name], minlength=k) / np.maximum(names, 1)
+
     out = {
         "names": np.log1p(names),
-        "commonest": commonest / grouped.sizes,
+        "commonest": commonest / sizes,
         "borne_elsewhere": np.log1p(borne),
         "kept": bearing / np.maximum(bearing + borne, 1),
         "nearest": nearest,
         "crowd": np.log1p(crowd),
         "cohesion": cohesion,
-        "words": _mean_by(grouped, facts.words),
-        "letters": np.log1p(_mean_by(grouped, facts.letters)),
-        "foreign": _mean_by(grouped, facts.foreign),
-        "digits": _mean_by(grouped, facts.digits),
+        "words": mean(facts.words),
+        "letters": np.log1p(mean(facts.letters)),
+        "foreign": mean(facts.foreign),
+        "digits": mean(facts.digits),
     }
     for column in out.values():
-        column[nameless] = np.nan
+        column[names == 0] = np.nan
     return out
 
 
-def _mean_by(grouped: _NamedGrouping, of_name: FloatArray) -> FloatArray:
-    k = len(grouped.sizes)
-    total = np.bincount(grouped.cluster, weights=of_name[grouped.name], minlength=k)
-    return total / np.maximum(np.bincount(grouped.cluster, minlength=k), 1)
-
-
-def _agreement(facts: Descriptions, group: IntArray, groups: int) -> tuple[FloatArray, FloatArray]:
-    """How likely two fragments of a group agree on an attribute that both state; [groups] each.
-
-    That is the mean over the attributes that two fragments state, NaN without any. The second is
-    how many those are.
-    """
-    total, compared = np.zeros(groups), np.zeros(groups)
-    for column in range(facts.values.shape[1]):
-        values = facts.values[:, column]
-        there = values >= 0
-        if not there.any():
-            continue
-        width = int(values.max()) + 1
-        keys, count = np.unique(group[there] * width + values[there], return_counts=True)
-        stating = np.bincount(group[there], minlength=groups).astype(np.float64)
-        same = np.bincount(keys // width, weights=count * (count - 1.0), minlength=groups)
-        enough = stating > 1
-        total[enough] += same[enough] / (stating * (stating - 1))[enough]
-        compared += enough
-    with np.errstate(invalid="ignore"):
-        return np.where(compared > 0, total / compared, np.nan), compared
-
-
-def _neighbours(facts: Descriptions, grouped: _NamedGrouping) -> IntArray:
-    """Of each cluster another that bears its name or the one most like it, `NONE` without any."""
-    k = len(grouped.sizes)
+def _neighbours(facts: Descriptions, names: _Counts, k: int) -> IntArray:
+    """For each cluster another with its name or the name most like it, `NONE` without any."""
     # the two largest clusters of each name, so that one of them is another than one's own
-    order = np.lexsort((grouped.cluster, -grouped.count, grouped.name))
-    name, cluster = grouped.name[order], grouped.cluster[order]
+    order = np.lexsort((names.cluster, -names.count, names.thing))
+    name, cluster = names.thing[order], names.cluster[order]
     start = np.searchsorted(name, np.arange(len(facts.named)))
     stop = np.searchsorted(name, np.arange(len(facts.named)), side="right")
     first = np.full(len(facts.named), NONE, np.int64)
     second = first.copy()
     first[stop > start] = cluster[start[stop > start]]
     second[stop > start + 1] = cluster[start[stop > start + 1] + 1]
-    place, at = _links_of(facts.alike.first, grouped.name)
-    other = np.concatenate([grouped.name, facts.alike.second[at]])
-    cosine = np.concatenate([np.full(len(grouped.name), 2.0), facts.alike.strength[at]])
-    place = np.concatenate([np.arange(len(grouped.name)), place])
-    own = grouped.cluster[place]
+    place, at = _links_of(facts.alike.first, names.thing)
+    other = np.concatenate([names.thing, facts.alike.second[at]])
+    cosine = np.concatenate([np.full(len(names.thing), 2.0), facts.alike.strength[at]])
+    own = np.concatenate([names.cluster, names.cluster[place]])
     there = np.where(first[other] == own, second[other], first[other])
     known = there >= 0
     own, there, cosine = own[known], there[known], cosine[known]
@@ -233,30 +198,44 @@ def _neighbours(facts: Descriptions, grouped: _NamedGrouping) -> IntArray:
     return out
 
 
-def _compared(
-    facts: Descriptions, grouped: _NamedGrouping, neighbour: IntArray
-) -> tuple[FloatArray, FloatArray]:
-    """On how many attributes the commonest values of a cluster and its neighbour agree, differ."""
-    k = len(grouped.sizes)
-    agree, differ = np.zeros(k), np.zeros(k)
+def _values_of(facts: Descriptions, of: IntArray, neighbour: IntArray) -> Columns:
+    """How values agree inside a cluster, and its commonest values with those of its neighbour.
+
+    Inside, that is the mean over the attributes that two fragments state of how likely two of them
+    agree, NaN without any, and the number of those attributes.
+    """
+    k = len(neighbour)
+    total, compared, agree, differ = np.zeros((4, k))
     for column in range(facts.values.shape[1]):
         values = facts.values[:, column]
         there = values >= 0
         if not there.any():
             continue
-        width = int(values.max()) + 1
-        keys, count = np.unique(grouped.of[there] * width + values[there], return_counts=True)
-        order = np.lexsort((keys, -count, keys // width))
-        cluster, at = np.unique(keys[order] // width, return_index=True)
+        counts = _Counts(of[there], values[there], int(values.max()) + 1)
+        pairs = counts.count * (counts.count - 1.0)
+        same = np.bincount(counts.cluster, weights=pairs, minlength=k)
+        stating = np.bincount(of[there], minlength=k).astype(np.float64)
+        enough = stating > 1
+        total[enough] += same[enough] / (stating * (stating - 1))[enough]
+        compared += enough
+        order = np.lexsort((counts.thing, -counts.count, counts.cluster))
+        cluster, at = np.unique(counts.cluster[order], return_index=True)
         commonest = np.full(k + 1, NONE, np.int64)  # the last one for no neighbour
-        commonest[cluster] = keys[order][at] % width
+        commonest[cluster] = counts.thing[order][at]
         own, other = commonest[:k], commonest[neighbour]
         both = (own >= 0) & (other >= 0) & (neighbour >= 0)
         agree += both & (own == other)
         differ += both & (own != other)
     alone = neighbour < 0
     agree[alone], differ[alone] = np.nan, np.nan
-    return agree, differ
+    with np.errstate(invalid="ignore"):
+        inside = np.where(compared > 0, total / compared, np.nan)
+    return {
+        "agree": inside,
+        "compared": compared,
+        "neighbour_agrees": agree,
+        "neighbour_differs": differ,
+    }
 
 
 PAIRS_OF_ENTITIES = (
@@ -275,11 +254,11 @@ _LEAST = -50.0  # nats; sums below say one thing
 def odds_of_entities(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str, FloatArray]:
     """The columns `PAIRS_OF_ENTITIES`, each of shape [entities]."""
     k = len(clusters)
-    held = _ClusterRows(odds, clusters)
-    place, at = _links_of(odds.first, held.row)
+    held = _rows_by_cluster(odds, clusters)
+    place, at = _links_of(odds.first, held.thing)
     own, other, nats = held.cluster[place], odds.second[at], odds.nats[at]
-    self_link = other == held.row[place]
-    inside = held.has(own, other) & (~self_link | (held.count[place] > 1))
+    self_link = other == held.thing[place]
+    inside = (held.of(own, other) > 0) & (~self_link | (held.count[place] > 1))
     outside = held.elsewhere(own, other)
     # inside: every two rows, without a link `apart`; a row with itself where it is there twice
     rows = np.bincount(held.cluster, minlength=k).astype(np.float64)
@@ -292,7 +271,7 @@ def odds_of_entities(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str,
     least = _smallest(own[inside], nats[inside], k)
     least[missing > 0.25] = np.minimum(least[missing > 0.25], odds.apart)
     # of each row of each cluster the best inside and the best outside
-    apart = np.full(len(held.row), odds.apart)
+    apart = np.full(len(held.thing), odds.apart)
     best = _largest(place[inside], nats[inside], apart.copy())
     rival = _largest(place[outside], nats[outside], apart)
     several = (rows > 1) | (twice > 0)
@@ -358,17 +337,17 @@ def odds_of_pairs(odds: PairOdds, pairs: ReportedPairs) -> dict[str, FloatArray]
 
 def odds_of_file(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str, float]:
     """The columns `PAIRS_OF_FILES`: what the model of pairs expects of the grouping."""
-    held = _ClusterRows(odds, clusters)
-    place, at = _links_of(odds.first, held.row)
+    held = _rows_by_cluster(odds, clusters)
+    place, at = _links_of(odds.first, held.thing)
     other, nats = odds.second[at], odds.nats[at]
-    different = other != held.row[place]
-    inside = held.has(held.cluster[place], other) & different
+    different = other != held.thing[place]
+    inside = (held.of(held.cluster[place], other) > 0) & different
     sure = 1 / (1 + np.exp(-nats))
     found, every = float(sure[inside].sum()), float(sure[different].sum())
     return {
         "file_odds_precision": found / max(float(inside.sum()), 1.0) if inside.any() else np.nan,
         "file_odds_recall": found / every if every else np.nan,
-        "file_odds_links": every / max(len(held.row), 1),
+        "file_odds_links": every / max(len(held.thing), 1),
     }
 
 
@@ -413,28 +392,11 @@ def _voted(predicted: Prediction, exact: FloatArray, known: BoolArray) -> dict[s
     return dict(zip(JUDGED_OF_CLAIMS, columns, strict=True))
 
 
-class _ClusterRows:
-    """Which rows each cluster has: entries of (cluster, row), ascending, and how often each is."""
-
-    def __init__(self, odds: PairOdds, clusters: tuple[Cluster, ...]) -> None:
-        self._rows = rows = _rows_of(odds)
-        sizes, members = members_of(clusters)
-        row = odds.row[members]
-        keys = (np.repeat(np.arange(len(clusters)), sizes) * rows + row)[row != UNREAD]
-        self._keys, self.count = np.unique(keys, return_counts=True)
-        self.cluster, self.row = self._keys // rows, self._keys % rows
-        self._holders = np.bincount(self.row, minlength=rows)
-        self._only = np.zeros(rows, np.int64)
-        self._only[self.row] = self.cluster
-
-    def has(self, cluster: IntArray, row: IntArray) -> BoolArray:
-        """Whether each cluster has each row."""
-        return _place(self._keys, cluster * self._rows + row)[1]
-
-    def elsewhere(self, cluster: IntArray, row: IntArray) -> BoolArray:
-        """Whether another cluster has each row."""
-        holders = self._holders[row]
-        return np.asarray((holders > 1) | ((holders == 1) & (self._only[row] != cluster)))
+def _rows_by_cluster(odds: PairOdds, clusters: tuple[Cluster, ...]) -> _Counts:
+    sizes, members = members_of(clusters)
+    row = odds.row[members]
+    read = row != UNREAD
+    return _Counts(np.repeat(np.arange(len(clusters)), sizes)[read], row[read], _rows_of(odds))
 
 
 def _rows_of(odds: PairOdds) -> int:

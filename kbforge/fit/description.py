@@ -17,7 +17,7 @@ import hashlib
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -98,22 +98,28 @@ def describe(fragments: Sequence[Fragment], file: FileCounts | None = None) -> D
         naming_ones, others = set(file.naming), list(file.others)
     n = len(fragments)
     numbers: dict[str, int] = {}
-    name = np.fromiter(_names_of(fragments, naming_ones, numbers), np.int64, n)
+    if len(naming_ones) == 1:
+        (attribute,) = naming_ones
+        found = _numbers_of(fragments, attribute, numbers, lambda values: _name(values[:1]))
+    else:
+        parts_of = ([v[0] for a, v in f.properties.items() if a in naming_ones] for f in fragments)
+        found = (_number(_name(parts), numbers) for parts in parts_of)
+    name = np.fromiter(found, np.int64, n)
     named = np.bincount(name[name >= 0], minlength=len(numbers))
     values = np.full((n, len(others)), NONE, np.int32)
     stated = np.zeros((n, len(others)), np.int32)  # how many fragments state each value
     hashes, often = [_NO_HASH], [_NO_HASH]
     for column, attribute in enumerate(others):
         seen: dict[str, int] = {}
-        found = np.fromiter(_values_of(fragments, attribute, seen), np.int32, n)
-        values[:, column] = found
-        there = found >= 0
-        by_value = np.bincount(found[there], minlength=len(seen))
+        numbered = np.fromiter(_numbers_of(fragments, attribute, seen, _value), np.int32, n)
+        values[:, column] = numbered
+        there = numbered >= 0
+        by_value = np.bincount(numbered[there], minlength=len(seen))
         hashes.append(_hashes(f"{attribute}\0{value}" for value in seen))
         often.append(by_value)
         if file is not None:
             by_value = np.maximum(by_value, file.stating[hashes[-1] % len(file.stating)])
-        stated[there, column] = by_value[found[there]]
+        stated[there, column] = by_value[numbered[there]]
     attributes = np.fromiter((len(f.properties) for f in fragments), np.int64, n)
     names = list(numbers)
     alike, parts = _alike(names, file)
@@ -136,33 +142,27 @@ def describe(fragments: Sequence[Fragment], file: FileCounts | None = None) -> D
     )
 
 
-def _names_of(
-    fragments: Sequence[Fragment], naming_ones: set[str], numbers: dict[str, int]
+def _numbers_of(
+    fragments: Sequence[Fragment],
+    attribute: str,
+    numbers: dict[str, int],
+    text: Callable[[Sequence[str]], str | None],
 ) -> Iterator[int]:
-    """The number of each one's name."""
-    if len(naming_ones) != 1:
-        for fragment in fragments:
-            yield _number(_name(fragment.properties, naming_ones), numbers)
-        return
-    known: dict[Sequence[str] | None, int] = {None: NONE}
-    (attribute,) = naming_ones
-    for fragment in fragments:
-        values = fragment.properties.get(attribute)
-        if values not in known:
-            known[values] = _number(_name(fragment.properties, naming_ones), numbers)
-        yield known[values]
-
-
-def _values_of(
-    fragments: Sequence[Fragment], attribute: str, seen: dict[str, int]
-) -> Iterator[int]:
-    """The number of each one's value of an attribute."""
+    """The number of the text of each one's values of an attribute."""
     known: dict[Sequence[str] | None, int] = {None: NONE}
     for fragment in fragments:
         values = fragment.properties.get(attribute)
-        if values not in known:
-            known[values] = _number(values[0].casefold() if values else None, seen)
+        if values is not None and values not in known:
+            known[values] = _number(text(values), numbers)
         yield known[values]
+
+
+def _value(values: Sequence[str]) -> str | None:
+    return values[0].casefold() if values else None
+
+
+def _name(parts: Sequence[str]) -> str | None:
+    return " ".join(" ".join(parts)[:_NAME_CHARACTERS].casefold().split()) or None
 
 
 def _foreign(name: str) -> float:
@@ -191,11 +191,6 @@ def _linked(values: NDArray[np.int32], stated: NDArray[np.int32], of_file: int) 
     first, second, nats = first[different], second[different], shared.data[different]
     order = np.lexsort((second, first))
     return WeightedPairs(first[order], second[order], nats[order])
-
-
-def _name(properties: Mapping[str, Sequence[str]], naming_ones: set[str]) -> str | None:
-    parts = [values[0] for attribute, values in properties.items() if attribute in naming_ones]
-    return " ".join(" ".join(parts)[:_NAME_CHARACTERS].casefold().split()) or None
 
 
 def _number(value: str | None, numbers: dict[str, int]) -> int:
