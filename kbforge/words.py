@@ -19,9 +19,9 @@ def percent(probability: float) -> str:
     return f"{probability:.0%}".replace("%", " %")
 
 
-def counted(count: int, noun: str) -> str:
-    """`3 fragments`, `1 fragment`."""
-    return f"{count:,} {noun if count == 1 else noun + 's'}"
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """`3 fragments`, `1 fragment`; give a plural that is not formed by an s."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def lasting(seconds: float) -> str:
