@@ -71,7 +71,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 import orjson
@@ -79,6 +79,7 @@ import orjson
 from kbforge.contracts import Entity, Exporter, Fragment, View
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.io import open_folder, open_output
+from kbforge_plugins.exporters.tables import WaitingRows, distinct
 
 if TYPE_CHECKING:
     from followthemoney.statement import Statement
@@ -289,45 +290,31 @@ class Neo4jExporter(Exporter):
             tempfile.TemporaryFile() as fragments,
             open(folder / MEMBERS, "wb") as members,
         ):
-            nodes = _Nodes(_OF_ENTITY, "Entity", entities)
-            pieces = _Nodes(_OF_FRAGMENT, "Fragment", fragments)
+            nodes, pieces = WaitingRows(entities), WaitingRows(fragments)
             members.write(_row(_OF_MEMBER))
             for entity in view.entities():
                 of_it = {k: [v.value for v in vs] for k, vs in entity.properties.items()}
-                nodes.add(_entity(entity), of_it)
+                nodes.add(_entity(entity), _arrays(of_it))
                 for fragment in view.fragments(entity):
-                    pieces.add(_fragment(fragment), fragment.properties)
+                    pieces.add(_fragment(fragment), _arrays(fragment.properties))
                     members.write(_row([fragment.id, entity.id, "BELONGS_TO"]))
-            nodes.write(folder / ENTITIES)
-            pieces.write(folder / FRAGMENTS)
+            _write(folder / ENTITIES, nodes, _OF_ENTITY, "Entity")
+            _write(folder / FRAGMENTS, pieces, _OF_FRAGMENT, "Fragment")
 
 
-class _Nodes:
-    """Nodes of a kind, which wait for the attributes of the last one."""
+def _arrays(properties: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    return {key: BETWEEN.join(map(_clean, values)) for key, values in properties.items()}
 
-    def __init__(self, first: Sequence[str], label: str, waiting: IO[bytes]) -> None:
-        self._first, self._label, self._waiting = first, label, waiting
-        self._places: dict[str, int] = {}
 
-    def add(self, cells: Sequence[str | None], properties: Mapping[str, Sequence[str]]) -> None:
-        held = [
-            (self._places.setdefault(attribute, len(self._places)), [_clean(v) for v in values])
-            for attribute, values in properties.items()
-        ]
-        self._waiting.write(orjson.dumps([cells, held], option=orjson.OPT_APPEND_NEWLINE))
-
-    def write(self, path: Path) -> None:
-        attributes = sorted(self._places)
-        order = [self._places[attribute] for attribute in attributes]
-        self._waiting.seek(0)
-        with open(path, "wb") as out:
-            columns = _columns(attributes, self._first)
-            out.write(_row([*self._first, *columns, ":LABEL"]))
-            for line in self._waiting:
-                cells, held = orjson.loads(line)
-                found = {place: BETWEEN.join(values) for place, values in held}
-                properties = (found.get(place) for place in order)
-                out.write(_row([*cells, *properties, self._label], clean=False))
+def _write(path: Path, nodes: WaitingRows, first: Sequence[str], label: str) -> None:
+    attributes = sorted(nodes.columns)
+    taken = [column.partition(":")[0] for column in first]
+    plain = (re.sub(r"\W", "_", attribute) or "_" for attribute in attributes)
+    columns = [f"{name}:string[]" for name in distinct(plain, taken, "_")]
+    with open(path, "wb") as out:
+        out.write(_row([*first, *columns, ":LABEL"]))
+        for cells, found in nodes.read(attributes):
+            out.write(_row([*cells, *found, label], clean=False))
 
 
 def _entity(entity: Entity) -> list[str | None]:
@@ -342,38 +329,34 @@ def _fragment(fragment: Fragment) -> list[str | None]:
     return [_clean(fragment.id), source, metadata]
 
 
-def _columns(attributes: Iterable[str], taken: Sequence[str]) -> list[str]:
-    """A header field an attribute, each with a name of its own."""
-    names = {column.partition(":")[0]: None for column in taken}
-    for attribute in attributes:
-        plain = re.sub(r"\W", "_", attribute) or "_"
-        name, number_of = plain, 1
-        while name in names:
-            number_of += 1
-            name = f"{plain}_{number_of}"
-        names[name] = None
-    return [f"{name}:string[]" for name in list(names)[len(taken) :]]
-
-
 def _clean(text: str) -> str:
     return text.translate(_FORBIDDEN)
 
 
 def _row(cells: Iterable[str | None], clean: bool = True) -> bytes:
     """A line of CSV: every cell in quotes, and nothing for none."""
-    texts = ("" if cell is None else f'"{_quoted(cell, clean)}"' for cell in cells)
+    texts = []
+    for cell in cells:
+        text = "" if cell is None else (_clean(cell) if clean else cell).replace('"', '""')
+        texts.append("" if cell is None else f'"{text}"')
     return f"{','.join(texts)}\n".encode()
-
-
-def _quoted(cell: str, clean: bool) -> str:
-    return (_clean(cell) if clean else cell).replace('"', '""')
 
 
 _NOTES = "notes"
 
 
 class FtmExporter(Exporter):
-    """FollowTheMoney statements: what each fragment says, and its entity."""
+    """FollowTheMoney statements: what each fragment says, and its entity.
+
+    Args:
+        schema: of the entities, such as Person, Company or LegalEntity.
+        properties: attributes and their properties, such as born=birthDate.
+        dataset: name of the statements' dataset.
+
+    Raises:
+        KBForgeError: followthemoney is not installed.
+        UsageError: a schema or a property that FollowTheMoney does not know.
+    """
 
     def __init__(
         self,
@@ -381,18 +364,6 @@ class FtmExporter(Exporter):
         properties: tuple[str, ...] = (),
         dataset: str = "kbforge",
     ) -> None:
-        """Set the options.
-
-        Args:
-            schema: of the entities, such as Person, Company or LegalEntity.
-            properties: attributes and their properties, such as born=birthDate.
-            dataset: name of the statements' dataset.
-
-        Raises:
-            KBForgeError: followthemoney is not installed.
-            UsageError: a schema or a property that FollowTheMoney does not know.
-
-        """
         try:
             from followthemoney import model
         except ImportError as error:
@@ -444,7 +415,19 @@ class FtmExporter(Exporter):
     def _statements(self, fragment: Fragment, entity: Entity) -> Iterator[Statement]:
         from followthemoney.statement import Statement
 
-        yield self._statement(fragment, entity, Statement.BASE, fragment.id)
+        def statement(prop: str, value: str, original: str | None = None) -> Statement:
+            return Statement(
+                entity_id=fragment.id,
+                prop=prop,
+                schema=self._schema,
+                value=value,
+                dataset=self._dataset,
+                original_value=original,
+                canonical_id=entity.id,
+                origin=fragment.place,
+            )
+
+        yield statement(Statement.BASE, fragment.id)
         stated: set[tuple[str, str]] = set()
         for attribute, values in fragment.properties.items():
             prop = self._named.get(attribute) or self._properties.get(_plain(attribute))
@@ -457,23 +440,7 @@ class FtmExporter(Exporter):
                     name, original = prop.name, value
                 if (name, clean) not in stated:
                     stated.add((name, clean))
-                    yield self._statement(fragment, entity, name, clean, original)
-
-    def _statement(
-        self, fragment: Fragment, entity: Entity, prop: str, value: str, original: str | None = None
-    ) -> Statement:
-        from followthemoney.statement import Statement
-
-        return Statement(
-            entity_id=fragment.id,
-            prop=prop,
-            schema=self._schema,
-            value=value,
-            dataset=self._dataset,
-            original_value=original,
-            canonical_id=entity.id,
-            origin=fragment.place,
-        )
+                    yield statement(name, clean, original)
 
 
 def _plain(name: str) -> str:

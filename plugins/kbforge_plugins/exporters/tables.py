@@ -75,7 +75,7 @@ import sqlite3
 import tempfile
 import zipfile
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, Any, ClassVar
@@ -286,45 +286,69 @@ def wide_rows(
         safe: what becomes of a cell's text.
         waiting: an empty file, where the rows wait for the attributes of the last entity.
     """
-    places: dict[str, int] = {}
-    columns = AttributeOrder()
+    rows, order = WaitingRows(waiting), AttributeOrder()
     vectors = False
     for entity in entities:
-        columns.add(entity.properties)
-        first = [safe(entity.id), safe(entity.name), number(entity.confidence)]
-        first += [number(entity.reported), str(len(entity.fragments))]
-        cells = [
-            (
-                places.setdefault(attribute, len(places)),
-                safe(joined([value.value for value in values], separator)),
-            )
-            for attribute, values in entity.properties.items()
-        ]
+        order.add(entity.properties)
         vector = numbers(entity.vector)
+        first = [safe(entity.id), safe(entity.name), number(entity.confidence)]
+        first += [number(entity.reported), str(len(entity.fragments)), vector]
+        cells = {
+            attribute: safe(joined([value.value for value in values], separator))
+            for attribute, values in entity.properties.items()
+        }
+        rows.add(first, cells)
         vectors = vectors or bool(vector)
-        _check_width(len(ENTITY_COLUMNS) + len(places) + vectors)
-        waiting.write(orjson.dumps([first, cells, vector], option=orjson.OPT_APPEND_NEWLINE))
-    waiting.seek(0)
-    attributes = columns.merged()
-    order = [places[attribute] for attribute in attributes]
-    yield _wide_header(map(safe, [*attributes, *["vector"] * vectors]))
-    for line in waiting:
-        first, cells, vector = orjson.loads(line)
-        found = dict(cells)
-        row = [*first, *(found.get(place, "") for place in order)]
+        _check_width(len(ENTITY_COLUMNS) + len(rows.columns) + vectors)
+    attributes = order.merged()
+    named = map(safe, [*attributes, *["vector"] * vectors])
+    yield [*ENTITY_COLUMNS, *distinct(named, ENTITY_COLUMNS, "~")]
+    for (*first, vector), found in rows.read(attributes):
+        row = [*first, *(cell or "" for cell in found)]
         yield [*row, vector] if vectors else row
 
 
-def _wide_header(attributes: Iterable[str]) -> list[str]:
-    """The columns' names, each once."""
-    names = dict.fromkeys(ENTITY_COLUMNS)
-    for attribute in attributes:
-        name, number_of = attribute, 1
-        while name in names:
+class WaitingRows:
+    """Rows that wait in a file for the columns of the last one.
+
+    Args:
+        file: empty, and can be read again.
+
+    Attributes:
+        columns: that any row so far has.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.columns: dict[str, int] = {}
+
+    def add(self, first: Sequence[str | None], cells: Mapping[str, str]) -> None:
+        """Add a row: its first cells, and others by column."""
+        places = self.columns
+        held = [(places.setdefault(key, len(places)), cell) for key, cell in cells.items()]
+        self._file.write(orjson.dumps([first, held], option=orjson.OPT_APPEND_NEWLINE))
+
+    def read(self, columns: Sequence[str]) -> Iterator[tuple[list[Any], list[str | None]]]:
+        """The first cells of each row, and those of some columns; None where it has none."""
+        order = [self.columns[column] for column in columns]
+        self._file.seek(0)
+        for line in self._file:
+            first, held = orjson.loads(line)
+            found = dict(held)
+            yield first, [found.get(place) for place in order]
+
+
+def distinct(names: Iterable[str], taken: Iterable[str], mark: str) -> list[str]:
+    """Names that differ from each other and from others: those that do not get mark and number."""
+    found = dict.fromkeys(taken)
+    n_taken = len(found)
+    for name in names:
+        new, number_of = name, 1
+        while new in found:
             number_of += 1
-            name = f"{attribute}~{number_of}"
-        names[name] = None
-    return list(names)
+            new = f"{name}{mark}{number_of}"
+        found[new] = None
+    return list(found)[n_taken:]
 
 
 def _check_width(columns: int) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,39 +70,36 @@ class HuggingFaceSource(TableSource):
             raise
         # datasets lets errors of a dozen libraries through, all of them about its input
         except Exception as error:
-            if name.endswith(".jsonl"):
-                _raise_at_first_bad_line(name)
+            if name.endswith(".jsonl"):  # datasets does not say in which line it failed
+                deque(read_json_lines(name, stop), maxlen=0)
             raise KBForgeError(
                 f"{quoted(name, 400)}:{number + 1}: expected rows that datasets can read, "
                 f"got {_cause(error)}"
             ) from error
 
     def _open(self, name: str) -> Any:
-        path = Path(name)
+        import datasets
+
         if name == "-":
             raise KBForgeError(
                 "the hf source reads files and data sets of the hub, not standard input; "
                 "use the jsonl, csv or parquet source"
             )
-        builder = _builder(path)
-        if builder is None and (path.exists() or name.startswith(("/", "."))):
-            expected = f"a file that ends in one of {', '.join(_BUILDERS)}"
-            raise KBForgeError(f"cannot read {quoted(name, 400)}: expected {expected}")
+        path = Path(name)
+        suffix = next((s for s in reversed(path.suffixes) if s not in (".gz", ".zst")), "")
+        builder = _BUILDERS.get(suffix)
         if builder is not None:
             with open_input(name):  # says why a file cannot be opened better than datasets does
                 pass
-        return self._load(name, builder)
-
-    def _load(self, name: str, builder: str | None) -> Any:
-        import datasets
-
-        if builder is None:
+            options = {"sep": "\t"} if path.suffix == ".tsv" else {}
             return datasets.load_dataset(
-                name, self.config, split=self.split, revision=self.revision, streaming=True
+                builder, data_files={self.split: name}, split=self.split, streaming=True, **options
             )
-        options = {"sep": "\t"} if Path(name).suffix == ".tsv" else {}
+        if path.exists() or name.startswith(("/", ".")):
+            expected = f"a file that ends in one of {', '.join(_BUILDERS)}"
+            raise KBForgeError(f"cannot read {quoted(name, 400)}: expected {expected}")
         return datasets.load_dataset(
-            builder, data_files={self.split: name}, split=self.split, streaming=True, **options
+            name, self.config, split=self.split, revision=self.revision, streaming=True
         )
 
 
@@ -116,17 +114,6 @@ def _silent_log() -> Iterator[None]:
         yield
     finally:
         datasets.logging.set_verbosity(level)
-
-
-def _builder(path: Path) -> str | None:
-    suffixes = [s for s in path.suffixes if s not in (".gz", ".zst")]
-    return _BUILDERS.get(suffixes[-1]) if suffixes else None
-
-
-def _raise_at_first_bad_line(path: str) -> None:
-    """Datasets says where in a block of lines it failed, which helps nobody; find the line."""
-    for _ in read_json_lines(path, stop):
-        pass
 
 
 def _cause(error: BaseException) -> str:
