@@ -258,9 +258,3 @@ def test_too_many_fragments_for_all_pairs(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(UsageError, match="batch"):
         found(fragments, Problem(Gaussian(), 1.0))
     assert found(fragments, Problem(Gaussian(), 1.0), batch=2)
-
-
-@pytest.mark.parametrize("options", [{"batch": 0}, {"budget": 0.0}, {"budget": -1.0}])
-def test_options_out_of_range(options: dict[str, float]) -> None:
-    with pytest.raises(UsageError, match=f"{next(iter(options))}: expected a number above 0"):
-        Agglomerative(**options)  # type: ignore[arg-type]

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kbforge.clustering.batch.chain import Kernel, MarkovChain
-from kbforge.clustering.batch.grouping import NEW, Move
+from kbforge.clustering.batch.chain import Kernel
+from kbforge.clustering.batch.grouping import NEW
 from kbforge.clustering.batch.grouping import Grouping as State
-from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
 from kbforge_plugins.clusterers.offline import Gibbs, Metropolis
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.ngram import Bigram
+from tests.clustering.chains import bring, chain_of, groups, total_variation
 from tests.clustering.oracle import Grouping, partitions
 from tests.clustering.test_exactness import FAMILIES, exact_posterior
 from tests.clustering.toys import Chain as ChainLikelihood
@@ -62,31 +62,6 @@ def problem_of(family: str, seed: int, n: int) -> tuple[list[Fragment], Problem]
     return fragments, Problem(likelihood, ALPHA.get(family, 1.0), surrogate)
 
 
-def chain_of(
-    sampler: str, fragments: list[Fragment], problem: Problem
-) -> tuple[MarkovChain, Kernel]:
-    prior = DirichletProcess(problem.alpha)
-    state = State(len(fragments))
-    kernel = SAMPLERS[sampler](fragments, problem, state, prior.log_alpha)
-    chain = MarkovChain(kernel, state, prior, np.random.default_rng(11))
-    for _ in chain.start([(i,) for i in range(len(fragments))]):
-        pass
-    return chain, kernel
-
-
-def groups(state: State) -> Grouping:
-    return frozenset(state.cluster(slot) for slot in state.slots())
-
-
-def put(chain: MarkovChain, grouping: Grouping) -> None:
-    """Bring the chain into a state, by moves that its models are told of."""
-    for cluster in sorted(grouping):
-        first, *others = cluster
-        chain.make(Move((first,), NEW, 0.0))
-        for fragment in others:
-            chain.make(Move((fragment,), chain.grouping.slot_of[first], 0.0))
-
-
 @pytest.mark.parametrize(("sampler", "family"), CASES)
 def test_every_move_leaves_the_posterior_as_it_is(sampler: str, family: str) -> None:
     """Detailed balance, for every fragment and every pair of groupings of four.
@@ -100,12 +75,12 @@ def test_every_move_leaves_the_posterior_as_it_is(sampler: str, family: str) -> 
         z: math.exp(w)
         for z, w in exact_posterior(fragments, problem.likelihood, problem.alpha).items()
     }
-    chain, kernel = chain_of(sampler, fragments, problem)
+    chain, kernel = chain_of(SAMPLERS[sampler], fragments, problem)
     moves = 0
     for fragment in range(4):
         flow: dict[tuple[Grouping, Grouping], float] = {}
         for grouping in partitions(range(4)):
-            put(chain, grouping)
+            bring(chain, grouping)
             assert groups(chain.grouping) == grouping
             for place, share in shares(kernel, chain.grouping, fragment):
                 step = grouping, moved(chain.grouping, fragment, place)
@@ -163,7 +138,7 @@ def test_long_runs_have_the_exact_distribution(sampler: str, family: str) -> Non
     """Total variation .02 over the states after every move; chi-square over thinned sweeps."""
     fragments, problem = problem_of(family, SEEDS[family], 4)
     exact = exact_posterior(fragments, problem.likelihood, problem.alpha)
-    chain, _ = chain_of(sampler, fragments, problem)
+    chain, _ = chain_of(SAMPLERS[sampler], fragments, problem)
     states: Counter[Grouping] = Counter()
     thinned: Counter[Grouping] = Counter()
     for sweep in range(SWEEPS[sampler]):
@@ -171,8 +146,7 @@ def test_long_runs_have_the_exact_distribution(sampler: str, family: str) -> Non
             states[groups(chain.grouping)] += sweep >= BURN_IN
         if sweep >= BURN_IN and sweep % THINNING == 0:
             thinned[groups(chain.grouping)] += 1
-    distance = 0.5 * sum(abs(states[z] / states.total() - math.exp(w)) for z, w in exact.items())
-    assert distance < 0.02
+    assert total_variation(states, exact) < 0.02
     assert chi_square_p(thinned, exact) > 1e-3
 
 
@@ -191,14 +165,13 @@ def test_even_odds_are_seen_once_a_sweep(sampler: str) -> None:
     problem = Problem(model, math.exp(pair - one - other), model)
     exact = exact_posterior(fragments, model, problem.alpha)
     assert sorted(exact.values())[-4] == pytest.approx(math.log(0.25), abs=0.02)
-    chain, _ = chain_of(sampler, fragments, problem)
+    chain, _ = chain_of(SAMPLERS[sampler], fragments, problem)
     states: Counter[Grouping] = Counter()
     for _ in range(SWEEPS[sampler]):
         for _ in chain.sweep():
             pass
         states[groups(chain.grouping)] += 1
-    distance = 0.5 * sum(abs(states[z] / states.total() - math.exp(w)) for z, w in exact.items())
-    assert distance < 0.03
+    assert total_variation(states, exact) < 0.03
 
 
 def chi_square_p(observed: Counter[Grouping], exact: dict[Grouping, float]) -> float:

@@ -40,8 +40,8 @@ def of_people(entities: int, seed: int) -> tuple[list[Fragment], Problem]:
     return fragments, Problem(likelihood, 50.0, index=likelihood.index)
 
 
-def local(problem: Problem, fragments: Sequence[Fragment]) -> Posterior:
-    session = OnlineSession(problem, RULES, np.random.default_rng(0))
+def local(problem: Problem, fragments: Sequence[Fragment], rules: Rules = RULES) -> Posterior:
+    session = OnlineSession(problem, rules, np.random.default_rng(0))
     session.add(fragments)
     return session.posterior()
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 
 from kbforge.clustering.batch.chain import MakeKernel, MarkovChain
-from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.grouping_model import SetModel
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Cluster, FloatArray, Fragment, Problem
 from kbforge.errors import LikelihoodError
 from kbforge_plugins.clusterers.offline import Gibbs, Metropolis
 from kbforge_plugins.likelihoods.gaussian import Gaussian
+from tests.clustering.chains import chain_of
 from tests.clustering.toys import Chain as ChainLikelihood
 from tests.clustering.toys import fragments_of, normal
 
@@ -123,14 +122,13 @@ def exact(chain: MarkovChain, problem: Problem, fragments: list[Fragment]) -> fl
 def test_an_error_leaves_everything_as_it_was(case: str, error: Exception) -> None:
     """Whichever question of a sweep it is the answer to."""
     make_kernel, problem_of = CASES[case]
-    fragments, prior = fragments_of(POINTS), DirichletProcess(1.0)
+    fragments = fragments_of(POINTS)
     failed, said = 0, ""
     for question in range(1, 40):
         fuse = Fuse(error)
-        problem, grouping = problem_of(fuse), Grouping(N)
-        kernel = make_kernel(fragments, problem, grouping, prior.log_alpha)
-        chain = MarkovChain(kernel, grouping, prior, np.random.default_rng(question))
-        for _ in (*chain.start([(i,) for i in range(N)]), *chain.sweep()):
+        problem = problem_of(fuse)
+        chain, _ = chain_of(make_kernel, fragments, problem, question)
+        for _ in chain.sweep():
             pass
         before, fuse.left = state_of(chain), question
         try:

@@ -13,13 +13,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from kbforge.clustering.batch.chain import MakeKernel, MarkovChain
-from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.batch.chain import MakeKernel
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
 from kbforge_plugins.clusterers.offline import Gibbs, Metropolis
 from kbforge_plugins.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
+from tests.clustering.chains import chain_of
 
 N, ALPHA, DRAWS, BATCHES = 4, 1.3, 800, 40
 Simulator = Callable[[np.random.Generator, int], np.ndarray]
@@ -94,12 +93,10 @@ def resampled(
 ) -> list[list[int]]:
     """One sweep from these clusters."""
     fragments = [Fragment(f"f{i}", {}, tuple(map(float, row))) for i, row in enumerate(data)]
-    state, prior = Grouping(N), DirichletProcess(problem.alpha)
-    kernel = make_kernel(fragments, problem, state, prior.log_alpha)
-    chain = MarkovChain(kernel, state, prior, rng)
-    for _ in (*chain.start([tuple(cluster) for cluster in clusters]), *chain.sweep()):
+    chain, _ = chain_of(make_kernel, fragments, problem, rng, [tuple(c) for c in clusters])
+    for _ in chain.sweep():
         pass
-    return [list(state.cluster(slot)) for slot in state.slots()]
+    return [list(chain.grouping.cluster(slot)) for slot in chain.grouping.slots()]
 
 
 def largest_z(make_kernel: MakeKernel, problem: Problem, simulator: Simulator) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from kbforge.clustering.pages import posterior_of
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.session import OnlineSession
 from kbforge.clustering.sharding.router import KeyCounts, Router
 from kbforge.clustering.sharding.shard import Shard, ShardReport, require_shardable
 from kbforge.contracts import ConjugateLikelihood, Constraints, Fragment, Posterior, Problem
@@ -23,15 +22,10 @@ from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.names import Names
 from kbforge_plugins.resamplers import Greedy, Multinomial
 from tests.clustering.test_candidates import Keys
+from tests.clustering.test_conductor import local, of_people
 from tests.clustering.toys import Chain, normal
 from tests.people import people
 from tests.profile import examples
-
-
-def local(problem: Problem, rules: Rules, fragments: Sequence[Fragment]) -> Posterior:
-    session = OnlineSession(problem, rules, np.random.default_rng(0))
-    session.add(fragments)
-    return session.posterior()
 
 
 def sharded(
@@ -102,7 +96,7 @@ def test_any_stream(
     problem = Problem(Chain(normal(2.0, 3.0)), 0.5, index=index)
     rules = Rules(particles, Greedy(), splits=True, weights=weights)  # type: ignore[arg-type]
     posterior, counts = sharded(problem, rules, fragments, shards, ahead, random.Random(seed))
-    assert posterior == local(problem, rules, fragments)
+    assert posterior == local(problem, fragments, rules)
     assert sum(counts.fragments) == len(fragments)
     assert counts.moves == 0 or shards > 1
 
@@ -124,7 +118,7 @@ def test_keys_that_close_while_fragments_are_pending(ahead: int) -> None:
         index = Keys(families=rng.randint(1, 2))
         problem = Problem(Chain(normal(2.0, 90.0)), 0.5, index=index)
         posterior, _ = sharded(problem, rules, fragments, 3, ahead)
-        assert posterior == local(problem, rules, fragments)
+        assert posterior == local(problem, fragments, rules)
 
 
 @pytest.mark.parametrize("model", [Attributes, Names], ids=lambda model: str(model.__name__))
@@ -136,7 +130,7 @@ def test_records_of_people(model: type[ConjugateLikelihood], shards: int) -> Non
     problem = Problem(likelihood, 50.0, index=likelihood.index)
     rules = Rules(100, Greedy(), splits=True)
     posterior, counts = sharded(problem, rules, fragments, shards, 16, random.Random(1))
-    assert posterior == local(problem, rules, fragments)
+    assert posterior == local(problem, fragments, rules)
     assert min(counts.fragments) > 0
     assert (counts.moves > 0) == (model is Attributes)
     assert counts.messages == len(fragments) + counts.moves
@@ -145,15 +139,14 @@ def test_records_of_people(model: type[ConjugateLikelihood], shards: int) -> Non
 @pytest.mark.parametrize("surrogate", [False, True])
 def test_a_black_box(surrogate: bool) -> None:
     """Evaluations are left out: a set that went with its fragments may be asked for again."""
-    fragments = people(40, 5)
-    likelihood = Attributes()
-    likelihood.fit(fragments)
+    fragments, whole = of_people(40, 5)
+    likelihood: Any = whole.likelihood
     problem = Problem(
-        BlackBox(likelihood), 50.0, likelihood if surrogate else None, index=likelihood.index
+        BlackBox(likelihood), 50.0, likelihood if surrogate else None, index=whole.index
     )
     rules = Rules(10, Greedy(), splits=True)
     one, _ = sharded(problem, rules, fragments, 3, 8, random.Random(1))
-    other = local(problem, rules, fragments)
+    other = local(problem, fragments, rules)
     assert one.subproblems == other.subproblems
     assert one.log_posterior == other.log_posterior
 

@@ -21,15 +21,16 @@ from kbforge.clustering.batch.chain import GibbsKernel, Kernel, MarkovChain
 from kbforge.clustering.batch.grouping import NEW, STAY, Grouping, Move, apply, merge, put, split
 from kbforge.clustering.batch.grouping_model import GroupingModel, model_of
 from kbforge.clustering.prior import DirichletProcess
-from kbforge.contracts import Cluster, Fragment
+from kbforge.contracts import Cluster, Fragment, Problem
 from kbforge.errors import UsageError
 from kbforge.testing import BlackBox
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.ngram import Bigram
+from tests.clustering.chains import bring, groups, total_variation
+from tests.clustering.chains import chain_of as begun
 from tests.clustering.oracle import Grouping as Partition
 from tests.clustering.oracle import partitions
-from tests.clustering.test_chains_are_exact import bisect, groups
-from tests.clustering.test_chains_are_exact import put as bring
+from tests.clustering.test_chains_are_exact import bisect
 from tests.clustering.test_exactness import exact_posterior
 from tests.clustering.toys import Chain as ChainLikelihood
 from tests.clustering.toys import fragments_of, normal
@@ -116,13 +117,14 @@ def beginning(fragments: list[Fragment], likelihood: Any) -> tuple[Grouping, Any
 
 
 def chain_of(fragments: list[Fragment], likelihood: Any) -> tuple[MarkovChain, SplitMerge]:
-    prior = DirichletProcess(ALPHA)
-    grouping, model = beginning(fragments, likelihood)
-    kernel = SplitMerge(model, prior)
-    chain = MarkovChain(kernel, grouping, prior, np.random.default_rng(5))
-    for _ in chain.start([(i,) for i in range(len(fragments))]):
-        pass
-    return chain, kernel
+    return begun(
+        lambda items, problem, grouping, _: SplitMerge(
+            model_of(problem.likelihood, items, grouping), DirichletProcess(ALPHA)
+        ),
+        fragments,
+        Problem(likelihood, ALPHA),
+        5,
+    )
 
 
 def paths(kernel: Kernel, grouping: Grouping) -> Iterator[tuple[Move, float]]:
@@ -180,8 +182,7 @@ def test_long_runs_have_the_exact_distribution(name: str) -> None:
     for _ in range(6000):
         for _ in chain.sweep():
             states[groups(chain.grouping)] += 1
-    distance = 0.5 * sum(abs(states[z] / states.total() - math.exp(w)) for z, w in exact.items())
-    assert distance < 0.02
+    assert total_variation(states, exact) < 0.02
 
 
 @pytest.mark.parametrize("name", [*MODELS, "bigram"])

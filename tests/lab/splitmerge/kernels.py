@@ -13,7 +13,7 @@ from kbforge_lab.splitmerge.two_clusters import (
     RestrictedGibbsKernel,
     two_clusters,
 )
-from tests.clustering.splitmerge.kernels import Make, fixed
+from tests.clustering.test_minsm import Make, fixed
 
 
 def opposite(signs: Any) -> Make:

@@ -10,11 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge_lab.splitmerge.opposite import SignTables, TableTurn
-from tests.clustering.splitmerge.kernels import Make
-from tests.clustering.splitmerge.test_counts import kernel_of, parts, same
-from tests.clustering.splitmerge.test_detailed_balance import check_all_followed, check_balance
-from tests.clustering.splitmerge.test_long_runs import distance
 from tests.clustering.test_exactness import FAMILIES
+from tests.clustering.test_minsm import (
+    Make,
+    check_all_followed,
+    check_balance,
+    distance,
+    kernel_of,
+    parts,
+    same,
+)
 from tests.lab.splitmerge.kernels import likelihood_guided, opposite, restricted_gibbs
 from tests.profile import examples
 

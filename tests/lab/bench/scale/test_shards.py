@@ -8,10 +8,9 @@ from kbforge.clustering.rules import Rules
 from kbforge.clustering.sharding.shard import Shard
 from kbforge.contracts import Fragment, Problem
 from kbforge_lab.bench.scale.measuring import Step, simulate, steps_in_groups
-from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.resamplers import Greedy
+from tests.clustering.test_conductor import of_people
 from tests.clustering.test_sharding import sharded
-from tests.people import people
 
 
 def steps_of(fragments: Iterable[Fragment], problem: Problem, rules: Rules) -> Iterator[Step]:
@@ -26,14 +25,11 @@ def steps_of(fragments: Iterable[Fragment], problem: Problem, rules: Rules) -> I
 
 
 def test_a_simulation_counts_what_a_run_does() -> None:
-    fragments = people(120, 4)
-    likelihood = Attributes()
-    likelihood.fit(fragments)
-    problem = Problem(likelihood, 50.0, index=likelihood.index)
+    fragments, problem = of_people(120, 4)
     rules = Rules(20, Greedy(), splits=True)
     _, real = sharded(problem, rules, fragments, 3, 15)
-    assert likelihood.index is not None
-    families = likelihood.index.families
+    assert problem.index is not None
+    families = problem.index.families
     steps = list(steps_of(fragments, problem, rules))
     assert simulate(steps, families, 3, 16) == real
     alone = simulate(steps, families, 1, 16)
