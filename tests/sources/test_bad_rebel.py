@@ -140,26 +140,9 @@ LINES = {
         _DOCUMENT[:100],
         f"{JSON}invalid JSON at column 101 (unexpected end of data)",
     ),
-    "not JSON": (
-        b"Ada",
-        f"{JSON}invalid JSON at column 1 (unexpected character, expected a JSON value)",
-    ),
     "array": (b"[]", f"{JSON}[]"),
     "number": (b"1", f"{JSON}1"),
-    "deep nesting": (b"[" * 3000, f"{JSON}invalid JSON at column 1026 (depth limit exceeded)"),
     "invalid UTF-8": (b'{"docid": "\xff"}', "expected UTF-8 text, got the byte 0xff at byte 12"),
-    "lone surrogate": (
-        rb'{"docid": "\ud800"}',
-        f"{JSON}invalid JSON at column 12 (no low surrogate in string)",
-    ),
-    "raw NUL": (
-        b'{"docid": "\0"}',
-        f"{JSON}invalid JSON at column 12 (unexpected control character in string)",
-    ),
-    "NaN": (
-        b'{"docid": NaN}',
-        f"{JSON}invalid JSON at column 11 (unexpected character, expected a JSON value)",
-    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""CSV beyond its contract: the columns, ids that contain the separator, and formulas."""
+"""Tables beyond their contract: columns, cells of several values, and formulas."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import io
 import pytest
 
 from kbforge.contracts import Entity, Value
-from kbforge.errors import UsageError
+from kbforge.errors import KBForgeError, UsageError
 from kbforge_plugins.exporters.tables import (
+    ENTITY_COLUMNS,
     VALUE_COLUMNS,
     CsvExporter,
     MembersExporter,
@@ -68,12 +69,15 @@ def test_an_entity_without_properties_is_not_lost():
 def test_the_separator_is_an_option():
     (row,) = table([Entity("e", "p", {}, ("p", "q|r", "s;t"), 1.0, 0)], separator=";")
     assert row["fragments"] == "p;q|r;s\\;t"
+    (_, row) = wide([ADA], separator=";")
+    assert row[-2] == "A.;Ada;Al|ce"
 
 
 @pytest.mark.parametrize("separator", ["", "||", "\\"])
-def test_impossible_separators_are_refused(separator):
-    with pytest.raises(UsageError, match="separator must be one character"):
-        CsvExporter(separator=separator)
+@pytest.mark.parametrize(("name", "exporter"), [("csv", CsvExporter), ("wide", WideExporter)])
+def test_impossible_separators_are_refused(name, exporter, separator):
+    with pytest.raises(UsageError, match=f"exporter {name}: separator must be one character"):
+        exporter(separator=separator)
 
 
 @pytest.mark.parametrize(("value", "guarded"), [("=1+1", "'=1+1"), ("+49 174 5", "+49 174 5")])
@@ -143,3 +147,62 @@ def test_formulas_are_guarded_everywhere_or_nowhere(exporter):
         cells = [c for row in csv.reader(io.StringIO(written)) for c in row]
         assert unlike not in cells
         assert cells.count(evil) + cells.count(f"'{evil}") >= 3
+
+
+# One row an entity: its values joined, and columns that are named alike.
+
+
+def entity(number, properties, **fields):
+    values = {
+        key: tuple(Value(v, tuple(f"f{i}" for i in range(n))) for v, n in held)
+        for key, held in properties.items()
+    }
+    return Entity(f"e{number}", f"N{number}", values, ("f0", "f1", "f2"), 0.75, 0, **fields)
+
+
+def wide(entities, **options):
+    written = exported(WideExporter(**options), entities).decode()
+    return list(csv.reader(io.StringIO(written, newline="")))
+
+
+ADA = entity(
+    1,
+    {"name": [("A.", 1), ("Ada", 2), ("Al|ce", 1)], "born": [("1815", 1)]},
+    reported=0.5,
+)
+BOB = entity(2, {"town": [("Rome", 1)], "name": [("Bob", 3)]})
+
+
+def test_one_row_an_entity_and_a_column_an_attribute():
+    assert wide([ADA, BOB]) == [
+        [*ENTITY_COLUMNS, "town", "name", "born"],
+        ["e1", "N1", "0.75", "0.5", "3", "", "A.|Ada|Al\\|ce", "1815"],
+        ["e2", "N2", "0.75", "", "3", "Rome", "Bob", ""],
+    ]
+
+
+def test_attributes_named_like_a_column():
+    odd = entity(1, {"confidence": [("high", 1)], "vector": [("v", 1)]}, vector=(0.5, -2.0))
+    header, row = wide([odd])
+    assert header[5:] == ["confidence~2", "vector", "vector~2"]
+    assert row[5:] == ["high", "v", "0.5 -2.0"]
+
+
+def test_a_guarded_attribute_may_look_like_another():
+    header, row = wide([entity(1, {"=x": [("a", 1)], "'=x": [("b", 1)]})])
+    assert dict(zip(header[5:], row[5:], strict=True)) == {"'=x": "a", "'=x~2": "b"}
+
+
+def test_no_entities_and_entities_without_properties():
+    assert wide([]) == [list(ENTITY_COLUMNS)]
+    assert wide([entity(1, {})])[1] == ["e1", "N1", "0.75", "", "3"]
+
+
+def test_the_order_of_entities_does_not_move_columns():
+    assert wide([ADA, BOB])[0] == wide([BOB, ADA])[0]
+
+
+def test_more_attributes_than_a_spreadsheet_has_columns():
+    many = entity(1, {f"a{i}": [("x", 1)] for i in range(16_380)})
+    with pytest.raises(KBForgeError, match="at most 16,384 columns"):
+        wide([many])
