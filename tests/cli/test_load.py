@@ -57,12 +57,9 @@ def test_messages_go_to_stderr(program, people):
     assert ran.err.startswith("2 fragments in ")
 
 
-def test_limit(program, people):
+def test_a_limit_ends_before_the_bad_line(program, people, tmp_path):
     assert program("load", "csv", people, "--id", "pid", "--limit", 1).ids == ["p1"]
     assert program("load", "csv", people, "--limit", 0).ids == []
-
-
-def test_limit_ends_before_the_bad_line(program, tmp_path):
     file = tmp_path / "in.jsonl"
     file.write_text('{"id": "a", "vector": [1]}\noops\n')
     assert program("load", "jsonl", file, "--limit", 1).ids == ["a"]
@@ -228,15 +225,12 @@ def test_a_file_is_not_loaded_onto_itself(program, tmp_path):
     assert file.read_text() == line
 
 
-def test_pipes(program, people):
+def test_pipes_and_same_input_same_bytes(program, people):
+    assert program("load", "csv", people).out == program("load", "csv", people).out
     first = program("load", "csv", "-", "--id", "pid", stdin=PEOPLE.encode())
     second = program("load", "jsonl", "-", stdin=first.out)
     assert second.out == first.out
     assert second.ids == ["p1", "p2"]
-
-
-def test_same_input_same_bytes(program, people):
-    assert program("load", "csv", people).out == program("load", "csv", people).out
 
 
 def test_read_fragments_limits_and_hands_on(tmp_path):

@@ -17,7 +17,6 @@ from kbforge.models.bundle import Bundle, read_bundle, write_bundle
 GAUSSIAN = ("--likelihood", "gaussian", "--set", "likelihood.a=2", "--set", "likelihood.b=0.8")
 JOB = (*GAUSSIAN, "--alpha", 5, "-P", 10)
 CONFIDENCE = ("--confidence", "-o")
-MEASURE = ("evaluate", "--reliability")
 
 
 def write_points(path, seed, clusters=40, each=5, width=12):
@@ -269,68 +268,63 @@ def test_a_map_for_other_reports_is_told(program, test, train, tmp_path):
     assert "gaussian" in ran.err
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "said"),
-    [
-        (["-o", "-"], 2, "expected a file or a model folder, got standard output"),
-        (["-o", "m.toml", "--test-on", "test.jsonl"], 2, "that the map is not fitted on, got 40"),
-        (["-o", "./test.jsonl"], 2, "the output ./test.jsonl is an input (test.jsonl)"),
-        (["-o", "m.toml", "--test-on", "m.toml"], 1, "cannot read m.toml"),
-        (["-o", "no/such/folder/m.toml"], 1, "cannot write no/such/folder/m.toml"),
-        (["-o", "m.toml", "--low", "2"], 2, "--low is for choosing alpha"),
-    ],
-)  # fmt: skip
-def test_bad_fits_are_one_sentence(program, test, monkeypatch, options, code, said):
-    monkeypatch.chdir(test.parent)
-    ran = program("calibrate", "test.jsonl", *JOB, "--confidence", *options)
-    assert ran.code == code
-    assert said in ran.err
-    assert not Path("m.toml").exists()
-
-
 def test_what_is_of_a_map_needs_confidence(program, test, tmp_path):
     ran = program("calibrate", test, "--shuffles", 2, "-o", tmp_path / "c.toml")
     assert (ran.code, ran.err) == (2, "kbforge: --shuffles goes with --confidence\n")
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "said"),
-    [
-        (["--confidence-map", "none.toml"], 1, "cannot read none.toml"),
-        (["--confidence-map", "test.jsonl"], 1, "expected a confidence map, got fragments"),
-        (["--temperature", "0"], 2, "--temperature: expected a number above 0, got 0"),
-        (["--temperature", "nan"], 2, "--temperature: expected a number above 0, got nan"),
-        (["--shuffles", "0"], 2, "--shuffles"),
-        (["--bins", "0"], 2, "--bins"),
-        (["test.jsonl"], 2, "--reliability clusters labelled fragments; leave out GOLD"),
-    ],
-)  # fmt: skip
-def test_bad_use_is_one_sentence(program, test, monkeypatch, options, code, said):
-    monkeypatch.chdir(test.parent)
-    ran = program("evaluate", "--reliability", "test.jsonl", *JOB, *options)
-    assert ran.code == code
-    assert said in ran.err
+FIT = "calibrate test.jsonl --confidence"
+JUDGE = "evaluate --reliability"
+VECTOR = '{"id": "a", "properties": {}, "vector": [1, 2]%s}'
 
 
 @pytest.mark.parametrize(
-    ("lines", "verb", "said"),
+    ("command", "code", "said"),
     [
-        ([], MEASURE, "there are no fragments"),
+        (f"{FIT} -o -", 2, "expected a file or a model folder, got standard output"),
+        (f"{FIT} -o m.toml --test-on test.jsonl", 2, "that the map is not fitted on, got 40"),
+        (f"{FIT} -o ./test.jsonl", 2, "the output ./test.jsonl is an input (test.jsonl)"),
+        (f"{FIT} -o m.toml --test-on m.toml", 1, "cannot read m.toml"),
+        (f"{FIT} -o no/such/folder/m.toml", 1, "cannot write no/such/folder/m.toml"),
+        (f"{FIT} -o m.toml --low 2", 2, "--low is for choosing alpha"),
+        (f"{JUDGE} test.jsonl --confidence-map none.toml", 1, "cannot read none.toml"),
         (
-            ['{"id": "a", "properties": {}, "vector": [1, 2]}'],
-            MEASURE,
-            "none of the 1 fragments has",
+            f"{JUDGE} test.jsonl --confidence-map test.jsonl",
+            1,
+            "expected a confidence map, got fragments",
         ),
         (
-            ['{"id": "a", "properties": {}, "vector": [1, 2], "label": "x"}'],
-            ("calibrate", *CONFIDENCE, "m.toml"),
+            f"{JUDGE} test.jsonl --temperature 0",
+            2,
+            "--temperature: expected a number above 0, got 0",
+        ),
+        (
+            f"{JUDGE} test.jsonl --temperature nan",
+            2,
+            "--temperature: expected a number above 0, got n",
+        ),
+        (f"{JUDGE} test.jsonl --shuffles 0", 2, "--shuffles"),
+        (f"{JUDGE} test.jsonl --bins 0", 2, "--bins"),
+        (
+            f"{JUDGE} test.jsonl test.jsonl",
+            2,
+            "--reliability clusters labelled fragments; leave out GOLD",
+        ),
+        (f"{JUDGE} none.jsonl", 1, "there are no fragments"),
+        (f"{JUDGE} unlabelled.jsonl", 1, "none of the 1 fragments has"),
+        (
+            "calibrate one.jsonl --confidence -o m.toml",
+            1,
             "needs labelled entities to fit on and others to be tested on, got 1 in all",
         ),
     ],
 )
-def test_bad_fragments_are_one_sentence(program, tmp_path, monkeypatch, lines, verb, said):
-    monkeypatch.chdir(tmp_path)
-    Path("bad.jsonl").write_text("\n".join(lines))
-    ran = program(*verb, "bad.jsonl", *JOB)
-    assert ran.code == 1
+def test_bad_use_is_one_sentence(program, test, monkeypatch, command, code, said):
+    monkeypatch.chdir(test.parent)
+    Path("none.jsonl").touch()
+    Path("unlabelled.jsonl").write_text(VECTOR % "")
+    Path("one.jsonl").write_text(VECTOR % ', "label": "x"')
+    ran = program(*command.split(), *JOB)
+    assert ran.code == code
     assert said in ran.err
+    assert not Path("m.toml").exists()
