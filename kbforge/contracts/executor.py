@@ -4,17 +4,17 @@ One signature for the family:
 
     start(make, workers) -> Crew
 
-An executor knows nothing of what the workers do. Laws, tested for every member by
+An executor does not know what the workers do. Laws, tested for every member by
 `kbforge.testing.ExecutorContract`:
 
-1. Every worker is made by `make`, in a process of its own, and takes its orders in the order in
-   which they were sent.
-2. A parcel that one worker's order gave is what another worker gets that is sent it, without
-   anybody waiting for it in between.
-3. An order that raised gives no parcel: an order that was to get it is not carried out, and its
+1. `make` makes every worker, in a process of its own; a worker carries out orders in the order of
+   sending.
+2. A parcel from one worker's order reaches another worker that is sent it, and nobody waits for it
+   in between.
+3. An order that raises gives no parcel: an order that needs the parcel is not carried out, and its
    answer is as if its worker had been lost.
 4. What a worker raises is raised again where its answer is asked for.
-5. A worker that was lost is known to be lost, and can be replaced; others go on.
+5. A lost worker is known to be lost, and can be replaced; others go on.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from kbforge.errors import KBForgeError
 
 
 class WorkerLost(KBForgeError):
-    """An order was not carried out: its worker is no more, or what it was to get never came."""
+    """An order was not carried out: its worker is lost, or a parcel for it never came."""
 
 
 class Worker(Protocol):
-    """What takes orders."""
+    """Takes orders."""
 
     def do(self, order: Any, parcels: Sequence[Any]) -> tuple[Any, Any]:
         """Carry out an order.
 
         Args:
             order: plain data.
-            parcels: what other workers gave for it.
+            parcels: from other workers.
 
         Returns:
             The answer, and a parcel for other workers.
@@ -48,11 +48,11 @@ class Worker(Protocol):
 
 
 class Crew(ABC):
-    """Workers that were started. Orders are sent without waiting."""
+    """Started workers. Orders are sent without waiting."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of workers."""
 
     @abstractmethod
     def send(self, worker: int, order: Any, parcels: Sequence[Any] = ()) -> Any:
@@ -61,17 +61,17 @@ class Crew(ABC):
         Args:
             worker: from 0.
             order: plain data.
-            parcels: what earlier `send`s returned, of which the worker gets the parcels; or
-                parcels themselves that `wait` has given.
+            parcels: results of earlier `send`s, whose parcels the worker gets, or parcels that
+                `wait` has returned.
 
         Returns:
-            Something to wait for.
+            A receipt for `wait`.
 
         """
 
     @abstractmethod
     def wait(self, sent: Any) -> tuple[Any, Any]:
-        """Wait for an answer; returns it and the parcel.
+        """Wait for an answer; returns the answer and the parcel.
 
         Raises:
             WorkerLost: the order was not carried out.
@@ -81,11 +81,11 @@ class Crew(ABC):
 
     @abstractmethod
     def lost(self) -> Sequence[int]:
-        """The workers that are no more, ascending."""
+        """The lost workers, ascending."""
 
     @abstractmethod
     def replace(self, worker: int) -> None:
-        """Have a worker made anew, in place of a lost one.
+        """Make a new worker in place of a lost one.
 
         Raises:
             KBForgeError: there is no place for it.
@@ -102,10 +102,10 @@ class Executor(ABC):
 
     @abstractmethod
     def start(self, make: Callable[[], Worker], workers: int | None = None) -> Crew:
-        """Have workers made, each in a process of its own.
+        """Start workers, each in a process of its own.
 
         Args:
-            make: makes one, over there.
+            make: makes a worker, in its process.
             workers: how many; None is as many as there are places for.
 
         Raises:

@@ -1,10 +1,10 @@
 """Workers as actors of Ray, on this machine or on a cluster.
 
-Ray does not restart an actor: the sender of its orders knows what to send again. Orders reach an
-actor in the order of sending, and a parcel goes from actor to actor.
+Ray does not restart a lost actor, because the sender of its orders knows what to send again. Orders
+reach an actor in the order of sending, and a parcel goes from actor to actor.
 
-`ray.init` waits for minutes where nobody answers, for ever where somebody listens and is silent,
-and cannot be interrupted. So a process of its own, which can, tries the address first.
+`ray.init` waits for minutes where nobody answers, and forever where somebody listens and is silent,
+and cannot be interrupted. So a separate process, which can be, tries the address first.
 """
 
 from __future__ import annotations
@@ -29,14 +29,10 @@ ray.init(address=sys.argv[1], log_to_driver=False, logging_level="ERROR")
 
 
 def require_answer(address: str, seconds: float) -> None:
-    """See that a cluster answers.
-
-    Args:
-        address: as `ray.init` takes it.
-        seconds: in which it must.
+    """Refuse an address, as `ray.init` takes it, where no cluster answers within some seconds.
 
     Raises:
-        KBForgeError: it does not; the message has the address.
+        KBForgeError: no answer; the message has the address.
 
     """
     _require_listener(address, seconds)
@@ -56,7 +52,7 @@ def require_answer(address: str, seconds: float) -> None:
 
 
 def no_answer(address: str, why: str) -> KBForgeError:
-    """What to say where no cluster answers."""
+    """The error where no cluster answers."""
     return KBForgeError(
         f"no Ray cluster answers at {quoted(address)} ({quoted(why, 200)}); ray status --address "
         "ADDRESS shows which one does"
@@ -64,12 +60,7 @@ def no_answer(address: str, why: str) -> KBForgeError:
 
 
 def _require_listener(address: str, seconds: float) -> None:
-    """Refuse an address with a port at which nobody listens, at once.
-
-    Raises:
-        KBForgeError: it is so.
-
-    """
+    """Refuse an address with a port where nobody listens, at once."""
     try:
         place = urlsplit(address if "//" in address else f"//{address}")
         host, port = place.hostname, place.port
@@ -84,7 +75,7 @@ def _require_listener(address: str, seconds: float) -> None:
 
 
 _STORE = 1 << 28
-"""Bytes for what is on its way, where Ray is started here."""
+"""Bytes for objects on their way, where Ray is started here."""
 _PLACE = 120.0
 """Seconds to wait for a place on a cluster."""
 _STARTS = 5
@@ -144,9 +135,9 @@ class Ray(Executor):
 
     def _connect(self, ray: Any, workers: int | None) -> None:
         quiet = {"log_to_driver": False, "logging_level": "ERROR"}
-        # nobody is told that somebody uses Ray
+        # send no usage statistics
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        # a lost worker is told where its answer is asked for, and not on the screen, too
+        # a lost worker is reported where its answer is asked for, not also on the screen
         os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
         if self._address is not None:
             require_answer(self._address, self._patience)
@@ -220,12 +211,12 @@ class _Crew(Crew):
             self._ray.shutdown()
 
     def process_ids(self) -> list[int]:
-        """Of the workers' processes, each on its machine."""
+        """Ids of the workers' processes, each on its machine."""
         found: list[int] = self._ray.get([actor.process_id.remote() for actor in self._actors])
         return found
 
     def _started(self) -> Any:
-        """An actor that is there; one that is lost while it starts is started again.
+        """A new actor; one that is lost while it starts is started again.
 
         Raises:
             KBForgeError: there is no place for it, or it is lost again and again.
@@ -267,13 +258,13 @@ class _Crew(Crew):
 
 
 class _Failure(NamedTuple):
-    """In place of an answer and a parcel: what a worker raised, None if it was not asked."""
+    """Instead of an answer and a parcel, what a worker raised; None if it was not asked."""
 
     error: Exception | None
 
 
 class _Place:
-    """What Ray makes an actor of."""
+    """The class of Ray's actors."""
 
     def __init__(self, make: Callable[[], Worker]) -> None:
         self._worker = make()
@@ -291,9 +282,9 @@ class _Place:
 
 
 def _silence() -> None:
-    """Have Ray say nothing here of workers that are lost: it would on standard output.
+    """Stop Ray's messages about lost workers, which would go to standard output.
 
-    Nothing public does that: `log_to_driver` is of what workers print.
+    Nothing public does that: `log_to_driver` is for what workers print.
     """
     from ray._private import worker
 
@@ -301,12 +292,7 @@ def _silence() -> None:
 
 
 def _ray() -> Any:
-    """The library.
-
-    Raises:
-        UsageError: it is not installed; the message says how to.
-
-    """
+    """The library, if it is installed."""
     try:
         import ray
     except ImportError as error:

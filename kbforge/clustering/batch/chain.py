@@ -73,7 +73,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def propose(self, grouping: Grouping, rng: np.random.Generator) -> Move:
-        """A move that leaves the posterior as it is; reads only.
+        """A move that leaves the posterior invariant; only reads.
 
         Raises:
             LikelihoodError: NaN, or no place is possible.
@@ -100,12 +100,12 @@ class FragmentKernel(Kernel):
 
     @abstractmethod
     def choose(self, grouping: Grouping, fragment: int, u: Sequence[float]) -> Move:
-        """x's next place; reads only.
+        """x's next place; only reads.
 
         Args:
             grouping: the state.
-            fragment: x, perhaps not in any cluster yet.
-            u: two numbers drawn uniformly from [0, 1).
+            fragment: x, perhaps without a cluster.
+            u: two numbers, uniform in [0, 1).
 
         Raises:
             LikelihoodError: NaN, or no place is possible.
@@ -205,10 +205,7 @@ class MetropolisKernel(FragmentKernel):
 
 
 def _log_back(log_q: FloatArray, there: int, here: int) -> float:
-    """log of how much more often it is proposed to go back than to go there, if never to stay.
-
-    +inf if q rules out `here`, which then is as good as impossible.
-    """
+    """log q(back) / q(there), staying excluded; +inf if q rules out `here`."""
     if log_q[here] == -np.inf:
         return np.inf
     log_there = float(log_q[there]) - log_sum_exp(_without(log_q, here))
@@ -218,7 +215,7 @@ def _log_back(log_q: FloatArray, there: int, here: int) -> float:
 def _log_prior(grouping: Grouping, log_alpha: float, fragment: int) -> FloatArray:
     """log |C| by slot, then log alpha of a new cluster, shape [n_slots + 1]; -inf for no place.
 
-    If x is alone, its own slot is no place: a new cluster is.
+    If x is alone, its own slot is no place, but a new cluster is.
     """
     n_slots = grouping.n_slots
     out = np.empty(n_slots + 1)
@@ -268,7 +265,7 @@ def _without(log_weights: FloatArray, index: int) -> FloatArray:
 
 
 def _index_here(grouping: Grouping, fragment: int) -> int | None:
-    """Where x is among the weights; None if it is nowhere yet."""
+    """The index of x's place among the weights; None if it has none."""
     own = grouping.slot_of[fragment]
     if own < 0:
         return None
@@ -453,7 +450,7 @@ class ChainRules:
 
 
 MakeKernel: TypeAlias = Callable[[Sequence[Fragment], Problem, Grouping, float], Kernel]
-"""A kernel of fragments, their problem, the (empty) grouping to work on, and log alpha."""
+"""From fragments, their problem, the (empty) grouping to work on, and log alpha."""
 
 
 def run_chain(
@@ -465,7 +462,7 @@ def run_chain(
     rng: np.random.Generator,
     on_step: OnStep | None = None,
 ) -> Posterior:
-    """Sample groupings of the fragments, from the `start` of `MarkovChain.start` on.
+    """Sample groupings of the fragments, from a `start` as of `MarkovChain.start`.
 
     Raises:
         LikelihoodError: NaN, or a fragment has no possible place; the message names it.

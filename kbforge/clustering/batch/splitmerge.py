@@ -27,12 +27,11 @@ with K = L = 1). One hash h is drawn, and S(u) are the fragments v with h(v) = h
 | S(u) | the bucket of u, which holds u itself |
 
 The paper averages the probability of a proposal over all h. Only K = 1 MinHash has a formula for
-that, which is a lower bound (its equation 4), and it multiplies this with the size of the bucket,
-which is of one h. Here h is drawn first, whatever the grouping, and is given from then on. Then
-everything can be counted:
+that, which is a lower bound (its equation 4), multiplied with the size of a bucket of one h. Here h
+is drawn first, whatever the grouping, and is given from then on. Then everything can be counted:
 
 *Smart split.* u is uniform over the n fragments; its cluster C falls apart into C & S(u) and the
-rest. C becomes {A, B} if C & S(u) is A or is B, so that
+rest. C becomes {A, B} if C & S(u) is A or is B, so
 
     q(split) = #{u in C: C & S(u) is A or B} / n
 
@@ -40,55 +39,40 @@ A is such a part if it has one hash, which no fragment of B has; then all of its
 there. Likewise B. If C & S(u) is all of C, nothing moves.
 
 *Smart merge.* u is uniform over the fragments, v over the others in its bucket (without any,
-nothing moves); if their clusters A and B differ, they become one. Either may have been drawn first:
+nothing moves); if their clusters A and B differ, they merge. Either may have been drawn first:
 
     q(merge) = (1/n) [sum over u in A of |S(u) & B| / |S(u) - u|
                       + sum over v in B of |S(v) & A| / |S(v) - v|]
 
-As S(u) and S(v) are the same bucket, the sums are equal. Let bucket k hold N_k fragments, a_k of A
+S(u) and S(v) are the same bucket, so the sums are equal. Let bucket k hold N_k fragments, a_k of A
 and b_k of B: q(merge) = (2/n) sum over k of a_k b_k / (N_k - 1).
 
-*Ratio.* With the dumb moves below, a move from z to z' is followed with the probability
-
-    min(1, [p(z') / p(z)] q(back) / q(there))
-
-where p is prior times likelihood. Proof that p stays: given h, u and v depend on z alone; the move
-{C} -> {A, B} of pair 1 is suggested with probability q(split)/4 and undone with 1/4 2/(M'(M'-1)),
-M' = M + 1, that of pair 2 is suggested with 2^(1-|C|)/(4M) and undone with q(merge)/4; and
-Metropolis-Hastings has detailed balance for each pair by itself. Then it holds for their mixture,
-and for a mixture over h, as long as h does not depend on z. Whether pairs 1 and 2 lead to the same
-z' does not matter.
-
-Nothing of this asks how the buckets came about. So several MinHashes may be one hash together
-(K > 1), which the paper's formulas rule out: of many clusters, a bucket of one MinHash holds too
-many for its v to be of u's kind.
-
-A split costs O(|C|) and a merge O(|A| + |B|): hashes are compared and L is added up.
-
-*Hash tables* of all fragments say which fragments have equal hashes. Fragments do not change, so
-neither do the tables, whatever a kernel does to the grouping. The cost of a table grows with the
-number of fragments. So it serves as many moves as there are fragments (and some, if they are few),
-and a move's share of it is constant. A few tables are kept, and every move takes one of them at
-random. Which tables there are and which one is taken depends on the number of moves and on random
-numbers that nothing else reads, never on the grouping; so a move is conditional on its table.
-
-*Smart splits with dumb merges, and dumb splits with smart merges* (Wang and Russell, 2015). A
-proposal that is smart both ways is rarely accepted: what is easy to find one way is then hard to
-find the other way. So a coin says which pair of moves is taken, and a second coin which of the two.
+*Smart and dumb* (Wang and Russell, 2015). A proposal that is smart both ways is rarely accepted:
+what is easy to find one way is hard to find the other way. So one coin chooses a pair of moves, and
+a second coin the move:
 
 | pair | there and back | dumb, and how likely |
 |---|---|---|
 | 1 | smart split of C into {A, B}, dumb merge | any two of M clusters: 2 / (M (M - 1)) |
 | 2 | smart merge of A and B, dumb split | any of M clusters, a coin a fragment: 2^(1 - |C|) / M |
 
-Both coins are the same there and back, so that they cancel; a move that turns out to be none (one
-cluster and nothing to merge, a part without a fragment) is a rejection. Nothing of it depends on
-what the other moves of the state are, as it would if a smart move without a result became a dumb
-one.
+Both coins are the same there and back and cancel. A move that turns out to be none (one cluster and
+nothing to merge, a part without a fragment) is a rejection.
 
-What a smart move depends on besides the grouping (a hash table, an order of fragments) is drawn
-first, independently of the grouping: the `Given` of the move. Given it, there and back are as
-likely as `log_split` and `log_merge` say, and each `Given` has detailed balance by itself.
+*Proof that the posterior p stays.* Given h, u and v depend on the grouping z alone. The move
+{C} -> {A, B} of pair 1 is suggested with probability q(split)/4 and undone with 1/4 2/(M'(M'-1)),
+M' = M + 1; that of pair 2 is suggested with 2^(1-|C|)/(4M) and undone with q(merge)/4.
+Metropolis-Hastings has detailed balance for each pair by itself, so also for their mixture, and for
+a mixture over h that does not depend on z. Whether pairs 1 and 2 lead to the same z' does not
+matter. Nothing of this depends on how buckets are made: several MinHashes may be one hash together
+(K > 1), which is better with many clusters, where a bucket of one MinHash mixes too many.
+
+*Cost.* A split costs O(|C|) and a merge O(|A| + |B|): hashes are compared and L is added up. A hash
+table of all fragments serves as many moves as there are fragments, so a move's share of its cost is
+constant. A few tables are kept, and every move draws one. Which tables there are and which one is
+drawn depends on the number of moves and on random numbers that nothing else reads, never on the
+grouping, so a move is conditional on its table. This is the `Given` of a move; given it, there and
+back are as likely as `log_split` and `log_merge` say.
 """
 
 from __future__ import annotations
@@ -174,11 +158,11 @@ class SplitMergeGains(Follower):
 
     @property
     def n(self) -> int:
-        """How many there are: M."""
+        """M, the number of clusters."""
         return len(self._slots)
 
     def slot(self, index: int) -> int:
-        """The slot of cluster 0..M-1, in an order of no meaning."""
+        """The slot of cluster 0..M-1, in no order."""
         return self._slots[index]
 
     def members(self, slot: int) -> IntArray:
@@ -189,19 +173,12 @@ class SplitMergeGains(Follower):
         return members
 
     def split_gain(self, slot: int, a: IntArray, b: IntArray) -> float:
-        """Of the cluster's falling apart into these parts; -inf if one of them is impossible."""
+        """The gain of a split into these parts; -inf if one of them is impossible."""
         apart = self.scores([a, b]).sum()
         return self.prior_of_split(len(a), len(b)) + float(apart) - self._known(slot)
 
     def merge_gain(self, slots: Sequence[int], a: IntArray, b: IntArray) -> float:
-        """Of two clusters' becoming one; -inf if that is impossible.
-
-        Args:
-            slots: theirs.
-            a: the fragments of the first.
-            b: of the second.
-
-        """
+        """The gain of a merge of two slots' clusters A and B; -inf if that is impossible."""
         one = self.scores([np.sort(np.concatenate([a, b]))])[0]
         return float(one) - self.prior_of_split(len(a), len(b)) - sum(map(self._known, slots))
 
@@ -237,7 +214,7 @@ class SplitMergeGains(Follower):
         return self._grouping.slot_of[one] == self._grouping.slot_of[other]
 
     def prior_of_split(self, a: int, b: int) -> float:
-        """What the prior says to a cluster's falling apart into parts of these sizes."""
+        """The prior's part of the gain of a split into parts of these sizes."""
         return self._log_alpha + math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
     def log_marginal(self, clusters: Sequence[Cluster]) -> FloatArray:
@@ -267,21 +244,14 @@ class SplitMergeGains(Follower):
 
 
 class Suggestion(NamedTuple):
-    """A split or merge, and the log of the ratio that it is followed by."""
+    """A split or merge, and the log of its acceptance ratio."""
 
     move: Move
     log_ratio: float
 
 
 class SplitMergeKernel(Kernel):
-    """A kernel of suggestions.
-
-    Args:
-        clusters: of the grouping that it is to work on.
-        others: further models that follow the grouping.
-        moves: suggestions of a sweep; None is as many as there are fragments.
-
-    """
+    """A kernel of suggestions; by default a sweep has as many as there are fragments."""
 
     def __init__(
         self, clusters: SplitMergeGains, *others: Follower, moves: int | None = None
@@ -291,14 +261,14 @@ class SplitMergeKernel(Kernel):
 
     @abstractmethod
     def suggest(self, grouping: Grouping, draws: RandomChoices) -> Suggestion | None:
-        """A split or a merge; None: there is none this time, and everything stays."""
+        """A split or a merge, or None, which changes nothing."""
 
     def propose(self, grouping: Grouping, rng: np.random.Generator) -> Move:
-        """A suggestion, if it is followed."""
+        """A suggestion, if it is accepted."""
         return self.decided(grouping, RandomChoices(rng))
 
     def decided(self, grouping: Grouping, draws: RandomChoices) -> Move:
-        """A suggestion, if it is followed; else STAY."""
+        """A suggestion, if it is accepted; else STAY."""
         suggestion = self.suggest(grouping, draws)
         if suggestion is None or suggestion.log_ratio == -np.inf:
             return STAY
@@ -306,23 +276,14 @@ class SplitMergeKernel(Kernel):
         return suggestion.move if followed else STAY
 
     def sweep(self, grouping: Grouping, rng: np.random.Generator) -> Iterator[Move]:
-        """So many suggestions as were asked for."""
+        """The suggestions of a sweep."""
         for _ in range(grouping.n_fragments if self._moves is None else self._moves):
             yield self.propose(grouping, rng)
 
     def splitting(
         self, grouping: Grouping, slot: int, a: IntArray, b: IntArray, log_back_there: float
     ) -> Suggestion:
-        """A cluster is to become two.
-
-        Args:
-            grouping: the state.
-            slot: of C.
-            a: A, of one fragment at least.
-            b: B, likewise.
-            log_back_there: log q(back) / q(there).
-
-        """
+        """Suggest to split a slot's cluster into A and B, given log q(back) / q(there)."""
         gain = self._clusters.split_gain(slot, a, b)
         fewer = min(a, b, key=len).tolist()
         return Suggestion(split(grouping, slot, fewer, gain), gain + log_back_there)
@@ -334,20 +295,13 @@ class SplitMergeKernel(Kernel):
         parts: tuple[IntArray, IntArray],
         log_back_there: float,
     ) -> Suggestion:
-        """The clusters of two slots are to become one; `parts` are their fragments."""
+        """Suggest to merge the clusters of two slots; `parts` are their fragments."""
         gain = self._clusters.merge_gain(slots, *parts)
         return Suggestion(merge(grouping, *slots, gain), gain + log_back_there)
 
 
 class WithGibbs(Kernel):
-    """A sweep of split-merge moves, then some sweeps of Gibbs sampling.
-
-    Args:
-        first: splits and merges.
-        gibbs: moves single fragments, and places them at the start.
-        sweeps: of Gibbs sampling after each sweep of the other; perhaps none.
-
-    """
+    """Sweeps of split-merge moves, each followed by some sweeps of Gibbs sampling, perhaps none."""
 
     def __init__(self, first: SplitMergeKernel, gibbs: GibbsKernel, sweeps: int) -> None:
         super().__init__(*dict.fromkeys([*first.models, *gibbs.models]))
@@ -358,7 +312,7 @@ class WithGibbs(Kernel):
         return self._first.propose(grouping, rng)
 
     def sweep(self, grouping: Grouping, rng: np.random.Generator) -> Iterator[Move]:
-        """One sweep of each, and so on."""
+        """A sweep of splits and merges, then those of Gibbs sampling."""
         yield from self._first.sweep(grouping, rng)
         for _ in range(self._sweeps):
             yield from self._gibbs.sweep(grouping, rng)
@@ -402,12 +356,12 @@ _FEWEST_MOVES = 1000
 
 
 class Rotation(Generic[Table]):
-    """The tables at hand.
+    """The hash tables at hand.
 
     Args:
-        make: a table from a seed.
-        n_fragments: moves after which a new one is made, if they are more than a few.
-        kept: how many are kept; the oldest goes when a new one comes.
+        make: makes a table from a seed.
+        n_fragments: moves before the next new table, at least some.
+        kept: number of tables kept; a new one replaces the oldest.
 
     """
 
