@@ -7,6 +7,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -169,10 +170,21 @@ def lines(rows: Iterable[Row], plan: SuitePlan) -> list[Line]:
     return out
 
 
+_SPREADS = (
+    *("log_posterior", "f1", "precision", "recall", "entities", "seconds", "cpu_seconds"),
+    *("model_evaluations", "alpha", "peak_mib", "pairs_ece", "pairs_ece_mapped", "entities_ece"),
+    *("entities_ece_mapped", "pairwise_precision", "pairwise_recall", "pairwise_f1", "rand"),
+    *("edit_score", "normalised_vi"),
+)
+
+
 def _line(task: str, method: Method, group: Sequence[Row]) -> Line:
     whole = [row for row in group if row.fragments == row.of]
     rows = whole or group
     r_hat, effective_size = _met(rows)
+    spreads: dict[str, Any] = {
+        name: _known([getattr(row, name) for row in rows]) for name in _SPREADS
+    }
     return Line(
         task=task,
         method=method,
@@ -180,30 +192,11 @@ def _line(task: str, method: Method, group: Sequence[Row]) -> Line:
         cut=sum(row.cut for row in whole),
         parts=tuple(sorted(row.fragments for row in group if row.fragments < row.of)),
         of=group[0].of,
-        log_posterior=Spread.of([row.log_posterior for row in rows]),
-        f1=Spread.of([row.f1 for row in rows]),
-        precision=Spread.of([row.precision for row in rows]),
-        recall=Spread.of([row.recall for row in rows]),
-        entities=Spread.of([float(row.entities) for row in rows]),
-        seconds=Spread.of([row.seconds for row in rows]),
-        cpu_seconds=Spread.of([row.cpu_seconds for row in rows]),
-        model_evaluations=Spread.of([float(row.model_evaluations) for row in rows]),
         gold_entities=rows[0].gold_entities,
         model=", ".join(dict.fromkeys(row.model for row in rows)),
-        alpha=_known([row.alpha for row in rows]),
-        peak_mib=_known([row.peak_mib for row in rows]),
-        pairs_ece=_known([row.pairs_ece for row in rows]),
-        pairs_ece_mapped=_known([row.pairs_ece_mapped for row in rows]),
-        entities_ece=_known([row.entities_ece for row in rows]),
-        entities_ece_mapped=_known([row.entities_ece_mapped for row in rows]),
-        pairwise_precision=_known([row.pairwise_precision for row in rows]),
-        pairwise_recall=_known([row.pairwise_recall for row in rows]),
-        pairwise_f1=_known([row.pairwise_f1 for row in rows]),
-        rand=_known([row.rand for row in rows]),
-        edit_score=_known([row.edit_score for row in rows]),
-        normalised_vi=_known([row.normalised_vi for row in rows]),
         r_hat=r_hat,
         effective_size=effective_size,
+        **spreads,
     )
 
 

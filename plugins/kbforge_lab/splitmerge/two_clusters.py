@@ -47,8 +47,9 @@ merge for 2 M unions: it grows with the number of clusters.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from scipy.special import gammaln
@@ -78,12 +79,27 @@ Side: TypeAlias = int
 """0 for A, 1 for B."""
 
 
-class TwoClusters(Protocol):
-    """A and B, neither of them ever empty."""
+class TwoClusters(ABC):
+    """A and B, neither of them ever empty once they have begun."""
 
+    def __init__(self) -> None:
+        self.sides: tuple[set[int], set[int]] = (set(), set())
+
+    @abstractmethod
     def begin(self, a: Sequence[int], b: Sequence[int]) -> None:
         """These are their fragments now, one at least in each."""
-        ...
+
+    @abstractmethod
+    def log_likelihood_odds(self, fragment: int, home: Side | None) -> float:
+        """L(A + x) - L(A) less the same of B, without x where it is now, nats."""
+
+    @abstractmethod
+    def put(self, fragment: int, side: Side) -> None:
+        """A fragment goes to a side, from the other one or from none; or stays."""
+
+    def home(self, fragment: int) -> Side | None:
+        """Where a fragment is."""
+        return next((side for side in (0, 1) if fragment in self.sides[side]), None)
 
     def log_odds(self, fragment: int) -> float:
         """log of p(x is of A) / p(x is of B), given all others, in nats.
@@ -91,11 +107,9 @@ class TwoClusters(Protocol):
         p(A) = |A| exp(L(A + x) - L(A)) with A without x; x is in one of them, and not alone, or in
         none.
         """
-        ...
-
-    def put(self, fragment: int, side: Side) -> None:
-        """A fragment goes to a side, from the other one or from none; or stays."""
-        ...
+        home = self.home(fragment)
+        a, b = (len(self.sides[side]) - (side == home) for side in (0, 1))
+        return math.log(a) - math.log(b) + self.log_likelihood_odds(fragment, home)
 
 
 def two_clusters(
@@ -107,21 +121,7 @@ def two_clusters(
     return _AsSets(clusters)
 
 
-class _Sides:
-    """Who is where."""
-
-    def __init__(self) -> None:
-        self.sides: tuple[set[int], set[int]] = (set(), set())
-
-    def home(self, fragment: int) -> Side | None:
-        return next((side for side in (0, 1) if fragment in self.sides[side]), None)
-
-    def log_prior_odds(self, fragment: int, home: Side | None) -> float:
-        a, b = (len(self.sides[side]) - (side == home) for side in (0, 1))
-        return math.log(a) - math.log(b)
-
-
-class _InTable(_Sides):
+class _InTable(TwoClusters):
     """By a live table with two slots."""
 
     def __init__(self, likelihood: ConjugateLikelihood, fragments: Sequence[Fragment]) -> None:
@@ -137,12 +137,12 @@ class _InTable(_Sides):
         for slot, part in enumerate((a, b)):
             self._table.gather([self._encoded(fragment) for fragment in part], slot)
 
-    def log_odds(self, fragment: int) -> float:
-        x, home = self._encoded(fragment), self.home(fragment)
+    def log_likelihood_odds(self, fragment: int, home: Side | None) -> float:
+        x = self._encoded(fragment)
         joins = self._table.log_predictive(x, 2).tolist()
         if home is not None:
             joins[home] = self._table.log_predictive_held(x, home)
-        return self.log_prior_odds(fragment, home) + _difference(*joins)
+        return _difference(*joins)
 
     def put(self, fragment: int, side: Side) -> None:
         home = self.home(fragment)
@@ -161,7 +161,7 @@ class _InTable(_Sides):
         return self._x[fragment]
 
 
-class _AsSets(_Sides):
+class _AsSets(TwoClusters):
     """By L of whole sets."""
 
     def __init__(self, clusters: SplitMergeGains) -> None:
@@ -171,13 +171,12 @@ class _AsSets(_Sides):
     def begin(self, a: Sequence[int], b: Sequence[int]) -> None:
         self.sides = set(a), set(b)
 
-    def log_odds(self, fragment: int) -> float:
+    def log_likelihood_odds(self, fragment: int, home: Side | None) -> float:
         without = [side - {fragment} for side in self.sides]
         sets = [*without, *(side | {fragment} for side in without)]
         arrays = [np.array(sorted(one), dtype=np.int64) for one in sets]
         a, b, with_a, with_b = self._clusters.scores(arrays).tolist()
-        joins = with_a - max(a, IMPOSSIBLE), with_b - max(b, IMPOSSIBLE)
-        return self.log_prior_odds(fragment, self.home(fragment)) + _difference(*joins)
+        return _difference(with_a - max(a, IMPOSSIBLE), with_b - max(b, IMPOSSIBLE))
 
     def put(self, fragment: int, side: Side) -> None:
         self.sides[1 - side].discard(fragment)
