@@ -44,13 +44,9 @@ do *not* match, and phi(x) for phi(y). Equation numbers are the poster's.
 
 | module | what is in it |
 |---|---|
-| draws | random numbers by (seed, sweep, fragment) |
-| hashes | directions, hashes, Hamming distances, the bound |
-| counts, points | the families: exact predictives, theta*, what is hashed |
-| mixture | the prior: a Dirichlet process, or K components |
-| proposals | q |
+| proposals | random numbers by (seed, sweep, fragment), directions, hashes, the bound, q |
+| families | exact predictives, theta*, what is hashed; the prior: a Dirichlet process, or K components |
 | reference | the sampler, in NumPy, to be read |
 | compiled | the same in the kernel |
-| mixture_run, run | sweeps until a stop rule holds, the posterior; of the sampler |
-| uncollapsed | the rival |
+| run | sweeps until a stop rule holds, the posterior; of the sampler and of the rival |
 """

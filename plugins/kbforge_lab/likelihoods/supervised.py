@@ -316,7 +316,7 @@ def _means(values: FloatArray, labels: IntArray) -> FloatArray:
 
 
 class Scatter(AdditiveLikelihood):
-    """Of fragments with vectors on the scale of `scaling`.
+    """Of fragments with vectors on the scale of `scaled`.
 
     Args:
         variance: w, shape [F].

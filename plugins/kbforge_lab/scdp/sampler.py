@@ -25,7 +25,7 @@ precisions' mean ab is half the mean squared distance of two means, feature by f
 variance is that of the squared distances. What it converges to, if it does, is nobody's posterior.
 
 Sources: Daumé and Marcu (2005), sections 3 to 5 and figure 2; Miller and Dunson (2019), "Robust
-Bayesian inference via coarsening", for the power; `split_merge` for what the paper has not.
+Bayesian inference via coarsening", for the power; `seating` for what the paper has not.
 
 *Means and types* are drawn from their conditionals without separation. With separation, an
 independence sampler draws candidates from those conditionals, has the current value among them, and

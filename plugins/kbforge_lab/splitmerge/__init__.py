@@ -2,9 +2,9 @@
 
 | module | kernel | source |
 |---|---|---|
-| `restricted_gibbs` | RGSM: a restricted Gibbs sampler proposes the split | Jain and Neal, 2004 |
-| `likelihood_guided` | SDDS: the likelihood proposes splits and merges | Wang and Russell, 2015 |
+| `two_clusters` | RGSM: a restricted Gibbs sampler proposes the split | Jain and Neal, 2004 |
+| `two_clusters` | SDDS: the likelihood proposes splits and merges | Wang and Russell, 2015 |
 | `opposite` | LSHSM: fragments on opposite sides of random directions | Luo and Shrivastava, 2018 |
 
-`published` has the ratios that LSHSM and MinSM were published with, which are not exact.
+`opposite` also has the ratios that LSHSM and MinSM were published with, which are not exact.
 """

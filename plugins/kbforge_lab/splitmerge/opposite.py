@@ -6,7 +6,7 @@ u, and S(-u) those with the opposite ones, in one of the tables: which table com
 and where the bucket asked for is empty the next one is asked, round and round. That is drawn before
 everything else, whatever the grouping, and is given from then on; so S(u) and S(-u) are functions
 of the fragments alone. (The paper counts probabilities averaged over all directions with buckets of
-one; see `alike` for why that is not exact.)
+one; see `AlikeKernel` for why that is not exact.)
 
 *Smart split.* u is uniform over the n fragments, v over S(-u) (without any, nothing moves). If both
 are of one cluster C it falls apart: u and v are parted, each of the others goes with one of them by
@@ -20,7 +20,7 @@ a coin. Either part may have had u:
     q(merge) = (1/n) [sum over u in A of |S(u) & B| / |S(u) - u| + the same of v in B and A]
 
 As the table of S(v) need not be that of S(u), the sums may differ. Dumb moves and ratio are those
-of `smart_dumb`. What decides a split are coins but for two fragments, so that a large cluster will
+of `SmartDumb`. What decides a split are coins but for two fragments, so that a large cluster will
 hardly ever fall apart as it should; that is how the method is.
 
 **As published**: the ratios that LSHSM and MinSM were published with, to see how far off they are

@@ -21,7 +21,7 @@ A scan asks for two predictives of every fragment of C: this costs t + 1 times a
 Gibbs sampling over C would with two clusters.
 
 **SDDS**: the likelihood itself makes smart proposals. Wang and Russell, "A smart-dumb/dumb-smart
-algorithm for efficient split-merge MCMC" (2015): the pairs of `smart_dumb`, the smart moves
+algorithm for efficient split-merge MCMC" (2015): the pairs of `SmartDumb`, the smart moves
 weighted by the likelihood. Which weights, is this module's own choice:
 
 *Smart split.* u is uniform over the n fragments, and C is its cluster; v is uniform over the others

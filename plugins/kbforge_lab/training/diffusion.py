@@ -60,7 +60,7 @@ _LARGEST_SET = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Sizes of the model; see `network.Shape`."""
+    """Sizes of the model; see `likelihoods.diffusion.Shape`."""
 
     width: int
     layers: int
