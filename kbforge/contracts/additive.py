@@ -1,6 +1,6 @@
-"""Additive likelihoods: L reads only the sum of the fragments' statistics.
+"""Additive likelihoods: L depends only on the sum of the fragments' statistics.
 
-An author writes two functions, and has a conjugate likelihood with every ability:
+Two functions make a conjugate likelihood with every ability:
 
     statistics(fragment) -> [D]          what a fragment adds to its cluster
     log_marginal_of(sums) -> [K]         L of clusters with these sums, shape [K, D]
@@ -49,7 +49,6 @@ class AdditiveLikelihood(ConjugateLikelihood):
         """L of clusters by the sums of their fragments' statistics [K, D], in nats, shape [K]."""
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
-        """L(C) of every cluster, in nats, shape [len(clusters)]."""
         out = np.zeros(len(clusters))
         held = [i for i, cluster in enumerate(clusters) if cluster]
         if held:
@@ -59,29 +58,20 @@ class AdditiveLikelihood(ConjugateLikelihood):
         return out
 
     def live_clusters(self) -> LiveClusters:
-        """A new, empty table."""
         return SumsOfClusters(self)
 
     def set_marginals(self, fragments: Sequence[Fragment]) -> SumsOfSets:
-        """These fragments' statistics, read once."""
         table = SumsOfClusters(self)
         return SumsOfSets(self, np.array([table.encode(fragment) for fragment in fragments]))
 
 
 class SumsOfSets:
-    """L of sets of fragments of which the statistics are known.
-
-    Args:
-        model: scores sums.
-        statistics: of all fragments, shape [n, D].
-
-    """
+    """L of sets of fragments, from their statistics, shape [n, D]."""
 
     def __init__(self, model: AdditiveLikelihood, statistics: FloatArray) -> None:
         self._model, self._statistics = model, statistics
 
     def log_marginal(self, sets: Sequence[IntArray]) -> FloatArray:
-        """See `kbforge.contracts.likelihood`."""
         if not sets:
             return np.zeros(0)
         sums = [self._statistics[of_one].sum(axis=0) for of_one in sets]
@@ -89,12 +79,7 @@ class SumsOfSets:
 
 
 class SumsOfClusters(LiveClusters):
-    """The live clusters of an `AdditiveLikelihood`. Row 0 is the empty cluster, slot s row s + 1.
-
-    Args:
-        model: makes the statistics and scores them.
-
-    """
+    """The live clusters of an `AdditiveLikelihood`: row 0 is the empty cluster, row s + 1 slot s."""
 
     editable = mergeable = True
 

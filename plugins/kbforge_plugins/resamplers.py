@@ -29,7 +29,6 @@ class Greedy(Resampler):
     def resample(
         self, log_weights: FloatArray, size: int, rng: np.random.Generator
     ) -> tuple[IntArray, FloatArray]:
-        """See `kbforge.contracts.resampler`."""
         return np.arange(min(size, len(log_weights))), log_weights[:size]
 
 
@@ -39,7 +38,6 @@ class Multinomial(Resampler):
     def resample(
         self, log_weights: FloatArray, size: int, rng: np.random.Generator
     ) -> tuple[IntArray, FloatArray]:
-        """See `kbforge.contracts.resampler`."""
         if len(log_weights) <= size:
             return np.arange(len(log_weights)), log_weights
         total = log_sum_exp(log_weights)
@@ -55,7 +53,6 @@ class Stratified(Resampler):
     def resample(
         self, log_weights: FloatArray, size: int, rng: np.random.Generator
     ) -> tuple[IntArray, FloatArray]:
-        """See `kbforge.contracts.resampler`."""
         if len(log_weights) <= size:
             return np.arange(len(log_weights)), log_weights
         total = log_sum_exp(log_weights)
@@ -89,7 +86,6 @@ class Optimal(Resampler):
     def resample(
         self, log_weights: FloatArray, size: int, rng: np.random.Generator
     ) -> tuple[IntArray, FloatArray]:
-        """See `kbforge.contracts.resampler`."""
         finite = np.flatnonzero(log_weights > -np.inf)
         if len(finite) <= size:
             kept = finite if len(log_weights) > size else np.arange(len(log_weights))

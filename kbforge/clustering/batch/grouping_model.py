@@ -44,7 +44,7 @@ _MOVES = 1000
 
 
 def editable(table: LiveClusters) -> LiveClusters:
-    """The table itself if fragments can leave its clusters, else one around it that rebuilds."""
+    """The table itself if it is editable, else one around it that rebuilds clusters."""
     return table if table.editable else RebuiltClusters(table)
 
 
@@ -186,7 +186,7 @@ class GroupingModel(Follower):
 def model_of(
     likelihood: Likelihood, fragments: Sequence[Fragment], grouping: Grouping
 ) -> GroupingModel:
-    """The faster way for a likelihood if fragments move: by its table if it has one."""
+    """The faster model if fragments move: by a live table if there is one."""
     if isinstance(likelihood, ConjugateLikelihood):
         return table_model(likelihood, fragments, grouping)
     return SetModel(likelihood, fragments, grouping)
@@ -195,7 +195,7 @@ def model_of(
 def merging_model_of(
     likelihood: Likelihood, fragments: Sequence[Fragment], grouping: Grouping
 ) -> GroupingModel:
-    """The faster way for a likelihood if clusters merge: by its table if that can merge them."""
+    """The faster model if clusters merge: by a live table if that can merge them."""
     if isinstance(likelihood, ConjugateLikelihood):
         table = likelihood.live_clusters()
         if table.mergeable:
@@ -206,12 +206,12 @@ def merging_model_of(
 def table_model(
     likelihood: ConjugateLikelihood, fragments: Sequence[Fragment], grouping: Grouping
 ) -> TableModel:
-    """By a live table; if fragments cannot leave its clusters, those are rebuilt."""
+    """By a live table, made editable if it is not."""
     return TableModel(likelihood, editable(likelihood.live_clusters()), fragments, grouping)
 
 
 class TableModel(GroupingModel):
-    """By a live table that fragments can leave, of which the grouping's slots are the slots."""
+    """By an editable live table, which has the grouping's slots."""
 
     def __init__(
         self,
@@ -273,7 +273,7 @@ class TableModel(GroupingModel):
         return ratios
 
     def _unions(self, part: Cluster, own: int) -> FloatArray:
-        """As `merges_with`, by scoring whole sets; `own` is the slot that the part is of."""
+        """As `merges_with` of a part of the slot `own`, by scoring whole sets."""
         grouping = self._grouping
         others = [slot for slot in grouping.slots() if slot != own]
         clusters = [grouping.cluster(other) for other in others]
@@ -346,8 +346,8 @@ class MergingTable(TableModel):
 class SetModel(GroupingModel):
     """By L of whole sets, each distinct content scored once.
 
-    An impossible union is no merge, but one that makes impossible clusters possible is better
-    than any other.
+    An impossible union is no merge; one that makes impossible clusters possible is better than any
+    other.
     """
 
     def __init__(
@@ -390,9 +390,9 @@ class SetModel(GroupingModel):
         return gains
 
     def gains(self, fragment: int, slots: Sequence[int]) -> list[float]:
-        """L(C + x) - L(C) of some slots, of x's own without x; the slot n_slots is a new cluster.
+        """L(C + x) - L(C) of slots, of x's own without x; the slot n_slots is a new cluster.
 
-        One batch: a model may score two sets as fast as one.
+        All in one batch, because a model may score two sets as fast as one.
         """
         grouping, present = self._grouping, self._scores()
         own, new = grouping.slot_of[fragment], grouping.n_slots
@@ -446,7 +446,7 @@ class SetModel(GroupingModel):
         self._changed = set(range(self._grouping.n_slots))
 
     def _scores(self) -> FloatArray:
-        """L(C) by slot; a proposed move has been scored, so that this is mostly no work."""
+        """L(C) by slot; mostly no work, because a proposed move has been scored."""
         if self._changed:
             grouping = self._grouping
             if grouping.n_slots > len(self._score):

@@ -7,13 +7,13 @@ marginal is a sum over categories c and distributions h of
     F(n) = + lgamma(n + alpha[h, c]) - lgamma(alpha[h, c])       for n draws of c from h
     F(n) = - lgamma(n + alpha[h]) + lgamma(alpha[h])             for n draws from h
 
-with alpha[h] the sum over c of alpha[h, c]. So categories and distributions are rows of one kind: a
-pseudo-count and a sign. No multinomial coefficient: the draws were observed one by one.
+with alpha[h] the sum over c of alpha[h, c]. Categories and distributions are rows of one kind, with
+a pseudo-count and a sign. There is no multinomial coefficient: the draws are ordered.
 
 *Exact sums.* F is rounded to multiples of 2^-34 nats (6e-11). Sums of such numbers below 2^19 nats
-in size have no rounding error at all in float64, so a value never depends on the order of
-additions: neither on how a table stores its clusters, nor on which other clusters there are, nor
-on the order in which fragments came. The rounding is part of the model's definition.
+in size have no rounding error in float64, so a value never depends on the order of additions, on
+how a table stores its clusters, on other clusters, or on the order of fragments. The rounding is
+part of the model's definition.
 
 *Live clusters.* L(C + x) - L(C) = L({x}) + sum over the rows that C and x share of a gain, so only
 clusters that share a row with x differ from the base value L({x}). The table keeps an inverted
@@ -24,8 +24,8 @@ index, from rows to the clusters that have them, in one of two forms:
                  query adds a whole array (single-character histories are in most names)
 
 A *cell* is one cluster's place in the index. A cell is written once and never reused: a released
-slot forgets its cell, and a slot that is used again gets a new one, so nothing of its former
-cluster remains. When enough cells are dead the index is rebuilt from the living.
+slot forgets its cell, and a slot that is used again gets a new one. When enough cells are dead the
+index is rebuilt from the living.
 """
 
 from __future__ import annotations
@@ -52,10 +52,7 @@ _TABULATED = 32  # counts below this are looked up
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowCounts:
-    """A fragment as the model sees it: distinct rows and how often it counts in each, shape [n].
-
-    `log_marginal` is L({x}), in nats; `pairs` are (row, count) as Python numbers.
-    """
+    """A fragment: distinct rows and its counts there, shape [n], also as `pairs`, and L({x})."""
 
     rows: IntArray
     counts: IntArray
@@ -64,7 +61,7 @@ class RowCounts:
 
 
 class DirichletRows:
-    """The rows met so far and their factors F. Subclasses make rows of fragments."""
+    """The rows so far and their factors F. Subclasses count fragments in rows."""
 
     def __init__(self) -> None:
         self._pseudo_counts = np.zeros(0)
@@ -80,7 +77,7 @@ class DirichletRows:
         return self._settled + len(self._unsettled)
 
     def count(self, fragment: Fragment) -> Mapping[int, int]:
-        """How often a fragment counts in rows; new rows are made as needed, by `_made`."""
+        """How often a fragment counts in rows; `_made` adds new rows."""
         raise NotImplementedError
 
     def encode(self, fragment: Fragment) -> RowCounts:
@@ -88,7 +85,7 @@ class DirichletRows:
         return self._counted(self.pairs_of((fragment,))[0])
 
     def pairs_of(self, fragments: Sequence[Fragment]) -> list[list[tuple[int, int]]]:
-        """By fragment, its (row, count), ascending."""
+        """The (row, count) of each fragment, ascending."""
         pairs = [sorted(self.count(fragment).items()) for fragment in fragments]
         self._settle()
         return pairs
@@ -106,7 +103,7 @@ class DirichletRows:
         return starts, rows, counts
 
     def family_of(self, fragments: Sequence[Fragment]) -> SparseCounts:
-        """The fragments for samplers of exponential families."""
+        """The fragments as an exponential family."""
         starts, rows, counts = self.entries_of(fragments)
         n = self._settled
         return SparseCounts(starts, rows, counts, self._pseudo_counts[:n], self._signs[:n])
@@ -132,7 +129,7 @@ class DirichletRows:
         return self.size - 1
 
     def _settle(self) -> None:
-        """Have the factors of all rows; those of several are worked out at once."""
+        """Compute the factors of new rows, all at once."""
         if not self._unsettled:
             return
         begin, end = self._settled, self.size
@@ -193,7 +190,6 @@ class RowsOfSets:
         self._starts = self._lengths.cumsum() - self._lengths
 
     def log_marginal(self, sets: Sequence[IntArray]) -> FloatArray:
-        """See `kbforge.contracts.likelihood`."""
         out = np.zeros(len(sets))
         if not sets:
             return out
@@ -246,7 +242,7 @@ _KEPT_MULTIPLICITY = 3  # gains of dense rows are kept for x holding them up to 
 
 
 class LiveRows(LiveClusters):
-    """The clusters of one run. Slot s is at index s + 1 of the slot map; cell 0 is empty."""
+    """The clusters of one run; slot s is at index s + 1 of the slot map, and cell 0 is empty."""
 
     editable = mergeable = True
 
@@ -262,15 +258,12 @@ class LiveRows(LiveClusters):
         self._rebuild(0)
 
     def encode(self, fragment: Fragment) -> RowCounts:
-        """The rows and counts of a fragment's values."""
         return self._rows.encode(fragment)
 
     def log_predictive_new(self, x: RowCounts) -> float:
-        """L({x}), in nats."""
         return x.log_marginal
 
     def log_predictive(self, x: RowCounts, slots: int) -> FloatArray:
-        """L(C + x) - L(C) for slots 0..slots-1, shape [slots]."""
         self._fit_slots(slots)
         by_cell = self._sparse.gains(x, self._dense.number_of, self._n_cells)
         self._dense.add_gains(x, by_cell)
@@ -279,12 +272,10 @@ class LiveRows(LiveClusters):
         return by_cell.take(self._cell_of[1 : slots + 1], out=self._out[:slots], mode="clip")
 
     def log_predictive_of(self, x: RowCounts, slots: IntArray) -> FloatArray:
-        """L(C + x) - L(C) of these slots: the rows that x and each of them share."""
         shared = self._shared_gains(x.rows, x.counts, slots)
         return shared + x.log_marginal
 
     def extend(self, x: RowCounts, parents: IntArray, children: IntArray) -> None:
-        """Make cluster children[k] := parents[k] + x, all k at once."""
         k = len(children)
         if not k:
             return
@@ -306,7 +297,7 @@ class LiveRows(LiveClusters):
         self._write(np.array([slot]), *merged(owners, rows, counts, self._rows.size))
 
     def _reserve(self, cells: int) -> None:
-        """Make room for that many new cells; a rebuild renumbers the old ones."""
+        """Make room for new cells; a rebuild renumbers the old ones."""
         if self._n_cells + cells > self._cells_limit:
             self._rebuild(cells)
 
@@ -319,11 +310,9 @@ class LiveRows(LiveClusters):
         self._n_cells += k
 
     def release(self, slots: IntArray) -> None:
-        """Forget these clusters."""
         self._cell_of[slots + 1] = 0
 
     def log_predictive_held(self, x: RowCounts, slot: int) -> float:
-        """L(C) - L(C - x), in nats."""
         rows, counts = self._held(slot)
         before = counts.take(rows.searchsorted(x.rows)) - x.counts
         return float(x.log_marginal + self._rows.gains(x.rows, before, x.counts).sum())
@@ -334,7 +323,6 @@ class LiveRows(LiveClusters):
         self.extend(x, slots, slots)
 
     def remove(self, x: RowCounts, slot: int) -> None:
-        """C := C - x: the slot moves on to a new cell."""
         self._reserve(1)
         rows, counts = self._held(slot)
         counts[rows.searchsorted(x.rows)] -= x.counts
@@ -343,16 +331,14 @@ class LiveRows(LiveClusters):
         self._write(np.array([slot]), owners, rows.take(left), counts.take(left))
 
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
-        """L(C + D) - L(C) - L(D) of C in `slot` and every D, shape [slots]."""
         return self.log_merge_ratio_of(slot, np.arange(slots))
 
     def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
-        """L(C + D) - L(C) - L(D) of C in `slot` and these D: the rows that both have."""
         self._fit_slots(int(slots.max(initial=-1)) + 1)
         return self._shared_gains(*self._held(slot), slots)
 
     def _shared_gains(self, rows: IntArray, counts: IntArray, slots: IntArray) -> FloatArray:
-        """What the rows that each cluster has in common with these counts add, shape [slots]."""
+        """Gains of the rows that each cluster shares with these counts, shape [slots]."""
         own = np.zeros(self._rows.size, dtype=np.int64)
         own[rows] = counts
         owners, theirs, held = self._store.read(self._cell_of.take(slots + 1))
@@ -364,7 +350,6 @@ class LiveRows(LiveClusters):
         return ratio
 
     def merge(self, slot: int, into: int) -> None:
-        """D := D + C; D's slot moves on to a new cell, C's is released."""
         self._reserve(1)
         _, rows, counts = self._store.read(self._cell_of.take([into + 1, slot + 1]))
         owners = np.zeros(len(rows), dtype=np.int64)
@@ -651,7 +636,7 @@ class _DenseRows:
 
 
 _TOLD = 24
-"""Counts of a row whose factors the kernel is told at first; it asks for those of larger ones."""
+"""The kernel is told the factors of counts below this, and asks for those of larger ones."""
 
 
 class CompiledRows:
@@ -665,7 +650,6 @@ class CompiledRows:
         self._told = 0
 
     def encode(self, fragments: Sequence[Fragment]) -> EncodedFragments:
-        """See `kbforge.contracts.CompiledClusters`."""
         starts, rows, counts = self._rows.entries_of(fragments)
         first, self._told = self._told, self._rows.size
         new = np.arange(first, self._told)[:, None]
@@ -673,7 +657,6 @@ class CompiledRows:
         return EncodedFragments(starts, rows, counts, (first, factors))
 
     def tell(self, encoded: EncodedFragments) -> None:
-        """See `kbforge.contracts.CompiledClusters`."""
         first, factors = encoded.new
         self._kernel.kb_counts_rows(self.handle, first, *factors.shape, address(factors))
 

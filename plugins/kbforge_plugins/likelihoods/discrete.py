@@ -134,7 +134,6 @@ class DirichletMultinomial(ConjugateLikelihood):
         return LearnedState({"attributes": list(self._vocabulary)}, arrays)
 
     def take_up(self, kept: LearnedState) -> None:
-        """See `kbforge.contracts.likelihood`."""
         read = KeptReader(kept, "likelihood dirichlet-multinomial")
         attributes = read.only("attributes").texts("attributes")
         self._use(
@@ -165,11 +164,9 @@ class DirichletMultinomial(ConjugateLikelihood):
         return self._readable().log_marginal(clusters)
 
     def live_clusters(self) -> LiveRows:
-        """A new, empty table."""
         return LiveRows(self._readable())
 
     def set_marginals(self, fragments: Sequence[Fragment]) -> RowsOfSets:
-        """These fragments' rows, read once."""
         return self._readable().set_marginals(fragments)
 
     def compiled_clusters(self, kernel: CDLL) -> CompiledRows | None:
@@ -177,7 +174,6 @@ class DirichletMultinomial(ConjugateLikelihood):
         return CompiledRows(kernel, self._rows) if self.reads != "vector" else None
 
     def exponential_family(self, fragments: Sequence[Fragment]) -> SparseCounts:
-        """See `kbforge.contracts.likelihood`."""
         return self._readable().family_of(fragments)
 
     def _readable(self) -> DirichletRows:
@@ -319,7 +315,6 @@ class BetaBernoulli(ConjugateLikelihood):
         return self._features.kept()
 
     def take_up(self, kept: LearnedState) -> None:
-        """See `kbforge.contracts.likelihood`."""
         features = _Features(self.attributes, self.reads)
         features.take_up(kept)
         self._features = features
@@ -342,7 +337,6 @@ class BetaBernoulli(ConjugateLikelihood):
         return out
 
     def live_clusters(self) -> LiveBetaBernoulli:
-        """A new, empty table."""
         return LiveBetaBernoulli(self._readable(), self.a, self.b)
 
     def _readable(self) -> _Features:
@@ -452,7 +446,6 @@ class LiveBetaBernoulli(LiveClusters):
         self._shown = grown(self._shown, capacity)
 
     def log_predictive(self, x: IntArray, slots: int) -> FloatArray:
-        """L(C + x) - L(C) for slots 0..slots-1, shape [slots]."""
         if slots + 1 > len(self._sizes):
             self._grow(slots + 1)
         return self._predict(x, 1, slots + 1)
@@ -465,11 +458,9 @@ class LiveBetaBernoulli(LiveClusters):
         return total
 
     def log_predictive_new(self, x: IntArray) -> float:
-        """L({x}), in nats."""
         return float(self._predict(x, 0, 1)[0])
 
     def extend(self, x: IntArray, parents: IntArray, children: IntArray) -> None:
-        """Make cluster children[k] := parents[k] + x, all k at once."""
         if not len(children):
             return
         rows = children + 1
@@ -489,7 +480,6 @@ class LiveBetaBernoulli(LiveClusters):
         return base
 
     def log_predictive_held(self, x: IntArray, slot: int) -> float:
-        """L(C) - L(C - x), in nats."""
         shown, sizes = self._without(x, slot)
         k = shown[0].take(x)
         odds = (k + self._a) / (sizes[0] - k + self._b)
@@ -501,7 +491,6 @@ class LiveBetaBernoulli(LiveClusters):
         self.extend(x, slots, slots)
 
     def remove(self, x: IntArray, slot: int) -> None:
-        """C := C - x, in place."""
         self._write(np.array([slot + 1]), *self._without(x, slot))
 
     def _without(self, x: IntArray, slot: int) -> tuple[NDArray[np.int32], FloatArray]:
@@ -511,7 +500,6 @@ class LiveBetaBernoulli(LiveClusters):
         return shown, self._sizes[slot + 1 : slot + 2] - 1
 
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
-        """L(C + D) - L(C) - L(D) of C in `slot` and every D, shape [slots]."""
         shown, sizes = self._shown[1 : slots + 1], self._sizes[1 : slots + 1]
         one, its = self._shown[slot + 1 : slot + 2], self._sizes[slot + 1 : slot + 2]
         ratio = self._log_marginals(shown + one, sizes + its)
@@ -520,7 +508,6 @@ class LiveBetaBernoulli(LiveClusters):
         return ratio
 
     def merge(self, slot: int, into: int) -> None:
-        """D := D + C, in place; C's slot is released."""
         rows, one = np.array([into + 1]), np.array([slot + 1])
         shown, sizes = self._shown[rows] + self._shown[one], self._sizes[rows] + self._sizes[one]
         self._write(rows, shown, sizes)

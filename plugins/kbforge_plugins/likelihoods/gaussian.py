@@ -15,15 +15,14 @@ b_n (lam_n + 1) / (a_n lam_n). With q = lam_n / (2 b_n (lam_n + 1)) its log dens
 
     lgamma(a_n + 1/2) - lgamma(a_n) + log(q / pi) / 2 - (a_n + 1/2) log(1 + (x - mu_n)^2 q)
 
-and the table of live clusters stores it in this form. The prior may differ between dimensions;
+in which form the table of live clusters stores it. The prior may differ between dimensions;
 neighbouring dimensions with equal `a` share a power, and their logs are one log of a product.
 
 *Precision.* Statistics are centred and updated by Welford's rule, because the textbook sum of
-squares minus squared sum cancels when the data lie far from 0; points are relative to the first
-one, so that rounding does not grow with the distance from 0. A point leaves by the same rule
-backwards. Each move rounds mean and SS once; these roundings add up but are not amplified (10,000
-moves of outliers 30 sigma wide leave less than 1e-9 nats), and a cluster that shrinks to one point
-has SS = 0 exactly.
+squares minus squared sum cancels far from 0; for the same reason points are relative to the first
+one. A point leaves by the same rule backwards. The roundings of moves add up but are not amplified
+(10,000 moves of outliers 30 sigma wide leave less than 1e-9 nats), and a cluster that shrinks to
+one point has SS = 0 exactly.
 
 *Merges.* The union of two clusters has (Chan, Golub and LeVeque, 1979) n = n1 + n2 points, the
 weighted mean, and SS = SS1 + SS2 + n1 n2 / n (m1 - m2)^2.
@@ -90,7 +89,7 @@ def point_of(fragment: Fragment, dimensions: int | None) -> FloatArray:
 
     Args:
         fragment: any fragment.
-        dimensions: how many numbers it must have; None accepts any.
+        dimensions: D, if it is known.
 
     Raises:
         LikelihoodError: no vector, one of another length, or a number that is too large.
@@ -147,7 +146,6 @@ class PlacedPoints(Points):
         return summed
 
     def log_marginal(self, sets: Sequence[IntArray]) -> FloatArray:
-        """See `kbforge.contracts.likelihood`."""
         return np.array([self._log_marginal(self.points.take(of_one, axis=0)) for of_one in sets])
 
     def _log_marginal(self, x: FloatArray) -> float:
@@ -163,7 +161,7 @@ class PlacedPoints(Points):
         return self._constant(n) - float((self.a + 0.5 * n) @ np.log(b_n))
 
     def _constant(self, n: int) -> float:
-        """The part that does not depend on the places of n points."""
+        """The part that depends only on n."""
         known = self._constants.get(n)
         if known is None:
             terms = gammaln(self.a + 0.5 * n) - gammaln(self.a) + self.a * np.log(self.b)
@@ -194,8 +192,7 @@ def _runs_of(a: FloatArray) -> tuple[slice, ...]:
 class LiveGaussian(LiveClusters):
     """The clusters of one run; D dimensions, fixed by the first fragment encoded.
 
-    Row (or column) 0 of every array is the empty cluster, slot s is at s + 1, so that a parent of
-    -1 needs no case of its own.
+    Row (or column) 0 of every array is the empty cluster, and slot s is at s + 1.
     """
 
     editable = mergeable = True
@@ -241,13 +238,12 @@ class LiveGaussian(LiveClusters):
         self._out = np.empty(self._capacity)
 
     def log_predictive(self, x: FloatArray, slots: int) -> FloatArray:
-        """L(C + x) - L(C) for slots 0..slots-1, shape [slots]."""
         if slots + 1 > self._capacity:
             self._grow(slots + 1)
         return self._predicted(x, self._derived[:, 1 : slots + 1], self._out[:slots])
 
     def _predicted(self, x: FloatArray, derived: FloatArray, out: FloatArray) -> FloatArray:
-        """The predictives of columns as `_derived_from` has them, shape [k], written to `out`."""
+        """The predictives of columns of `_derived_from`, shape [k], written to `out`."""
         runs = self.placed.runs
         powers = derived[1 : 1 + len(runs)]
         location, q = np.split(derived[1 + len(runs) :], 2)
@@ -261,11 +257,9 @@ class LiveGaussian(LiveClusters):
         return out
 
     def log_predictive_new(self, x: FloatArray) -> float:
-        """L({x}), in nats."""
         return float(self._predicted(x, self._derived[:, :1], np.empty(1))[0])
 
     def extend(self, x: FloatArray, parents: IntArray, children: IntArray) -> None:
-        """Make cluster children[k] := parents[k] + x, all k at once."""
         if not len(children):
             return
         rows = children + 1
@@ -308,7 +302,7 @@ class LiveGaussian(LiveClusters):
         return derived
 
     def _log_gamma_ratios(self, counts: IntArray) -> FloatArray:
-        """Of clusters of these sizes, from a table."""
+        """See `PlacedPoints.log_gamma_ratios`; looked up."""
         largest = int(counts.max())
         if largest >= len(self._log_gammas):
             sizes = np.arange(capacity_for(largest + 1, len(self._log_gammas)))
@@ -316,19 +310,16 @@ class LiveGaussian(LiveClusters):
         return self._log_gammas.take(counts)
 
     def log_predictive_held(self, x: FloatArray, slot: int) -> float:
-        """L(C) - L(C - x), in nats: the predictive for one slot that is not in the table."""
         if self._statistics[slot + 1, 0] <= 1:
             return self.log_predictive_new(x)
         left = self._derived_from(self._without(x[:, 0], slot + 1)[None])
         return float(self._predicted(x, left, np.empty(1))[0])
 
     def add(self, x: FloatArray, slot: int) -> None:
-        """C := C + x, in place."""
         slots = np.array([slot])
         self.extend(x, slots, slots)
 
     def remove(self, x: FloatArray, slot: int) -> None:
-        """C := C - x, in place."""
         row = slot + 1
         self._statistics[row] = self._without(x[:, 0], row)
         self._derive(np.array([row]), self._statistics[row : row + 1])
@@ -345,7 +336,7 @@ class LiveGaussian(LiveClusters):
         self._derive(row, self._statistics[row])
 
     def _without(self, point: FloatArray, row: int) -> FloatArray:
-        """The statistics of a row's cluster without a point, which was not its last."""
+        """The statistics of a row's cluster without a point that is not its last."""
         dimensions = len(point)
         old = self._statistics[row]
         left = float(old[0]) - 1
@@ -357,7 +348,6 @@ class LiveGaussian(LiveClusters):
         return np.concatenate([[left], mean, squares])
 
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
-        """L(C + D) - L(C) - L(D) of C in `slot` and every D, shape [slots]."""
         others, one = self._statistics[1 : slots + 1], self._statistics[slot + 1]
         ratio = self._log_evidence(self._united(others, one))
         ratio -= self._log_evidence(others)
@@ -365,7 +355,6 @@ class LiveGaussian(LiveClusters):
         return ratio
 
     def merge(self, slot: int, into: int) -> None:
-        """D := D + C, in place; C's slot is released."""
         rows = np.array([into + 1])
         self._statistics[rows] = self._united(self._statistics[rows], self._statistics[slot + 1])
         self._derive(rows, self._statistics[rows])
@@ -410,7 +399,6 @@ class CompiledGaussian:
         self._points = self._sizes = 0
 
     def encode(self, fragments: Sequence[Fragment]) -> EncodedFragments:
-        """See `kbforge.contracts.CompiledClusters`."""
         if self._placed is None and fragments:
             self._placed = PlacedPoints.of(self._model, fragments[:1])
         placed = self._placed
@@ -421,7 +409,6 @@ class CompiledGaussian:
         return EncodedFragments(starts, np.zeros(len(points), np.int32), numbers, (first, points))
 
     def tell(self, encoded: EncodedFragments) -> None:
-        """See `kbforge.contracts.CompiledClusters`."""
         first, points = encoded.new
         if not len(points):
             return
@@ -532,7 +519,6 @@ class Gaussian(ConjugateLikelihood):
         return float((constant - a_n * np.log(b_n)).sum())
 
     def live_clusters(self) -> LiveGaussian:
-        """A new, empty table."""
         return LiveGaussian(self)
 
     def set_marginals(self, fragments: Sequence[Fragment]) -> PlacedPoints | None:
@@ -544,5 +530,4 @@ class Gaussian(ConjugateLikelihood):
         return self.set_marginals(fragments)
 
     def compiled_clusters(self, kernel: CDLL) -> CompiledGaussian:
-        """A new, empty table in the compiled kernel."""
         return CompiledGaussian(kernel, self)
