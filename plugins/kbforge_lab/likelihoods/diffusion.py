@@ -77,14 +77,14 @@ from kbforge.contracts import FloatArray, Fragment, Likelihood
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.models.bundle import Bundle, read_bundle
 from kbforge_plugins.likelihoods.gaussian import Gaussian, vector_of
-from kbforge_plugins.likelihoods.score_memory import ScoreMemory
-from kbforge_plugins.likelihoods.weights import (
+from kbforge_plugins.likelihoods.gpt.model import (
     WEIGHTS,
     read_weights,
     require_sizes,
     require_weights,
     weights_of,
 )
+from kbforge_plugins.likelihoods.gpt.scoring import MEBIBYTE, BoundedMemory, scores_by_key
 
 _EPSILON = 1e-6
 _WAVES = (1.0, 2.0, 4.0)  # half turns over the range of noise levels
@@ -533,7 +533,7 @@ class Diffusion(Likelihood):
         trained = from_bundle(read_bundle(path), quoted(str(path), 400))
         self.surrogate = _gaussian_as(trained)
         self._density = SetDensity(trained, steps, probes, _BATCH_POINTS)
-        self._given: ScoreMemory[bytes] = ScoreMemory(cache_mb)
+        self._scores: BoundedMemory[bytes, float] = BoundedMemory(cache_mb * MEBIBYTE)
 
     @classmethod
     def from_bundle(cls, path: Path, steps: int = 12, probes: int = 0, cache_mb: int = 64) -> Self:
@@ -546,7 +546,7 @@ class Diffusion(Likelihood):
         keys = [one.tobytes() for one in points]
         sets = {key: one for key, one in zip(keys, points, strict=True) if key}
         # no fragments have probability one
-        known = {b"": 0.0, **self._given.of(sets, self._score)}
+        known = {b"": 0.0, **scores_by_key(self._scores, sets, self._score)}
         return np.array([known[key] for key in keys], dtype=np.float64)
 
     def _score(self, sets: Mapping[bytes, FloatArray]) -> FloatArray:

@@ -56,9 +56,9 @@ from kbforge_plugins.likelihoods.gpt.model import (
     SetTokenizer,
     to_bundle,
     untrained,
+    weights_of,
 )
 from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, NgramCounts
-from kbforge_plugins.likelihoods.weights import weights_of
 from kbforge_training.fitting.loop import Loop, LoopSettings, Step, metrics_and_picture
 from kbforge_training.fitting.recipes import (
     Schedule,

@@ -3,23 +3,20 @@
     L(C) = log p(canonical text of C), a sum over tokens of log-probabilities renormalised over
     the tokens that the grammar allows (split-SMC paper, appendix D.2.1; Koo et al. 2024)
 
-The end of the text is not scored: a set is scored as a prefix of larger ones. How many fragments a
-cluster has is the Dirichlet process's business, and a model of training sets whose sizes a rule
-drew would count it a second time, wrongly. A fragment without properties has no text and
-contributes nothing.
+The end of the text is not scored: a set is scored as a prefix of larger ones. The size of a cluster
+is left to the Dirichlet process, as the sizes of training sets are those of a rule. A fragment
+without properties has no text and contributes nothing.
 
-With a weight w, the surrogate votes too, a product of experts (Hinton 2002):
+With a weight w, the score is a product of experts (Hinton 2002) with the surrogate:
 
     L(C) = log p(text of C) + w log p(names of C by the surrogate)
 
-which is a score of sets like any other, but no longer the log of a probability of text. A text has
-one model's view of how common a name is; bigrams, for which a long name is always rare, tell by it
-more readily whether two observations share a name by accident.
+which is no longer the log of a probability of text. Bigrams, for which a long name is always rare,
+tell more readily whether two observations share a name by accident.
 
-A score costs milliseconds, and most joins are hopeless. So the model brings an index: a fragment is
-compared with the clusters that share values or parts of values with it, fitted to the file. Scores
-stay as they are; most are not asked for. What is lost are joins of fragments that share nothing,
-which an alpha too small for the file would make.
+A score costs milliseconds, and most joins are hopeless. So the model brings an index, fitted to the
+file: a fragment is compared with the clusters that share values or parts of values with it. What is
+lost are joins of fragments that share nothing, which too small an alpha would make.
 """
 
 from __future__ import annotations
@@ -40,13 +37,15 @@ from kbforge.models.bundle import Bundle, read_bundle
 from kbforge.models.keeping import KeptReader, together
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.gpt.model import LanguageModel, from_bundle
-from kbforge_plugins.likelihoods.gpt.scoring import SequenceScorer
+from kbforge_plugins.likelihoods.gpt.scoring import (
+    MEBIBYTE,
+    BoundedMemory,
+    SequenceScorer,
+    scores_by_key,
+)
 from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, Bigram, NgramCounts
-from kbforge_plugins.likelihoods.score_memory import ScoreMemory
 
 DEFAULT_ALPHA = 1000.0
-
-_MEBIBYTE = 1 << 20
 
 
 class Gpt(Likelihood):
@@ -78,15 +77,8 @@ class Gpt(Likelihood):
         reading_mb: int = 512,
         surrogate_weight: float = 1.0,
     ) -> None:
-        self._load(
-            shipped_model(),
-            device,
-            precision,
-            batch_tokens,
-            cache_mb,
-            reading_mb,
-            surrogate_weight,
-        )
+        path = shipped_model()
+        self._load(path, device, precision, batch_tokens, cache_mb, reading_mb, surrogate_weight)
 
     @classmethod
     def from_bundle(
@@ -111,7 +103,7 @@ class Gpt(Likelihood):
 
     @property
     def precision(self) -> str:
-        """What the weights are in memory: "fp32" or "bf16"."""
+        """The type of the weights in memory: "fp32" or "bf16"."""
         return self._scorer.precision
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
@@ -131,24 +123,21 @@ class Gpt(Likelihood):
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C) of every cluster, in nats, shape [len(clusters)]."""
         texts = [self._text(cluster) for cluster in clusters]
-        # what was read before moves the last bits of a score, too
-        known = self._given.of(dict(zip(texts, clusters, strict=True)), self._score)
+        known = scores_by_key(self._scores, dict(zip(texts, clusters, strict=True)), self._score)
         return np.array([known[text] for text in texts], dtype=np.float64)
 
     def _score(self, clusters: Mapping[str, Sequence[Fragment]]) -> FloatArray:
         """L(C) of clusters by their texts."""
-        scores = self._scorer.score([self._tokens(text) for text in clusters])
+        # no fragments have no text, and probability one
+        tokens = [self._tokenizer.encode(text) if text else [] for text in clusters]
+        scores = self._scorer.score(tokens)
         if self.surrogate is None or not self._surrogate_weight:
             return scores
         votes = self.surrogate.log_marginal(list(clusters.values()))
         return scores + self._surrogate_weight * votes
 
-    def _tokens(self, text: str) -> list[int]:
-        # the grammar's texts hold at least one object; no fragments have probability one
-        return self._tokenizer.encode(text) if text else []
-
     def _text(self, cluster: Sequence[Fragment]) -> str:
-        # a fragment may have a vector alone; it has no text
+        # a fragment with only a vector has no text
         return self._tokenizer.text([fragment for fragment in cluster if fragment.properties])
 
     def _load(
@@ -174,9 +163,9 @@ class Gpt(Likelihood):
         model: LanguageModel = from_bundle(bundle, where)
         self._tokenizer = model.tokenizer
         self._scorer = SequenceScorer(
-            model, torch.device(device), precision, batch_tokens or None, reading_mb * _MEBIBYTE
+            model, torch.device(device), precision, batch_tokens or None, reading_mb * MEBIBYTE
         )
-        self._given: ScoreMemory[str] = ScoreMemory(cache_mb)
+        self._scores: BoundedMemory[str, float] = BoundedMemory(cache_mb * MEBIBYTE)
         self.surrogate = _surrogate(bundle, where)
         self.index: CandidateIndex = Selective()
         self._surrogate_weight = surrogate_weight

@@ -2,8 +2,8 @@
 
 *Tokenizer.* Text of sets to tokens and back: symbols of the grammar, byte-level BPE inside its
 strings. Any Unicode text has tokens (all 256 bytes are pieces) and equal texts have equal tokens,
-so a model's score is a function of the text. Values are read with a space before them; see
-`kbforge.grammar.tokens` for the reason.
+so a model's score is a function of the text. Values are read with a space before them (see
+`kbforge.grammar.tokens`).
 
 *Network.* A decoder-only transformer over tokens of a grammar: pre-norm blocks of causal
 self-attention and SwiGLU, RMSNorm, rotary positions, tied embeddings, no biases (split-SMC paper,
@@ -21,7 +21,8 @@ tokens, D = d_model, H heads, V tokens in the vocabulary.
     MODEL_CARD.md         optional
 
 The manifest's recipe names the grammar, its version and the digest of its rules, and the sizes of
-the model; a bundle that does not fit its files or this installation is refused.
+the model. A bundle is loaded strictly: every tensor is there, finite and of its size, and the rules
+are those of this installation.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor, nn
 
@@ -44,27 +47,15 @@ from kbforge.contracts import Fragment, Grammar, Serializer
 from kbforge.errors import ModelError, PluginError, quoted
 from kbforge.grammar.tokens import Codec
 from kbforge.models.bundle import Bundle
-from kbforge_plugins.likelihoods.weights import (
-    WEIGHTS,
-    read_weights,
-    require_sizes,
-    require_weights,
-    weights_of,
-)
 
-_REMEMBERED = 1 << 17  # values whose pieces are kept, because names recur
-# a word with the space before it, digits in pairs at most, other signs one by one with their space:
-# dates and numbers share pieces, and names keep theirs whatever stands next to them
+_MOST_CACHED = 1 << 17  # values whose pieces are cached, because names recur
+# a word with the space before it, at most two digits, or another sign with its space: dates and
+# numbers share pieces, and a name has the same pieces everywhere
 _WORDS = Regex(r" ?\p{L}[\p{L}\p{M}']*| ?\p{N}{1,2}| ?[^\s\p{L}\p{N}]|\s+(?!\S)|\s+")
 
 
 def pieces_of(bpe: Tokenizer) -> list[bytes]:
-    """The bytes of each piece, by its number.
-
-    Raises:
-        ModelError: the pieces are not byte-level, or not numbered from 0.
-
-    """
+    """The bytes of each piece, by number; a ModelError unless byte-level and numbered from 0."""
     byte_of = _bytes_of_characters()
     vocabulary = sorted(bpe.get_vocab().items(), key=lambda item: item[1])
     if [number for _, number in vocabulary] != list(range(len(vocabulary))):
@@ -79,8 +70,8 @@ class SetTokenizer:
     """Tokens of sets of fragments under a grammar.
 
     Attributes:
-        grammar: which texts there are.
-        bpe: the pieces of their strings.
+        grammar: of the texts.
+        bpe: the pieces of strings.
         table: legal tokens.
 
     """
@@ -95,12 +86,7 @@ class SetTokenizer:
 
     @classmethod
     def from_bytes(cls, grammar: Grammar, content: bytes) -> SetTokenizer:
-        """Load what `to_bytes` gave.
-
-        Raises:
-            ModelError: it is anything else than a tokenizer as `untrained` sets it up.
-
-        """
+        """Load what `to_bytes` gave; a ModelError if it is no tokenizer set up as `untrained`."""
         try:
             bpe = Tokenizer.from_buffer(content)
         except (ValueError, TypeError) as error:
@@ -118,34 +104,24 @@ class SetTokenizer:
         return self._serializer.serialize(fragments)
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a text.
-
-        Raises:
-            GrammarError: the text is not one of the grammar's.
-
-        """
+        """The tokens of a text; a GrammarError if the text is illegal."""
         return self._codec.encode(text)
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of tokens; `encode` gives the tokens back if they are a text's.
-
-        Raises:
-            GrammarError: a token is illegal, or no text ends after the last one.
-
-        """
+        """The text of tokens; a GrammarError if it is illegal or incomplete."""
         return self._codec.decode(tokens)
 
     def _split(self, content: str) -> list[int]:
         found = self._known.get(content)
         if found is None:
-            if len(self._known) >= _REMEMBERED:
+            if len(self._known) >= _MOST_CACHED:
                 self._known.clear()
             found = self._known[content] = self.bpe.encode(content).ids
         return found
 
 
 def untrained() -> Tokenizer:
-    """Byte-level BPE without a piece yet: how values are cut into words, and bytes written."""
+    """Byte-level BPE without pieces: it says how values are cut into words and bytes written."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -158,7 +134,7 @@ def untrained() -> Tokenizer:
 
 
 def _check(bpe: Tokenizer) -> None:
-    """Everything but the pieces must be as `untrained` has it: no unknowns, nothing random."""
+    """Refuse settings other than those of `untrained`, and missing bytes."""
     found, expected = _settings(bpe), _settings(untrained())
     for name in sorted(found.keys() | expected.keys()):
         if found.get(name) != expected.get(name):
@@ -173,14 +149,14 @@ def _check(bpe: Tokenizer) -> None:
 
 
 def _settings(bpe: Tokenizer) -> dict[str, object]:
-    """All that a tokenizer is made of but its pieces and merges."""
+    """The settings of a tokenizer, without pieces and merges."""
     settings: dict[str, Any] = json.loads(bpe.to_str())
     model: dict[str, Any] = settings.pop("model")
     return settings | {f"model.{k}": v for k, v in model.items() if k not in ("vocab", "merges")}
 
 
 def _bytes_of_characters() -> dict[str, int]:
-    """The printable characters that byte-level BPE writes bytes as (the GPT-2 table)."""
+    """By printable character, the byte that it stands for in byte-level BPE (the GPT-2 table)."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     table = {chr(byte): byte for byte in printable}
     others = (byte for byte in range(256) if byte not in set(printable))
@@ -201,7 +177,7 @@ class GptShape:
         n_layers: blocks.
         n_heads: H.
         d_ff: width of the feed-forward layer.
-        context: the most tokens a sequence is trained and scored with.
+        context: maximum tokens of a sequence.
 
     """
 
@@ -214,7 +190,7 @@ class GptShape:
 
     @property
     def parameters(self) -> int:
-        """How many numbers a model of these sizes is made of."""
+        """Number of parameters."""
         d = self.d_model
         return self.n_tokens * d + self.n_layers * (4 * d * d + 3 * d * self.d_ff + 2 * d) + d
 
@@ -233,13 +209,12 @@ class GPT(nn.Module):
 
     def _initialise(self, module: nn.Module) -> None:
         if isinstance(module, nn.Embedding | nn.Linear):
-            # what a block adds to the stream is scaled by its depth, so that depth does not
-            # change the stream's variance (GPT-2)
+            # scaled by depth, which then does not change the variance of the stream (GPT-2)
             deep = math.sqrt(2 * self.shape.n_layers) if isinstance(module, Addition) else 1.0
             nn.init.normal_(module.weight, std=0.02 / deep)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Hidden states [B, T, D] of tokens [B, T]; padding at the end does no harm."""
+        """Hidden states [B, T, D] of tokens [B, T], which may have padding at the end."""
         x = F.dropout(self.embedding(tokens), self.dropout, self.training)
         rotation = rotary(tokens.shape[1], self.shape.d_model // self.shape.n_heads, x)
         for block in self.blocks:
@@ -306,6 +281,56 @@ def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
     return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
 
 
+WEIGHTS = "weights.safetensors"
+
+
+def weights_of(model: nn.Module, dtype: torch.dtype) -> bytes:
+    """The tensors of a model as safetensors."""
+    return save(
+        {
+            name: tensor.detach().to("cpu", dtype).contiguous()
+            for name, tensor in model.state_dict().items()
+        }
+    )
+
+
+def read_weights(content: bytes, where: str) -> dict[str, Tensor]:
+    """Tensors by name; a ModelError if the content is damaged."""
+    try:
+        return load(content)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise ModelError(f"{where}: {WEIGHTS} is damaged: {quoted(str(error), 200)}") from error
+
+
+def require_sizes(found: Mapping[str, Any], largest: Mapping[str, int], where: str) -> None:
+    """Refuse sizes of a recipe that are not whole numbers from one to their largest."""
+    for name, most in largest.items():
+        if type(found[name]) is not int or not 1 <= found[name] <= most:
+            raise ModelError(
+                f"{where}: shape: {name}: expected 1 to {most:,}, got {quoted(repr(found[name]))}"
+            )
+
+
+def require_weights(
+    stored: Mapping[str, Tensor], expected: Mapping[str, Tensor], dtype: torch.dtype, where: str
+) -> None:
+    """Refuse stored tensors that differ from those of a model of its shape, or are not finite."""
+    for name in sorted(stored.keys() ^ expected.keys()):
+        what = "has no tensor" if name in expected else "has an unknown tensor"
+        raise ModelError(f"{where}: {WEIGHTS} {what} {quoted(name)}")
+    for name, tensor in expected.items():
+        found = stored[name]
+        if found.shape != tensor.shape:
+            raise ModelError(
+                f"{where}: {WEIGHTS}: {name} has shape {tuple(found.shape)}, its recipe "
+                f"says {tuple(tensor.shape)}"
+            )
+        if found.dtype != dtype:
+            raise ModelError(f"{where}: {WEIGHTS}: {name} is {found.dtype}, expected {dtype}")
+        if not torch.isfinite(found).all():
+            raise ModelError(f"{where}: {WEIGHTS}: {name} holds values that are not finite")
+
+
 PLUGIN = "gpt"
 TOKENIZER = "tokenizer.json"
 
@@ -349,16 +374,7 @@ def to_bundle(model: LanguageModel, data: Mapping[str, Any], files: Mapping[str,
 
 
 def from_bundle(bundle: Bundle, where: str) -> LanguageModel:
-    """The model of a bundle.
-
-    Args:
-        bundle: its hashes are already verified.
-        where: how to call it in errors.
-
-    Raises:
-        ModelError: with what differs.
-
-    """
+    """The model of a verified bundle; a ModelError, which calls it `where`, if it does not fit."""
     bundle.require_of(PLUGIN, where)
     for name in (WEIGHTS, TOKENIZER):
         if name not in bundle.files:
@@ -417,7 +433,7 @@ def _grammar(found: Any, where: str) -> Grammar:
 
 
 def _gpt(shape: GptShape, content: bytes, where: str) -> GPT:
-    """The model with its weights; a shape that they do not fit costs nothing, however large."""
+    """The model with its weights; it is not built if they do not fit its shape, however large."""
     stored = read_weights(content, where)
     n = sum(tensor.numel() for tensor in stored.values())
     if n != shape.parameters:

@@ -1,21 +1,20 @@
 """Scoring token sequences with the language model, many at once and fast.
 
-What makes it fast, in order of effect: sets share beginnings, with each other and with sets scored
-before, and a shared beginning is read once (`Passage`); batches hold stretches of about equal
-length and few tokens, so that hardly anything is padding and temporaries stay in the processor's
-cache; logits exist only for legal tokens and for a few positions at a time, never as [B, T, V]; the
-weights are bfloat16 where the processor has units for it.
+What makes it fast, in order of effect: a beginning that sets share, with each other or with sets
+scored before, is read once (`Passage`); batches hold stretches of about equal length and few
+tokens, so that there is little padding and temporaries stay in the processor's cache; logits exist
+only for legal tokens and for a few positions at a time, never as [B, T, V]; the weights are
+bfloat16 where the processor has units for it.
 
 *Windows* read sequences that are longer than the model's context. The first window has `context`
 tokens. Each further one begins half a context before the first token not yet scored, or up to a
 quarter earlier where the last fragment of that quarter begins. So every token is scored once, given
-half a context or more of what precedes it.
+at least half a context before it.
 
-*Reading on.* The same function as `model.GPT`, arranged for inference. The keys and values of
-earlier tokens come in and those of new ones go out, so that a text is not read again for what
-follows it. The feature pairs that a position turns lie side by side, as complex numbers. The
-layers' weights, activations, keys and values are bfloat16; the residual stream and the logits stay
-in float32.
+*Reading on.* `PrefixReader` is `model.GPT` arranged for inference. The keys and values of earlier
+tokens come in and those of new ones go out, so that a text is not read again for its continuation.
+The feature pairs that a position turns lie side by side, as complex numbers. The layers' weights,
+activations, keys and values are bfloat16; the residual stream and the logits stay in float32.
 
 Shapes: B rows of at most S new tokens after at most P read before, N new tokens in all; D =
 d_model, H heads of width W, L layers.
@@ -23,10 +22,12 @@ d_model, H heads of width W, L layers.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
@@ -37,7 +38,61 @@ from torch import Tensor
 from kbforge.contracts.likelihood import FloatArray, IntArray
 from kbforge.grammar.tokens import START, TokenTable
 from kbforge_plugins.likelihoods.gpt.model import GPT, DecoderBlock, LanguageModel, rotary
-from kbforge_plugins.likelihoods.score_memory import BoundedMemory
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+MEBIBYTE = 1 << 20
+_SCORE_BYTES = 250  # of a score, without its key
+
+
+class BoundedMemory(Generic[Key, Value]):
+    """Values by key, bounded in bytes; the least recently used go first."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes
+        self._bytes = 0
+        self._entries: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: Key) -> Value | None:
+        """The value, None if it is not in memory."""
+        found = self._entries.get(key)
+        if found is None:
+            return None
+        self._entries.move_to_end(key)
+        return found[0]
+
+    def put(self, key: Key, value: Value, n_bytes: int) -> None:
+        """Add a value of a size, its key included; a key that has a value keeps that one."""
+        if key in self._entries:
+            self._entries.move_to_end(key)
+            return
+        self._entries[key] = (value, n_bytes)
+        self._bytes += n_bytes
+        while self._bytes > self._most:
+            _, (_, freed) = self._entries.popitem(last=False)
+            self._bytes -= freed
+
+
+def scores_by_key(
+    memory: BoundedMemory[Key, float],
+    sets: Mapping[Key, Value],
+    score: Callable[[Mapping[Key, Value]], FloatArray],
+) -> dict[Key, float]:
+    """The scores of sets, in nats; `score` computes those that are not in memory in one batch.
+
+    The batch changes the last bits of a score, so the first score of a key stays.
+    """
+    found = {key: memory.get(key) for key in sets}
+    scores = {key: value for key, value in found.items() if value is not None}
+    missing = {key: one for key, one in sets.items() if key not in scores}
+    if missing:
+        for key, value in zip(missing, score(missing).tolist(), strict=True):
+            scores[key] = value
+            memory.put(key, value, sys.getsizeof(key) + _SCORE_BYTES)
+    return scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +102,10 @@ class Window:
     Attributes:
         sequence: number of the sequence.
         tokens: what the model reads after the token that begins every sequence.
-        states: of the grammar, before each of them.
-        first: the first of them that is scored here.
+        states: of the grammar, before each token.
+        first: the place of the first token that is scored here.
         ends: where its passages end: after each fragment, before `first`, after the last token.
-        keys: what is read up to each end.
+        keys: identify what is read up to each end.
 
     """
 
@@ -69,13 +124,13 @@ def windows_of(
     states = table.states(tokens)
     fragments = 1 + np.flatnonzero(
         table.may_end[states, np.array(tokens, dtype=np.int64)]
-    )  # where one ends, one begins
+    )  # where a fragment ends, the next begins
     begin = done = 0
     while done < len(tokens):
         end = min(begin + context, len(tokens))
         inside = fragments[(fragments > begin) & (fragments < end)].tolist()
         ends = [at - begin for at in sorted({*inside, done, end} - {begin})]
-        # the state says what may come, so the same tokens after another one are another text
+        # the state is part of the text: it decides what may come
         content = np.array([states[begin], *tokens[begin:end]], dtype=np.uint16).tobytes()
         yield Window(
             sequence,
@@ -88,7 +143,7 @@ def windows_of(
         done = end
         begin = end - context // 2
         earlier = int(np.searchsorted(fragments, begin, side="right")) - 1
-        # not much earlier, so that a good part of each window is new
+        # not much earlier, so that much of each window is new
         if earlier >= 0 and fragments[earlier] > end - 0.75 * context:
             begin = int(fragments[earlier])
 
@@ -99,7 +154,7 @@ _HEAD_ROWS = 512  # positions whose logits exist at the same time
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """The weights of a block, [out, in] each; the norms' [in], in float32."""
+    """The weights of a block, [out, in] each; those of norms are [in], in float32."""
 
     norm_attention: Tensor
     queries_keys_values: Tensor
@@ -137,9 +192,9 @@ class PrefixReader:
             tokens: of all rows, without padding, [N].
             rows: the row of each, [N].
             columns: its place among the row's new tokens, [N].
-            known: keys and values, [L, 2, B, P + S, H, W]: of the tokens before, which end at P,
-                and room for those of the new ones, which are put there.
-            before: how many tokens there are before, [B].
+            known: keys and values, [L, 2, B, P + S, H, W]: those of the tokens before, which end
+                at P, and room for those of the new tokens, which are written there.
+            before: number of tokens before, [B].
 
         Returns:
             Hidden states, [N, D].
@@ -172,7 +227,7 @@ class PrefixReader:
         return turned[:, :h], turned[:, h:], split[:, 2 * h :]
 
     def _mask(self, p: int, s: int, before: Tensor) -> Tensor:
-        """What each new token must not see, as -inf, [B, 1, S, P + S]."""
+        """-inf for what each new token must not see, [B, 1, S, P + S]."""
         device = before.device
         mask = torch.zeros(len(before), 1, s, p + s, device=device, dtype=self._dtype)
         nothing = torch.arange(p, device=device) < p - before[:, None]
@@ -183,7 +238,7 @@ class PrefixReader:
 
 
 class Head:
-    """log p(token | legal tokens); each state of the grammar has the rows of its legal tokens."""
+    """log p(token | legal tokens), from the embeddings of the legal tokens of each state."""
 
     def __init__(self, gpt: GPT, legal: NDArray[np.bool_], device: torch.device) -> None:
         weights = gpt.embedding.weight.detach().to(device)
@@ -255,19 +310,19 @@ GPU_BATCH_TOKENS = 16_384
 
 ROOM = 16  # keys and values of a batch, as a multiple of its tokens
 
-_BATCHES_AT_ONCE = 16  # whose keys and values are held, whatever the memory's bound
-_ENTRY_BYTES = 700  # of a passage held, beside its keys and values and its key
+_BATCHES_AT_ONCE = 16  # whose keys and values are in memory in any case
+_ENTRY_BYTES = 700  # of a passage in memory, without its keys and values and its key
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """The tokens of a fragment (or a part of one) as they were read after others.
+    """The tokens of a fragment, or a part of one, read after others.
 
     Attributes:
         before: the passage that this one follows.
-        length: tokens to its end, those before included.
-        last: the last of them.
-        nats: log probability of all of them.
+        length: number of tokens to its end, including those before.
+        last: the last token.
+        nats: log probability of all these tokens.
         keys_values: of its own tokens, [L, 2, tokens, H, W].
 
     """
@@ -281,7 +336,7 @@ class Passage:
 
 @dataclass(slots=True)
 class Stretch:
-    """Passages to read, one after another."""
+    """Successive passages to read."""
 
     before: Passage | None
     tokens: list[int]
@@ -291,13 +346,13 @@ class Stretch:
 
     @property
     def known(self) -> int:
-        """Tokens before it."""
+        """Number of tokens before it."""
         return self.before.length if self.before else 0
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadPassage:
-    """A passage that is to be read: its key, the key before, and its place in a window."""
+    """A passage to read: the key of the passage before, and its place in a window."""
 
     before: bytes | None
     window: Window
@@ -312,12 +367,12 @@ class SequenceScorer:
         model: with its tokenizer.
         device: where it runs.
         precision: "fp32", "bf16", or "auto" for the faster one.
-        batch_tokens: most tokens of a batch, padding included; None is the device's default.
-        memory_bytes: for passages read, to read on from.
+        batch_tokens: maximum tokens of a batch, padding included; None is the device's default.
+        memory_bytes: for passages, to read on from.
 
     Attributes:
-        precision: what is used, "fp32" or "bf16".
-        tokens_read: by the model so far; those of passages read before are not read again.
+        precision: "fp32" or "bf16".
+        tokens_read: by the model so far.
 
     """
 
@@ -350,7 +405,7 @@ class SequenceScorer:
             for number, tokens in enumerate(sequences)
             for window in windows_of(number, tokens, self._table, self._context)
         ]
-        # what begins alike is read together
+        # equal beginnings are read together
         windows.sort(key=lambda window: window.keys[-1])
         with torch.inference_mode():
             for some in _parts(windows, _BATCHES_AT_ONCE * self._budget):
@@ -381,14 +436,14 @@ class SequenceScorer:
                 known.update(self._read(batch))
             missing = {key: one for key, one in missing.items() if key not in known}
         for window in windows:
-            # a passage is used after those that follow it, so it is forgotten after them
+            # a passage is more recently used than those that follow it, so it is forgotten later
             for key in reversed(window.keys):
                 size = known[key].keys_values.nbytes + len(key) + _ENTRY_BYTES
                 self._memory.put(key, known[key], size)
         return known
 
     def _read(self, batch: Sequence[Stretch]) -> Iterator[tuple[bytes, Passage]]:
-        """Read stretches at once; the passages they are made of, by key."""
+        """Read stretches at once; gives their passages, by key."""
         lengths = np.array([len(one.tokens) for one in batch])
         before = np.array([one.known for one in batch])
         p, s = int(before.max()), int(lengths.max())
@@ -415,7 +470,7 @@ class SequenceScorer:
         return torch.from_numpy(array).to(self._device)
 
     def _known(self, batch: Sequence[Stretch], p: int, s: int) -> Tensor:
-        """Keys and values of what each stretch follows, ending at `p`, and room for `s` more."""
+        """Keys and values of the tokens before each stretch, up to `p`, and room for `s` more."""
         known = self._reader.room(len(batch), p + s)
         for row, one in enumerate(batch):
             before, end = one.before, p
@@ -427,9 +482,9 @@ class SequenceScorer:
 
 
 def faster_precision(device: torch.device) -> str:
-    """bf16 where there are units for it; other processors emulate it slowly.
+    """bf16 where the processor has units for it; others emulate it slowly.
 
-    Asked of the processor and not of the clock, so that a machine always gives the same scores.
+    This is not measured, so that a machine always gives the same scores.
     """
     has_units = device.type != "cpu" or torch.cpu._is_amx_tile_supported()
     return "bf16" if has_units else "fp32"
@@ -438,14 +493,14 @@ def faster_precision(device: torch.device) -> str:
 def batches_of(stretches: Iterable[Stretch], budget: int) -> Iterator[list[Stretch]]:
     """Stretches of about equal length, at most `budget` tokens together.
 
-    Attention alone sees padding, so there may be some; but room for keys and values, padding
-    included, is bounded too. A stretch that alone exceeds a bound is a batch of its own.
+    Only attention sees padding, but the room for keys and values, padding included, is bounded too.
+    A stretch that alone exceeds a bound is a batch of its own.
     """
     batch: list[Stretch] = []
     tokens = before = 0
     for one in sorted(stretches, key=lambda one: (len(one.tokens), one.known)):
         tokens, before = tokens + len(one.tokens), max(before, one.known)
-        # a stretch is the longest so far, so it sets the width
+        # stretches ascend, so this one sets the width
         room = (len(batch) + 1) * (len(one.tokens) + before)
         if batch and (tokens > budget or room > ROOM * budget):
             yield batch
@@ -458,14 +513,7 @@ def batches_of(stretches: Iterable[Stretch], budget: int) -> Iterator[list[Stret
 def _passages(
     one: Stretch, nats: FloatArray, keys_values: Tensor
 ) -> Iterator[tuple[bytes, Passage]]:
-    """A stretch that was read, cut into its passages, by key.
-
-    Args:
-        one: the stretch.
-        nats: of each of its tokens.
-        keys_values: of its tokens, [L, 2, S, H, W].
-
-    """
+    """The passages of a stretch, by key, from nats and keys and values [L, 2, S, H, W]."""
     passage = one.before
     for key, (begin, end) in zip(one.keys, pairwise((0, *one.ends)), strict=True):
         passage = Passage(
@@ -473,14 +521,14 @@ def _passages(
             length=one.known + end,
             last=one.tokens[end - 1],
             nats=(passage.nats if passage else 0.0) + float(nats[begin:end].sum()),
-            # a copy: a view would hold the batch's room in memory
+            # a copy, as a view would keep the whole batch in memory
             keys_values=keys_values[:, :, begin:end].clone(),
         )
         yield key, passage
 
 
 def _stretches(missing: dict[bytes, UnreadPassage], known: dict[bytes, Passage]) -> list[Stretch]:
-    """What can be read now: from a passage that is known to where the ways part."""
+    """What can be read now: from a known passage to the next fork."""
     followers = Counter(one.before for one in missing.values())
     only = {one.before: key for key, one in missing.items() if followers[one.before] == 1}
     found = []
