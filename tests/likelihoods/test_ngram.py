@@ -17,7 +17,7 @@ from kbforge.errors import ModelError, UsageError
 from kbforge.models.bundle import Bundle, write_bundle
 from kbforge.testing.likelihood import stored
 from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, Bigram, NgramCounts, NgramPrior, Trigram
-from kbforge_plugins.likelihoods.ngram_text import END, START, ngrams, normalised
+from kbforge_plugins.likelihoods.texts import END, START, ngrams, normalised
 from tests.profile import examples
 
 MODELS = {"bigram": Bigram, "trigram": Trigram}

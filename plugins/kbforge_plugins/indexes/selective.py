@@ -35,7 +35,7 @@ from kbforge_plugins.likelihoods.attributes.kinds import (
     normalised,
     stated,
 )
-from kbforge_plugins.likelihoods.digests import (
+from kbforge_plugins.likelihoods.texts import (
     LARGEST,
     Begun,
     begun_digest,

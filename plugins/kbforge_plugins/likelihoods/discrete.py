@@ -59,8 +59,8 @@ from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.models.keeping import KeptReader
 from kbforge.numerics import capacity_for, grown
 from kbforge_plugins.likelihoods.counts import CompiledRows, DirichletRows, LiveRows, RowsOfSets
-from kbforge_plugins.likelihoods.digests import LARGEST, Places, digests_of, nowhere
 from kbforge_plugins.likelihoods.gaussian import vector_of
+from kbforge_plugins.likelihoods.texts import LARGEST, Places, digests_of, nowhere
 
 _UNSEEN_VALUES = 2.0**32
 _LARGEST_COUNT = 2**31

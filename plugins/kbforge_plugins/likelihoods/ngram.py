@@ -58,21 +58,20 @@ from kbforge_plugins.likelihoods.counts import (
     RowCounts,
     RowsOfSets,
 )
-from kbforge_plugins.likelihoods.ngram_text import ngrams, ngrams_of_all, normalised
+from kbforge_plugins.likelihoods.texts import ngrams, ngrams_of_all, normalised
 
 COUNTS_FILE = "counts.json"
 ALPHABET = sys.maxunicode + 1 + 1  # every code point, and the end symbol
 KAPPA = 1.0
-_AT_ONCE = 10_000
-"""Values whose n-grams are counted at once."""
+_AT_ONCE = 10_000  # values whose n-grams are counted at once
 
 
 @dataclass
 class NgramCounts:
     """n-gram counts by attribute: {attribute: {n-gram: count}}.
 
-    Each different value of an attribute counts once, however often it is repeated: what a file
-    repeats, it repeats because of its entities, and the prior should know the language instead.
+    Each different value of an attribute counts once: a file repeats values because of its entities,
+    and the prior describes the language.
     """
 
     order: int
@@ -81,16 +80,16 @@ class NgramCounts:
 
     @classmethod
     def empty(cls, order: int, attributes: Iterable[str]) -> NgramCounts:
-        """No text seen yet."""
+        """No counts."""
         return cls(order, {attribute: Counter() for attribute in attributes})
 
     @property
     def values(self) -> int:
-        """How many different (normalised) values `add` has counted."""
+        """Number of different (normalised) values that `add` has counted."""
         return len(self._seen)
 
     def add(self, fragments: Sequence[Fragment]) -> None:
-        """Count the values of some fragments that are new."""
+        """Count the new values of some fragments."""
         for attribute, counter in self.by_attribute.items():
             values = dict.fromkeys(
                 value for f in fragments for value in f.properties.get(attribute, ())
@@ -115,16 +114,7 @@ class NgramCounts:
 
     @classmethod
     def taken_up(cls, order: int, read: KeptReader) -> NgramCounts:
-        """The counts that kept this.
-
-        Args:
-            order: of the n-grams.
-            read: what was kept.
-
-        Raises:
-            ModelError: it is damaged.
-
-        """
+        """Read what `kept` gives; a ModelError if it is damaged."""
         out = cls.empty(order, read.fields.texts("attributes"))
         for number, counter in enumerate(out.by_attribute.values()):
             name = f"ngrams_{number}"
@@ -141,12 +131,7 @@ class NgramCounts:
 
     @classmethod
     def from_bytes(cls, content: bytes, where: str) -> NgramCounts:
-        """Parse strictly.
-
-        Raises:
-            ModelError: not counts, with what is wrong.
-
-        """
+        """Parse strictly; a ModelError says what is wrong."""
         try:
             record = orjson.loads(content)
         except orjson.JSONDecodeError as error:
@@ -173,27 +158,19 @@ def _checked(counter: Any, order: int, where: str) -> Counter[str]:
     return Counter(counter)
 
 
-@dataclass
 class NgramPrior:
     """P(c | h) by attribute, from counts.
 
     Args:
-        counts: what was seen.
+        counts: of text.
         alphabet: U, the number of symbols that can follow a history.
 
     """
 
-    counts: NgramCounts
-    alphabet: int = ALPHABET
-    _ngrams: Mapping[str, list[Counter[str]]] = field(init=False)
-    _histories: Mapping[str, list[Counter[str]]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        lower = {
-            a: _lower_orders(c, self.counts.order) for a, c in self.counts.by_attribute.items()
-        }
-        self._ngrams = lower
-        self._histories = {a: [_totals(c) for c in orders] for a, orders in lower.items()}
+    def __init__(self, counts: NgramCounts, alphabet: int = ALPHABET) -> None:
+        self.counts, self.alphabet = counts, alphabet
+        self._ngrams = {a: _orders(c, counts.order) for a, c in counts.by_attribute.items()}
+        self._histories = {a: [_totals(c) for c in lower] for a, lower in self._ngrams.items()}
 
     def probability(self, attribute: str, ngram: str) -> float:
         """P(last symbol | those before it), > 0; uniform for an attribute never counted."""
@@ -205,8 +182,8 @@ class NgramPrior:
         return p
 
 
-def _lower_orders(counter: Counter[str], order: int) -> list[Counter[str]]:
-    """Counts of order 1, 2, ..., `order`: each is the one above without its first symbols."""
+def _orders(counter: Counter[str], order: int) -> list[Counter[str]]:
+    """Counts of order 1, 2, ..., `order`, each from the next without its first symbols."""
     orders = [counter]
     for _ in range(order - 1):
         shorter: Counter[str] = Counter()
@@ -223,7 +200,7 @@ def _totals(counter: Counter[str]) -> Counter[str]:
     return totals
 
 
-_REMEMBERED = 1 << 15  # fragments whose encoding is kept, because names recur
+_MOST_CACHED = 1 << 15  # fragments whose encoding is cached, because names recur
 
 
 class NgramRows(DirichletRows):
@@ -248,7 +225,7 @@ class NgramRows(DirichletRows):
         values = tuple(fragment.properties.get(attribute, ()) for attribute in self._row_of)
         found = self._known.get(values)
         if found is None:
-            if len(self._known) >= _REMEMBERED:
+            if len(self._known) >= _MOST_CACHED:
                 self._known.clear()
             found = self._known[values] = super().encode(fragment)
         return found
@@ -278,7 +255,7 @@ _NAMED = 10  # attributes in a message
 
 
 class _NgramLikelihood(ConjugateLikelihood):
-    """What n-gram models of every order share; each documents the options where it is shown."""
+    """What n-gram models of every order share; each documents its options for users."""
 
     order: ClassVar[int]
     default_scale: ClassVar[float]
@@ -309,7 +286,7 @@ class _NgramLikelihood(ConjugateLikelihood):
     def trained(
         cls, counts: NgramCounts, attributes: tuple[str, ...], scale: float | None = None
     ) -> Self:
-        """A model with counts from elsewhere; `fit` leaves it as it is."""
+        """A model with given counts, which `fit` does not change."""
         model = cls(attributes, scale)
         model._use(counts)
         model._trained = True
@@ -323,8 +300,8 @@ class _NgramLikelihood(ConjugateLikelihood):
 
         Args:
             path: the bundle's folder.
-            attributes: some of the bundle's attributes; None takes all of them.
-            scale: another scale than the bundle's.
+            attributes: some of the bundle's attributes; by default all.
+            scale: replaces the bundle's.
 
         Raises:
             ModelError: the bundle is damaged, of another order, or lacks an attribute.
@@ -382,7 +359,7 @@ class _NgramLikelihood(ConjugateLikelihood):
         )
 
     def kept(self) -> LearnedState:
-        """The counts of the prior, and the scale, which a trained model brings."""
+        """The counts of the prior, and the scale."""
         return self._counts.kept({"scale": self.scale, "trained": self._trained})
 
     def take_up(self, kept: LearnedState) -> None:

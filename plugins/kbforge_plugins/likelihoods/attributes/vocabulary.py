@@ -49,7 +49,7 @@ from numpy.typing import NDArray
 from kbforge.contracts import FloatArray, IntArray, LearnedState
 from kbforge.models.keeping import KeptReader
 from kbforge_plugins.likelihoods.attributes.kinds import Kind, feature_names, features_of, has_digit
-from kbforge_plugins.likelihoods.digests import LARGEST, Places, digests_of
+from kbforge_plugins.likelihoods.texts import LARGEST, Places, digests_of
 
 _LAST_LETTER = 0x10FFFF
 

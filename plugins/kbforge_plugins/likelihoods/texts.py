@@ -1,0 +1,132 @@
+"""Texts as numbers of 63 bits, and as n-grams of normalised characters.
+
+*Digests* are the same on every machine. Two texts of n have the same one with probability
+n^2 / 2^64, which is 3e-7 for ten million. What was learned of many texts is stored as arrays in the
+order of their digests (`Places`).
+
+*N-grams* are of characters between start and end symbols. The published model folds text to
+`[a-z0-9 -]` by transliteration. Here letters and digits of every script are kept, so that a name in
+Greek or Chinese is not empty; accents and case are folded away and dashes become hyphens, other
+punctuation disappears. Start and end are symbols of their own (the published model starts with a
+space, which cannot be told from an inner one).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import numpy as np
+
+from kbforge.contracts import IntArray
+
+LARGEST = 2**63 - 1
+_EMPTY = hashlib.blake2b(digest_size=8)
+
+
+def digest_of(text: str) -> int:
+    """The digest, from 0 to `LARGEST`."""
+    hasher = _EMPTY.copy()  # three times as fast as a new one
+    hasher.update(text.encode("utf-8", "surrogatepass"))
+    return int.from_bytes(hasher.digest()) >> 1
+
+
+Begun: TypeAlias = "hashlib.blake2b"
+"""The digest of a text's beginning."""
+
+
+def begun_digest(beginning: str) -> Begun:
+    """The beginning of a text, for `digest_after`."""
+    return hashlib.blake2b(beginning.encode("utf-8", "surrogatepass"), digest_size=8)
+
+
+def digest_after(begun: Begun, rest: str) -> int:
+    """The digest of a text from its beginning and its rest."""
+    hasher = begun.copy()
+    hasher.update(rest.encode("utf-8", "surrogatepass"))
+    return int.from_bytes(hasher.digest()) >> 1
+
+
+def digests_of(texts: Iterable[str]) -> IntArray:
+    """The digests of some texts, shape [texts]."""
+    return np.fromiter(map(digest_of, texts), np.int64)
+
+
+class Places:
+    """The places of texts among ascending digests, shape [texts]."""
+
+    def __init__(self, digests: IntArray) -> None:
+        self.digests = digests
+        self._looked_up = memoryview(digests)  # type: ignore[arg-type]  # numpy has buffers
+        self._n = len(digests)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __contains__(self, text: str) -> bool:
+        return self.of(text) >= 0
+
+    def of(self, text: str) -> int:
+        """Its place, -1 if it is none of them."""
+        if not self._n:
+            return -1
+        digest = digest_of(text)
+        place = bisect_left(self._looked_up, digest)
+        return place if place < self._n and self._looked_up[place] == digest else -1
+
+
+def nowhere() -> Places:
+    """No text has a place."""
+    return Places(np.zeros(0, np.int64))
+
+
+START = "\x02"
+END = "\x03"
+
+
+def normalised(value: str) -> str:
+    """Fold case, accents and punctuation; may be empty.
+
+    >>> normalised(" Łódź–Widzew  (F.C.) ")
+    'łodz-widzew fc'
+    """
+    if value.isascii():  # most text; the general rule gives the same
+        return " ".join(value.translate(_FOLDED_ASCII).split())
+    text = unicodedata.normalize("NFKD", value).casefold()
+    text = unicodedata.normalize("NFKD", text)
+    return " ".join("".join(map(_folded, text)).split())
+
+
+def _folded(character: str) -> str:
+    if character.isalnum() or character in " -":
+        return character
+    if character.isspace():
+        return " "
+    category = unicodedata.category(character)
+    if category == "Pd":
+        return "-"
+    # vowel signs of Indic scripts are marks, but do not combine in Unicode's sense
+    if category[0] == "M" and not unicodedata.combining(character):
+        return character
+    return ""
+
+
+_FOLDED_ASCII = {point: _folded(chr(point).lower()) for point in range(128)}
+
+
+def ngrams(value: str, order: int) -> Counter[str]:
+    """The n-grams of a value, of `order` symbols each, one for each character and the end."""
+    text = START * (order - 1) + normalised(value) + END
+    return Counter(text[i : i + order] for i in range(len(text) - order + 1))
+
+
+def ngrams_of_all(texts: Iterable[str], order: int) -> Counter[str]:
+    """The n-grams of all of some normalised values."""
+    text = "".join(f"{START * (order - 1)}{value}{END}" for value in texts)
+    counts = Counter(map("".join, zip(*(text[i:] for i in range(order)), strict=False)))
+    # without those that begin in one value and end in another
+    return Counter({gram: n for gram, n in counts.items() if END not in gram[:-1]})
