@@ -35,7 +35,7 @@ import weakref
 from collections.abc import Sequence
 from ctypes import CDLL
 from dataclasses import dataclass, field
-from typing import Self, TypeAlias
+from typing import Self
 
 import numpy as np
 from scipy.special import gammaln
@@ -54,9 +54,6 @@ from kbforge.numerics import PRODUCT, capacity_for, grown, log_of_product
 
 # squares of larger numbers could overflow and turn a probability into NaN
 _LARGEST = 1e100
-
-Parameter: TypeAlias = float | tuple[float, ...]
-"""One number for all dimensions, or one for each."""
 
 
 def vector_of(fragment: Fragment, dimensions: int | None, reader: str) -> FloatArray:
