@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import pytest
 
-from kbforge.clustering.sample import MOST_RELATIVES
+from kbforge.clustering.sample import MOST_RELATIVES, Sample
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, Fragment, Problem
 from kbforge.errors import LikelihoodError
 from kbforge.fit.description import PairOdds
@@ -32,21 +32,23 @@ def odds_of(fragments: list[Fragment]) -> PairOdds:
     return model.pair_odds(fragments)
 
 
-@lru_cache
-def close_people() -> tuple[Fragment, ...]:
-    return tuple(made("many_people"))
+@pytest.fixture(scope="module")
+def close_people() -> tuple[list[Fragment], PairOdds]:
+    fragments = made("many_people")
+    return fragments, odds_of(fragments)
 
 
-def test_small_files_are_taken_whole() -> None:
-    fragments = list(close_people())
-    sample = close_ones(fragments, odds_of(fragments), len(fragments))
+def test_small_files_are_taken_whole(close_people: tuple[list[Fragment], PairOdds]) -> None:
+    fragments, odds = close_people
+    sample = close_ones(fragments, odds, len(fragments))
     assert sample.seeds == len(fragments)
     assert sorted(sample.places) == list(range(len(fragments)))
 
 
-def test_seeds_bring_all_that_might_be_the_same_or_the_likest_of_them() -> None:
-    fragments = list(close_people())
-    odds = odds_of(fragments)
+def test_seeds_bring_all_that_might_be_the_same_or_the_likest_of_them(
+    close_people: tuple[list[Fragment], PairOdds],
+) -> None:
+    fragments, odds = close_people
     sample = close_ones(fragments, odds, 60)
     assert 60 <= len(sample.fragments) < 60 + MOST_RELATIVES
     assert 0 < sample.seeds < len(sample.fragments) == len(set(sample.places))
@@ -66,13 +68,6 @@ def test_seeds_bring_all_that_might_be_the_same_or_the_likest_of_them() -> None:
             assert len(near) > MOST_RELATIVES
             likest = sorted(near.values(), reverse=True)[:MOST_RELATIVES]
             assert max(near[other] for other in outside) <= likest[-1]
-
-
-def test_order_and_ids_do_not_matter_to_a_sample() -> None:
-    fragments = list(close_people())
-    turned = [replace(f, id=f"x{i}") for i, f in enumerate(reversed(fragments))]
-    one, other = (close_ones(some, odds_of(some), 60) for some in (fragments, turned))
-    assert [f.properties for f in one.fragments] == [f.properties for f in other.fragments]
 
 
 @pytest.mark.parametrize("most", [1, 7])
@@ -153,9 +148,19 @@ def test_those_that_share_most_come_along_and_so_do_others_of_a_common_name() ->
 
 
 @pytest.mark.usefixtures("small")
-def test_order_and_ids_do_not_matter_to_a_part() -> None:
-    renamed = [replace(f, id=f"x{k}") for k, f in enumerate(reversed(BEARERS))]
-    one, other = (part_of(some, ByWords()) for some in (BEARERS, renamed))
+@pytest.mark.parametrize(
+    ("drawn", "fragments"),
+    [
+        (lambda some: close_ones(some, odds_of(some), 60), made("many_people")),
+        (lambda some: part_of(some, ByWords()), BEARERS),
+    ],
+    ids=["a sample", "a part"],
+)
+def test_order_and_ids_do_not_matter(
+    drawn: Callable[[list[Fragment]], Sample], fragments: list[Fragment]
+) -> None:
+    renamed = [replace(f, id=f"x{k}") for k, f in enumerate(reversed(fragments))]
+    one, other = map(drawn, (fragments, renamed))
     assert [f.properties for f in one.fragments] == [f.properties for f in other.fragments]
 
 
@@ -198,11 +203,16 @@ def fitted(name: str, fragments: list[Fragment]) -> ConjugateLikelihood:
     return likelihood
 
 
+@cache
+def fitted_to_people(name: str) -> tuple[list[Fragment], ConjugateLikelihood]:
+    fragments = made("people")
+    return fragments, fitted(name, fragments)
+
+
 @pytest.mark.parametrize("name", ["bigram", "pairs"])
 @pytest.mark.parametrize("log_alpha", [0.5, 2.0, 6.0])
 def test_a_path_is_agglomerative_clustering_at_every_alpha(name: str, log_alpha: float) -> None:
-    fragments = made("people")
-    likelihood = fitted(name, fragments)
+    fragments, likelihood = fitted_to_people(name)
     path = merge_path(likelihood, fragments, None, -5.0)
     problem = Problem(likelihood, math.exp(log_alpha))
     found = Agglomerative().cluster(fragments, problem, np.random.default_rng(0))
@@ -213,8 +223,7 @@ def test_a_path_is_agglomerative_clustering_at_every_alpha(name: str, log_alpha:
 
 @pytest.mark.parametrize("name", ["bigram", "attributes", "pairs"])
 def test_split_smc_finds_nearly_the_same(name: str) -> None:
-    fragments = made("people")
-    likelihood = fitted(name, fragments)
+    fragments, likelihood = fitted_to_people(name)
     log_alpha = 1.0 if name == "pairs" else 5.0
     (labels,) = merge_path(likelihood, fragments, likelihood.index, 0.0).labels([log_alpha])
     problem = Problem(likelihood, math.exp(log_alpha), index=likelihood.index)

@@ -18,6 +18,7 @@ from kbforge.fit.alpha import fingerprint
 from kbforge.fit.choices import Choices
 from kbforge.fit.questions import CandidatePair, PosteriorQueue
 from kbforge.fit.review import MOST_OTHERS, Evidence, FileReview, PosteriorReview
+from kbforge.jobs.cluster import KnowledgeBase
 from tests.people import people
 
 PEOPLE = people(40, 5)
@@ -45,6 +46,11 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def kb(answers: Path) -> KnowledgeBase:
+    return kbforge.cluster(PEOPLE, answers=answers)
+
+
 def test_every_answer_is_kept_with_why_it_was_asked(answers: Path) -> None:
     kept = read_answers(str(answers))
     assert [answer.asked.number for answer in kept] == list(range(1, 16))
@@ -54,18 +60,17 @@ def test_every_answer_is_kept_with_why_it_was_asked(answers: Path) -> None:
     assert len({frozenset((answer.a, answer.b)) for answer in kept}) == 15
 
 
-def test_a_run_uses_what_the_answers_say(answers: Path) -> None:
+def test_a_run_uses_what_the_answers_say(answers: Path, kb: KnowledgeBase) -> None:
     said = labelled(answers, 0).changed()
-    kb = kbforge.cluster(PEOPLE, answers=answers)
     assert said.after.likelihood != "names"
     assert kb.alpha == said.after.alpha
     assert str(said) in kb.notes
     assert said.answers == 15
 
 
-def test_answers_by_gold_do_no_harm(answers: Path) -> None:
+def test_answers_by_gold_do_no_harm(kb: KnowledgeBase) -> None:
     before = kbforge.evaluate(kbforge.cluster(PEOPLE).entities, PEOPLE)
-    after = kbforge.evaluate(kbforge.cluster(PEOPLE, answers=answers).entities, PEOPLE)
+    after = kbforge.evaluate(kb.entities, PEOPLE)
     assert after.scores.bcubed_f1_item_mean >= before.scores.bcubed_f1_item_mean - 0.01
     assert after.scores.bcubed_f1_item_mean > 0.9
 
