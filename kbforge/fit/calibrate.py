@@ -56,7 +56,7 @@ OnOrder = Callable[[int, Progress], None]
 """Called with the number of the order, from 0, and how far its clustering has come."""
 
 
-def _clustered(
+def _cluster_orders(
     fragments: Sequence[Fragment], choices: Choices, shuffles: int, on_order: OnOrder | None
 ) -> tuple[Fit, list[Posterior]]:
     """Cluster the fragments in the order given, then in random ones, `shuffles` in all.
@@ -278,7 +278,7 @@ def measure_reliability(
     Raises:
         KBForgeError: no labels, or as `kbforge.jobs.cluster.cluster`.
     """
-    prepared, posteriors = _clustered(fragments, choices, settings.shuffles, on_order)
+    prepared, posteriors = _cluster_orders(fragments, choices, settings.shuffles, on_order)
     notes = list(prepared.notes)
     found = confidence or prepared.confidence
     if isinstance(found, MonotoneConfidence) and found.shuffles != settings.shuffles:
@@ -324,7 +324,7 @@ def fit_confidence(
     Raises:
         KBForgeError: no labels, no claims to fit a map on, or as `kbforge.jobs.cluster.cluster`.
     """
-    prepared, posteriors = _clustered(fragments, choices, settings.shuffles, on_order)
+    prepared, posteriors = _cluster_orders(fragments, choices, settings.shuffles, on_order)
     labels = [fragment.label for fragment in fragments]
     pairs = pair_claims(pair_probabilities(posteriors, settings.least), labels)
     entities = entity_claims(entity_probabilities(posteriors), labels)

@@ -266,7 +266,7 @@ def odds_of_entities(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str,
     linked = np.bincount(own[inside & ~self_link], minlength=k) / 2
     twice = np.bincount(own[inside & self_link], minlength=k)
     missing = rows * (rows - 1) / 2 - linked
-    total = missing * odds.apart + _summed(own[inside], weight * nats[inside], k)
+    total = missing * odds.apart + _sums(own[inside], weight * nats[inside], k)
     pairs = rows * (rows - 1) / 2 + twice
     least = _smallest(own[inside], nats[inside], k)
     least[missing > 0.25] = np.minimum(least[missing > 0.25], odds.apart)
@@ -276,7 +276,7 @@ def odds_of_entities(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str,
     rival = _largest(place[outside], nats[outside], apart)
     several = (rows > 1) | (twice > 0)
     mean_rival, alone = _rivals(odds, own[outside], other[outside], nats[outside], rows)
-    hold = _summed(held.cluster, _log_sigmoid(best), k)
+    hold = _sums(held.cluster, _log_sigmoid(best), k)
     hold[~several] = 0.0
     found = {
         "odds_sum": np.maximum(total, _LEAST),
@@ -310,7 +310,7 @@ def odds_of_pairs(odds: PairOdds, pairs: ReportedPairs) -> dict[str, FloatArray]
         part = pairs.part(slice(start, start + _AT_ONCE))
         i, j = odds.row[part.first], odds.row[part.second]
         unread = (i == UNREAD) | (j == UNREAD)
-        own = _looked_up(keys, nats, i * rows + j, odds.apart)
+        own = _look_up(keys, nats, i * rows + j, odds.apart)
         others, between = [], np.full(len(i), odds.apart)
         for one, two in ((i, j), (j, i)):
             place, at = _links_of(odds.first, one)
@@ -320,7 +320,7 @@ def odds_of_pairs(odds: PairOdds, pairs: ReportedPairs) -> dict[str, FloatArray]
             others.append(_largest(place[other], odds.nats[at][other], apart))
             if one is i:
                 # the links of a row outside are not there, but those to it are
-                way = _looked_up(keys, nats, two[place] * rows + third, odds.apart)
+                way = _look_up(keys, nats, two[place] * rows + third, odds.apart)
                 both = np.minimum(way, odds.nats[at])
                 np.maximum.at(between, place[other], both[other])
         near = np.bincount(odds.first[odds.nats > 0], minlength=rows)
@@ -366,7 +366,7 @@ def judged_of_entities(
         np.maximum.at(high, of, labels[place])
         size = np.append(np.bincount(labels), 0)
         exact[number] = (low == high) & (size[np.minimum(low, len(size) - 1)] == sizes)
-    return _voted(predicted, exact, known)
+    return _votes_of(predicted, exact, known)
 
 
 def judged_of_pairs(
@@ -376,7 +376,7 @@ def judged_of_pairs(
     first, second = places[pairs.first], places[pairs.second]
     known = (first >= 0) & (second >= 0)
     together = predicted.labels[:, first] == predicted.labels[:, second]
-    return _voted(predicted, together.astype(np.float64), known)
+    return _votes_of(predicted, together.astype(np.float64), known)
 
 
 def judged_of_file(predicted: Prediction, votes: FloatArray) -> dict[str, float]:
@@ -386,7 +386,7 @@ def judged_of_file(predicted: Prediction, votes: FloatArray) -> dict[str, float]
     return dict(zip(JUDGED_OF_FILES, (predicted.f1, predicted.gain, mean), strict=True))
 
 
-def _voted(predicted: Prediction, exact: FloatArray, known: BoolArray) -> dict[str, FloatArray]:
+def _votes_of(predicted: Prediction, exact: FloatArray, known: BoolArray) -> dict[str, FloatArray]:
     found = (predicted.weights @ exact, exact.mean(axis=0))
     columns = (np.where(known, votes, np.nan) for votes in found)
     return dict(zip(JUDGED_OF_CLAIMS, columns, strict=True))
@@ -414,18 +414,18 @@ def _rivals(
         return best, np.zeros(k)
     width = int(other.max()) + 1
     keys, inverse = np.unique(cluster * width + other, return_inverse=True)
-    above = _summed(inverse, nats - odds.apart, len(keys))
+    above = _sums(inverse, nats - odds.apart, len(keys))
     own = keys // width
     mean = above / rows[own] + odds.apart
-    return _largest(own, mean, best), _summed(own, _log_sigmoid(-mean), k)
+    return _largest(own, mean, best), _sums(own, _log_sigmoid(-mean), k)
 
 
-def _summed(of: IntArray, values: FloatArray, k: int) -> FloatArray:
+def _sums(of: IntArray, values: FloatArray, k: int) -> FloatArray:
     """The sum of the values of each of k things; numpy counts in integers where there is none."""
     return np.bincount(of, weights=values, minlength=k).astype(np.float64)
 
 
-def _looked_up(keys: IntArray, nats: FloatArray, wanted: IntArray, other: float) -> FloatArray:
+def _look_up(keys: IntArray, nats: FloatArray, wanted: IntArray, other: float) -> FloatArray:
     if not len(keys):
         return np.full(len(wanted), other)
     at, there = _place(keys, wanted)

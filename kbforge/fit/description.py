@@ -137,7 +137,7 @@ def describe(fragments: Sequence[Fragment], file: FileCounts | None = None) -> D
         np.array([len(x) for x in names], np.float64),
         np.array([_foreign(x) for x in names], np.float64),
         np.array([any(map(str.isdigit, x)) for x in names], np.float64),
-        _linked(values, stated, counted.fragments),
+        _rare_links(values, stated, counted.fragments),
         counted,
     )
 
@@ -172,7 +172,9 @@ def _foreign(name: str) -> float:
     return sum(c > "\u024f" for c in letters) / max(len(letters), 1)
 
 
-def _linked(values: NDArray[np.int32], stated: NDArray[np.int32], of_file: int) -> WeightedPairs:
+def _rare_links(
+    values: NDArray[np.int32], stated: NDArray[np.int32], of_file: int
+) -> WeightedPairs:
     """Pairs of fragments that share rare values, and how many nats those are worth."""
     n = len(values)
     of_file = max(of_file, n)

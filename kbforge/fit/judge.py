@@ -72,7 +72,7 @@ class HypothesisScorer:
         ones is not taken.
         """
         raw = self.gain.predict(_in_order(names, statistics, self.gain.features))
-        return smoothed(raw, found)
+        return smooth(raw, found)
 
     def levels(self, names: Sequence[str], statistics: FloatArray) -> FloatArray:
         """The expected F1 of each hypothesis, [hypotheses]."""
@@ -115,7 +115,7 @@ def shipped_scorer(defaults: str | None) -> HypothesisScorer:
     return read_scorer(read_default(folder, JUDGE_FILE), quoted(str(folder / JUDGE_FILE), 400))
 
 
-def smoothed(gains: FloatArray, found: Sequence[Hypothesis]) -> FloatArray:
+def smooth(gains: FloatArray, found: Sequence[Hypothesis]) -> FloatArray:
     """Gains averaged with their neighbours on the same merge path; 0 for exact names."""
     out = np.array(gains, dtype=np.float64)
     for likelihood in {h.likelihood for h in found}:
@@ -206,12 +206,12 @@ class Judgement:
     def expected_gain(self) -> float:
         """What the chosen grouping is expected to gain over exact names."""
         place = self.place
-        return float(self.gains[place] + (self._moved(place) if self.answers else 0.0))
+        return float(self.gains[place] + (self._gain_by_answers(place) if self.answers else 0.0))
 
     def gain_over(self, before: Judgement) -> float:
         """What the chosen grouping is expected to gain over the one chosen with fewer answers."""
         one, other = self.place, before.place
-        moved = self._moved(one) - self._moved(other)
+        moved = self._gain_by_answers(one) - self._gain_by_answers(other)
         return float(self.gains[one] - self.gains[other] + moved)
 
     def predicted(self, likelihood: str) -> Prediction | None:
@@ -255,7 +255,7 @@ class Judgement:
     def _worth(self) -> FloatArray:
         return worths(self.gains, self.found, self.margin, self.attributes)
 
-    def _moved(self, place: int) -> float:
+    def _gain_by_answers(self, place: int) -> float:
         """By how much answers raise the expected gain of a hypothesis."""
         scores = self._asked.scores()
         worth = self._worth[self.allowed]
@@ -269,14 +269,14 @@ class Judgement:
             ValueError: there are none.
 
         """
-        return self._restricted(np.array([h.likelihood == likelihood for h in self.found]))
+        return self._restrict(np.array([h.likelihood == likelihood for h in self.found]))
 
     def without(self, likelihood: str) -> Judgement:
         """The same, but no hypothesis of this likelihood may be chosen, if there is any other."""
         others = np.array([h.likelihood != likelihood for h in self.found]) & self.open
-        return self._restricted(others) if others.any() else self
+        return self._restrict(others) if others.any() else self
 
-    def _restricted(self, allowed: BoolArray) -> Judgement:
+    def _restrict(self, allowed: BoolArray) -> Judgement:
         if not allowed.any():
             raise ValueError("no hypothesis may be chosen")
         return replace(self, open=tuple(allowed.tolist()))

@@ -75,7 +75,7 @@ Audit: TypeAlias = tuple[str, str, bool]
 """An answer that tests an entity: ids of two fragments, and whether they are one entity."""
 
 
-def shifted(probability: FloatArray, offset: float) -> FloatArray:
+def shift(probability: FloatArray, offset: float) -> FloatArray:
     """The probabilities with this added to their log odds, same shape; 0 and 1 stay."""
     if not offset:
         return probability
@@ -135,7 +135,7 @@ class AuditedConfidence:
         """As `ConfidenceMap`, shifted."""
         before = self.reading.of_entities(reported)
         offset = self.offset_by(reported, before) if self.offset is None else self.offset
-        return shifted(before, offset)
+        return shift(before, offset)
 
     def offset_by(self, reported: ClusteringReport, before: FloatArray) -> float:
         """The offset by a report on all fragments, of whose entities the map says `before`."""
@@ -348,8 +348,8 @@ def reads_whole(reading: ConfidenceMap) -> bool:
 def whole_of(reading: ConfidenceMap, reported: ClusteringReport) -> LearnedState | None:
     """What a map reads of the file as a whole, by a report on all of it; None if nothing."""
     if isinstance(reading, AuditedConfidence):
-        shift = reading.offset_by(reported, reading.reading.of_entities(reported))
-        return together(LearnedState({"shift": shift}), reading=whole_of(reading.reading, reported))
+        offset = reading.offset_by(reported, reading.reading.of_entities(reported))
+        return together(LearnedState({"shift": offset}), reading=whole_of(reading.reading, reported))
     if not isinstance(reading, TreeConfidence):
         return None
     whole = Covariates(reported, reading.context).whole

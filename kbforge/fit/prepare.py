@@ -347,8 +347,8 @@ class Chooser:
         fragments, answers = self._fragments, self._answers
         stages = Stages("choosing a likelihood", 2 * len(_readable()), self._on_stage)
         file = _File(fragments, MOST_TO_CHOOSE)
-        fitted = self.fitted = _fitted(file, self._defaults, stages)
-        judged = _judged(file, fitted, self._defaults, stages)
+        fitted = self.fitted = _fit_likelihoods(file, self._defaults, stages)
+        judged = _judge_file(file, fitted, self._defaults, stages)
         if not any_alpha:
             judged = judged.without(NAMES)
         too_large = len(fragments) > MOST_OF_PAIRS
@@ -377,13 +377,13 @@ class Chooser:
         file = _File(self._fragments, most, likelihood.index)
         tried = {*_readable(), name}
         stages = Stages("choosing alpha", len(_readable()) + len(tried), self._on_stage)
-        fitted = self.fitted = _fitted(file, defaults, stages, without=name)
+        fitted = self.fitted = _fit_likelihoods(file, defaults, stages, without=name)
         if isinstance(likelihood, ConjugateLikelihood) and likelihood.live_clusters().mergeable:
-            before = _judged(file, {**fitted, name: likelihood}, defaults, stages).only(name)
+            before = _judge_file(file, {**fitted, name: likelihood}, defaults, stages).only(name)
             judged = before.answered(self._answers)
             alpha, why = judged.chosen.alpha, "suits this file"
         else:
-            before = _judged(file, fitted, defaults, stages)
+            before = _judge_file(file, fitted, defaults, stages)
             judged = before.answered(self._answers)
             sample, clusters = judged.sample.fragments, judged.chosen.clusters
             alpha = alpha_by_grouping(likelihood, sample, clusters)
@@ -402,7 +402,7 @@ class Chooser:
             if _OF_PAIRS not in self.fitted:
                 file = _File(self._fragments, self._most)
                 stages = Stages("learning how far to trust the result", 1, self._on_stage)
-                self.fitted |= _fitted(file, self._defaults, stages, only=_OF_PAIRS)
+                self.fitted |= _fit_likelihoods(file, self._defaults, stages, only=_OF_PAIRS)
             pairs = self.fitted.get(_OF_PAIRS)
         predicted = None if self.judgement is None else self.judgement.predicted(name)
         return FileContext(name, cast(PairModel | None, pairs), predicted)
@@ -469,7 +469,7 @@ def _readable() -> list[str]:
     return [name for name in _CHOOSES_FROM if name in registry.names("likelihoods")]
 
 
-def _fitted(
+def _fit_likelihoods(
     file: _File, defaults: str | None, stages: Stages, without: str = "", only: str = ""
 ) -> dict[str, ConjugateLikelihood]:
     """The likelihoods to choose from that can read the file."""
@@ -491,7 +491,7 @@ def _fitted(
     return out
 
 
-def _judged(
+def _judge_file(
     file: _File,
     fitted: dict[str, ConjugateLikelihood],
     defaults: str | None,

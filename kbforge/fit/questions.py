@@ -371,17 +371,17 @@ class GroupingQueue:
             return None
         rng = np.random.default_rng([self._seed, len(self._answers)])
         if len(self._answers) % _AUDITED == _AUDITED - 1:
-            return self._audited(open_pairs, rng)
+            return self._audit(open_pairs, rng)
         cells = np.unique(self._votes.cell[open_pairs])
         value = self._value(cells)
         if not value.max() > 0:
-            return self._audited(open_pairs, rng)
+            return self._audit(open_pairs, rng)
         cell = cells[int(np.argmax(value))]
         pairs = open_pairs[self._votes.cell[open_pairs] == cell]
         # a random probe of the cell, then a random pair of it: items count alike
         probes = self._votes.probe[pairs]
         pairs = pairs[probes == rng.choice(np.unique(probes))]
-        return self._drawn(int(rng.choice(pairs)), INFORMATIVE)
+        return self._pair_at(int(rng.choice(pairs)), INFORMATIVE)
 
     def _open(self) -> IntArray:
         """The listed pairs, without those that equal a pair that was asked about."""
@@ -394,7 +394,7 @@ class GroupingQueue:
         one, other = self._alike[first], self._alike[second]
         return np.minimum(one, other) * len(self._alike) + np.maximum(one, other)
 
-    def _audited(self, pairs: IntArray, rng: np.random.Generator) -> CandidatePair:
+    def _audit(self, pairs: IntArray, rng: np.random.Generator) -> CandidatePair:
         """An entity of the leader drawn at random, and its pair that is most likely wrong."""
         leader = self._groupings[self.best()]
         probe, other = self._votes.probe[pairs], self._votes.other[pairs]
@@ -404,9 +404,9 @@ class GroupingQueue:
         mine = np.flatnonzero(probe == chosen)
         q = self.belief.probability(self._votes.cells[self._votes.cell[pairs[mine]]])
         together = leader[other[mine]] == leader[chosen]
-        return self._drawn(int(pairs[mine[np.argmax(np.where(together, 1 - q, q))]]), AUDIT)
+        return self._pair_at(int(pairs[mine[np.argmax(np.where(together, 1 - q, q))]]), AUDIT)
 
-    def _drawn(self, pair: int, how: str) -> CandidatePair:
+    def _pair_at(self, pair: int, how: str) -> CandidatePair:
         cell = int(self._votes.cell[pair])
         return CandidatePair(
             first=int(self._votes.probe[pair]),

@@ -21,7 +21,7 @@ from kbforge.fit.judge import (
     judge,
     read_scorer,
     shipped_scorer,
-    smoothed,
+    smooth,
     worths,
 )
 from kbforge.fit.statistics import EXPECTED, PairExpectations
@@ -60,7 +60,7 @@ def test_what_is_no_scorer_is_refused(how: str) -> None:
 
 def test_gains_are_smoothed_along_their_own_path() -> None:
     found = path(NAMES, *["bigram"] * 5, "pairs")
-    gains = smoothed(np.array([7.0, 0.0, 0.0, 10.0, 0.0, 0.0, 1.0]), found)
+    gains = smooth(np.array([7.0, 0.0, 0.0, 10.0, 0.0, 0.0, 1.0]), found)
     assert gains.tolist() == pytest.approx([0.0, 1.0, 2.0, 4.0, 2.0, 1.0, 1.0])
 
 

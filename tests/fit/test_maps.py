@@ -36,7 +36,7 @@ from kbforge.fit.maps import (
     kept_map,
     map_from,
     offset_of,
-    shifted,
+    shift,
     shipped_confidence,
 )
 from kbforge.fit.prepare import prepare
@@ -52,7 +52,7 @@ def share(contradicted: int, count: int, probability: float) -> float:
     """What a claim of this probability becomes when so many of the tested ones failed."""
     failed = np.arange(count) < contradicted
     offset = offset_of(np.full(count, probability), failed)
-    return float(shifted(np.array([probability]), offset)[0])
+    return float(shift(np.array([probability]), offset)[0])
 
 
 def test_claims_that_fail_lower_the_others_and_those_that_hold_raise_them() -> None:
@@ -77,7 +77,7 @@ def test_nothing_tested_changes_nothing() -> None:
 
 
 def test_certainties_stay() -> None:
-    moved = shifted(np.array([0.0, 0.5, 1.0]), -1.0)
+    moved = shift(np.array([0.0, 0.5, 1.0]), -1.0)
     assert moved.tolist() == pytest.approx([0.0, 1 / (1 + np.e), 1.0])
 
 
@@ -146,7 +146,7 @@ def test_answers_hold_for_fragments_wherever_they_are_by_now() -> None:
     now = [Fragment("new", {"name": ("y",)}), *fragments[:5]]
     clusters = ((1, 2), (3, 4), (5,), (0,))
     later = ClusteringReport(now, ReportedEntities(clusters, np.ones(4), np.ones(4), np.arange(4)))
-    expected = shifted(SURE, offset_by([audit(0, 1, False)]))
+    expected = shift(SURE, offset_by([audit(0, 1, False)]))
     assert heard.of_entities(later).tolist() == expected.tolist()
 
 
