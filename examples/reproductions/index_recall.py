@@ -44,8 +44,8 @@ import numpy as np
 from shell import data_folder, table
 
 from kbforge import registry
-from kbforge.clustering.compiled.session import CompiledSession
 from kbforge.clustering.rules import Rules
+from kbforge.clustering.session import SmcSession
 from kbforge.contracts import Fragment, Info, Problem, Snapshot
 from kbforge.errors import KBForgeError
 from kbforge.evaluation.scores import compare
@@ -204,19 +204,19 @@ def recall_of_steps(
     if problem.index is None or kernel is None:
         raise KBForgeError(f"expected an index and the kernel: {kernel_status()}")
     rules = SplitSmc().rules.settled(indexed=True)
-    session = CompiledSession(kernel, problem, rules, np.random.default_rng(0))
+    session = SmcSession(problem, rules, np.random.default_rng(0), kernel=kernel)
     found, seconds = [], 0.0
     for end in np.linspace(0, len(fragments), places + 1)[1:].astype(int).tolist():
         start = max(end - steps, session.n_fragments)
         session.add(fragments[session.n_fragments : start])
         beside, n_clusters = unindexed(kernel, session, problem, rules)
         for x in fragments[start:end]:
-            slots = session._run.look_up(session.n_fragments, problem.index.keys_of([x])[1])
+            slots = session._core.run.look_up(session.n_fragments, problem.index.keys_of([x])[1])
             assert slots is not None, "all is here"
             begin = time.process_time()
             (info,) = beside.add([x])
             seconds += time.process_time() - begin
-            led = {session._copies.first(slot) for slot in slots.tolist()}
+            led = {cluster[0] for cluster in session._core.run.clusters(slots)[0]}
             joins = [one for one in joins_of(beside, info) if one.family < start]
             found.append(
                 (
@@ -248,15 +248,15 @@ def share(found: float, there: float) -> float:
 
 
 def unindexed(
-    kernel: CDLL, session: CompiledSession, problem: Problem, rules: Rules
-) -> tuple[CompiledSession, int]:
+    kernel: CDLL, session: SmcSession, problem: Problem, rules: Rules
+) -> tuple[SmcSession, int]:
     """A session that goes on from there and compares with all clusters, and how many those are."""
-    pages = tuple(session._copies.pages(session._copies.names()))
-    totals = session._totals()
+    pages = tuple(session.snapshot().pages)
+    totals = session._core.totals()
     totals = replace(totals, settings={**totals.settings, "index": False})
     snapshot = Snapshot(session.fragments, totals, pages, {}, {})
     rng = np.random.default_rng(0)
-    beside = CompiledSession(kernel, replace(problem, index=None), rules, rng, snapshot)
+    beside = SmcSession(replace(problem, index=None), rules, rng, snapshot, kernel=kernel)
     return beside, sum(len(page.slots) for page in pages)
 
 
@@ -275,11 +275,11 @@ class Join(NamedTuple):
     heaviest: bool
 
 
-def joins_of(session: CompiledSession, info: Info) -> list[Join]:
+def joins_of(session: SmcSession, info: Info) -> list[Join]:
     """The clusters that a record joined when it was taken in."""
     x = info.fragment
     for name in info.after:
-        page = session._copies.page(name)
+        page = session._core.run.page(name)
         if x not in page.members:
             continue
         held = np.split(page.members, np.cumsum(page.lengths)[:-1])

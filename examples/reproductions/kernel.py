@@ -16,8 +16,7 @@ from itertools import islice
 import numpy as np
 
 from kbforge import registry
-from kbforge.clustering.compiled.session import CompiledSession
-from kbforge.clustering.session import OnlineSession
+from kbforge.clustering.session import SmcSession
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem, Session
 from kbforge.files.fragments import read_fragments
 from kbforge.kernel.library import kernel_library, kernel_status
@@ -56,8 +55,8 @@ def compared(
     problem = Problem(likelihood, likelihood.default_alpha, index=likelihood.index)
     rules, kernel = SplitSmc(particles=particles)._rules, kernel_library()
     assert kernel is not None, kernel_status()
-    compiled = CompiledSession(kernel, problem, rules, np.random.default_rng(0))
-    reference = OnlineSession(problem, rules, np.random.default_rng(0))
+    compiled = SmcSession(problem, rules, np.random.default_rng(0), kernel=kernel)
+    reference = SmcSession(problem, rules, np.random.default_rng(0))
     seconds: list[list[float]] = [[], []]
     for begin in range(0, len(fragments), _PART):
         part = fragments[begin : begin + _PART]

@@ -35,11 +35,8 @@ import numpy as np
 import torch
 from shell import data_folder, table
 
-from kbforge.clustering.propose import Pool
-from kbforge.clustering.scoring import BlackBoxScorer
-from kbforge.clustering.state import State
-from kbforge.clustering.table import Reading
-from kbforge.contracts import Fragment
+from kbforge.clustering.reference import ReferenceRun
+from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import cluster
@@ -97,21 +94,23 @@ class Recording:
 def recorded() -> Iterator[Recording]:
     """Record what the engine asks a black box for."""
     recording = Recording()
-    reweigh = BlackBoxScorer.reweigh
+    propose = ReferenceRun.propose
 
-    def recording_reweigh(
-        self: BlackBoxScorer, state: State, reading: Reading, joins: Pool
-    ) -> Pool:
-        new = state.n_fragments
-        members = {slot: (*state.members(slot), new) for slot in set(joins.slot.tolist())}
-        recording.evaluations += [members[slot] for slot in joins.slot.tolist()]
+    def recording_propose(
+        self: ReferenceRun, predictive: FloatArray, limit: int | None
+    ) -> tuple[IntArray, int]:
+        found = propose(self, predictive, limit)
+        assert self.proposed is not None
+        state, new, slots = self.state, self.n_numbers, self.proposed.slot.tolist()
+        members = {slot: (*state.members(slot), new) for slot in set(slots)}
+        recording.evaluations += [members[slot] for slot in slots]
         recording.evaluations.append((new,))
         recording.clusters += len(members) + 1
-        return reweigh(self, state, reading, joins)
+        return found
 
     # the compiled kernel asks for the same, out of sight
     without_kernel = mock.patch.dict(os.environ, {SWITCH: "0"})
-    with without_kernel, mock.patch.object(BlackBoxScorer, "reweigh", recording_reweigh):
+    with without_kernel, mock.patch.object(ReferenceRun, "propose", recording_propose):
         yield recording
 
 

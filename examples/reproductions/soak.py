@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 from kbforge import registry
-from kbforge.clustering.compiled.session import CompiledSession
+from kbforge.clustering.session import SmcSession
 from kbforge.contracts import Fragment, Problem
 from kbforge.fit.choices import Choices
 from kbforge.jobs.update import add_fragments
@@ -87,8 +87,8 @@ def way(name: str, first: list[Fragment], folder: Path) -> Callable[[list[Fragme
         session.add(part)
         session.touched()
         if name == "engine":
-            assert isinstance(session, CompiledSession), kernel_status()
-            session._holding.held.clear()  # the engine never looks at them again
+            assert isinstance(session, SmcSession), kernel_status()
+            session._core.held.clear()  # the engine never looks at them again
 
     return add
 

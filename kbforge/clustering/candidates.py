@@ -17,16 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import CandidateIndex, Cluster, Fragment, IntArray, KeyFamilies
-
-Source: TypeAlias = Callable[[Sequence[int]], Mapping[int, KeyFamilies]]
-"""Where some keys lead; those that lead nowhere are left out."""
+from kbforge.contracts import CandidateIndex, IntArray, KeyFamilies
 
 InHeaviest: TypeAlias = Callable[[IntArray], NDArray[np.bool_]]
 """Which of some slots hold a cluster of the heaviest particle of its subproblem."""
@@ -41,6 +37,7 @@ class KeyLookup:
         open: its keys that are not closed.
         closed: its keys that have been found to lead too far.
         families: by key, where that was looked into, the live families that it leads to.
+        followed: all families that its keys were followed to, live or not.
 
     """
 
@@ -48,6 +45,7 @@ class KeyLookup:
     open: Sequence[int]
     closed: Sequence[int]
     families: Mapping[int, list[int]]
+    followed: Iterable[int]
 
 
 class Candidates:
@@ -59,48 +57,35 @@ class Candidates:
         self._closed: set[int] = set()
         self._live: dict[int, set[int]] = {}
         self._family: dict[int, int] = {}
-        # where keys lead that are not known yet, and those that are; None: all are
-        self._source: Source | None = None
-        self._known: set[int] = set()
         # keys that may lead elsewhere than at the last checkpoint; None: there was none
         self._changed: set[int] | None = None
 
-    def follow(self, source: Source) -> None:
-        """Ask there where a key leads that is not known yet; what is there is a checkpoint."""
-        self._source, self._changed = source, set()
-
-    def know(self, keys: Iterable[int]) -> None:
-        """Have it known where these keys lead. May raise what the source does."""
-        if self._source is None:
-            return
-        unknown = [key for key in dict.fromkeys(keys) if key not in self._known]
-        if unknown:
-            self.take_up(self._source(unknown))
-            self._known.update(unknown)
-
-    def open_families(self, keys: Sequence[int]) -> set[int]:
-        """The families that a fragment's keys lead to, those of closed keys left out."""
-        left = (key for key in keys if key not in self._closed)
-        return {family for key in left for family in self._families.get(key, ())}
-
-    def closed_families(self, keys: Sequence[int], in_heaviest: InHeaviest) -> set[int]:
-        """Those that the closed keys lead to, where they would be followed; else none."""
-        closed, left = self._closed_of(keys, in_heaviest, {})
-        if any(family in self._live for key in left for family in self._families.get(key, ())):
-            return set()
-        known = self._closed.intersection(keys).difference(closed)
-        return {family for key in known for family in self._families[key]}
-
-    def look_up(self, fragment: Fragment, in_heaviest: InHeaviest) -> KeyLookup:
+    def look_up(self, keys: Sequence[int], in_heaviest: InHeaviest) -> KeyLookup:
         """Where a fragment's keys lead. Nothing changes until it is given to `extend`."""
-        keys = self._index.keys(fragment)
-        self.know(keys)
         families: dict[int, list[int]] = {}
-        closed, left = self._closed_of(keys, in_heaviest, families)
+        left = [key for key in keys if key not in self._closed]
+        closed = [key for key in left if self._leads_too_far(key, families, in_heaviest)]
+        left = [key for key in left if key not in closed]
+        led = self._counted(left)
+        followed = self.families_of(left if led else keys)
+        if led:
+            enough = {family: n for family, n in led.items() if n >= self._index.shared}
+            led = enough or led
+        else:
+            led = self._counted(keys)
         live = self._live
-        slots = [slot for family in self._reached(keys, left) for slot in live.get(family, ())]
+        slots = [slot for family in self._nearest(led) for slot in live.get(family, ())]
         slots.sort()
-        return KeyLookup(np.array(slots, dtype=np.int64), left, closed, families)
+        return KeyLookup(np.array(slots, dtype=np.int64), left, closed, families, followed)
+
+    def families_of(self, keys: Iterable[int], closed: bool = True) -> Iterable[int]:
+        """The families that keys lead to, live or not; those of closed keys only if `closed`."""
+        return (
+            family
+            for key in keys
+            if closed or key not in self._closed
+            for family in self._families.get(key, ())
+        )
 
     def extend(self, reached: KeyLookup, families: IntArray, children: IntArray) -> None:
         """Clusters children[k] of families[k] now exist and hold the fragment looked up."""
@@ -126,106 +111,38 @@ class Candidates:
             if not left:
                 del self._live[family]
 
-    def keys(self, fragment: Fragment) -> Sequence[int]:
-        """The fragment's keys in the index."""
-        return self._index.keys(fragment)
-
-    def settle(
-        self,
-        slots: IntArray,
-        clusters: Mapping[int, Cluster],
-        keys_of: Mapping[int, Sequence[int]],
-    ) -> None:
-        """Some subproblems' clusters are others now.
-
-        A key of their fragments leads where a cluster with such a fragment is, and no longer
-        elsewhere among them. A closed key does if it led to one of them before, and stays closed
-        as long as it leads anywhere.
-
-        Args:
-            slots: of the clusters that there were.
-            clusters: by slot, those that there are.
-            keys_of: by fragment, the keys of all that were or are in these.
-
-        """
-        before = {self._family[slot] for slot in slots.tolist()}
-        self.release(slots)
-        families_of: dict[int, set[int]] = {fragment: set() for fragment in keys_of}
-        now: set[int] = set()
-        for slot, cluster in clusters.items():
-            family = self._family[slot] = cluster[0]
-            self._live.setdefault(family, set()).add(slot)
-            now.add(family)
-            for fragment in cluster:
-                families_of[fragment].add(family)
-        leads: dict[int, set[int]] = {}
-        for fragment, keys in keys_of.items():
-            for key in keys:
-                leads.setdefault(key, set()).update(families_of[fragment])
-        for key, families in leads.items():
-            led = self._families.get(key, ())
-            kept = [family for family in led if family not in before and family not in now]
-            if key not in self._closed or not before.isdisjoint(led):
-                kept += sorted(families)
-            if kept:
-                self._families[key] = kept
-            else:
-                self._families.pop(key, None)
-                self._closed.discard(key)
-        if self._changed is not None:
-            self._changed.update(leads)
-
-    def contents(self) -> dict[int, KeyFamilies]:
-        """Where all known keys lead that lead anywhere."""
-        return self._led(self._families)
-
-    def changed(self) -> dict[int, KeyFamilies]:
-        """Where keys lead that may lead elsewhere than when this was last asked."""
-        led = self._led(self._families if self._changed is None else self._changed)
-        self._changed = set()
-        return led
-
-    def _led(self, keys: Iterable[int]) -> dict[int, KeyFamilies]:
-        families = self._families
-        return {
-            key: KeyFamilies(tuple(families.get(key, ())), key in self._closed)
-            for key in sorted(keys)
-        }
-
-    def take_up(self, led: Mapping[int, KeyFamilies]) -> None:
-        """Keys of which nothing was known lead there."""
-        for key, known in led.items():
-            self._families[key] = list(known.families)
-            if known.closed:
-                self._closed.add(key)
-
     def hold(self, families: Mapping[int, int]) -> None:
         """These slots' clusters exist, too; by slot, their families."""
         self._family.update(families)
         for slot, family in families.items():
             self._live.setdefault(family, set()).add(slot)
 
-    def _closed_of(
-        self, keys: Sequence[int], in_heaviest: InHeaviest, families: dict[int, list[int]]
-    ) -> tuple[list[int], list[int]]:
-        """The keys that are found to lead too far now, and those that are open still.
+    def put(self, led: Mapping[int, KeyFamilies], changes: bool) -> None:
+        """Keys lead there from now on; `changes`: they led elsewhere before."""
+        for key, known in led.items():
+            self._families.pop(key, None)
+            self._closed.discard(key)
+            if known.families:
+                self._families[key] = list(known.families)
+            if known.closed:
+                self._closed.add(key)
+        if changes and self._changed is not None:
+            self._changed.update(led)
 
-        `families` takes what is left of those that a key led to, where that was looked into.
-        """
-        closed = [
-            key
-            for key in keys
-            if key not in self._closed and self._leads_too_far(key, families, in_heaviest)
-        ]
-        return closed, [key for key in keys if key not in self._closed and key not in closed]
+    def contents(self) -> dict[int, KeyFamilies]:
+        """Where all known keys lead that lead anywhere."""
+        return self.led_of(sorted(self._families))
 
-    def _reached(self, keys: Sequence[int], left: Sequence[int]) -> Iterable[int]:
-        """The live families that enough open keys lead to, else any, else those of closed keys."""
-        led = self._counted(left)
-        if not led:
-            return self._nearest(self._counted(keys))
-        enough = {family: n for family, n in led.items() if n >= self._index.shared}
-        return self._nearest(enough or led)
+    def changed(self) -> dict[int, KeyFamilies]:
+        """Where keys lead that may lead elsewhere than when this was last asked; at first, all."""
+        led = self.led_of(sorted(self._families if self._changed is None else self._changed))
+        self._changed = set()
+        return led
+
+    def led_of(self, keys: Iterable[int]) -> dict[int, KeyFamilies]:
+        """Where these keys lead."""
+        families = self._families
+        return {key: KeyFamilies(tuple(families.get(key, ())), key in self._closed) for key in keys}
 
     def _counted(self, keys: Iterable[int]) -> dict[int, int]:
         """By live family that keys lead to, how many of them do."""
@@ -259,19 +176,3 @@ class Candidates:
         slots = np.array([slot for family in led for slot in self._live[family]], dtype=np.int64)
         heaviest = slots[in_heaviest(slots)]
         return len({self._family[slot] for slot in heaviest.tolist()}) > most
-
-
-def keys_of(
-    candidates: Candidates | None, held: Mapping[int, Fragment], fragments: Sequence[int]
-) -> dict[int, Sequence[int]]:
-    """See `Scorer.keys`."""
-    if candidates is None:
-        return {}
-    keys = {number: candidates.keys(held[number]) for number in fragments}
-    candidates.know(chain.from_iterable(keys.values()))
-    return keys
-
-
-def families_of(clusters: Mapping[int, Cluster]) -> dict[int, int]:
-    """By slot, the first fragments of clusters."""
-    return {slot: cluster[0] for slot, cluster in clusters.items()}

@@ -13,14 +13,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
-import numpy as np
-
-from kbforge.clustering.propose import PutativeScores
-from kbforge.clustering.state import NewClusters, State
-from kbforge.contracts import Cluster, Constraints, Decision, Fragment, IntArray
+from kbforge.clustering.compiled import CompiledRun
+from kbforge.clustering.reference import ReferenceRun
+from kbforge.contracts import Cluster, Constraints, Decision, Fragment
 from kbforge.errors import ContradictionError, quoted
 
 
@@ -124,46 +121,64 @@ def _shortened(decisions: Sequence[Decision]) -> Iterator[str]:
 Tag: TypeAlias = tuple[bool, str]
 """(True, a component) or (False, a value of the linking attribute)."""
 
-Tags: TypeAlias = frozenset[Tag]
-
-_FREE: Tags = frozenset()
+_FREE: frozenset[Tag] = frozenset()
 
 
-class FragmentTags:
-    """The tags of a run's fragments.
+class Bindings:
+    """What constraints say of the fragments of a run, which is told their tags as numbers.
 
     Args:
-        constraints: what is to hold.
-        closure: of its decisions.
-        reserved: by component, linking values of its fragments that are yet to come. No cluster
-            with the component may take in another fragment that has one of them.
+        run: is told.
+
+    Attributes:
+        constraints: those in force.
+        closure: of their decisions.
 
     """
 
-    def __init__(
-        self,
-        constraints: Constraints,
-        closure: Closure,
-        reserved: Mapping[str, Collection[str]] | None = None,
-    ) -> None:
-        self.constraints, self.closure = constraints, closure
-        self._reserved = reserved or {}
-        self._tags: dict[int, Tags] = {}
+    def __init__(self, run: CompiledRun | ReferenceRun) -> None:
+        self._run = run
+        self.constraints, self.closure = Constraints(), Closure(())
+        self._tags: dict[int, frozenset[Tag]] = {}
         # by component, which of its fragments has a linking value
         self._stated: dict[str, dict[str, str]] = {}
+        self._component: dict[str, int] = {}
+        self._value: dict[str, int] = {}
 
-    def of(self, fragment: int) -> Tags:
-        """The tags of a fragment, by number."""
-        return self._tags.get(fragment, _FREE)
+    def bind(
+        self, constraints: Constraints, closure: Closure, fragments: Iterable[tuple[int, Fragment]]
+    ) -> None:
+        """From now on these constraints are in force; the particles are as they were.
 
-    def of_fragment(self, x: Fragment) -> Tags:
-        """The tags that a fragment has, or will have."""
-        component = self.closure.component.get(x.id)
-        tags = {(False, value) for value in self.constraints.stated(x)}
-        if component is not None:
-            tags.update((False, value) for value in self._reserved.get(component, ()))
-            tags.add((True, component))
-        return frozenset(tags)
+        Args:
+            constraints: any.
+            closure: of their decisions.
+            fragments: those that are here, by ascending number.
+
+        Raises:
+            ContradictionError: they cannot all hold; nothing has changed.
+
+        """
+        before = self.constraints, self.closure, self._tags, self._stated
+        self.constraints, self.closure, self._tags, self._stated = constraints, closure, {}, {}
+        bound = {n: x for n, x in fragments if self.concern(x)}
+        try:
+            for number, x in bound.items():
+                self.require_possible(x)
+                self._note(number, x)
+        except ContradictionError:
+            self.constraints, self.closure, self._tags, self._stated = before
+            raise
+        self._component = {name: k for k, name in enumerate(closure.members)}
+        self._run.bind(self._apart() if constraints else None)
+        if constraints:
+            self._tell({number: self._tags.get(number, _FREE) for number in bound})
+            self._run.tag_clusters()
+
+    def _apart(self) -> list[list[int]]:
+        """By component, those that it is not one with."""
+        of, apart = self._component, self.closure.apart
+        return [[of[other] for other in apart.get(name, ())] for name in self.closure.members]
 
     def concern(self, x: Fragment) -> bool:
         """Whether a fragment has tags, or will."""
@@ -188,25 +203,75 @@ class FragmentTags:
                     tuple(tie.name for tie in ties),
                 )
 
-    def take_in(self, fragment: int, x: Fragment) -> None:
-        """The fragment has come."""
+    def take_in(self, fragments: Mapping[int, Fragment]) -> None:
+        """These fragments are here, too, by number; the run is yet to be told of their clusters."""
+        bound = {number: x for number, x in fragments.items() if self.concern(x)}
+        for number, x in bound.items():
+            self._note(number, x)
+        self._tell({number: self._tags.get(number, _FREE) for number in bound})
+
+    def _note(self, number: int, x: Fragment) -> None:
         component = self.closure.component.get(x.id)
         if component is not None:
             known = self._stated.setdefault(component, {})
             for value in self.constraints.stated(x):
                 known.setdefault(value, x.id)
-        tags = self.of_fragment(x)
-        if tags:
-            self._tags[fragment] = tags
+        if tags := self._tags_of(x):
+            self._tags[number] = tags
 
-    def forget(self, removed: Mapping[int, Fragment]) -> None:
-        """These fragments are no more."""
-        for number, x in removed.items():
-            self._tags.pop(number, None)
+    def _tags_of(self, x: Fragment) -> frozenset[Tag]:
+        """The tags that a fragment has, or will have."""
+        tags = {(False, value) for value in self.constraints.stated(x)}
+        if (component := self.closure.component.get(x.id)) is not None:
+            tags.add((True, component))
+        return frozenset(tags)
+
+    def expect(
+        self, first: int, fragments: Sequence[Fragment]
+    ) -> tuple[int, ContradictionError | None]:
+        """These fragments come next.
+
+        Args:
+            first: the number that the first of them gets.
+            fragments: any.
+
+        Returns:
+            How many of them may come, and what is wrong with the one after those.
+
+        """
+        bound, contradiction = list[int](), None
+        for number, x in enumerate(fragments, first):
+            if not self.concern(x):
+                continue
+            try:
+                self.require_possible(x)
+            except ContradictionError as error:
+                fragments, contradiction = fragments[: number - first], error
+                break
+            self._note(number, x)
+            bound.append(number)
+        self._tell({number: self._tags.get(number, _FREE) for number in bound})
+        return len(fragments), contradiction
+
+    def preview(self, number: int, x: Fragment) -> None:
+        """Look at what the run would do with a fragment if it had this number."""
+        if self.constraints:
+            self._tell({number: self._tags_of(x)})
+
+    def forget(self, fragments: Mapping[int, Fragment]) -> None:
+        """These fragments, by number, are no more, or have not come after all."""
+        bound = {number: x for number, x in fragments.items() if number in self._tags}
+        for number, x in bound.items():
+            del self._tags[number]
             known = self._stated.get(self.closure.component.get(x.id, ""), {})
             for value in self.constraints.stated(x):
                 if known.get(value) == x.id:
                     del known[value]
+        self._tell(dict.fromkeys(bound, _FREE))
+
+    def mates(self, x: Fragment) -> Sequence[str]:
+        """The ids of all that decisions make one with a fragment."""
+        return self.closure.members.get(self.closure.component.get(x.id, ""), ())
 
     def bound(self, components: Collection[str]) -> list[int]:
         """The fragments of some components, ascending."""
@@ -215,17 +280,18 @@ class FragmentTags:
 
     def component_of(self, fragment: int) -> str | None:
         """The component of a fragment, by number."""
-        tags = self.of(fragment)
+        tags = self._tags.get(fragment, _FREE)
         return next((name for decided, name in tags if decided), None)
 
     def allow(self, clusters: Iterable[Cluster]) -> bool:
         """Whether a grouping satisfies all constraints."""
         home: dict[str, int] = {}
-        for at, cluster in enumerate(clusters):
+        apart = self.closure.apart
+        for at, cluster in enumerate(clusters if self._tags else ()):
             components: set[str] = set()
             values: set[str] = set()
             for fragment in cluster:
-                for decided, name in self.of(fragment):
+                for decided, name in self._tags.get(fragment, _FREE):
                     if decided:
                         if home.setdefault(name, at) != at:
                             return False
@@ -234,131 +300,43 @@ class FragmentTags:
                         return False
                     else:
                         values.add(name)
-            apart = self.closure.apart
             if any(not components.isdisjoint(apart.get(name, ())) for name in components):
                 return False
         return True
 
+    def bind_some(self, run: CompiledRun | ReferenceRun, fragments: Sequence[Fragment]) -> None:
+        """Have a run honour the constraints that takes in these fragments alone, in order.
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Where a fragment may go.
-
-    Attributes:
-        only: slots of the clusters of which it must join one, ascending; None leaves it free to
-            join any, or to open one.
-        barred: it must not join a cluster with one of these tags.
-        of_slot: by slot, the tags of clusters that have any.
-        apart: slots of clusters with barred tags, those of linking values left out.
-
-    """
-
-    only: IntArray | None
-    barred: Tags
-    of_slot: Mapping[int, Tags]
-    apart: Sequence[Collection[int]] = ()
-
-    @classmethod
-    def of(cls, slots: IntArray) -> Bounds:
-        """The fragment may join these clusters, ascending, and no others."""
-        return cls(slots, _FREE, {})
-
-    def within(self, state: State, scores: PutativeScores) -> PutativeScores:
-        """The scores of the clusters that are not barred."""
-        barred = self.barred
-        if not barred:
-            return scores
-        slots = scores.slots
-        if slots is None:
-            # all there are: fewer are apart than are not
-            allowed = state.reach[: state.n_slots] > -np.inf
-            for held in self.apart:
-                allowed[np.fromiter(held, dtype=np.int64, count=len(held))] = False
-            slots = np.flatnonzero(allowed)
-            barred = frozenset(tag for tag in barred if not tag[0])
-        if barred:
-            of = self.of_slot
-            left = [slot for slot in slots.tolist() if of.get(slot, _FREE).isdisjoint(barred)]
-            slots = np.array(left, dtype=np.int64)
-        return PutativeScores(scores.log_predictive, slots)
-
-
-class Bindings(FragmentTags):
-    """The tags of a run's fragments and clusters; the arguments are those of `FragmentTags`."""
-
-    def __init__(
-        self,
-        constraints: Constraints,
-        closure: Closure,
-        reserved: Mapping[str, Collection[str]] | None = None,
-    ) -> None:
-        super().__init__(constraints, closure, reserved)
-        self._of_slot: dict[int, Tags] = {}
-        # by component, the slots of clusters that hold one of its fragments
-        self._holders: dict[str, set[int]] = {}
-
-    def bounds(self, x: Fragment) -> Bounds | None:
-        """Where a new fragment may go; None leaves it free."""
-        component = self.closure.component.get(x.id)
-        values = self.constraints.stated(x)
-        mates: Collection[int] = ()
-        barred: set[Tag] = set()
-        if component is not None:
-            mates = self._holders.get(component, ())
-            barred.update((True, other) for other in self.closure.apart.get(component, ()))
-            reserved = self._reserved.get(component, ())
-            if mates:
-                values = tuple(value for value in values if value not in reserved)
-            else:
-                values = (*values, *reserved)
-        barred.update((False, value) for value in values)
-        if mates:
-            left = sorted(slot for slot in mates if self._of_slot[slot].isdisjoint(barred))
-            return Bounds(np.array(left, dtype=np.int64), _FREE, self._of_slot)
-        if not barred:
-            return None
-        apart = [
-            self._holders[name] for decided, name in barred if decided and name in self._holders
-        ]
-        return Bounds(None, frozenset(barred), self._of_slot, apart)
-
-    def follow(self, fragment: int, x: Fragment, new: NewClusters, dropped: IntArray) -> None:
-        """A step has been taken: clusters hold the fragment, and others are no more."""
-        self.take_in(fragment, x)
-        own = self.of(fragment)
-        for parent, child in zip(new.parents.tolist(), new.slots.tolist(), strict=True):
-            self._tag(child, own | self._of_slot.get(parent, _FREE))
-        self._release(dropped.tolist())
-
-    def regroup(self, before: Iterable[int], clusters: Mapping[int, Cluster]) -> None:
-        """In place of the clusters of some slots there are these, by slot."""
-        self._release(before)
-        tags = self._tags
-        for slot, members in clusters.items():
-            self._tag(slot, _FREE.union(*(tags[i] for i in members if i in tags)))
-
-    def of_some(self, fragments: Iterable[Fragment]) -> Bindings:
-        """New ones, for a run over these fragments alone, which are known beforehand."""
-        reserved: dict[str, set[str]] = {}
+        They are known beforehand. So no other fragment may take a place that has a linking value of
+        one with a component: the first of a component has the values of all.
+        """
+        if not self.constraints:
+            return
+        run.bind(self._apart())
+        values: dict[str, dict[str, None]] = {}
         for x in fragments:
             component = self.closure.component.get(x.id)
             if component is not None:
-                reserved.setdefault(component, set()).update(self.constraints.stated(x))
-        sorted_values = {name: sorted(values) for name, values in reserved.items()}
-        return Bindings(self.constraints, self.closure, sorted_values)
+                values.setdefault(component, {}).update(dict.fromkeys(self.constraints.stated(x)))
+        tags = {}
+        for number, x in enumerate(fragments):
+            component = self.closure.component.get(x.id)
+            own = self.constraints.stated(x) if component is None else values.pop(component, ())
+            tags[number] = frozenset((False, value) for value in own)
+            if component is not None:
+                tags[number] |= {(True, component)}
+        run.tag(self._numbered(tags))
 
-    def _tag(self, slot: int, tags: Tags) -> None:
+    def _tell(self, tags: Mapping[int, frozenset[Tag]]) -> None:
         if tags:
-            self._of_slot[slot] = tags
-            for decided, name in tags:
-                if decided:
-                    self._holders.setdefault(name, set()).add(slot)
+            self._run.tag(self._numbered(tags))
 
-    def _release(self, slots: Iterable[int]) -> None:
-        for slot in slots:
-            for decided, name in self._of_slot.pop(slot, ()):
-                if decided:
-                    held = self._holders[name]
-                    held.discard(slot)
-                    if not held:
-                        del self._holders[name]
+    def _numbered(self, tags: Mapping[int, frozenset[Tag]]) -> dict[int, tuple[int, Sequence[int]]]:
+        """Tags by fragment: the number of its component, or -1, and those of its values."""
+        return {
+            number: (
+                next((self._component[name] for decided, name in own if decided), -1),
+                [self._value.setdefault(v, len(self._value)) for decided, v in own if not decided],
+            )
+            for number, own in tags.items()
+        }

@@ -1,11 +1,11 @@
 """The parts of a session, and the subproblems that it has in memory.
 
-A step changes state, model and bindings together, and so does a replacement; both are here, with
-all that must be kept up beside them.
+Its pages may lie elsewhere; then it has here those that it has looked at so far. A fragment is here
+if its page is. Where all clusters are here that a step looks at, the step decides what it would if
+all others were here, too: it looks at none of them.
 
-The pages of a session may lie elsewhere; then it holds those that it has read so far. A fragment is
-here if its page is. Where all clusters are here that a step looks at, the step decides what it
-would if all others were here, too: it looks at none of them.
+A live table is settled by the first fragment that it encodes. So it is shown the first one that
+there is before any page comes in, wherever that lies.
 
 Clusters keep their slots, and a page has them in the order in which they are to be freed: sums over
 particles are taken in an order that slots decide. What can be worked out again to the same bits is
@@ -16,49 +16,81 @@ last bit in another batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
-from typing import Any
+from ctypes import CDLL
+from dataclasses import replace
 
 import numpy as np
 
+from kbforge.clustering.compiled import CompiledRun, Records
 from kbforge.clustering.constraints import Bindings, Closure
-from kbforge.clustering.pages import clusters_of, numbers_in, require_same
-from kbforge.clustering.regroup import Replacement, put_in_place
+from kbforge.clustering.pages import clusters_of, numbers_in, require_same, settings_of
+from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.reference import ReferenceRun
+from kbforge.clustering.regroup import (
+    Replacement,
+    Row,
+    fallen_apart,
+    led_after,
+    settled_pages,
+)
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.scoring import BlackBoxScorer, ConjugateScorer, SessionScores, StepDemand
-from kbforge.clustering.state import Block, Lineage, State
-from kbforge.clustering.step import Plan, commit
+from kbforge.clustering.scoring import SessionScores, shared
+from kbforge.clustering.tables import (
+    BlackBoxTable,
+    ClusterTable,
+    ConjugateTable,
+    KernelTable,
+    PythonTable,
+    Rivals,
+    Run,
+    keys_of,
+)
 from kbforge.contracts import (
-    Checkpoint,
     Cluster,
+    ConjugateLikelihood,
     Constraints,
     Fragment,
-    Info,
     IntArray,
     Page,
     Pages,
     Problem,
-    Snapshot,
     Totals,
 )
 from kbforge.errors import UsageError, quoted
+from kbforge.models.scoring import ScoreCache
+
+_WINDOW = 64
+"""Numbers to look for the first fragment among; twice as many where none of them is there."""
+_AT_ONCE = 10_000
+"""Pages that are fetched together, at most."""
+_SEVERAL = -1
 
 
-@dataclass(slots=True)
 class Core:
     """A session without its interface.
 
+    Args:
+        problem: what to cluster by.
+        rules: how, settled.
+        rng: the session's own.
+        kernel: takes the steps; None: the reference engine does.
+        sparse: whether few of the subproblems may be here.
+
     Attributes:
-        problem: what to cluster by; a black box is a cache of scores, for all to share.
+        problem: what to cluster by; a black box is a cache of scores, for several cores to share.
         rules: how.
         rng: the session's own.
-        state: particles.
-        model: scores.
-        homes: where fragments are.
-        ids: the numbers of fragments by id.
-        bindings: what constraints say of the clusters; None where there are no constraints.
+        prior: over partitions.
+        run: particles.
+        table: of their clusters.
+        bindings: what constraints say of the fragments that are here.
+        held: fragments by number; None: it is not here.
+        n_fragments: how many there are, here and elsewhere.
+        source: where the other subproblems lie; None: all are here.
+        last: the fragment taken in last, and where its record is; None: something else came after.
         changed: names of subproblems that are new since this was last asked.
         gone: names of those that are no more.
         since: by name, the subproblems that were replaced or came since the last checkpoint, and
@@ -66,112 +98,321 @@ class Core:
 
     """
 
-    problem: Problem
-    rules: Rules
-    rng: np.random.Generator
-    state: State
-    model: ConjugateScorer | BlackBoxScorer
-    homes: FragmentHomes
-    ids: Ids
-    bindings: Bindings | None = None
-    changed: set[int] = field(default_factory=set)
-    gone: set[int] = field(default_factory=set)
-    since: dict[int, bool] | None = None
-
-    # -- what is looked at is to be here; a session without pages has all of it ---------------
-
-    def lead(self, x: Fragment) -> None:
-        """Have here what a step looks at that takes in x, or that puts it elsewhere."""
-
-    def have(self, numbers: Iterable[int]) -> None:
-        """Have here the subproblems of fragments, of those that there are."""
-
-    def have_ids(self, ids: Iterable[str]) -> None:
-        """The same, of the fragments with these ids."""
-
-    def have_all(self) -> None:
-        """Have here all subproblems."""
-
-    def have_keys(self) -> None:
-        """Have it known where all keys of the index lead."""
-
-    def have_first(self, gone: Collection[int]) -> None:
-        """Have here the first fragment that there is without some, if one of these is the first.
-
-        It is if it is the first of those that are here; then it is so of all.
-        """
-
-    # -----------------------------------------------------------------------------------------
-
-    @property
-    def n_fragments(self) -> int:
-        """How many there are."""
-        return len(self.model.fragments) + self.state.fragments_elsewhere
-
-    @property
-    def constraints(self) -> Constraints:
-        """Those in force."""
-        return Constraints() if self.bindings is None else self.bindings.constraints
-
-    @property
-    def sets(self) -> SessionScores | None:
-        """What a black box was asked; None: the likelihood is none."""
-        return self.model.sets if isinstance(self.model, BlackBoxScorer) else None
-
-    def coming(self, x: Fragment, after: int) -> StepDemand:
-        """See `kbforge.clustering.ahead`."""
-        assert isinstance(self.model, BlackBoxScorer)
-        self.lead(x)
-        bounds = None if self.bindings is None else self.bindings.bounds(x)
-        return self.model.coming(self.state, x, bounds)
-
-    def commit(self, plan: Plan) -> Info:
-        """Write what was decided of a new fragment."""
-        info = commit(self.state, self.model, plan)
-        if self.bindings is not None:
-            self.bindings.follow(plan.fragment, plan.reading.fragment, plan.new, plan.dropped)
-        self._note(info.before, info.after)
-        if info.before == info.after and len(info.after) == 1:
-            self.homes.put(info.fragment, info.after[0])
+    def __init__(
+        self,
+        problem: Problem,
+        rules: Rules,
+        rng: np.random.Generator,
+        kernel: CDLL | None = None,
+        sparse: bool = False,
+    ) -> None:
+        self.problem, self.rules, self.rng = shared(problem), rules, rng
+        self.prior = DirichletProcess(problem.alpha)
+        self.settings = settings_of(problem, rules)
+        self._kernel, self._sparse = kernel, sparse
+        # whether a step looks at all clusters
+        self._whole = problem.index is None or not rules.splits
+        self.run: Run
+        if kernel is None:
+            self.run = ReferenceRun(rules, self.prior, problem.index, rng)
         else:
-            self.homes.follow(info.after)
-        return info
+            self.run = CompiledRun(kernel, rules, self.prior, problem.index, rng)
+        self.sets: SessionScores | None = None
+        if isinstance(self.problem.likelihood, ScoreCache):
+            self.sets = SessionScores(self.problem.likelihood)
+        self.bindings = Bindings(self.run)
+        self.held: list[Fragment | None] = []
+        self.n_fragments = 0
+        self.table = self._new_table()
+        self.source: Pages | None = None
+        self.last: tuple[int, Records, int] | None = None
+        self.changed, self.gone = set[int](), set[int]()
+        self.since: dict[int, bool] | None = None
+        self._settled = True
+        self._numbers: dict[str, int] | None = None  # by id; made when it is first asked for
+        self._known: set[int] = set()  # keys, of a session with a source
+        self._asked: set[str] = set()  # ids that were looked up in it
+        self._absent: set[int] = set()  # numbers that no fragment has, as far as they are known
+        self._searched = 0  # no fragment has a smaller number
 
-    def replace(self, replacement: Replacement) -> None:
-        """Write what was decided of subproblems."""
-        regrouped = replacement.regrouped
-        removed = {number: self.model.fragments[number] for number in regrouped.removed}
-        put_in_place(self.state, self.model, replacement)
-        if self.bindings is not None:
-            self.bindings.forget(removed)
-            self.bindings.regroup(regrouped.before.tolist(), regrouped.clusters)
-        self._note(replacement.gone, replacement.blocks)
-        self.homes.follow(replacement.blocks)
-        self.homes.forget(removed)
+    def _new_table(self) -> ClusterTable:
+        """An empty table."""
+        problem = self.problem
+        if self.sets is None:
+            assert isinstance(problem.likelihood, ConjugateLikelihood)
+            return self._conjugate_table(problem.likelihood)
+        surrogate = None if problem.surrogate is None else self._conjugate_table(problem.surrogate)
+        limit = self.rules.limit if surrogate is None else problem.max_evals
+        return BlackBoxTable(
+            self.run, self.sets, lambda: self.held, problem.index, surrogate, limit
+        )
+
+    def _conjugate_table(self, likelihood: ConjugateLikelihood) -> ConjugateTable:
+        run, index = self.run, self.problem.index
+        if self._kernel is not None and isinstance(run, CompiledRun):
+            compiled = likelihood.compiled_clusters(self._kernel)
+            if compiled is not None:
+                held = lambda: self.held  # noqa: E731
+                return KernelTable(self._kernel, run, compiled, likelihood, held, index)
+        return PythonTable(run, likelihood, lambda: self.held, index, self._sparse)
+
+    def begin(self, totals: Totals, said: str, source: Pages | None = None) -> None:
+        """Go on, while empty, from where another session was left; its subproblems are yet to come.
+
+        Args:
+            totals: what it knew.
+            said: what the totals are from, as messages call it, with its verb.
+            source: where its subproblems lie; None: they are yet to be put in.
+
+        Raises:
+            UsageError: as `require_same`.
+
+        """
+        require_same(self.problem, self.rng, totals, self.settings, said)
+        self.rng.bit_generator.state = deepcopy(dict(totals.rng))
+        if self.sets is not None:
+            self.sets.resume(totals.evaluations)
+        self.held = [None] * totals.n_numbers
+        self.n_fragments, self.source = totals.n_fragments, source
+        self._settled = source is None
+        self.run.resume(totals, source is not None)
+        if source is not None:
+            self.since = {}
+            self.run.changed_led()  # from now on it is noted what changes
 
     def bind(self, constraints: Constraints, closure: Closure) -> None:
         """From now on these constraints are in force; the particles are as they were."""
-        self.bindings = None
-        if not constraints:
-            return
-        bindings = Bindings(constraints, closure)
-        names: Iterable[int] = self.state.blocks
-        if constraints.link is None:
-            bound = sorted(i for i, x in self.model.fragments.items() if x.id in closure.component)
-            names = sorted({self.homes.of(number) for number in bound})
-        else:
-            bound = sorted(self.model.fragments)
-        for number in bound:
-            bindings.require_possible(self.model.fragments[number])
-            bindings.take_in(number, self.model.fragments[number])
-        state = self.state
-        for name in names:
-            slots = state.blocks[name].slots.tolist()
-            bindings.regroup((), {slot: state.members(slot) for slot in slots})
-        self.bindings = bindings
+        self.bindings.bind(constraints, closure, self.here())
 
-    def _note(self, before: Collection[int], after: Collection[int]) -> None:
-        """These subproblems have taken the place of those."""
+    # -- what is known ------------------------------------------------------------------------
+
+    def here(self) -> Iterable[tuple[int, Fragment]]:
+        """The fragments that are here, by ascending number."""
+        return ((number, x) for number, x in enumerate(self.held) if x is not None)
+
+    def fragment(self, number: int) -> Fragment:
+        """A fragment that is here."""
+        x = self.held[number]
+        assert x is not None
+        return x
+
+    def number(self, id: str) -> int:
+        """The number of a fragment.
+
+        Raises:
+            UsageError: there is none of that id, or there are several.
+
+        """
+        self.have_ids((id,))
+        if self._numbers is None:
+            self._numbers = {}
+            self._put_ids(dict(self.here()))
+        found = self._numbers.get(id)
+        if found is None:
+            raise UsageError(f'no fragment of the session has the id "{quoted(id)}"')
+        if found == _SEVERAL:
+            raise UsageError(f'several fragments of the session have the id "{quoted(id)}"')
+        return found
+
+    def _put_ids(self, fragments: Mapping[int, Fragment]) -> None:
+        if self._numbers is not None:
+            for number, x in fragments.items():
+                self._numbers[x.id] = _SEVERAL if x.id in self._numbers else number
+
+    def home(self, number: int) -> int:
+        """The subproblem of a fragment that is here."""
+        return self.run.homes([number])[0]
+
+    def pages(self, names: Iterable[int]) -> list[Page]:
+        """Subproblems that are here."""
+        return self.run.pages(np.array(list(names), dtype=np.int64))
+
+    def cluster_of(self, number: int) -> tuple[Cluster, float]:
+        """The cluster of a fragment in the heaviest particle, and its term
+        log alpha + lgamma(|C|) + L(C).
+        """
+        page = self.run.page(self.home(number))
+        held = list(clusters_of(page).values())
+        heaviest = page.cells[: page.rows[0]].tolist()
+        at = next(cell for cell in heaviest if number in held[cell])
+        return held[at], float(self.prior.log_terms([held[at]], page.scores[at : at + 1])[0])
+
+    def rivals(self, number: int, lone: bool = True) -> Rivals:
+        """Where a fragment could be instead of its own cluster.
+
+        Args:
+            number: of the fragment.
+            lone: whether a fragment of a cluster of its own could be anywhere else, too.
+
+        """
+        x = self.fragment(number)
+        if self.last is not None and self.last[0] == number:
+            records, k = self.last[1:]
+        else:
+            records, k = self.read(x), 0
+        found = self.table.rivals(number, x, records, k, lone)
+        if found is None:
+            self.reach(records.keys_of(k), closed=True)
+            found = self.table.rivals(number, x, records, k, lone)
+        assert found is not None, "what its keys lead to is here"
+        return found
+
+    def keys(self, numbers: Sequence[int]) -> dict[int, list[int]]:
+        """The keys of fragments in the index; it is known from then on where they lead."""
+        if self.problem.index is None:
+            return {}
+        starts, flat = keys_of(self.problem.index, [self.fragment(n) for n in numbers])
+        self.know(flat.tolist())
+        bounds, keys = starts.tolist(), flat.tolist()
+        return {n: keys[bounds[k] : bounds[k + 1]] for k, n in enumerate(numbers)}
+
+    def totals(self) -> Totals:
+        """What it knows beside its subproblems."""
+        known = self.run.totals()
+        return Totals(
+            settings=dict(self.settings),
+            constraints=self.bindings.constraints,
+            n_fragments=self.n_fragments,
+            n_numbers=len(self.held),
+            n_slots=known.slots,
+            free=np.array(known.free, dtype=np.int64),
+            n_subproblems=known.subproblems,
+            log10_effective_particles=known.log10_effective,
+            evaluations=self.table.evaluations,
+            rng=deepcopy(self.rng.bit_generator.state),
+        )
+
+    # -- have it here -------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Have a table that was shown the first fragment that there is. May raise."""
+        if self._settled:
+            return
+        first = self._first()
+        if first is not None:
+            assert self.source is not None
+            self.table.show(self.held[first] or self.source.fragments([first])[first])
+        self._settled = True
+
+    def know(self, keys: Iterable[int]) -> None:
+        """Have it known where these keys lead."""
+        if self.source is None:
+            return
+        unknown = [key for key in dict.fromkeys(keys) if key not in self._known]
+        if unknown:
+            self.run.put_led(self.source.led(unknown), changes=False)
+            self._known.update(unknown)
+
+    def have(self, numbers: Iterable[int]) -> None:
+        """Have here the subproblems of fragments, of those that there are."""
+        wanted = [number for number in numbers if self._is_elsewhere(number)]
+        if not wanted:
+            return
+        assert self.source is not None
+        homes = self.source.homes(wanted)
+        nowhere = [number for number in wanted if number not in homes]
+        self._absent.update(nowhere)
+        self.run.absent(nowhere)
+        self._fetch(sorted(set(homes.values())))
+
+    def have_ids(self, ids: Iterable[str]) -> None:
+        """The same, of the fragments with these ids."""
+        if self.source is None:
+            return
+        unknown = [id for id in ids if id not in self._asked]
+        if unknown:
+            self.have(sorted(self.source.numbers(unknown).values()))
+            self._asked.update(unknown)
+
+    def have_all(self) -> None:
+        """Have here all subproblems."""
+        if self.source is not None:
+            self._fetch([name for name in self.source.names() if self._is_elsewhere(name)])
+
+    def have_keys(self) -> None:
+        """Have it known where all keys lead."""
+        if self.source is not None:
+            self.know(self.source.keys())
+
+    def read(self, x: Fragment) -> Records:
+        """What a step with a fragment reads; what its open keys lead to is here then."""
+        records = self.read_all((x,))
+        self.have_ids(self.bindings.mates(x))
+        return records
+
+    def read_all(self, fragments: Sequence[Fragment]) -> Records:
+        """The same of several, but for those that decisions make one with them."""
+        self.settle()
+        if self._whole:
+            self.have_all()
+        records = self.table.read(fragments)
+        if self.source is not None:
+            self.know(records.keys.tolist())
+            self.reach(records.keys, closed=False)
+        return records
+
+    def reach(self, keys: IntArray, closed: bool) -> None:
+        """Have here what known keys lead to; `closed`: closed ones, too."""
+        if self.source is not None:
+            self.have(self.run.elsewhere(keys, closed))
+
+    def _fetch(self, names: Sequence[int]) -> None:
+        assert self.source is not None
+        for begin in range(0, len(names), _AT_ONCE):
+            pages = [self.source.page(name) for name in names[begin : begin + _AT_ONCE]]
+            self.put(pages, self.source.fragments(numbers_in(pages)))
+
+    def put(self, pages: Sequence[Page], fragments: Mapping[int, Fragment]) -> None:
+        """Hold subproblems, too, with their fragments by number. Whatever is raised, nothing has
+        changed.
+        """
+        if not pages:
+            return
+        self.settle()
+        new = {number: fragments[number] for number in numbers_in(pages)}
+        self.table.hold(pages, new)
+        self.bindings.take_in(new)
+        self.run.hold(pages)
+        for number, x in new.items():
+            self.held[number] = x
+        self._put_ids(new)
+
+    def _is_elsewhere(self, number: int) -> bool:
+        """Whether a fragment may be there that is not here."""
+        return (
+            self.source is not None
+            and 0 <= number < len(self.held)
+            and self.held[number] is None
+            and number not in self._absent
+        )
+
+    def _first(self, removed: Collection[int] = ()) -> int | None:
+        """The smallest number of a fragment that there is, here or elsewhere, but for some."""
+        width, begin = _WINDOW, self._searched
+        while begin < len(self.held):
+            stop = min(begin + width, len(self.held))
+            window = [number for number in range(begin, stop) if number not in removed]
+            found = {number for number in window if self.held[number] is not None}
+            left = [number for number in window if self._is_elsewhere(number)]
+            if left and self.source is not None:
+                found.update(self.source.homes(left))
+            if found:
+                return min(found)
+            if not removed:
+                self._searched = stop
+            begin, width = stop, 2 * width
+        return None
+
+    # -- what becomes of it -------------------------------------------------------------------
+
+    def took_in(self, fragments: Sequence[Fragment], numbers: Sequence[int]) -> None:
+        """These have been taken in; their numbers are the next ones."""
+        self.held += fragments
+        self.n_fragments += len(fragments)
+        self._put_ids(dict(zip(numbers, fragments, strict=True)))
+
+    def note(self, before: Iterable[int], after: Iterable[int]) -> None:
+        """These subproblems have been replaced by those."""
         self.gone.update(before)
         self.gone.difference_update(after)
         self.changed.difference_update(before)
@@ -182,370 +423,134 @@ class Core:
             for name in after:
                 self.since.setdefault(name, False)
 
+    def plan(
+        self,
+        gone: Collection[int],
+        parts: Sequence[Sequence[Row]],
+        removed: Collection[int] = (),
+    ) -> Replacement:
+        """Decide what takes the place of subproblems. Whatever is raised, nothing has changed.
 
-_WINDOW = 64
-"""Numbers to look for the first fragment among; twice as many where none of them is there."""
-
-_AT_ONCE = 10_000
-"""Pages that are fetched together, at most."""
-
-
-@dataclass(slots=True, kw_only=True)
-class PagedCore(Core):
-    """See `Core`.
-
-    Attributes:
-        pages: as of the last checkpoint, or of the opening.
-        removed: numbers of fragments that were there and are no more.
-        asked: ids that were looked up in the pages.
-        in_order: whether fragments are known to be here by ascending number.
-        searched: no fragment with a smaller number lies elsewhere.
-
-    """
-
-    pages: Pages
-    removed: set[int] = field(default_factory=set)
-    asked: set[str] = field(default_factory=set)
-    in_order: bool = True
-    searched: int = 0
-
-    def begin(self, settings: Mapping[str, Any]) -> None:
-        """Go on from where the pages were left.
+        Args:
+            gone: the subproblems that go.
+            parts: lists of rows; those of one list group the same fragments, and all lists together
+                those of the subproblems but for `removed`.
+            removed: fragments that are no more.
 
         Raises:
-            UsageError: as `resume`.
+            ImpossibleError: every row of a part is impossible.
+            LikelihoodError: a likelihood is NaN.
+            Exception: whatever the model or the index raises.
 
         """
-        totals = self.pages.totals
-        resume(self, totals, settings, "the pages are")
-        self.state.fragments_elsewhere = totals.n_fragments
-        self.state.blocks_elsewhere = totals.n_subproblems
-        self.since = {}
-        if self.model.table is not None:
-            self.model.table.sparse = True
-        if self.model.candidates is not None:
-            self.model.candidates.follow(self.pages.led)
+        pages, score = self.pages(gone), dict[int, float]()
+        before: dict[Cluster, int] = {}
+        for page in pages:
+            before |= {cluster: slot for slot, cluster in clusters_of(page).items()}
+            score |= dict(zip(page.slots.tolist(), page.scores.tolist(), strict=True))
+        wanted = {cluster for rows in parts for row in rows for cluster in row}
+        unknown = sorted(wanted.difference(before))
+        new = dict(zip(self._vacant(len(unknown)), unknown, strict=True))
+        slot_of = {cluster: slot for cluster, slot in before.items() if cluster in wanted}
+        slot_of |= {cluster: slot for slot, cluster in new.items()}
+        keys = self.keys(numbers_in(pages))
+        table, others = self._table_after(removed, slot_of, gone)
+        score |= table.make(new, {s: c for s, c in others.items() if s not in new})
+        try:
+            clusters = list(slot_of)
+            scores = np.array([score[slot_of[cluster]] for cluster in clusters])
+            terms = self.prior.log_terms(clusters, scores).tolist()
+            term = dict(zip(clusters, terms, strict=True))
+            now = settled_pages(slot_of, fallen_apart(parts, term, self.rules), score)
+        except BaseException:
+            table.release(np.array(sorted(new), dtype=np.int64))
+            raise
+        held = {slot for page in now for slot in page.slots.tolist()}
+        led = self.run.led_of(list(dict.fromkeys(key for own in keys.values() for key in own)))
+        families = {cluster[0] for cluster in before}
+        live = [cluster for cluster, slot in slot_of.items() if slot in held]
+        dropped = [slot for slot in [*before.values(), *new] if slot not in held]
+        filled = dropped if table is self.table else [s for s in dropped if s in new or s in others]
+        return Replacement(
+            tuple(sorted(gone)),
+            now,
+            new,
+            dropped,
+            np.array(filled, dtype=np.int64),
+            led_after(led, families, live, keys) if keys else {},
+            removed,
+            table,
+        )
 
-    def replace(self, replacement: Replacement) -> None:
-        Core.replace(self, replacement)
-        self.removed.update(replacement.regrouped.removed)
+    def _vacant(self, count: int) -> list[int]:
+        """The slots that the next clusters take: the latest freed first, then new ones."""
+        known = self.run.totals()
+        reused = known.free[: -count - 1 : -1] if count else []
+        return [*reused, *range(known.slots, known.slots + count - len(reused))]
 
-    def lead(self, x: Fragment) -> None:
-        candidates = self.model.candidates
-        if candidates is None or not self.rules.splits:
-            self.have_all()
-            return
-        self._settle_table()
-        if self.bindings is not None:
-            closure = self.bindings.closure
-            self.have_ids(closure.members.get(closure.component.get(x.id, ""), ()))
-        keys = candidates.keys(x)
-        candidates.know(keys)
-        self.have(candidates.open_families(keys))
-        self.have(candidates.closed_families(keys, self.state.in_heaviest))
+    def _table_after(
+        self, removed: Collection[int], slot_of: Mapping[Cluster, int], gone: Collection[int]
+    ) -> tuple[ClusterTable, dict[int, Cluster]]:
+        """The table that is to hold the clusters, and those that it is to be filled with.
 
-    def have(self, numbers: Iterable[int]) -> None:
-        wanted = self._elsewhere(numbers)
-        if wanted:
-            self._fetch(sorted(set(self.pages.homes(wanted).values())))
-
-    def have_ids(self, ids: Iterable[str]) -> None:
-        unknown = [id for id in ids if id not in self.asked]
-        if unknown:
-            self.have(sorted(self.pages.numbers(unknown).values()))
-            self.asked.update(unknown)
-
-    def have_all(self) -> None:
-        if self.state.blocks_elsewhere:
-            names = self._elsewhere(self.pages.names())
-            for begin in range(0, len(names), _AT_ONCE):
-                self._fetch(names[begin : begin + _AT_ONCE])
-        if not self.in_order:
-            self.model.fragments = dict(sorted(self.model.fragments.items()))
-            self.in_order = True
-
-    def have_keys(self) -> None:
-        if self.model.candidates is not None:
-            self.model.candidates.know(self.pages.keys())
-
-    def have_first(self, gone: Collection[int]) -> None:
-        if self.model.table is not None and min(self.model.fragments) in gone:
-            first = self._first(gone)
-            self.have([] if first is None else [first])
-
-    def _elsewhere(self, numbers: Iterable[int]) -> list[int]:
-        """Those that are not here, and have not been."""
-        here, removed = self.model.fragments, self.removed
-        return [n for n in numbers if n not in here and n not in removed]
-
-    def _fetch(self, names: list[int]) -> None:
-        """Have these pages here; whatever is raised, nothing has changed."""
-        pages = [self.pages.page(name) for name in names]
-        numbers = numbers_in(pages)
-        found = self.pages.fragments(numbers)
-        fragments = {number: found[number] for number in numbers}
-        self._settle_table()
-        hold(self, pages, fragments)
-        self.in_order = False
-        self.state.fragments_elsewhere -= len(fragments)
-        self.state.blocks_elsewhere -= len(pages)
-
-    def _settle_table(self) -> None:
-        """Have a table that was shown the first fragment, if there is any."""
-        table = self.model.table
-        if table is None or table.live is not None:
-            return
-        first = self._first(())
+        Where the first fragment goes, which settled what the table reads, that is another one: it
+        must be as the first one left settles it.
+        """
+        if not removed or self._first() not in removed:
+            return self.table, {}
+        table, first = self._new_table(), self._first(removed)
         if first is not None:
-            table.begin(self.pages.fragments([first])[first])
+            self.have([first])
+            table.show(self.fragment(first))
+        others = {slot: cluster for cluster, slot in slot_of.items()}
+        for page in self.pages(name for name in self.run.names().tolist() if name not in gone):
+            others |= clusters_of(page)
+        return table, others
 
-    def _first(self, gone: Collection[int]) -> int | None:
-        """The smallest number of a fragment that there is, here or elsewhere, but for some."""
-        here = min((n for n in self.model.fragments if n not in gone), default=None)
-        if not self.state.fragments_elsewhere:
-            return here
-        end = self.state.n_fragments if here is None else here
-        width = _WINDOW
-        while self.searched < end:
-            stop = min(self.searched + width, end)
-            homes = self.pages.homes(self._elsewhere(range(self.searched, stop)))
-            if homes:
-                return min(homes)
-            self.searched, width = stop, 2 * width
-        return here
+    def replace(self, plan: Replacement) -> None:
+        """Write what was decided of subproblems."""
+        removed = {number: self.fragment(number) for number in plan.removed}
+        plan.table.adopt(plan.new, removed)
+        self.table = plan.table
+        gone, run = self.pages(plan.gone), self.run
+        known = run.totals()
+        reused, effective = min(len(plan.new), len(known.free)), known.log10_effective
+        for page in gone:
+            effective -= math.log10(len(page.rows))
+        for page in plan.pages:
+            effective += math.log10(len(page.rows))
+        run.drop(plan.gone)
+        totals = replace(
+            self.totals(),
+            n_slots=known.slots + len(plan.new) - reused,
+            free=np.array([*known.free[: len(known.free) - reused], *plan.dropped], dtype=np.int64),
+            n_subproblems=known.subproblems - len(gone) + len(plan.pages),
+            log10_effective_particles=effective,
+            evaluations=known.evaluations,
+        )
+        run.resume(totals, elsewhere=False)
+        self._forget(removed)
+        if plan.pages:
+            run.hold(plan.pages)
+        plan.table.release(plan.released)
+        run.put_led(plan.led, changes=True)
+        if self.source is not None:
+            self._known.update(plan.led)
+        self.note(plan.gone, [page.name for page in plan.pages])
+        self.last = None
 
+    def _forget(self, removed: Mapping[int, Fragment]) -> None:
+        self.bindings.forget(removed)
+        for number, x in removed.items():
+            self.held[number] = None
+            if self._numbers is not None:
+                self._numbers.pop(x.id, None)
+        self.n_fragments -= len(removed)
+        self._absent.update(removed)
+        self.run.absent(removed)
 
-_SEVERAL = -1
-
-
-class Ids:
-    """Which fragment has an id.
-
-    Args:
-        fragments: gives those that there are, by number.
-
-    """
-
-    def __init__(self, fragments: Callable[[], Mapping[int, Fragment]]) -> None:
-        self._fragments = fragments
-        self._number: dict[str, int] | None = None
-
-    def of(self, id: str) -> int:
-        """The number of a fragment.
-
-        Raises:
-            UsageError: there is none of that id, or there are several.
-
-        """
-        if self._number is None:
-            self._number = {}
-            self.put(self._fragments())
-        found = self._number.get(id)
-        if found is None:
-            raise UsageError(f'no fragment of the session has the id "{quoted(id)}"')
-        if found == _SEVERAL:
-            raise UsageError(f'several fragments of the session have the id "{quoted(id)}"')
-        return found
-
-    def put(self, fragments: Mapping[int, Fragment]) -> None:
-        """These are there, too, by number."""
-        if self._number is not None:
-            for number, x in fragments.items():
-                self._number[x.id] = _SEVERAL if x.id in self._number else number
-
-    def forget(self, ids: Iterable[str]) -> None:
-        """The fragments with these ids, each of which is one's, are no more."""
-        if self._number is not None:
-            for id in ids:
-                del self._number[id]
-
-
-class FragmentHomes:
-    """The subproblem of every fragment.
-
-    Args:
-        state: is read whenever something is asked.
-
-    """
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-        self._home: dict[int, int] | None = None
-
-    def of(self, fragment: int) -> int:
-        """The name of the subproblem that holds a fragment."""
-        if self._home is None:
-            self._home = {}
-            self.follow(self._state.blocks)
-        return self._home[fragment]
-
-    def put(self, fragment: int, name: int) -> None:
-        """A fragment has come to a subproblem that holds the others as before."""
-        if self._home is not None:
-            self._home[fragment] = name
-
-    def follow(self, names: Iterable[int]) -> None:
-        """These subproblems are new."""
-        if self._home is None:
-            return
-        for name in names:
-            block = self._state.blocks[name]
-            for slot in block.cells[: block.row_start[1]].tolist():
-                self._home.update(dict.fromkeys(self._state.members(slot), name))
-
-    def forget(self, fragments: Iterable[int]) -> None:
-        """These fragments are no more."""
-        if self._home is not None:
-            for fragment in fragments:
-                del self._home[fragment]
-
-
-def page_of(state: State, name: int) -> Page:
-    """A subproblem as plain data."""
-    block = state.blocks[name]
-    slots = block.slots.copy()
-    members = [state.members(slot) for slot in slots.tolist()]
-    state.place[slots] = state.arange(len(slots))
-    return Page(
-        name=name,
-        slots=slots,
-        lengths=np.array([len(held) for held in members], dtype=np.int64),
-        members=np.array([number for held in members for number in held], dtype=np.int64),
-        scores=state.score[slots],
-        rows=np.diff(block.row_start),
-        cells=state.place[block.cells],
-        weights=block.weights.copy(),
-    )
-
-
-def hold(core: Core, pages: Sequence[Page], fragments: Mapping[int, Fragment]) -> None:
-    """Put subproblems into a session that has numbered their fragments and slots.
-
-    Whatever is raised, nothing has changed.
-
-    Args:
-        core: holds none of them.
-        pages: of the subproblems.
-        fragments: theirs, by number, ascending.
-
-    """
-    if not pages:
-        return
-    state = core.state
-    clusters = {slot: cluster for page in pages for slot, cluster in clusters_of(page).items()}
-    scores: list[float] = np.concatenate([page.scores for page in pages]).tolist()
-    lineage = Lineage(clusters, state.n_slots)
-    core.model.hold(fragments, lineage, clusters, scores)
-    _put_clusters(state, pages, lineage, clusters)
-    effective = state.log10_effective_particles  # counts what lies elsewhere
-    for page in pages:
-        state.install(page.name, _block(state, page, clusters))
-    state.log10_effective_particles = effective
-    core.homes.follow([page.name for page in pages])
-    core.ids.put(fragments)
-    if core.bindings is not None:
-        for number, x in fragments.items():
-            core.bindings.take_in(number, x)
-        core.bindings.regroup((), clusters)
-
-
-def _put_clusters(
-    state: State, pages: Sequence[Page], lineage: Lineage, clusters: Mapping[int, Cluster]
-) -> None:
-    slots = np.concatenate([page.slots for page in pages])
-    size = np.concatenate([page.lengths for page in pages])
-    score = np.concatenate([page.scores for page in pages])
-    first: IntArray = np.array([cluster[0] for cluster in clusters.values()], dtype=np.int64)
-    state.put_clusters(slots, size, first, score, state.log_terms(size, score))
-    for slot in clusters:
-        state.links[slot] = lineage.link(slot)
-
-
-def _block(state: State, page: Page, clusters: Mapping[int, Cluster]) -> Block:
-    """The page's subproblem; its clusters get masks of which the bits are its fragments."""
-    bit = {number: 1 << at for at, number in enumerate(numbers_in([page]))}
-    for slot in page.slots.tolist():
-        state.mask[slot] = sum(bit[number] for number in clusters[slot])
-    row_start = np.concatenate([[0], np.cumsum(page.rows)])
-    return Block(page.slots[page.cells], row_start, page.weights, page.slots, len(bit))
-
-
-def checkpoint_of(core: Core, settings: Mapping[str, Any]) -> Checkpoint:
-    """The pages and keys that are not as they were; from now on they are as they were."""
-    blocks, since = core.state.blocks, core.since
-    names = blocks if since is None else [name for name in since if name in blocks]
-    gone = [] if since is None else [n for n, was in since.items() if was and n not in blocks]
-    candidates = core.model.candidates
-    core.since = {}
-    return Checkpoint(
-        totals_of(core, settings),
-        tuple(page_of(core.state, name) for name in sorted(names)),
-        tuple(sorted(gone)),
-        {} if candidates is None else candidates.changed(),
-    )
-
-
-def snapshot_of(core: Core, settings: Mapping[str, Any]) -> Snapshot:
-    """What it takes to go on from here; the session has all of it here."""
-    model = core.model
-    return Snapshot(
-        tuple(model.fragments.values()),
-        totals_of(core, settings),
-        tuple(page_of(core.state, name) for name in sorted(core.state.blocks)),
-        {} if model.candidates is None else model.candidates.contents(),
-        model.sets.contents() if isinstance(model, BlackBoxScorer) else {},
-    )
-
-
-def restore(core: Core, snapshot: Snapshot, settings: Mapping[str, Any]) -> None:
-    """Put a snapshot into an empty session.
-
-    Raises:
-        UsageError: as `resume`.
-
-    """
-    resume(core, snapshot.totals, settings, "the snapshot is")
-    numbers = numbers_in(snapshot.pages)
-    hold(core, snapshot.pages, dict(zip(numbers, snapshot.fragments, strict=True)))
-    if core.model.candidates is not None:
-        core.model.candidates.take_up(snapshot.led)
-    if isinstance(core.model, BlackBoxScorer):
-        core.model.sets.remember(snapshot.scores)
-
-
-def totals_of(core: Core, settings: Mapping[str, Any]) -> Totals:
-    """What a session knows beside its subproblems."""
-    state = core.state
-    return Totals(
-        settings=dict(settings),
-        constraints=core.constraints,
-        n_fragments=core.n_fragments,
-        n_numbers=state.n_fragments,
-        n_slots=state.n_slots,
-        free=np.array(state.free, dtype=np.int64),
-        n_subproblems=state.n_subproblems,
-        log10_effective_particles=state.log10_effective_particles,
-        evaluations=core.model.evaluations,
-        rng=deepcopy(core.rng.bit_generator.state),
-    )
-
-
-def resume(core: Core, totals: Totals, settings: Mapping[str, Any], source: str) -> None:
-    """Let an empty session go on from there; its subproblems are yet to come.
-
-    Args:
-        core: is empty, and is not yet told what constraints there are.
-        totals: what it is to know.
-        settings: its own.
-        source: as of `require_same`.
-
-    Raises:
-        UsageError: as `require_same`.
-
-    """
-    require_same(core.problem, core.rng, totals, settings, source)
-    core.rng.bit_generator.state = deepcopy(dict(totals.rng))
-    core.state.resume(
-        totals.n_numbers, totals.n_slots, totals.free.tolist(), totals.log10_effective_particles
-    )
-    core.model.resume(totals.evaluations)
+    def unnumber(self) -> None:
+        """The last number was given to no fragment after all, which is no more."""
+        self.held.pop()
+        self._absent.discard(len(self.held))
+        self.run.resume(self.totals(), elsewhere=False)

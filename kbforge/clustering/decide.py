@@ -27,23 +27,21 @@ densities held grows by that.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from kbforge.clustering.constraints import Closure
 from kbforge.clustering.core import Core
-from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.pages import numbers_in
 from kbforge.clustering.regroup import (
     ImpossibleError,
     Replacement,
     Row,
-    fragments_held,
     fragments_of,
     joined,
     joint,
-    plan_replacement,
     rests_of,
     rows_of,
     without,
@@ -56,20 +54,11 @@ from kbforge.clustering.revise import (
     clustered_again,
     offer,
     revisit,
-    rivals,
-    slot_of,
 )
-from kbforge.clustering.step import opening
-from kbforge.contracts import (
-    Cluster,
-    Constraints,
-    Decision,
-    Fate,
-    FloatArray,
-    Fragment,
-    Info,
-    IntArray,
-)
+from kbforge.contracts import Cluster, Constraints, Decision, Fate, Fragment, Info
+
+_MARGIN = 1e-6
+"""Nats that L of a single fragment differs by at most, however it is worked out."""
 
 
 def plan_removal(core: Core, removed: Collection[int]) -> Replacement:
@@ -83,16 +72,15 @@ def plan_removal(core: Core, removed: Collection[int]) -> Replacement:
         LikelihoodError: what is left has no possible grouping.
 
     """
-    state, model, rules = core.state, core.model, core.rules
-    gone = sorted({core.homes.of(fragment) for fragment in removed})
-    parts = [[without(row, removed) for row in rows_of(state, name)] for name in gone]
+    gone = sorted(set(core.run.homes(list(removed))))
+    pages = core.pages(gone)
+    parts = [[without(row, removed) for row in rows_of(page)] for page in pages]
     try:
-        return plan_replacement(state, model, rules, gone, parts, removed)
+        return core.plan(gone, parts, removed)
     except ImpossibleError:
-        held = [fragments_held(state, name) for name in gone]
-        left = [[i for i in fragments if i not in removed] for fragments in held]
+        left = [[i for i in numbers_in([page]) if i not in removed] for page in pages]
         parts = [clustered_again(core, fragments).rows for fragments in left]
-        return plan_replacement(state, model, rules, gone, parts, removed)
+        return core.plan(gone, parts, removed)
 
 
 def decide(core: Core, constraints: Constraints, new: Sequence[Decision]) -> None:
@@ -113,13 +101,13 @@ def decide(core: Core, constraints: Constraints, new: Sequence[Decision]) -> Non
     core.have_ids(_ids(closure, new))
     expelled = _named(core, [each for each in new if not each.same])
     for number in expelled:
-        core.lead(core.model.fragments[number])
-    old = core.bindings
+        core.read(core.fragment(number))
+    old = core.bindings.constraints, core.bindings.closure
+    core.bind(constraints, closure)
     try:
-        core.bind(constraints, closure)
         replacement = plan_enforcement(core, _bound(core, new), expelled)
     except BaseException:
-        core.bindings = old
+        core.bind(*old)
         raise
     if replacement is not None:
         core.replace(replacement)
@@ -133,7 +121,6 @@ def lift(core: Core, constraints: Constraints, old: Sequence[Decision]) -> None:
             satisfy them as before, at least in part.
 
     """
-    assert core.bindings is not None
     core.have_ids(_ids(core.bindings.closure, old))
     freed = _bound(core, old)
     core.bind(constraints, Closure(constraints.decisions))
@@ -151,33 +138,42 @@ def add_cornered(core: Core, x: Fragment) -> Info:
         LikelihoodError: as `decide`; the fragment has not been taken in then.
 
     """
-    info = core.commit(opening(core.state, core.model, x))
-    assert core.bindings is not None
-    component = core.bindings.component_of(info.fragment)
+    number = len(core.held)
+    core.bindings.expect(number, (x,))
+    try:
+        info = core.table.add((x,), core.read(x), 0, apart=True)
+    except BaseException:
+        core.bindings.forget({number: x})
+        raise
+    assert info is not None, "what its keys lead to is here"
+    core.took_in((x,), (number,))
+    core.note(info.before, info.after)
+    component = core.bindings.component_of(number)
     assert component is not None
     try:
         replacement = plan_enforcement(core, core.bindings.bound([component]))
     except BaseException:
-        core.replace(plan_removal(core, [info.fragment]))
-        core.state.n_fragments -= 1
+        core.replace(plan_removal(core, [number]))
+        core.unnumber()
         raise
     assert replacement is not None
     core.replace(replacement)
+    known = core.run.totals()
     return replace(
         info,
         fate=Fate.JOINED if len(replacement.gone) == 2 else Fate.MERGED,
-        before=tuple(name for name in replacement.gone if name != info.fragment),
-        after=tuple(replacement.blocks),
-        subproblems=core.state.n_subproblems,
-        log10_effective_particles=core.state.log10_effective_particles,
-        model_evaluations=core.model.evaluations,
+        before=tuple(name for name in replacement.gone if name != number),
+        after=tuple(page.name for page in replacement.pages),
+        subproblems=known.subproblems,
+        log10_effective_particles=known.log10_effective,
+        model_evaluations=core.table.evaluations,
     )
 
 
 def _named(core: Core, decisions: Iterable[Decision]) -> list[int]:
     """The fragments that some decisions name, ascending."""
     ids = {id for each in decisions for id in (each.first, each.second)}
-    return sorted(i for i, x in core.model.fragments.items() if x.id in ids)
+    return [number for number, x in core.here() if x.id in ids]
 
 
 def _components(closure: Closure, decisions: Iterable[Decision]) -> set[str]:
@@ -192,7 +188,6 @@ def _ids(closure: Closure, decisions: Iterable[Decision]) -> list[str]:
 
 def _bound(core: Core, decisions: Sequence[Decision]) -> list[int]:
     """The fragments of the components that some decisions speak of."""
-    assert core.bindings is not None
     return core.bindings.bound(_components(core.bindings.closure, decisions))
 
 
@@ -229,16 +224,15 @@ def plan_enforcement(
         parts.append(rows)
     if not gone:
         return None
-    return plan_replacement(core.state, core.model, core.rules, gone, parts)
+    return core.plan(gone, parts)
 
 
 def _tied(core: Core, concerned: Collection[int]) -> list[list[int]]:
     """The concerned subproblems, together where a component reaches across several."""
-    assert core.bindings is not None
     group: dict[int, set[int]] = {}
     first: dict[str, int] = {}
     for number in sorted(concerned):
-        name = core.homes.of(number)
+        name = core.home(number)
         joined = group.setdefault(name, {name})
         component = core.bindings.component_of(number)
         if component is None:
@@ -254,10 +248,9 @@ def _tied(core: Core, concerned: Collection[int]) -> list[list[int]]:
 
 def _kept(core: Core, names: list[int]) -> list[Row] | None:
     """The particles that satisfy the constraints; [] if all do, None if none does."""
-    assert core.bindings is not None
     if len(names) > 1:
         return None
-    rows = rows_of(core.state, names[0])
+    rows = rows_of(core.pages(names)[0])
     kept = [row for row in rows if core.bindings.allow(row)]
     if len(kept) == len(rows):
         return []
@@ -271,13 +264,13 @@ def _with_rivals(
     wider, clusters = set(names), set[Cluster]()
     size = 0
     for fragment in expelled:
-        if core.homes.of(fragment) not in names:
+        if core.home(fragment) not in names:
             continue
-        slots, weights = rivals(core, fragment, slot_of(core, fragment))
+        slots, weights, _ = core.rivals(fragment)
         if not len(slots):
             continue
-        slot = int(slots[weights.argmax()])
-        owner, members = int(core.state.owner[slot]), core.state.members(slot)
+        slot = slots[[weights.argmax()]]
+        (owner,), ((members,), _) = core.run.owners(slot), core.run.clusters(slot)
         size += len(members)
         if size <= MOST_TAKEN and (owner not in busy or owner in wider):
             wider.add(owner)
@@ -297,7 +290,7 @@ def _reinserted(
         clusters: others to take.
 
     """
-    both = joined(core.state, names, core.rules.particles)
+    both = joined(core.pages(names), core.prior, core.rules.particles)
     wanted = set(concerned)
     taken = fragments_of(c for c in both.rows[0] if c in clusters or not wanted.isdisjoint(c))
     again = clustered_again(core, _bound_first(core, taken))
@@ -310,7 +303,6 @@ def _bound_first(core: Core, fragments: list[int]) -> list[int]:
 
     Then none of them can find that others took the place that it must have.
     """
-    assert core.bindings is not None
     of = {number: core.bindings.component_of(number) for number in fragments}
     return sorted(fragments, key=lambda i: (of[i] is None, of[i] or "", i))
 
@@ -322,82 +314,27 @@ def bridged(core: Core, fragment: int) -> float:
         LikelihoodError: as a session's `add`; what was made one before stays so.
 
     """
-    state, own = core.state, slot_of(core, fragment)
-    if state.size[own] == 1:
-        return 0.0
-    slots, weights = rivals(core, fragment, own)
+    slots, weights, alone = core.rivals(fragment, lone=False)
     if not len(slots):
         return 0.0
-    alone = state.prior.log_terms([(fragment,)], core.model.score([(fragment,)]))[0]
-    # a subproblem that is replaced gives its clusters other slots, so they go by a member
-    others = [state.members(slot)[0] for slot in nearest(slots, weights, alone)]
-    return made_one(core, fragment, others)
-
-
-def nearest(slots: IntArray, weights: FloatArray, alone: float) -> list[int]:
-    """The clusters that a fragment would rather join than be alone, the best first, a few at most.
-
-    Args:
-        slots: of clusters.
-        weights: log|C| + L(C + x) - L(C) of each, nats.
-        alone: log alpha + L({x}), nats.
-
-    """
+    if alone is not None and weights.max() <= core.prior.log_alpha + alone - _MARGIN:
+        core.table.count(1)
+        return 0.0
+    alone = core.prior.log_terms([(fragment,)], core.table.score([(fragment,)]))[0]
     better = np.flatnonzero(weights > alone)
     best = better[np.argsort(-weights[better], kind="stable")][:MOST_NEIGHBOURS]
-    found: list[int] = slots[best].tolist()
-    return found
-
-
-def made_one(core: Core, fragment: int, others: Sequence[int]) -> float:
-    """Make one of a fragment's cluster and others', one after another; the gain in log mass.
-
-    Raises:
-        LikelihoodError: as `bridged`.
-
-    """
+    # a subproblem that is replaced gives its clusters other slots, so they go by a member
+    others = [cluster[0] for cluster in core.run.clusters(slots[best])[0]]
     return sum((_as_one(core, fragment, other) for other in others), 0.0)
-
-
-def terms_of_one(
-    prior: DirichletProcess,
-    apart: Mapping[Cluster, float],
-    score: Callable[[Sequence[Cluster]], FloatArray],
-) -> dict[Cluster, float] | None:
-    """The terms of clusters and of one cluster of them all, the last; None: it is not worth more.
-
-    Args:
-        prior: over partitions.
-        apart: clusters with their terms, log alpha + lgamma(|C|) + L(C).
-        score: L of clusters, nats.
-
-    """
-    one = union_of(apart)
-    if len(one) > MOST_TAKEN:
-        return None
-    together: float = prior.log_terms([one], score([one]))[0]
-    if together - math.fsum(apart.values()) <= LEAST_GAIN:
-        return None
-    return {**apart, one: together}
-
-
-def union_of(clusters: Iterable[Cluster]) -> Cluster:
-    """One cluster of all."""
-    return tuple(sorted(number for cluster in clusters for number in cluster))
 
 
 def _as_one(core: Core, fragment: int, other: int) -> float:
     """Make the clusters of two fragments one, if that is worth it; the gain in log mass."""
-    state = core.state
-    slots = slot_of(core, fragment), slot_of(core, other)
-    if slots[0] == slots[1]:
+    apart = dict([core.cluster_of(fragment), core.cluster_of(other)])
+    one = tuple(fragments_of(apart))
+    if len(apart) < 2 or not core.bindings.allow([one]) or len(one) > MOST_TAKEN:
         return 0.0
-    members = [state.members(slot) for slot in slots]
-    one = union_of(members)
-    if not (core.bindings is None or core.bindings.allow([one])):
+    together = float(core.prior.log_terms([one], core.table.score([one]))[0])
+    if together - math.fsum(apart.values()) <= LEAST_GAIN:
         return 0.0
-    apart = dict(zip(members, state.term[list(slots)].tolist(), strict=True))
-    term = terms_of_one(state.prior, apart, core.model.score)
-    if term is None:
-        return 0.0
-    return offer(core, one, Rerun([(one,)], np.array([term[one]]), term))
+    return offer(core, one, Rerun([(one,)], np.array([together]), {**apart, one: together}))

@@ -27,10 +27,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.clustering.propose import Pool, distinct
+from kbforge.clustering.propose import Pool, PutativeScores, distinct
 from kbforge.clustering.rules import Rules, Weights
 from kbforge.clustering.state import Block, NewClusters, State
-from kbforge.clustering.table import Reading, Scorer
 from kbforge.contracts import Cluster, FloatArray, IntArray, Resampler
 from kbforge.numerics import GRID, in_units, log_sum_exp, normalised, on_grid
 
@@ -282,9 +281,7 @@ class GrownParticles:
 
 def grow(
     state: State,
-    model: Scorer,
-    reading: Reading,
-    alone: float,
+    scores: PutativeScores,
     names: IntArray,
     pool: Pool,
     joint: Joint,
@@ -293,9 +290,7 @@ def grow(
 
     Args:
         state: before x.
-        model: has scored the clusters that take x.
-        reading: what it made of x.
-        alone: L({x}), nats.
+        scores: what the likelihood says of x.
         names: the subproblems that x belongs to, ascending.
         pool: the kept putative particles.
         joint: the particles, as combinations of old ones.
@@ -305,7 +300,7 @@ def grow(
     old_slots = old[0].slots if len(old) == 1 else np.concatenate([b.slots for b in old])
     chosen = pool.take(joint.putative)
     parents = distinct(chosen.slot)
-    new = _new_clusters(state, model, reading, alone, parents)
+    new = _new_clusters(state, scores, parents)
     slots = np.concatenate([old_slots, new.slots])
     place = state.place
     place[old_slots] = state.arange(len(old_slots))
@@ -329,14 +324,12 @@ def grow(
     return grown
 
 
-def _new_clusters(
-    state: State, model: Scorer, reading: Reading, alone: float, parents: IntArray
-) -> NewClusters:
+def _new_clusters(state: State, scores: PutativeScores, parents: IntArray) -> NewClusters:
     """The clusters that hold x, of these distinct parents."""
     score = np.empty(len(parents))
     joins = int(parents[0] < 0)  # a -1 sorts first
-    score[:joins] = alone
-    score[joins:] = model.log_marginal_joined(state, reading, parents[joins:])
+    score[:joins] = scores.alone
+    score[joins:] = scores.log_marginal_of(state, parents[joins:])
     return state.new_clusters(state.n_fragments, parents, score)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,25 @@ from kbforge.numerics import on_grid
 if TYPE_CHECKING:
     # it imports SciPy, which takes longer than showing an entity of a store
     from kbforge.clustering.prior import DirichletProcess
+
+
+class RunTotals(NamedTuple):
+    """What a run knows beside its subproblems.
+
+    Attributes:
+        slots: how many are numbered.
+        free: those to be taken again, the last one first.
+        subproblems: how many there are, here and elsewhere.
+        log10_effective: log10 of the particles that they stand for.
+        evaluations: sets scored.
+
+    """
+
+    slots: int
+    free: list[int]
+    subproblems: int
+    log10_effective: float
+    evaluations: int
 
 
 def subproblem_of(page: Page, called: Callable[[int], int] | None = None) -> Subproblem:
@@ -64,6 +83,7 @@ def posterior_of(
     n_fragments: int,
     evaluations: int,
     called: Callable[[int], int] | None = None,
+    in_vain: int = 0,
 ) -> Posterior:
     """What is known of the grouping.
 
@@ -73,13 +93,20 @@ def posterior_of(
         n_fragments: how many there are.
         evaluations: as `Posterior` counts them.
         called: see `subproblem_of`.
+        in_vain: of a black box, sets scored ahead that no step asked for.
 
     """
     subproblems, terms = [], list[float]()
     for page in pages:
         subproblems.append(subproblem_of(page, called))
         terms += _heaviest_terms(page, prior).tolist()
-    return Posterior(tuple(subproblems), math.fsum(terms), n_fragments, evaluations)
+    return Posterior(
+        tuple(subproblems),
+        math.fsum(terms),
+        n_fragments,
+        evaluations,
+        evaluations_in_vain=in_vain,
+    )
 
 
 def _heaviest_terms(page: Page, prior: DirichletProcess) -> FloatArray:

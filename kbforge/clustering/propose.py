@@ -17,7 +17,7 @@ other schemes are unbiased.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,17 +72,31 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class PutativeScores:
-    """What the likelihood says of the new fragment's joining clusters.
+    """What the likelihood says of the new fragment x, nats.
 
     Attributes:
-        log_predictive: L(C + x) - L(C) by slot, nats; at least as long as there are slots, and
+        log_predictive: L(C + x) - L(C) by slot; at least as long as there are slots, and
             unspecified where `slots` does not point.
         slots: the clusters to consider, ascending; None is all.
+        alone: L({x}).
+        log_marginal: L(C + x) by slot; None is what follows from L(C).
 
     """
 
     log_predictive: FloatArray
     slots: IntArray | None = None
+    alone: float = -np.inf
+    log_marginal: FloatArray | None = None
+
+    def without_singleton(self) -> PutativeScores:
+        """The same, but that x has no cluster of its own."""
+        return replace(self, alone=-np.inf)
+
+    def log_marginal_of(self, state: State, parents: IntArray) -> FloatArray:
+        """L(C + x) of some clusters."""
+        if self.log_marginal is not None:
+            return self.log_marginal[parents]
+        return np.asarray(state.score[parents] + self.log_predictive[parents])
 
 
 def joined(first: Pool, second: Pool) -> Pool:

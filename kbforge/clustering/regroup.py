@@ -5,8 +5,7 @@ A row is one particle's clusters, by smallest fragment; the rows of one list gro
 fragments. Clusters of the rows that are not live are made, every row weighs its target density,
 equal rows are one and are never summed, the heaviest P stay, and what no row connects falls apart.
 
-`plan_replacement` asks, may fail, and leaves everything as it was; `put_in_place` writes, and
-cannot fail.
+`Core.plan` asks, may fail, and leaves everything as it was; `Core.replace` writes, and cannot fail.
 """
 
 from __future__ import annotations
@@ -18,10 +17,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from kbforge.clustering.grow import rank_pairs
+from kbforge.clustering.pages import clusters_of
+from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.state import Block, Lineage, Link, State
-from kbforge.clustering.table import Regrouping, Scorer
-from kbforge.contracts import Cluster, FloatArray
+from kbforge.clustering.tables import ClusterTable
+from kbforge.contracts import Cluster, FloatArray, IntArray, KeyFamilies, Page
 from kbforge.errors import LikelihoodError
 from kbforge.numerics import log_sum_exp, normalised
 
@@ -29,22 +29,20 @@ Row: TypeAlias = tuple[Cluster, ...]
 """The clusters of one particle, by smallest fragment."""
 
 
-def rows_of(state: State, name: int) -> list[Row]:
+def rows_of(page: Page) -> list[Row]:
     """The particles of a subproblem, heaviest first."""
-    block = state.blocks[name]
-    members = {slot: state.members(slot) for slot in block.slots.tolist()}
-    cells, bounds = block.cells.tolist(), block.row_start.tolist()
+    members, cells = list(clusters_of(page).values()), page.cells.tolist()
+    bounds = itertools.accumulate(page.rows.tolist(), initial=0)
     return [
-        tuple(members[slot] for slot in cells[begin:end])
+        tuple(members[cell] for cell in cells[begin:end])
         for begin, end in itertools.pairwise(bounds)
     ]
 
 
-def terms_of(state: State, name: int) -> dict[Cluster, float]:
+def terms_of(page: Page, prior: DirichletProcess) -> dict[Cluster, float]:
     """log alpha + lgamma(|C|) + L(C) of the clusters of a subproblem."""
-    slots = state.blocks[name].slots
-    terms = zip(slots.tolist(), state.term[slots].tolist(), strict=True)
-    return {state.members(slot): term for slot, term in terms}
+    members = list(clusters_of(page).values())
+    return dict(zip(members, prior.log_terms(members, page.scores).tolist(), strict=True))
 
 
 def fragments_of(row: Iterable[Cluster]) -> list[int]:
@@ -153,14 +151,14 @@ class JointParticles(NamedTuple):
     mass: float
 
 
-def joined(state: State, names: Collection[int], particles: int) -> JointParticles:
-    """The particles of some subproblems together, at most so many."""
+def joined(pages: Iterable[Page], prior: DirichletProcess, particles: int) -> JointParticles:
+    """The particles of some subproblems, by ascending name, together, at most so many."""
     parts = []
     term: dict[Cluster, float] = {}
     mass = 0.0
-    for name in sorted(names):
-        own = terms_of(state, name)
-        rows = rows_of(state, name)
+    for page in pages:
+        own = terms_of(page, prior)
+        rows = rows_of(page)
         # sampled merges and stochastic resamplers weigh otherwise, so the order may be another
         rows, values = heaviest(rows, log_densities(rows, own), len(rows))
         parts.append((rows, values))
@@ -194,136 +192,103 @@ class ImpossibleError(LikelihoodError):
 
 
 class Replacement(NamedTuple):
-    """What to write; it holds for the state that it was made of, and no other.
+    """What to write; it holds for the session that it was made of as it was then, and no other.
 
     Attributes:
         gone: names of the subproblems that go.
-        blocks: by name, what takes their place.
-        new: by slot, what is to be placed there: the cluster as a list, and its L.
-        masks: by slot, the membership masks of all clusters.
-        regrouped: what the model is to be told.
+        pages: what takes their place.
+        new: by slot, the clusters that were made.
+        dropped: slots of the clusters, old and new, that no particle holds any more.
+        released: those of them that the table holds.
+        led: where keys lead from now on that led elsewhere.
+        removed: fragments that are no more.
+        table: that holds the clusters from now on.
 
     """
 
     gone: tuple[int, ...]
-    blocks: Mapping[int, Block]
-    new: Mapping[int, tuple[Link, float]]
-    masks: Mapping[int, int]
-    regrouped: Regrouping
+    pages: tuple[Page, ...]
+    new: Mapping[int, Cluster]
+    dropped: Sequence[int]
+    released: IntArray
+    led: Mapping[int, KeyFamilies]
+    removed: Collection[int]
+    table: ClusterTable
 
 
-def plan_replacement(
-    state: State,
-    model: Scorer,
-    rules: Rules,
-    gone: Collection[int],
-    parts: Sequence[Sequence[Row]],
-    removed: Collection[int] = (),
-) -> Replacement:
-    """Decide what takes the place of subproblems. Whatever is raised, nothing has changed.
+def settled_pages(
+    slot_of: Mapping[Cluster, int],
+    parts: Sequence[tuple[list[Row], FloatArray]],
+    scores: Mapping[int, float],
+) -> tuple[Page, ...]:
+    """Rows as pages, with their values.
 
     Args:
-        state: before.
-        model: has taken in every fragment of the rows.
-        rules: P, and whether subproblems fall apart.
-        gone: the subproblems that go.
-        parts: lists of rows; those of one list group the same fragments, and all lists together
-            those of the subproblems but for `removed`.
-        removed: fragments that are no more.
-
-    Raises:
-        ImpossibleError: every row of a part is impossible.
-        LikelihoodError: a likelihood is NaN.
-        Exception: whatever the model or the index raises.
+        slot_of: the slots of their clusters.
+        parts: as `fallen_apart` gives them.
+        scores: L by slot.
 
     """
-    before = {state.members(slot): slot for name in gone for slot in _slots(state, name)}
-    wanted = {cluster for rows in parts for row in rows for cluster in row}
-    unknown = sorted(wanted.difference(before))
-    new = dict(zip(state.vacant(len(unknown)).tolist(), unknown, strict=True))
-    slot_of = {cluster: slot for cluster, slot in before.items() if cluster in wanted}
-    slot_of |= {cluster: slot for slot, cluster in new.items()}
-    keys = model.keys([f for name in sorted(gone) for f in fragments_held(state, name)])
-    settled = removed and min(model.fragments) in removed
-    made = model.make(new, state.n_slots, _all(state, slot_of, gone) if settled else None)
-    try:
-        term = _terms(state, slot_of, made.scores)
-        blocks = [_block(slot_of, *part) for part in _fallen_apart(parts, term, rules)]
-    except BaseException:
-        model.unmake(made)
-        raise
-    held = {slot for block in blocks for slot in block.slots.tolist()}
-    clusters = {slot: cluster for cluster, slot in sorted(slot_of.items()) if slot in held}
-    slots = np.array([*before.values(), *new], dtype=np.int64)
-    lineage = Lineage(new, state.n_slots + len(new))
-    told = Regrouping(
-        made,
-        slots[: len(before)],
-        slots[~np.isin(slots, sorted(held))],
-        clusters,
-        keys,
-        tuple(sorted(removed)),
-    )
-    return Replacement(
-        tuple(sorted(gone)),
-        {clusters[int(block.cells[0])][0]: block for block in blocks},
-        {slot: (lineage.link(slot), made.scores[slot]) for slot in new},
-        _masks(blocks, clusters),
-        told,
-    )
+    pages = []
+    cluster_of = {slot: cluster for cluster, slot in slot_of.items()}
+    for rows, values in parts:
+        cells = np.array([slot_of[cluster] for row in rows for cluster in row], dtype=np.int64)
+        slots, places = np.unique(cells, return_inverse=True)
+        clusters = [cluster_of[slot] for slot in slots.tolist()]
+        pages.append(
+            Page(
+                name=rows[0][0][0],
+                slots=slots,
+                lengths=np.array([len(cluster) for cluster in clusters], dtype=np.int64),
+                members=np.array([n for cluster in clusters for n in cluster], dtype=np.int64),
+                scores=np.array([scores[slot] for slot in slots.tolist()], dtype=np.float64),
+                rows=np.array([len(row) for row in rows], dtype=np.int64),
+                cells=places.astype(np.int64),
+                weights=normalised(values),
+            )
+        )
+    return tuple(pages)
 
 
-def put_in_place(state: State, model: Scorer, replacement: Replacement) -> None:
-    """Write what `plan_replacement` decided of this state; it and the model are updated."""
-    for name in replacement.gone:
-        state.remove(name)
-    state.place_whole(replacement.new)
-    for slot, mask in replacement.masks.items():
-        state.mask[slot] = mask
-    model.settle(replacement.regrouped)
-    state.release(replacement.regrouped.dropped)
-    for name, block in replacement.blocks.items():
-        state.install(name, block)
+def led_after(
+    led: Mapping[int, KeyFamilies],
+    before: Collection[int],
+    clusters: Iterable[Cluster],
+    keys: Mapping[int, Sequence[int]],
+) -> dict[int, KeyFamilies]:
+    """Where keys lead when some subproblems' clusters are others.
 
+    A key of their fragments leads where a cluster with such a fragment is, and no longer elsewhere
+    among them. A closed key does if it led to one of them before, and stays closed as long as it
+    leads anywhere.
 
-def fragments_held(state: State, name: int) -> list[int]:
-    """The fragments of a subproblem, ascending."""
-    block = state.blocks[name]
-    return sorted(f for slot in block.cells[: block.row_start[1]] for f in state.members(slot))
+    Args:
+        led: where the keys led.
+        before: first fragments of the clusters that there were.
+        clusters: those that there are.
+        keys: by fragment, the keys of all that were or are in these.
 
-
-def _slots(state: State, name: int) -> list[int]:
-    slots: list[int] = state.blocks[name].slots.tolist()
-    return slots
-
-
-def _all(state: State, slot_of: Mapping[Cluster, int], gone: Collection[int]) -> dict[int, Cluster]:
-    """By slot, these clusters and those of all other subproblems.
-
-    They are to be held by a new table where the first fragment goes, which settled what the old one
-    reads: that must be as the first one left would settle it.
     """
-    names = [name for name in state.blocks if name not in gone]
-    others = {slot: state.members(slot) for name in names for slot in _slots(state, name)}
-    return {slot: cluster for cluster, slot in slot_of.items()} | others
+    families_of: dict[int, set[int]] = {fragment: set() for fragment in keys}
+    for cluster in clusters:
+        for fragment in cluster:
+            families_of[fragment].add(cluster[0])
+    now = {family for families in families_of.values() for family in families}
+    leads: dict[int, set[int]] = {}
+    for fragment, own in keys.items():
+        for key in own:
+            leads.setdefault(key, set()).update(families_of[fragment])
+    after: dict[int, KeyFamilies] = {}
+    for key, families in leads.items():
+        known, closed = led.get(key, KeyFamilies((), False))
+        kept = [family for family in known if family not in before and family not in now]
+        if not closed or not set(known).isdisjoint(before):
+            kept += sorted(families)
+        after[key] = KeyFamilies(tuple(kept), closed and bool(kept))
+    return after
 
 
-def _terms(
-    state: State, slot_of: Mapping[Cluster, int], scores: Mapping[int, float]
-) -> dict[Cluster, float]:
-    """log alpha + lgamma(|C|) + L(C) of clusters old and new."""
-    term = {
-        cluster: float(state.term[slot]) for cluster, slot in slot_of.items() if slot not in scores
-    }
-    made = [cluster for cluster, slot in slot_of.items() if slot in scores]
-    if made:
-        sizes = np.array([len(cluster) for cluster in made], dtype=np.int64)
-        score = np.array([scores[slot_of[cluster]] for cluster in made])
-        term |= dict(zip(made, state.log_terms(sizes, score).tolist(), strict=True))
-    return term
-
-
-def _fallen_apart(
+def fallen_apart(
     parts: Sequence[Sequence[Row]], term: Mapping[Cluster, float], rules: Rules
 ) -> list[tuple[list[Row], FloatArray]]:
     """The rows of every subproblem, heaviest first, with their values.
@@ -347,26 +312,3 @@ def _fallen_apart(
         for component in components(rows):
             out.append(heaviest(component, log_densities(component, term), len(component)))
     return out
-
-
-def _block(slot_of: Mapping[Cluster, int], rows: Sequence[Row], values: FloatArray) -> Block:
-    """Rows as a subproblem's block."""
-    cells = np.array([slot_of[cluster] for row in rows for cluster in row], dtype=np.int64)
-    return Block(
-        cells,
-        np.cumsum([0, *(len(row) for row in rows)]),
-        normalised(values),
-        np.unique(cells),
-        sum(len(cluster) for cluster in rows[0]),
-    )
-
-
-def _masks(blocks: Sequence[Block], clusters: Mapping[int, Cluster]) -> dict[int, int]:
-    """By slot, membership masks; the bits of a block are its fragments, ascending."""
-    masks: dict[int, int] = {}
-    for block in blocks:
-        slots = block.slots.tolist()
-        fragments = sorted({fragment for slot in slots for fragment in clusters[slot]})
-        bit = {fragment: 1 << i for i, fragment in enumerate(fragments)}
-        masks |= {slot: sum(bit[f] for f in clusters[slot]) for slot in slots}
-    return masks

@@ -29,8 +29,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kbforge.clustering.constraints import Bounds
 from kbforge.clustering.core import Core
+from kbforge.clustering.pages import clusters_of
 from kbforge.clustering.regroup import (
     Row,
     components,
@@ -39,13 +39,10 @@ from kbforge.clustering.regroup import (
     joined,
     joint,
     log_densities,
-    plan_replacement,
     rests_of,
 )
-from kbforge.clustering.scoring import make_scorer
-from kbforge.clustering.state import State
-from kbforge.clustering.step import InfeasibleFragment, commit, consider
-from kbforge.contracts import Cluster, FloatArray, IntArray, Revision
+from kbforge.clustering.step import InfeasibleFragment
+from kbforge.contracts import Cluster, FloatArray, Revision
 from kbforge.errors import LikelihoodError, quoted
 from kbforge.numerics import log_sum_exp
 
@@ -79,23 +76,19 @@ def clustered_again(core: Core, order: Sequence[int]) -> Rerun:
             constraints.
 
     """
-    state = State(core.state.prior)
-    model = make_scorer(replace(core.problem, index=None), core.rules.limit)
-    items = [core.model.fragments[number] for number in order]
-    bindings = None if core.bindings is None else core.bindings.of_some(items)
-    for x in items:
-        bounds = None if bindings is None else bindings.bounds(x)
+    again = Core(replace(core.problem, index=None), core.rules, core.rng)
+    items = [core.fragment(number) for number in order]
+    core.bindings.bind_some(again.run, items)
+    for number, x in enumerate(items):
         try:
-            plan = consider(state, model, x, core.rules, core.rng, bounds)
+            again.table.add((x,), again.table.read((x,)), 0)
         except InfeasibleFragment:
             raise LikelihoodError(
                 f'fragment "{quoted(x.id)}": the likelihood forbids what the decisions require'
             ) from None
-        commit(state, model, plan)
-        if bindings is not None:
-            bindings.follow(plan.fragment, plan.reading.fragment, plan.new, plan.dropped)
-    core.model.count(model)
-    found = joined(state, state.blocks, core.rules.particles)
+        again.took_in((x,), (number,))
+    core.table.count_run(again.table)
+    found = joined(again.pages(again.run.names()), core.prior, core.rules.particles)
     named = {c: tuple(sorted(order[i] for i in c)) for c in found.term}
     return Rerun(
         [in_order(named[cluster] for cluster in row) for row in found.rows],
@@ -129,18 +122,22 @@ def revisit(core: Core, anchor: int, neighbours: int) -> tuple[list[int], float]
         LikelihoodError: as a session's `add`; nothing has changed then.
 
     """
-    own = slot_of(core, anchor)
-    taken = list(core.state.members(own))
+    taken = list(core.cluster_of(anchor)[0])
     if len(taken) > MOST_TAKEN:
         return [], 0.0
-    slots, weights = rivals(core, anchor, own)
-    for slot in slots[np.argsort(-weights, kind="stable")[:neighbours]].tolist():
-        if len(taken) + core.state.size[slot] <= MOST_TAKEN:
-            taken += core.state.members(slot)
+    for near in nearest_clusters(core, anchor, neighbours):
+        if len(taken) + len(near) <= MOST_TAKEN:
+            taken += near
     if len(taken) < 2:
         return taken, 0.0
     order = core.rng.permutation(sorted(taken)).tolist()
     return taken, offer(core, taken, clustered_again(core, order))
+
+
+def nearest_clusters(core: Core, fragment: int, most: int) -> list[Cluster]:
+    """The clusters that a fragment would join first instead of its own, at most so many."""
+    slots, weights, _ = core.rivals(fragment)
+    return core.run.clusters(slots[np.argsort(-weights, kind="stable")[:most]])[0]
 
 
 def offer(core: Core, taken: Sequence[int], again: Rerun) -> float:
@@ -152,9 +149,9 @@ def offer(core: Core, taken: Sequence[int], again: Rerun) -> float:
         again: other groupings of these.
 
     """
-    names = sorted({core.homes.of(number) for number in taken})
+    names = sorted(set(core.run.homes(taken)))
     size = core.rules.particles
-    both = joined(core.state, names, size)
+    both = joined(core.pages(names), core.prior, size)
     rests = rests_of(both.rows, taken, both.term)
     if not rests[0]:
         return 0.0
@@ -172,54 +169,8 @@ def offer(core: Core, taken: Sequence[int], again: Rerun) -> float:
     )
     if mass - both.mass <= LEAST_GAIN:
         return 0.0
-    core.replace(plan_replacement(core.state, core.model, core.rules, names, [chosen]))
+    core.replace(core.plan(names, [chosen]))
     return mass - both.mass
-
-
-def slot_of(core: Core, fragment: int) -> int:
-    """The slot of a fragment's cluster in the heaviest particle."""
-    block = core.state.blocks[core.homes.of(fragment)]
-    slots: list[int] = block.cells[: block.row_start[1]].tolist()
-    return next(slot for slot in slots if fragment in core.state.members(slot))
-
-
-def heaviest_slots(core: Core, names: IntArray | None = None) -> IntArray:
-    """The clusters of the heaviest particles, ascending by slot.
-
-    Args:
-        core: is read.
-        names: of some subproblems; None is of all.
-
-    """
-    state = core.state
-    if names is None:
-        names = np.fromiter(state.blocks, dtype=np.int64, count=len(state.blocks))
-    rows = state.row_start[names]
-    begin = state.row_begin[rows]
-    return np.sort(state.cells[state.ranges(begin, state.row_end[rows] - begin)])
-
-
-def rivals(core: Core, fragment: int, own: int) -> tuple[IntArray, FloatArray]:
-    """Clusters of the heaviest particles that a fragment could belong to instead of its own.
-
-    Returns:
-        Their slots, and log|C| + L(C + x) - L(C) of each, nats.
-
-    """
-    state, x = core.state, core.model.fragments[fragment]
-    core.lead(x)
-    if core.model.candidates is None:
-        slots = heaviest_slots(core)
-    else:
-        reached = core.model.candidates.look_up(x, state.in_heaviest).slots
-        near = heaviest_slots(core, np.unique(state.owner[reached]))
-        slots = np.intersect1d(reached, near)
-    slots = slots[slots != own]
-    if not len(slots):
-        return slots, np.zeros(0)
-    reading = core.model.read(state, x, Bounds.of(slots))
-    core.model.count(reading)
-    return slots, state.log_size[slots] + reading.scores.log_predictive[slots]
 
 
 def _mass(core: Core, rows: Sequence[Row], term: dict[Cluster, float]) -> float:
@@ -274,28 +225,27 @@ def move(core: Core, fragment: int) -> float:
         LikelihoodError: as a session's `add`; nothing has changed then.
 
     """
-    state, own = core.state, slot_of(core, fragment)
-    here = state.members(own)
+    here, own = core.cluster_of(fragment)
     left = tuple(other for other in here if other != fragment)
-    slots, weights = rivals(core, fragment, own)
+    slots, weights, _ = core.rivals(fragment)
     # each as clusters before and after: into the best rival, or into a cluster of its own
     moves: list[tuple[Row, Row]] = []
-    term = {here: float(state.term[own])}
+    term = {here: own}
     if len(slots):
-        best_slot = int(slots[weights.argmax()])
-        there = state.members(best_slot)
-        term[there] = float(state.term[best_slot])
+        best_slot = slots[[weights.argmax()]]
+        (there,), scores = core.run.clusters(best_slot)
+        term[there] = float(core.prior.log_terms([there], scores)[0])
         moves.append(((here, there), _held(left, tuple(sorted((*there, fragment))))))
     if left:
         moves.append(((here,), _held(left, (fragment,))))
     unknown = list(dict.fromkeys(cluster for _, after in moves for cluster in after))
-    scores = core.model.score(unknown)
-    term |= dict(zip(unknown, state.prior.log_terms(unknown, scores).tolist(), strict=True))
+    scores = core.table.score(unknown)
+    term |= dict(zip(unknown, core.prior.log_terms(unknown, scores).tolist(), strict=True))
     best: Row = ()
     gain = LEAST_GAIN
     for before, after in moves:
         gained = sum(term[c] for c in after) - sum(term[c] for c in before)
-        if gained > gain and (core.bindings is None or core.bindings.allow(after)):
+        if gained > gain and core.bindings.allow(after):
             best, gain = after, gained
     if not best:
         return 0.0
@@ -311,10 +261,13 @@ def _held(*clusters: Cluster) -> Row:
 
 def _one_each(core: Core) -> list[int]:
     """A fragment of every cluster of the heaviest particles."""
-    slots = heaviest_slots(core)
-    at = core.rng.integers(core.state.size[slots])
-    places = zip(slots.tolist(), at.tolist(), strict=True)
-    return [core.state.members(slot)[place] for slot, place in places]
+    clusters: dict[int, Cluster] = {}
+    for page in core.pages(core.run.names()):
+        heaviest = set(page.slots[page.cells[: page.rows[0]]].tolist())
+        clusters |= {slot: c for slot, c in clusters_of(page).items() if slot in heaviest}
+    by_slot = [clusters[slot] for slot in sorted(clusters)]
+    at = core.rng.integers(np.array([len(cluster) for cluster in by_slot], dtype=np.int64))
+    return [cluster[place] for cluster, place in zip(by_slot, at.tolist(), strict=True)]
 
 
 _HASHES = 4
@@ -327,18 +280,15 @@ def split_or_merge(core: Core, fragment: int) -> float:
         LikelihoodError: as a session's `add`; nothing has changed then.
 
     """
-    here = core.state.members(slot_of(core, fragment))
+    here = core.cluster_of(fragment)[0]
     return _best_offered(core, [here], _parted(core, fragment, here)) or _merged(core, fragment)
 
 
 def _merged(core: Core, fragment: int) -> float:
     """Make its cluster one with the best of some others; the gain in log mass."""
-    own = slot_of(core, fragment)
-    slots, weights = rivals(core, fragment, own)
-    near = slots[np.argsort(-weights, kind="stable")[:MOST_NEIGHBOURS]].tolist()
-    here = core.state.members(own)
+    here = core.cluster_of(fragment)[0]
     gain = 0.0
-    for there in [core.state.members(slot) for slot in near]:
+    for there in nearest_clusters(core, fragment, MOST_NEIGHBOURS):
         if not gain and len(here) + len(there) <= MOST_TAKEN:
             gain = _best_offered(core, [here, there], [(tuple(sorted((*here, *there))),)])
     return gain
@@ -346,12 +296,11 @@ def _merged(core: Core, fragment: int) -> float:
 
 def _best_offered(core: Core, before: Sequence[Cluster], rows: Sequence[Row]) -> float:
     """Offer the best of some groupings of the fragments of clusters; the gain in log mass."""
-    if core.bindings is not None:
-        rows = [row for row in rows if core.bindings.allow(row)]
+    rows = [row for row in rows if core.bindings.allow(row)]
     if not rows:
         return 0.0
     sets = list(dict.fromkeys([*before, *(cluster for row in rows for cluster in row)]))
-    scores = core.state.prior.log_terms(sets, core.model.score(sets))
+    scores = core.prior.log_terms(sets, core.table.score(sets))
     term = dict(zip(sets, scores.tolist(), strict=True))
     values = [math.fsum(term[cluster] for cluster in row) for row in rows]
     best = int(np.argmax(values))
@@ -385,7 +334,7 @@ def _buckets(core: Core, fragment: int, cluster: Cluster) -> list[set[int]]:
         orders = (core.rng.permutation(len(place)) for _ in range(_HASHES))
         firsts = [{i: order[of].min() for i, of in at.items() if len(of)} for order in orders]
         return [{i for i, key in first.items() if key == first[fragment]} for first in firsts]
-    vectors = [core.model.fragments[number].vector for number in cluster]
+    vectors = [core.fragment(number).vector for number in cluster]
     if any(vector is None for vector in vectors):
         return []
     x = np.array(vectors)
@@ -397,9 +346,9 @@ def _buckets(core: Core, fragment: int, cluster: Cluster) -> list[set[int]]:
 
 def _keys(core: Core, cluster: Cluster) -> Mapping[int, Sequence[int]]:
     """By fragment, what it shares with those that are like it; none if nothing says."""
-    if core.model.candidates is not None:
-        return core.model.keys(list(cluster))
-    fragments = [core.model.fragments[number] for number in cluster]
+    if core.problem.index is not None:
+        return core.keys(cluster)
+    fragments = [core.fragment(number) for number in cluster]
     features = core.problem.likelihood.features(fragments)
     if features is None:
         return {}

@@ -1,55 +1,75 @@
-"""A session of sequential Monte Carlo: it adds fragments one after another and keeps the state."""
+"""A session of sequential Monte Carlo: it adds fragments one after another and keeps the state.
+
+The steps are taken by the compiled kernel, or by the reference engine where there is none; both
+take the same to the last bit. Whichever it is, some of the next fragments are read ahead: what the
+likelihood reads of them, their keys, and, where subproblems lie elsewhere, those that their keys
+lead to.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from ctypes import CDLL
+from itertools import zip_longest
+from typing import NamedTuple
 
 import numpy as np
 
 from kbforge.clustering.ahead import LookAhead
+from kbforge.clustering.compiled import CompiledRun, Records
 from kbforge.clustering.constraints import Closure, called
-from kbforge.clustering.core import (
-    Core,
-    FragmentHomes,
-    Ids,
-    PagedCore,
-    checkpoint_of,
-    page_of,
-    restore,
-    snapshot_of,
-)
-from kbforge.clustering.decide import add_cornered, bridged, decide, lift, made_one, plan_removal
-from kbforge.clustering.pages import posterior_of, settings_of, subproblem_of
-from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.core import Core
+from kbforge.clustering.decide import add_cornered, bridged, decide, lift, plan_removal
+from kbforge.clustering.pages import numbers_in, subproblem_of
 from kbforge.clustering.revise import revised
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.scoring import BlackBoxScorer, SessionScores, make_scorer, shared
-from kbforge.clustering.state import State
-from kbforge.clustering.step import InfeasibleFragment, consider
+from kbforge.clustering.scoring import SessionScores, StepDemand
+from kbforge.clustering.step import InfeasibleFragment
+from kbforge.clustering.tables import BlackBoxTable, ClusterTable, keys_of
 from kbforge.contracts import (
     Checkpoint,
     Cluster,
+    CompiledClusters,
     Constraints,
     Decision,
     Fragment,
     Info,
+    OnlineClusterer,
     Pages,
     Posterior,
     Problem,
     Revision,
+    Session,
     Snapshot,
     Subproblem,
     SubproblemChanges,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
+from kbforge.kernel.library import kernel_library
+
+_AT_ONCE = 512
+"""Fragments that are read before they are taken in."""
 
 
-def _nothing() -> None:
-    return None
+class _Batch(NamedTuple):
+    """Fragments that have been read.
+
+    Attributes:
+        table: that they are for.
+        fragments: as they came.
+        records: as the run reads them.
+        begin: the place of the first of them among all.
+
+    """
+
+    table: ClusterTable
+    fragments: Sequence[Fragment]
+    records: Records
+    begin: int
 
 
-class OnlineSession:
+class SmcSession:
     """See `kbforge.contracts.Session`.
 
     Args:
@@ -58,7 +78,7 @@ class OnlineSession:
         rng: the session's own.
         snapshot: of a session with the same problem and rules, to go on with.
         pages: of one, likewise, instead.
-        sets: of a session that a black box has been asked for; None: it has not.
+        kernel: takes the steps; None: the reference engine does.
 
     Raises:
         UsageError: there is nothing to cluster by, or the snapshot or the pages are of another
@@ -74,39 +94,29 @@ class OnlineSession:
         rng: np.random.Generator,
         snapshot: Snapshot | None = None,
         pages: Pages | None = None,
-        sets: SessionScores | None = None,
+        kernel: CDLL | None = None,
     ) -> None:
-        rules = rules.settled(problem.index is not None)
-        settings = self._settings = settings_of(problem, rules)
-        problem = shared(problem)
-        state = State(DirichletProcess(problem.alpha))
-        model = make_scorer(problem, rules.limit)
-        if sets is not None and isinstance(model, BlackBoxScorer):
-            model.sets = sets
-        parts = (
-            problem,
-            rules,
-            rng,
-            state,
-            model,
-            FragmentHomes(state),
-            Ids(lambda: model.fragments),
-        )
-        constraints = problem.constraints
-        if pages is None:
-            core = self._core = Core(*parts)
-            if snapshot is not None:
-                restore(core, snapshot, settings)
-                constraints = snapshot.totals.constraints
-        elif snapshot is None:
-            core = self._core = PagedCore(*parts, pages=pages)
-            core.begin(settings)
-            constraints = pages.totals.constraints
-        else:
+        if snapshot is not None and pages is not None:
             raise UsageError("a session continues from a snapshot or from pages, not from both")
-        core.bind(constraints, Closure(constraints.decisions))
+        rules = rules.settled(problem.index is not None)
+        core = self._core = Core(problem, rules, rng, kernel, sparse=pages is not None)
         # in one subproblem every fragment changes what the next is compared with
         self._ahead = LookAhead(rules.wave if rules.splits else 1)
+        constraints = problem.constraints
+        if snapshot is not None:
+            constraints = snapshot.totals.constraints
+            core.begin(snapshot.totals, "the snapshot is")
+            numbers = numbers_in(snapshot.pages)
+            core.put(snapshot.pages, dict(zip(numbers, snapshot.fragments, strict=True)))
+            core.run.put_led(snapshot.led, changes=False)
+            if core.sets is not None:
+                core.sets.remember(snapshot.scores)
+        elif pages is not None:
+            constraints = pages.totals.constraints
+            core.begin(pages.totals, "the pages are", pages)
+        core.bind(constraints, Closure(constraints.decisions))
+
+    # -- what is known ------------------------------------------------------------------------
 
     @property
     def n_fragments(self) -> int:
@@ -117,12 +127,12 @@ class OnlineSession:
     def fragments(self) -> tuple[Fragment, ...]:
         """Those that there are, in order of arrival."""
         self._core.have_all()
-        return tuple(self._core.model.fragments.values())
+        return tuple(x for _, x in self._core.here())
 
     @property
     def constraints(self) -> Constraints:
         """Those in force."""
-        return self._core.constraints
+        return self._core.bindings.constraints
 
     def number(self, id: str) -> int:
         """The number of a fragment.
@@ -131,132 +141,43 @@ class OnlineSession:
             UsageError: there is none of that id, or there are several.
 
         """
-        self._core.have_ids((id,))
-        return self._core.ids.of(id)
-
-    def foresee(self, fragments: Sequence[Fragment]) -> None:
-        """These are to be added next."""
-        self._ahead.foresee(fragments)
-
-    def add(self, fragments: Sequence[Fragment]) -> list[Info]:
-        """Take in fragments, one after another."""
-        if fragments and not self._ahead.expects(fragments[0]):
-            self._ahead.foresee(fragments)
-        return [self._add(fragment) for fragment in fragments]
-
-    def adding(self, fragments: Iterable[Fragment]) -> Iterator[Info]:
-        """Take in fragments, each when it is asked for."""
-        return map(self._add, fragments)
-
-    def _add(self, x: Fragment) -> Info:
-        core, bounds = self._core, None
-        self._ahead.before(core, x)
-        try:
-            core.lead(x)
-            if core.bindings is not None:
-                core.bindings.require_possible(x)
-                bounds = core.bindings.bounds(x)
-            try:
-                plan = consider(core.state, core.model, x, core.rules, core.rng, bounds)
-            except InfeasibleFragment:
-                info = add_cornered(core, x)
-            else:
-                info = core.commit(plan)
-                reached = plan.reading.reached
-                followed = reached.open if reached else ()
-                self._ahead.after(plan.replaced, plan.reading.asked or (), followed)
-        except LikelihoodError as error:
-            raise LikelihoodError(f'fragment "{quoted(x.id)}": {error}') from error
-        core.ids.put({info.fragment: x})
-        return info
-
-    def remove(self, ids: Sequence[str]) -> None:
-        """Take fragments out again, all of them or, whatever is raised, none."""
-        core = self._core
-        core.have_ids(ids)
-        removed = {self.number(id): id for id in ids}
-        if not removed:
-            return
-        core.have_first(removed)
-        core.replace(plan_removal(core, removed))
-        core.ids.forget(removed.values())
-
-    def revise(
-        self,
-        passes: int = 1,
-        ids: Sequence[str] | None = None,
-        after_step: Callable[[], None] | None = None,
-    ) -> Revision:
-        """Spend time on old mistakes."""
-        if ids is None:
-            self._core.have_all()
-        else:
-            self._core.have_ids(ids)
-        anchors = None if ids is None else [self.number(id) for id in ids]
-        return revised(self._core, passes, anchors, after_step or _nothing)
-
-    def bridge(self, id: str) -> float:
-        """Make one of the clusters that a new fragment belongs to."""
-        return bridged(self._core, self.number(id))
-
-    def make_one(self, number: int, others: Sequence[int]) -> float:
-        """Make one of a fragment's cluster and others', as `bridge` does where it is worth it.
-
-        Args:
-            number: of the fragment.
-            others: a fragment of each of the others.
-
-        """
-        self._core.have((number, *others))
-        return made_one(self._core, number, others)
-
-    def constrain(self, decisions: Sequence[Decision]) -> None:
-        """Have these decisions honoured, too, from now on."""
-        if not decisions:
-            return
-        known = self.constraints
-        more = Constraints((*known.decisions, *decisions), known.link)
-        decide(self._core, more, decisions)
-
-    def lift(self, decisions: Sequence[Decision]) -> None:
-        """Honour these decisions no longer."""
-        if not decisions:
-            return
-        left = list(self.constraints.decisions)
-        for decision in decisions:
-            if decision not in left:
-                raise UsageError(f"no such decision is in force: {called(decision)}")
-            left.remove(decision)
-        lift(self._core, Constraints(tuple(left), self.constraints.link), decisions)
+        return self._core.number(id)
 
     def subproblem(self, name: int) -> Subproblem:
         """One subproblem, its fragments by their numbers."""
-        self._core.have((name,))
-        return subproblem_of(page_of(self._core.state, name))
+        self._require(name)
+        return subproblem_of(self._core.run.page(name))
 
     def clusters(self, name: int) -> tuple[Cluster, ...]:
         """The heaviest particle of one subproblem, its fragments by their numbers."""
-        self._core.have((name,))
-        state = self._core.state
-        block = state.blocks[name]
-        return tuple(map(state.members, block.cells[: block.row_start[1]].tolist()))
+        found = self._core.run.heaviest(name)
+        if found is None:
+            self._require(name)
+            found = self._core.run.heaviest(name)
+        assert found is not None, "it is here"
+        return tuple(found)
+
+    def _require(self, name: int) -> None:
+        """Have a subproblem here.
+
+        Raises:
+            KeyError: there is none of that name.
+
+        """
+        core = self._core
+        core.have((name,))
+        if not 0 <= name < len(core.held) or core.home(name) != name:
+            raise KeyError(name)
 
     def posterior(self) -> Posterior:
         """What is known about the grouping of the fragments that there are."""
-        self._core.have_all()
-        state, numbers = self._core.state, self._core.model.fragments
-        called = None
-        if len(numbers) < state.n_fragments:
-            called = {number: place for place, number in enumerate(numbers)}.__getitem__
-        pages = (page_of(state, name) for name in sorted(state.blocks))
-        evaluations = self._core.model.evaluations
-        known = posterior_of(pages, state.prior, len(numbers), evaluations, called)
-        return replace(known, evaluations_in_vain=self._ahead.in_vain)
-
-    @property
-    def since(self) -> Mapping[int, bool]:
-        """As of `Core`; empty before the first checkpoint."""
-        return self._core.since or {}
+        core, places = self._core, None
+        core.have_all()
+        if core.n_fragments < len(core.held):
+            there = np.array([x is not None for x in core.held], dtype=np.int64)
+            places = np.cumsum(there) - 1
+        evaluations, in_vain = core.table.evaluations, self._ahead.in_vain
+        return core.run.posterior(places, core.n_fragments, evaluations, in_vain)
 
     def touched(self) -> SubproblemChanges:
         """The subproblems changed since this was last asked, or else since the opening."""
@@ -268,10 +189,265 @@ class OnlineSession:
 
     def snapshot(self) -> Snapshot:
         """The session as plain data."""
-        self._core.have_all()
-        self._core.have_keys()
-        return snapshot_of(self._core, self._settings)
+        core, run = self._core, self._core.run
+        fragments = self.fragments
+        core.have_keys()
+        led = {} if core.problem.index is None else run.led()
+        scores = {} if core.sets is None else core.sets.contents()
+        return Snapshot(fragments, core.totals(), tuple(run.pages(run.names())), led, scores)
 
     def checkpoint(self) -> Checkpoint:
         """What is other than at the last checkpoint."""
-        return checkpoint_of(self._core, self._settings)
+        core, run, since = self._core, self._core.run, self._core.since
+        if since is None:
+            there, gone = run.names().tolist(), list[int]()
+        else:
+            names = sorted(name for name in since if name < len(core.held))
+            homes = dict(zip(names, run.homes(names), strict=True))
+            there = [name for name in names if homes[name] == name]
+            gone = sorted(n for n, was in since.items() if was and homes.get(n) != n)
+        core.since = {}
+        led = {} if core.problem.index is None else run.changed_led()
+        return Checkpoint(core.totals(), tuple(core.pages(there)), tuple(gone), led)
+
+    # -- more fragments -----------------------------------------------------------------------
+
+    @property
+    def sets(self) -> SessionScores | None:
+        """See `kbforge.clustering.ahead`."""
+        return self._core.sets
+
+    def coming(self, x: Fragment, after: int) -> StepDemand:
+        """See `kbforge.clustering.ahead`."""
+        core, table = self._core, self._core.table
+        assert isinstance(table, BlackBoxTable)
+        records = core.read(x)
+        number = len(core.held) + after
+        core.bindings.preview(number, x)
+        coming = table.coming(number, x, records)
+        if coming is None:
+            core.reach(records.keys, closed=True)
+            coming = table.coming(number, x, records)
+        assert coming is not None, "what its keys lead to is here"
+        return coming
+
+    def foresee(self, fragments: Sequence[Fragment]) -> None:
+        """These are to be added next."""
+        self._ahead.foresee(fragments)
+
+    def add(self, fragments: Sequence[Fragment]) -> list[Info]:
+        """Take in fragments, one after another."""
+        if fragments and not self._ahead.expects(fragments[0]):
+            self._ahead.foresee(fragments)
+        core, compiled = self._core, self._core.table.compiled
+        alone = core.source is not None or core.rules.draws or len(fragments) < 2
+        if alone or compiled is None:
+            return list(self.adding(fragments))
+        return self._add_together(fragments, compiled)
+
+    def adding(self, fragments: Iterable[Fragment]) -> Iterator[Info]:
+        """Take in fragments, each when it is asked for."""
+        given, core, batch = list(fragments), self._core, None
+        for at, x in enumerate(given):
+            self._ahead.before(self, x)
+            try:
+                batch = self._read(given, at, batch)
+                info = self._take_in(batch, at - batch.begin)
+            except InfeasibleFragment:
+                yield self._add_cornered(x)
+                continue
+            except LikelihoodError as error:
+                raise LikelihoodError(f'fragment "{quoted(x.id)}": {error}') from error
+            core.took_in((x,), (info.fragment,))
+            core.note(info.before, info.after)
+            core.last = info.fragment, batch.records, at - batch.begin
+            if core.sets is not None:
+                keys = () if core.problem.index is None else core.run.open_keys()
+                self._ahead.after(info.before, core.table.asked, keys)
+            yield info
+
+    def _read(self, given: Sequence[Fragment], at: int, batch: _Batch | None) -> _Batch:
+        """Have a fragment read, and some of the next ones."""
+        core = self._core
+        known = batch is not None and at < batch.begin + len(batch.fragments)
+        if batch is not None and known and batch.table is core.table:
+            return batch
+        part = given[at : at + _AT_ONCE]
+        while len(part) > 1:
+            try:
+                return _Batch(core.table, part, core.read_all(part), at)
+            except Exception:  # one of them is to be refused, when its turn has come
+                part = part[: len(part) // 2]
+        records = core.read_all(part)
+        return _Batch(core.table, part, records, at)
+
+    def _take_in(self, batch: _Batch, k: int) -> Info:
+        """Take in one of the fragments read; those before it have been.
+
+        Raises:
+            InfeasibleFragment: constraints leave it no place.
+            LikelihoodError: as `add`, without the fragment's name.
+            ContradictionError: as `add`.
+
+        """
+        core, x = self._core, batch.fragments[k]
+        core.have_ids(core.bindings.mates(x))
+        number = len(core.held)
+        contradiction = core.bindings.expect(number, (x,))[1]
+        if contradiction is not None:
+            raise contradiction
+        try:
+            info = batch.table.add(batch.fragments, batch.records, k)
+            if info is None:
+                core.reach(batch.records.keys_of(k), closed=True)
+                info = batch.table.add(batch.fragments, batch.records, k)
+        except BaseException:
+            core.bindings.forget({number: x})
+            raise
+        assert info is not None, "what its keys lead to is here"
+        return info
+
+    def _add_cornered(self, x: Fragment) -> Info:
+        """Take in a fragment that constraints leave no place."""
+        try:
+            return add_cornered(self._core, x)
+        except LikelihoodError as error:
+            raise LikelihoodError(f'fragment "{quoted(x.id)}": {error}') from error
+
+    def _add_together(
+        self, fragments: Sequence[Fragment], compiled: CompiledClusters
+    ) -> list[Info]:
+        """Take in fragments by a table of the kernel's own; while it does, the next are read."""
+        infos: list[Info] = []
+        parts = [fragments[i : i + _AT_ONCE] for i in range(0, len(fragments), _AT_ONCE)]
+        with ThreadPoolExecutor(1) as beside:
+            ahead = [beside.submit(self._encoded, compiled, part) for part in parts[:1]]
+            try:
+                for _, following in zip_longest(parts, parts[1:]):
+                    batches, refusal = ahead[0].result()
+                    for batch in batches:
+                        compiled.tell(batch.records.encoded)
+                    del ahead[0]
+                    if following is not None:
+                        ahead.append(beside.submit(self._encoded, compiled, following))
+                    for batch in batches:
+                        self._take_in_together(batch, compiled, infos)
+                    if refusal is not None:
+                        raise refusal
+            finally:
+                for left in ahead:  # what was encoded has numbers that the kernel must know
+                    for batch in left.result()[0]:
+                        compiled.tell(batch.records.encoded)
+        return infos
+
+    def _take_in_together(
+        self, batch: _Batch, compiled: CompiledClusters, infos: list[Info]
+    ) -> None:
+        core, fragments, at = self._core, batch.fragments, 0
+        assert isinstance(core.run, CompiledRun)
+        while at < len(fragments):
+            first = len(core.held)
+            some, contradiction = core.bindings.expect(first, fragments[at:])
+            taken, refusal = core.run.add(compiled, batch.records, at, at + some)
+            left = fragments[at + len(taken) : at + some]
+            core.bindings.forget(dict(enumerate(left, first + len(taken))))
+            core.took_in(fragments[at : at + len(taken)], [info.fragment for info in taken])
+            for info in taken:
+                core.note(info.before, info.after)
+            infos += taken
+            at += len(taken)
+            if isinstance(refusal, InfeasibleFragment):
+                infos.append(self._add_cornered(fragments[at]))
+                at += 1
+            elif refusal is not None:
+                raise LikelihoodError(f'fragment "{quoted(fragments[at].id)}": {refusal}')
+            elif contradiction is not None:
+                raise contradiction
+
+    def _encoded(
+        self, compiled: CompiledClusters, fragments: Sequence[Fragment]
+    ) -> tuple[list[_Batch], LikelihoodError | None]:
+        """Fragments that the kernel is still to be told of, and why it cannot read the next one."""
+        core = self._core
+
+        def read(part: Sequence[Fragment]) -> _Batch:
+            keys = keys_of(core.problem.index, part)
+            return _Batch(core.table, part, Records(compiled.encode(part), *keys), 0)
+
+        try:
+            return [read(fragments)], None
+        except LikelihoodError:
+            encoded: list[_Batch] = []
+            for fragment in fragments:
+                try:
+                    encoded.append(read((fragment,)))
+                except LikelihoodError as error:
+                    return encoded, error
+            raise
+
+    # -- other changes ------------------------------------------------------------------------
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Take fragments out again, all of them or, whatever is raised, none."""
+        self._core.have_ids(ids)
+        removed = dict.fromkeys(map(self.number, ids))
+        if removed:
+            self._core.replace(plan_removal(self._core, removed))
+
+    def revise(
+        self,
+        passes: int = 1,
+        ids: Sequence[str] | None = None,
+        after_step: Callable[[], None] | None = None,
+    ) -> Revision:
+        """Spend time on old mistakes."""
+        if ids is None:
+            self._core.have_all()
+        anchors = None if ids is None else [self.number(id) for id in ids]
+        return revised(self._core, passes, anchors, after_step or (lambda: None))
+
+    def bridge(self, id: str) -> float:
+        """Make one of the clusters that a new fragment belongs to."""
+        core = self._core
+        if core.last is not None and core.fragment(core.last[0]).id == id:
+            return bridged(core, core.last[0])
+        return bridged(core, self.number(id))
+
+    def constrain(self, decisions: Sequence[Decision]) -> None:
+        """Have these decisions honoured, too, from now on."""
+        if decisions:
+            known = self.constraints
+            more = Constraints((*known.decisions, *decisions), known.link)
+            decide(self._core, more, decisions)
+
+    def lift(self, decisions: Sequence[Decision]) -> None:
+        """Honour these decisions no longer."""
+        left = list(self.constraints.decisions)
+        for decision in decisions:
+            if decision not in left:
+                raise UsageError(f"no such decision is in force: {called(decision)}")
+            left.remove(decision)
+        if decisions:
+            lift(self._core, Constraints(tuple(left), self.constraints.link), decisions)
+
+
+class SequentialMonteCarlo(OnlineClusterer):
+    """What greedy, plain and split clustering share: all but their rules."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+
+    @property
+    def rules(self) -> Rules:
+        """What it does."""
+        return self._rules
+
+    def open(
+        self,
+        problem: Problem,
+        rng: np.random.Generator,
+        snapshot: Snapshot | None = None,
+        pages: Pages | None = None,
+    ) -> Session:
+        """See `kbforge.contracts.clusterer`."""
+        return SmcSession(problem, self._rules, rng, snapshot, pages, kernel_library())

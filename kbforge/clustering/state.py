@@ -111,8 +111,7 @@ class State:
         self.n_fragments = 0
         self.log10_effective_particles = 0.0
         self.blocks: dict[int, Block] = {}
-        # of a session whose pages lie elsewhere, what has not been fetched
-        self.fragments_elsewhere = self.blocks_elsewhere = 0
+        self.blocks_elsewhere = 0  # of a session whose pages lie elsewhere
         # clusters
         self.n_slots = 0
         self.size: IntArray = np.zeros(0, dtype=np.int64)
@@ -144,19 +143,24 @@ class State:
         self._log_size: FloatArray = np.zeros(0)
         self._hashes: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
 
-    def resume(self, n_fragments: int, n_slots: int, free: list[int], effective: float) -> None:
-        """Be, while empty, as a state that had numbered so many; its blocks are yet to come.
+    def resume(
+        self, n_fragments: int, n_slots: int, free: list[int], subproblems: int, effective: float
+    ) -> None:
+        """Be as a state that had numbered so many, of which other blocks are yet to come.
 
         Args:
             n_fragments: numbers that were given to fragments.
             n_slots: slots.
             free: those of them that are free, in the order that they were freed.
-            effective: log10 of the particles that its blocks stood for.
+            subproblems: how many there are, here and elsewhere.
+            effective: log10 of the particles that all blocks stand for.
 
         """
-        self.count_fragments(n_fragments)
+        self.count_fragments(n_fragments - self.n_fragments)
         self.n_slots, self.free = n_slots, free
-        self.grow_slots(n_slots + n_slots // 8 + _START_CAPACITY)
+        if n_slots > len(self.log_size):
+            self.grow_slots(n_slots + n_slots // 8 + _START_CAPACITY)
+        self.blocks_elsewhere = subproblems - len(self.blocks)
         self.log10_effective_particles = effective
 
     # -- clusters ---------------------------------------------------------------------------
@@ -186,23 +190,6 @@ class State:
         links = self.links
         for slot, parent in zip(new.slots.tolist(), new.parents.tolist(), strict=True):
             links[slot] = (links[parent] if parent >= 0 else None, fragment)
-
-    def place_whole(self, clusters: Mapping[int, tuple[Link, float]]) -> None:
-        """Put clusters in the next vacant slots, each with its fragments and L.
-
-        As after `place_clusters`, they have no mask and no owner yet.
-        """
-        if not clusters:
-            return
-        slots = np.fromiter(clusters, dtype=np.int64, count=len(clusters))
-        members = [members_of(link) for link, _ in clusters.values()]
-        size = np.array([len(held) for held in members], dtype=np.int64)
-        first = np.array([held[0] for held in members], dtype=np.int64)
-        score = np.array([score for _, score in clusters.values()], dtype=np.float64)
-        self.take(len(slots))
-        self.put_clusters(slots, size, first, score, self.log_terms(size, score))
-        for slot, (link, _) in clusters.items():
-            self.links[slot] = link
 
     def log_terms(self, sizes: IntArray, score: FloatArray) -> FloatArray:
         """log alpha + lgamma(|C|) + L(C) of clusters by size and L, nats."""
@@ -235,12 +222,15 @@ class State:
 
     def release(self, slots: IntArray) -> None:
         """Free clusters that no particle holds any more."""
+        self.forget(slots)
+        self.free.extend(slots.tolist())
+
+    def forget(self, slots: IntArray) -> None:
+        """No particle here holds these clusters any more."""
         self.reach[slots] = -np.inf
-        freed = slots.tolist()
-        for slot in freed:
+        for slot in slots.tolist():
             self.links[slot] = None
             self.mask[slot] = 0
-        self.free.extend(freed)
 
     def hashes(self, slots: IntArray) -> NDArray[np.uint64]:
         """A fixed random-looking number for each slot."""

@@ -15,9 +15,9 @@ subproblems (section 3) and surrogates (appendix C.1).
 A putative particle puts x into C, with weight w_si + log|C| + L(C + x) - L(C), or into a cluster
 of its own, with weight w_si + log alpha + L({x}).
 
-A step has two halves. `consider` reads, may fail, and leaves everything as it was: state, model
-and random numbers. `commit` writes the plan and cannot fail, since `extend` and `release` of a live
-table cannot raise by their contract. So a state holds all of a fragment or nothing of it.
+A step has two halves. `consider` reads, may fail, and leaves everything as it was: state and random
+numbers. `commit` writes the plan and cannot fail. So a state holds all of a fragment or nothing of
+it.
 """
 
 from __future__ import annotations
@@ -27,22 +27,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kbforge.clustering.constraints import Bounds
 from kbforge.clustering.grow import discard_weak_merges, grow, merge, split
-from kbforge.clustering.propose import Pool, distinct, propose_joins, resample, with_singletons
+from kbforge.clustering.propose import (
+    Pool,
+    PutativeScores,
+    distinct,
+    propose_joins,
+    resample,
+    with_singletons,
+)
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import Block, NewClusters, State
-from kbforge.clustering.table import Reading, Scorer
-from kbforge.contracts import Fate, Fragment, Info, IntArray
+from kbforge.contracts import IntArray
 from kbforge.errors import LikelihoodError
+from kbforge.numerics import on_grid
 
 
 class Plan(NamedTuple):
     """What to write for one fragment; it holds for the state that it was made of, and no other.
 
     Attributes:
-        fragment: x's index.
-        reading: what the model made of x.
+        fragment: x's number.
         new: the clusters that hold x.
         replaced: names of the subproblems that go.
         blocks: by name, what takes their place.
@@ -52,7 +57,6 @@ class Plan(NamedTuple):
     """
 
     fragment: int
-    reading: Reading
     new: NewClusters
     replaced: tuple[int, ...]
     blocks: Mapping[int, Block]
@@ -66,82 +70,71 @@ class InfeasibleFragment(Exception):
 
 def consider(
     state: State,
-    model: Scorer,
-    x: Fragment,
+    scores: PutativeScores,
     rules: Rules,
     rng: np.random.Generator,
-    bounds: Bounds | None = None,
+    proposed: Pool | None = None,
+    must_join: bool = False,
 ) -> Plan:
     """Decide what the next fragment does. Whatever is raised, nothing has changed.
 
-    The model has answered all its questions before the first random number is drawn; what a
-    resampler draws before it fails is given back.
+    What a resampler draws before it fails is given back.
 
     Args:
         state: before x.
-        model: likewise.
-        x: the new fragment.
+        scores: what the likelihood says of x.
         rules: how to cluster.
         rng: for resamplers that draw.
-        bounds: where constraints let x go; None is anywhere.
+        proposed: the joins that a surrogate has proposed, None if the likelihood proposes.
+        must_join: whether constraints forbid x a cluster of its own.
 
     Raises:
-        InfeasibleFragment: `bounds` leaves x nowhere to go.
+        InfeasibleFragment: constraints leave x nowhere to go.
         LikelihoodError: the likelihood is NaN, or no assignment of the fragment is finite.
-        Exception: whatever the model, the index or the resampler raises.
+        Exception: whatever the resampler raises.
 
     """
     before = rng.bit_generator.state if rules.draws else None
     try:
-        return _considered(state, model, x, rules, rng, bounds)
+        return _considered(state, scores, rules, rng, proposed, must_join)
     except BaseException:
         if before is not None:
             rng.bit_generator.state = before
         raise
 
 
-def opening(state: State, model: Scorer, x: Fragment) -> Plan:
-    """The plan that gives x a subproblem of its own, whatever else it could join.
-
-    Raises:
-        LikelihoodError: as `consider`.
-
-    """
-    reading = model.read(state, x, Bounds.of(np.zeros(0, dtype=np.int64)))
-    return _opening(state, reading, log_marginal_alone(model, reading))
-
-
 def _considered(
     state: State,
-    model: Scorer,
-    x: Fragment,
+    scores: PutativeScores,
     rules: Rules,
     rng: np.random.Generator,
-    bounds: Bounds | None,
+    proposed: Pool | None,
+    must_join: bool,
 ) -> Plan:
     """The step."""
-    reading = model.read(state, x, bounds)
-    joins = propose_joins(state, reading.scores, model.limit)
-    joins = reweigh(state, model, reading, joins)
-    alone = log_marginal_alone(model, reading)
-    if bounds is not None and bounds.only is not None:
+    if proposed is None:
+        joins = propose_joins(state, scores, rules.limit)
+    else:
+        joins = reweigh(state, scores, proposed)
+    if np.isnan(scores.alone) or scores.alone == np.inf:
+        raise LikelihoodError(f"the likelihood of the fragment alone is {scores.alone}")
+    if must_join:
         if not len(joins):
             raise InfeasibleFragment
-        alone = -np.inf
-    if not len(joins) and (rules.splits or not state.blocks):
-        return _opening(state, reading, alone)
-    pool = with_singletons(state, joins, alone)
+        scores = scores.without_singleton()
+    if not len(joins) and (rules.splits or not state.n_subproblems):
+        return opening(state, scores.alone)
+    pool = with_singletons(state, joins, scores.alone)
     pool = resample(pool, rules, rng)
     pool = discard_weak_merges(pool, rules.particles)
     if rules.splits and (pool.cell < 0).all():
-        return _opening(state, reading, alone)
+        return opening(state, scores.alone)
     names = distinct(pool.subproblem)
     joint = merge(state, names, pool, rules, rng)
-    grown = grow(state, model, reading, alone, names, pool, joint)
+    grown = grow(state, scores, names, pool, joint)
     blocks = split(state, grown, rules.weights) if rules.splits else [grown.whole()]
     return Plan(
         state.n_fragments,
-        reading,
         grown.new,
         tuple(names.tolist()),
         dict(blocks),
@@ -150,41 +143,37 @@ def _considered(
     )
 
 
-def _opening(state: State, reading: Reading, alone: float) -> Plan:
-    """The plan that gives x a subproblem of its own."""
+def reweigh(state: State, scores: PutativeScores, joins: Pool) -> Pool:
+    """What a surrogate has proposed, weighed by the likelihood itself, without the surrogate's term
+    (split-SMC paper, appendix C.1); joins that the likelihood forbids are left out.
+    """
+    # what the surrogate ranked must not decide between equals of the model
+    joins = joins.take(np.lexsort((state.first[joins.slot], joins.row, joins.subproblem)))
+    row = state.row_start[joins.subproblem] + joins.row
+    prior = state.row_weight[row] + state.log_size[joins.slot]
+    joins = joins.with_value(prior + on_grid(scores.log_predictive[joins.slot]))
+    finite = joins.value > -np.inf
+    return joins if finite.all() else joins.take(finite)
+
+
+def opening(state: State, alone: float) -> Plan:
+    """The plan that gives x a subproblem of its own.
+
+    Raises:
+        LikelihoodError: L({x}) is no finite number.
+
+    """
     if alone == -np.inf:
         raise LikelihoodError("the fragment has no finite assignment")
     fragment = state.n_fragments
     new = state.new_clusters(fragment, np.array([-1]), np.array([alone]))
     block = Block(new.slots, np.array([0, 1]), np.zeros(1), new.slots, 1)
     nothing = np.zeros(0, dtype=np.int64)
-    return Plan(
-        fragment, reading, new, (), {fragment: block}, {int(new.slots[0]): 1}, dropped=nothing
-    )
+    return Plan(fragment, new, (), {fragment: block}, {int(new.slots[0]): 1}, dropped=nothing)
 
 
-def reweigh(state: State, model: Scorer, reading: Reading, joins: Pool) -> Pool:
-    """The joins with the likelihood's weights, those that it forbids left out."""
-    joins = model.reweigh(state, reading, joins)
-    finite = joins.value > -np.inf
-    return joins if finite.all() else joins.take(finite)
-
-
-def log_marginal_alone(model: Scorer, reading: Reading) -> float:
-    """L({x}), nats, checked.
-
-    Raises:
-        LikelihoodError: it is NaN or +inf.
-
-    """
-    score = model.log_marginal_new(reading)
-    if np.isnan(score) or score == np.inf:
-        raise LikelihoodError(f"the likelihood of the fragment alone is {score}")
-    return score
-
-
-def commit(state: State, model: Scorer, plan: Plan) -> Info:
-    """Write what `consider` decided of this state; it and the model are updated in place."""
+def commit(state: State, plan: Plan) -> None:
+    """Write what `consider` decided of this state."""
     assert plan.fragment == state.n_fragments, "a plan holds for the state it was made of"
     state.count_fragments(1)
     for name in plan.replaced:
@@ -192,22 +181,7 @@ def commit(state: State, model: Scorer, plan: Plan) -> Info:
     state.place_clusters(plan.fragment, plan.new)
     for slot, mask in plan.masks.items():
         state.mask[slot] = mask
-    model.extend(plan.fragment, plan.reading, plan.new)
     if len(plan.dropped):
         state.release(plan.dropped)
-        model.release(plan.dropped)
     for name, block in plan.blocks.items():
         state.install(name, block)
-    return Info(
-        fragment=plan.fragment,
-        fate=_FATES[min(len(plan.replaced), 2)],
-        before=plan.replaced,
-        after=tuple(plan.blocks),
-        subproblems=state.n_subproblems,
-        log10_effective_particles=state.log10_effective_particles,
-        model_evaluations=model.evaluations,
-    )
-
-
-_FATES = (Fate.OPENED, Fate.JOINED, Fate.MERGED)
-"""By how many subproblems took part."""

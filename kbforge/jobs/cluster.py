@@ -30,7 +30,7 @@ import numpy as np
 
 from kbforge import registry
 from kbforge.clustering.scoring import without_model
-from kbforge.clustering.sequential import SequentialMonteCarlo
+from kbforge.clustering.session import SequentialMonteCarlo
 from kbforge.clustering.sharding.conductor import cluster_on_workers
 from kbforge.contracts import (
     Cluster,

@@ -111,7 +111,7 @@ class Rival(Structure):
     _fields_ = (("slots", _INTS), ("weights", _DOUBLES), ("alone", c_double))
 
 
-VERSION = 9
+VERSION = 10
 """Of the interface; a library of another one is not used."""
 
 Prototype: TypeAlias = tuple[Any, tuple[Any, ...]]
@@ -158,15 +158,17 @@ _PROTOTYPES: dict[str, Prototype] = {
     "kb_count": (None, (c_void_p, c_int64)),
     "kb_hold": (None, (c_void_p, c_int64, c_void_p, POINTER(CPages))),
     "kb_drop": (None, (c_void_p, c_int64, c_void_p)),
-    "kb_replay": (None, (*2 * (c_void_p,), c_int64, c_void_p, c_int64, *4 * (c_void_p,))),
+    "kb_replay": (
+        None,
+        (*2 * (c_void_p,), c_int64, *3 * (c_void_p,), c_int64, *5 * (c_void_p,)),
+    ),
     "kb_release": (None, (c_void_p, c_int64, c_void_p)),
     "kb_absent": (None, (c_void_p, c_int64, c_void_p)),
     "kb_homes": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
     "kb_elsewhere": (c_int64, (c_void_p, c_void_p, c_int64, c_int32, POINTER(_INTS))),
-    "kb_first": (c_int64, (c_void_p, c_int64)),
     "kb_rivals": (
         c_int64,
-        (*2 * (c_void_p,), c_int64, *5 * (c_void_p,), POINTER(Rival)),
+        (*2 * (c_void_p,), c_int64, c_int32, *5 * (c_void_p,), POINTER(Rival)),
     ),
     "kb_keys_new": (c_void_p, (c_int64,)),
     "kb_keys_free": (None, (c_void_p,)),

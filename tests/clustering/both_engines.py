@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 
-from kbforge.clustering.prior import DirichletProcess
+import kbforge.clustering.reference
+from kbforge.clustering.core import Core
+from kbforge.clustering.propose import PutativeScores
+from kbforge.clustering.reference import ReferenceRun
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.scoring import make_scorer
 from kbforge.clustering.state import State
-from kbforge.clustering.step import commit, consider
-from kbforge.clustering.table import Scorer
-from kbforge.contracts import Fragment, Problem
+from kbforge.clustering.step import Plan
+from kbforge.clustering.tables import PythonTable
+from kbforge.contracts import Fragment, Info, Problem
 from tests.clustering.invariants import check_invariants
 from tests.clustering.oracle import SlowSmc
 from tests.clustering.toys import Point, fragments_of
@@ -56,6 +60,56 @@ def compare(state: State, slow: SlowSmc) -> None:
         np.testing.assert_allclose(block.weights, [w for w, _ in particles], atol=1e-9)
 
 
+def reference(problem: Problem, rules: Rules, rng: np.random.Generator | None = None) -> Core:
+    """A session of the reference engine without its interface, before the first fragment."""
+    settled = rules.settled(problem.index is not None)
+    return Core(problem, settled, rng or np.random.default_rng(7))
+
+
+def state_of(core: Core) -> State:
+    assert isinstance(core.run, ReferenceRun)
+    return core.run.state
+
+
+def add(core: Core, x: Fragment) -> Info:
+    """Take in a fragment."""
+    info = core.table.add((x,), core.table.read((x,)), 0)
+    assert info is not None
+    core.took_in((x,), (info.fragment,))
+    return info
+
+
+def scores_of(core: Core, x: Fragment) -> PutativeScores:
+    """What a table in Python says of a fragment."""
+    assert isinstance(core.table, PythonTable)
+    records = core.table.read((x,))
+    slots = core.run.look_up(core.run.n_numbers, records.keys_of(0))
+    assert slots is not None
+    by_slot = np.zeros(core.run.n_slots)
+    by_slot[slots] = core.table.predictive(x, records, 0, slots)
+    assert core.table._shown is not None
+    return PutativeScores(by_slot, slots, core.table._shown.log_predictive_new(core.table._seen))
+
+
+class Planned(Exception):
+    """A plan, which is not written."""
+
+
+def consider(core: Core, x: Fragment) -> Plan:
+    """What would become of a fragment."""
+
+    def stop(state: State, plan: Plan) -> None:
+        raise Planned(plan)
+
+    with mock.patch.object(kbforge.clustering.reference, "commit", stop):
+        try:
+            add(core, x)
+        except Planned as planned:
+            plan: Plan = planned.args[0]
+            return plan
+    raise AssertionError("nothing was decided")
+
+
 def run_both(
     values: list[Point],
     slow: SlowSmc,
@@ -63,22 +117,18 @@ def run_both(
     rules: Rules,
     fragments: list[Fragment] | None = None,
 ) -> None:
-    state = State(DirichletProcess(problem.alpha))
-    scorer = make_scorer(problem, rules.particles)
-    rng = np.random.default_rng(7)
+    core = reference(problem, replace(rules, floor=rules.floor or 0.0))
     slow.rng = np.random.default_rng(7)
     for x, fragment in enumerate(fragments or fragments_of(values)):
-        commit(state, scorer, consider(state, scorer, fragment, rules, rng))
+        add(core, fragment)
         slow.step(x)
-        compare(state, slow)
-        check_invariants(state)
+        compare(state_of(core), slow)
+        check_invariants(state_of(core))
 
 
-def after(fragments: Sequence[Fragment], problem: Problem, rules: Rules) -> tuple[State, Scorer]:
-    """The state and the model when these have been taken in."""
-    state = State(DirichletProcess(problem.alpha))
-    scorer = make_scorer(problem, rules.limit)
-    rng = np.random.default_rng(7)
+def after(fragments: Sequence[Fragment], problem: Problem, rules: Rules) -> Core:
+    """What there is when these have been taken in."""
+    core = reference(problem, rules)
     for fragment in fragments:
-        commit(state, scorer, consider(state, scorer, fragment, rules, rng))
-    return state, scorer
+        add(core, fragment)
+    return core

@@ -9,9 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from kbforge.clustering.compiled.session import CompiledSession
+from kbforge.clustering.compiled import CompiledRun
 from kbforge.clustering.core import Core
-from kbforge.clustering.session import OnlineSession
+from kbforge.clustering.reference import ReferenceRun
+from kbforge.clustering.session import SmcSession
 from kbforge.clustering.state import State
 from kbforge.contracts import Session
 
@@ -68,9 +69,11 @@ def check_invariants(state: State, removed: Collection[int] = ()) -> None:
 
 def core_of(session: Session) -> Core:
     """What a session consists of, in the reference engine."""
-    if isinstance(session, CompiledSession):
-        problem = replace(session._problem, constraints=session.constraints)
+    assert isinstance(session, SmcSession)
+    core = session._core
+    if isinstance(core.run, CompiledRun):
+        problem = replace(core.problem, constraints=session.constraints)
         rng = np.random.default_rng(0)
-        session = OnlineSession(problem, session._rules, rng, session.snapshot())
-    assert isinstance(session, OnlineSession)
-    return session._core
+        core = SmcSession(problem, core.rules, rng, session.snapshot())._core
+    assert isinstance(core.run, ReferenceRun)
+    return core

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import registry
-from kbforge.clustering.compiled.session import CompiledSession
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.session import OnlineSession
+from kbforge.clustering.session import SmcSession
 from kbforge.contracts import (
     CandidateIndex,
     ConjugateLikelihood,
@@ -91,12 +90,10 @@ def problem_of(
 
 def opened(
     problem: Problem, rules: Rules, wave: int, seed: int = 0, compiled: bool = True
-) -> OnlineSession | CompiledSession:
+) -> SmcSession:
     """In the kernel; one by one, in the reference."""
     rules, rng = replace(rules, wave=wave), np.random.default_rng(seed)
-    if KERNEL is not None and compiled and wave > 1:
-        return CompiledSession(KERNEL, problem, rules, rng)
-    return OnlineSession(problem, rules, rng)
+    return SmcSession(problem, rules, rng, kernel=KERNEL if compiled and wave > 1 else None)
 
 
 def of_people(n: int, seed: int) -> tuple[list[Fragment], Callable[[str], tuple[Problem, Asked]]]:

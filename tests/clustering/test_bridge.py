@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.session import OnlineSession
+from kbforge.clustering.session import SmcSession
 from kbforge.contracts import Constraints, Decision, Problem
 from kbforge.errors import UsageError
 from kbforge_plugins.clusterers.sequential import SplitSmc
@@ -34,7 +34,7 @@ def rule(ids: set[str]) -> float:
 def test_what_is_held_never_gets_worse(name: str, stage: str, rules: str, seed: int) -> None:
     draw, make = LIKELIHOODS[name]
     items = draw(np.random.default_rng(seed), 16)
-    session = OnlineSession(
+    session = SmcSession(
         problem_of(stage, make(items), Trap()), RULES[rules], np.random.default_rng(seed)
     )
     for item in items:

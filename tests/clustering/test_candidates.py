@@ -82,7 +82,7 @@ def turn(
     children: Sequence[int] = (),
 ) -> IntArray:
     """Look a fragment up and take it in; the slots that it was compared with."""
-    reached = candidates.look_up(fragment, in_heaviest)
+    reached = candidates.look_up(candidates._index.keys(fragment), in_heaviest)
     candidates.extend(reached, slots(families), slots(children))
     return reached.slots
 
@@ -105,7 +105,7 @@ def test_random_lives_of_clusters(families: int, shared: int) -> None:
         for family in range(60):
             keys = rng.sample(range(12), rng.randint(0, 4))
             history.heaviest = {slot for slot in history.live if rng.random() < 0.7}
-            reached = candidates.look_up(keyed(*keys), history.in_heaviest)
+            reached = candidates.look_up(keys, history.in_heaviest)
             found = reached.slots
             assert found.dtype == np.int64
             assert found.tolist() == history.candidates(keys)
@@ -158,13 +158,13 @@ def test_improbable_families_do_not_close_a_key() -> None:
     """Fragments of one entity, which some particles keep apart."""
     candidates = Candidates(Keys(families=2))
     for family in range(9):
-        reached = candidates.look_up(keyed(1), lambda slots: slots == 0)
+        reached = candidates.look_up([1], lambda slots: slots == 0)
         found = reached.slots
         assert found.tolist() == list(range(family))
         candidates.extend(reached, slots([family]), slots([family]))
     assert turn(candidates, keyed(1), lambda slots: slots < 3).tolist() == list(range(9))
     # now three of them are likely, which is one too many
-    reached = candidates.look_up(keyed(1), lambda slots: slots < 3)
+    reached = candidates.look_up([1], lambda slots: slots < 3)
     candidates.extend(reached, slots([9]), slots([9]))
     assert 9 not in turn(candidates, keyed(1), everywhere)
 

@@ -7,14 +7,22 @@ import math
 import numpy as np
 import pytest
 
-from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.scoring import ConjugateScorer, make_scorer
-from kbforge.clustering.state import State
-from kbforge.clustering.step import commit, consider
+from kbforge.clustering.step import commit
+from kbforge.clustering.tables import PythonTable
 from kbforge.contracts import Fate, Problem
 from kbforge_plugins.resamplers import Greedy
-from tests.clustering.both_engines import ALPHA, SEEDS, after, bridging_stream, compare
+from tests.clustering.both_engines import (
+    ALPHA,
+    SEEDS,
+    add,
+    after,
+    bridging_stream,
+    compare,
+    consider,
+    reference,
+    state_of,
+)
 from tests.clustering.contents import contents
 from tests.clustering.oracle import SlowSmc, Target
 from tests.clustering.toys import BlackBox, Chain, ChainTable, fragments_of, normal
@@ -31,15 +39,12 @@ def test_what_is_written_is_the_slow_engines_step_and_is_told(splits: bool, part
         points = bridging_stream(seed)
         rules = Rules(particles, Greedy(), splits=splits)
         slow = SlowSmc(Target(points, PREDICTIVE, ALPHA), particles, splits=splits)
-        state = State(DirichletProcess(ALPHA))
-        scorer = make_scorer(Problem(Chain(PREDICTIVE), ALPHA), rules.limit)
-        rng = np.random.default_rng(0)
+        core = reference(Problem(Chain(PREDICTIVE), ALPHA), rules)
         for x, fragment in enumerate(fragments_of(points)):
-            plan = consider(state, scorer, fragment, rules, rng)
             old = dict(slow.subproblems)
             slow.step(x)
-            info = commit(state, scorer, plan)
-            compare(state, slow)
+            info = add(core, fragment)
+            compare(state_of(core), slow)
             new = slow.subproblems
             kept = {name for name in old if new.get(name) is old[name]}
             assert info.fragment == x
@@ -60,43 +65,42 @@ def test_the_table_holds_the_clusters_of_the_state_and_no_others() -> None:
         rules = Rules(4, Greedy(), splits=True)
         for n in (1, 12, 14, len(points)):
             problem = Problem(Chain(PREDICTIVE), ALPHA)
-            state, scorer = after(fragments_of(points[:n]), problem, rules)
-            assert isinstance(scorer, ConjugateScorer)
-            assert isinstance(scorer.table.live, ChainTable)
+            core = after(fragments_of(points[:n]), problem, rules)
+            state = state_of(core)
+            assert isinstance(core.table, PythonTable)
+            assert isinstance(core.table.live, ChainTable)
             target = Target(points, PREDICTIVE, ALPHA)
             live = np.flatnonzero(state.reach[: state.n_slots] > -np.inf).tolist()
             members = {slot: state.members(slot) for slot in live}
-            assert scorer.table.live._members == {
+            assert core.table.live._members == {
                 slot: [points[i] for i in group] for slot, group in members.items()
             }
             assert sorted([*live, *state.free]) == list(range(state.n_slots))
             for slot, group in members.items():
                 assert state.score[slot] == pytest.approx(target.score(group))
                 assert state.term[slot] == pytest.approx(target.log_posterior(frozenset({group})))
-            assert list(scorer.fragments.values()) == fragments_of(points[:n])
+            assert core.held == fragments_of(points[:n])
 
 
 def test_sets_asked_for_are_counted_when_the_fragment_is_taken_in() -> None:
     rules, items = Rules(4, Greedy(), splits=True), fragments_of(bridging_stream(0)[:14])
     likelihood = BlackBox(PREDICTIVE)
-    state = State(DirichletProcess(ALPHA))
-    scorer = make_scorer(Problem(likelihood, ALPHA), rules.limit)
-    rng = np.random.default_rng(0)
+    core = reference(Problem(likelihood, ALPHA), rules)
     for fragment in items:
-        counted = scorer.evaluations
-        plan = consider(state, scorer, fragment, rules, rng)
-        assert scorer.evaluations == counted
-        info = commit(state, scorer, plan)
-        assert info.model_evaluations == scorer.evaluations == sum(likelihood.asked)
+        counted = core.table.evaluations
+        consider(core, fragment)
+        assert core.table.evaluations == counted
+        info = add(core, fragment)
+        assert info.model_evaluations == core.table.evaluations == sum(likelihood.asked)
 
 
 def test_a_plan_is_written_once() -> None:
     """It holds for the state that it was made of; a later one is left as it is."""
     rules, items = Rules(4, Greedy(), splits=True), fragments_of(bridging_stream(0)[:6])
-    state, scorer = after(items[:-1], Problem(Chain(PREDICTIVE), ALPHA), rules)
-    plan = consider(state, scorer, items[-1], rules, np.random.default_rng(0))
-    commit(state, scorer, plan)
-    before = contents(state), contents(scorer)
+    core = after(items[:-1], Problem(Chain(PREDICTIVE), ALPHA), rules)
+    plan, state = consider(core, items[-1]), state_of(core)
+    commit(state, plan)
+    before = contents(state)
     with pytest.raises(AssertionError, match="the state it was made of"):
-        commit(state, scorer, plan)
-    assert (contents(state), contents(scorer)) == before
+        commit(state, plan)
+    assert contents(state) == before

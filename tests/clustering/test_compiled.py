@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.compiled.session import CompiledSession
-from kbforge.clustering.compiled.tables import InKernel
+from kbforge.clustering.compiled import CompiledRun
 from kbforge.clustering.constraints import Closure
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.session import OnlineSession
+from kbforge.clustering.session import SmcSession
+from kbforge.clustering.tables import KernelTable
 from kbforge.contracts import ConjugateLikelihood, Constraints, Decision, Fragment, Problem, Session
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
 from kbforge.kernel.library import WORKERS, kernel_library, kernel_status, use_workers, workers
@@ -44,11 +44,11 @@ pytestmark = pytest.mark.skipif(KERNEL is None, reason=kernel_status())
 STEPS = 7
 
 
-def both(problem: Problem, rules: Rules) -> tuple[OnlineSession, CompiledSession]:
+def both(problem: Problem, rules: Rules) -> tuple[SmcSession, SmcSession]:
     assert KERNEL is not None
     rngs = [np.random.default_rng(3) for _ in range(2)]
-    reference = OnlineSession(problem, rules, rngs[0])
-    return reference, CompiledSession(KERNEL, problem, rules, rngs[1])
+    reference = SmcSession(problem, rules, rngs[0])
+    return reference, SmcSession(problem, rules, rngs[1], kernel=KERNEL)
 
 
 def require_equal(one: Session, other: Session) -> None:
@@ -63,7 +63,7 @@ def require_equal(one: Session, other: Session) -> None:
 
 def run(
     problem: Problem, fragments: Sequence[Fragment], rules: Rules, every: int = STEPS
-) -> tuple[OnlineSession, CompiledSession]:
+) -> tuple[SmcSession, SmcSession]:
     """Take in fragments in both, a few at a time, and compare."""
     reference, compiled = both(problem, rules)
     for begin in range(0, len(fragments), every):
@@ -88,7 +88,7 @@ def test_merging_and_splitting_streams(particles: int, splits: bool) -> None:
         points = fragments_of(bridging_stream(seed))
         problem = Problem(Chain(normal(1.0, 6.0)), ALPHA)
         reference, _ = run(problem, points, Rules(particles, Greedy(), splits), 1)
-        again = OnlineSession(problem, Rules(particles, Greedy(), splits), np.random.default_rng(0))
+        again = SmcSession(problem, Rules(particles, Greedy(), splits), np.random.default_rng(0))
         told = again.add(points)
         merged += sum(len(info.before) > 1 for info in told)
         split += sum(len(info.after) > 1 for info in told)
@@ -108,7 +108,7 @@ def test_tempered_tables_are_in_the_kernel_too(
         fragments = [replace(each, vector=tuple(rng.normal(size=2))) for each in fragments]
     problem = tempered(fitted(model(), fragments, 4.0), temperature)
     _, compiled = run(problem, fragments, Rules(10, Greedy(), splits=True))
-    assert isinstance(compiled._holding.clusters, InKernel)
+    assert isinstance(compiled._core.table, KernelTable)
 
 
 @pytest.mark.slow
@@ -427,9 +427,10 @@ def test_a_kernel_that_was_not_told_says_so() -> None:
     """As after an interrupt between the encoding of fragments and the telling of their values."""
     fragments = people(20, 3)
     _, compiled = both(fitted(Attributes(), fragments, 5.0), SplitSmc(particles=3)._rules)
-    clusters = compiled._holding.clusters
-    assert isinstance(clusters, InKernel)
-    table = clusters.table
+    clusters = compiled._core.table
+    assert isinstance(clusters, KernelTable)
+    table = clusters.compiled
+    assert table is not None
     lost = table.encode(fragments[:10])
     with pytest.raises(LikelihoodError, match="open another"):
         compiled.add(fragments[10:])
@@ -439,7 +440,9 @@ def test_a_kernel_that_was_not_told_says_so() -> None:
 
 def test_the_clusterers_open_it() -> None:
     rng = np.random.default_rng(0)
-    assert isinstance(SplitSmc().open(Problem(Gaussian(), 1.0), rng), CompiledSession)
+    session = SplitSmc().open(Problem(Gaussian(), 1.0), rng)
+    assert isinstance(session, SmcSession)
+    assert isinstance(session._core.run, CompiledRun)
 
 
 def test_keys_of_many_fragments_at_once() -> None:

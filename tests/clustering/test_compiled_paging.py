@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.compiled.session import CompiledSession
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.session import OnlineSession
+from kbforge.clustering.session import SmcSession
 from kbforge.contracts import Decision, Fragment, Problem, Session
 from kbforge.errors import LikelihoodError
 from kbforge.kernel.library import kernel_library, kernel_status
@@ -64,15 +63,15 @@ class CompiledTwins(Twins):
         self, problem: Problem, rng: np.random.Generator, pages: MemoryPages | None = None
     ) -> Session:
         assert KERNEL is not None
-        return CompiledSession(KERNEL, problem, self.rules, rng, pages=pages)
+        return SmcSession(problem, self.rules, rng, pages=pages, kernel=KERNEL)
 
     def check_held(self) -> None:
-        if not isinstance(self.paged, CompiledSession):
+        if not isinstance(self.paged, SmcSession):
             return
-        holding = self.paged._holding
-        here = {n for n, x in enumerate(holding.held) if x is not None}
-        names = set(holding._copies.names().tolist())
-        homes = holding._copies.homes(list(range(len(holding.held))))
+        core = self.paged._core
+        here = {n for n, x in enumerate(core.held) if x is not None}
+        names = set(core.run.names().tolist())
+        homes = core.run.homes(list(range(len(core.held))))
         assert {n for n, home in enumerate(homes) if home >= 0} == here
         assert {home for home in homes if home >= 0} == names
 
@@ -152,13 +151,13 @@ def test_a_snapshot_goes_on_in_the_kernel(name: str, stage: str) -> None:
     items = draw(np.random.default_rng(3), 24)
     open_problem = opening(name, stage, items)
     assert KERNEL is not None
-    first = CompiledSession(KERNEL, open_problem(), RULES["split"], np.random.default_rng(5))
+    first = SmcSession(open_problem(), RULES["split"], np.random.default_rng(5), kernel=KERNEL)
     first.add(items[:12])
     first.remove([items[0].id, items[5].id])
     kept = first.snapshot()
     sessions: list[Session] = [
-        OnlineSession(open_problem(), RULES["split"], np.random.default_rng(1), kept),
-        CompiledSession(KERNEL, open_problem(), RULES["split"], np.random.default_rng(1), kept),
+        SmcSession(open_problem(), RULES["split"], np.random.default_rng(1), kept),
+        SmcSession(open_problem(), RULES["split"], np.random.default_rng(1), kept, None, KERNEL),
     ]
     told = [session.add(items[12:18]) for session in sessions]
     assert told[0] == told[1]
@@ -178,7 +177,7 @@ def test_what_the_reference_did_comes_back() -> None:
     items = people(60, 3, error=0.3)
     problem = opening("attributes", "selective", items)()
     assert KERNEL is not None
-    session = CompiledSession(KERNEL, problem, RULES["split"], np.random.default_rng(0))
+    session = SmcSession(problem, RULES["split"], np.random.default_rng(0), kernel=KERNEL)
     session.add(items[:100])
     session.checkpoint()
     session.remove([items[2].id])
@@ -195,8 +194,8 @@ def test_one_that_is_refused_leaves_those_before_it() -> None:
     points = [Fragment(f"p{k}", {}, vector=(float(k), 0.0)) for k in range(9)]
     points[6] = Fragment("bad", {}, vector=(1.0, 2.0, 3.0))
     assert KERNEL is not None
-    session = CompiledSession(
-        KERNEL, Problem(Gaussian(), 1.0), RULES["split"], np.random.default_rng(0)
+    session = SmcSession(
+        Problem(Gaussian(), 1.0), RULES["split"], np.random.default_rng(0), kernel=KERNEL
     )
     infos = session.adding(points)
     for number in range(6):

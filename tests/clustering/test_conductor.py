@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.session import OnlineSession
+from kbforge.clustering.session import SmcSession
 from kbforge.clustering.sharding.conductor import Pace, cluster_on_workers
 from kbforge.contracts import (
     Ending,
@@ -41,7 +41,7 @@ def of_people(entities: int, seed: int) -> tuple[list[Fragment], Problem]:
 
 
 def local(problem: Problem, fragments: Sequence[Fragment], rules: Rules = RULES) -> Posterior:
-    session = OnlineSession(problem, rules, np.random.default_rng(0))
+    session = SmcSession(problem, rules, np.random.default_rng(0))
     session.add(fragments)
     return session.posterior()
 

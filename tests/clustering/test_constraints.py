@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.constraints import Bindings, Closure
-from kbforge.clustering.session import OnlineSession
+from kbforge.clustering.core import Core
+from kbforge.clustering.reference import ReferenceRun
+from kbforge.clustering.session import SmcSession
 from kbforge.contracts import (
     Cluster,
     Clusterer,
@@ -29,6 +31,7 @@ from kbforge.testing import UniformLikelihood
 from kbforge_plugins.clusterers.offline import Agglomerative, Gibbs
 from kbforge_plugins.clusterers.sequential import Smc, SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
+from tests.clustering.both_engines import state_of
 from tests.clustering.contents import contents
 from tests.clustering.invariants import core_of
 from tests.clustering.oracle import log_sum_exp
@@ -70,11 +73,11 @@ def satisfies(
     return True
 
 
-def check_satisfied(session: OnlineSession, given: Constraints) -> None:
+def check_satisfied(session: SmcSession, given: Constraints) -> None:
     """In every particle of every subproblem."""
-    items = core_of(session).model.fragments
+    items = dict(core_of(session).here())
     ids = {number: x.id for number, x in items.items()}
-    for block in core_of(session).state.blocks:
+    for block in state_of(core_of(session)).blocks:
         whole = session.subproblem(block)
         here = [ids[number] for number in whole.fragments]
         sides = [items[number].source or "" for number in whole.fragments]
@@ -85,7 +88,7 @@ def check_satisfied(session: OnlineSession, given: Constraints) -> None:
     # no must-link reaches across subproblems
     home = {
         ids[n]: name
-        for name in core_of(session).state.blocks
+        for name in state_of(core_of(session)).blocks
         for n in session.subproblem(name).fragments
     }
     for each in given.decisions:
@@ -196,7 +199,7 @@ def test_no_decision_is_ever_violated(
     items = sided(plain, sides)
     ids = [item.id for item in items]
     problem = replace(problem_of(stage, make(plain), Trap()), constraints=Constraints((), link))
-    session = OnlineSession(problem, RULES[rules], np.random.default_rng(seed))
+    session = SmcSession(problem, RULES[rules], np.random.default_rng(seed))
     outside, inside = list(items), list[Fragment]()
     known = Constraints((), link)
     for _ in range(data.draw(st.integers(3, 9), label="turns")):
@@ -249,7 +252,7 @@ def test_no_decision_is_ever_violated(
         check_bindings(session)
     other = replace(problem_of(stage, make(plain), Trap()), constraints=Constraints((), None))
     snapshot = session.snapshot()
-    restored = OnlineSession(other, RULES[rules], np.random.default_rng(99), snapshot)
+    restored = SmcSession(other, RULES[rules], np.random.default_rng(99), snapshot)
     assert restored.constraints == known
     assert contents(restored.snapshot()) == contents(snapshot)
     check_bindings(restored)
@@ -261,29 +264,34 @@ def test_no_decision_is_ever_violated(
     check_satisfied(restored, known)
 
 
-def mass(session: OnlineSession) -> float:
+def mass(session: SmcSession) -> float:
     """Log of the sum of the target densities of all groupings that are held."""
-    state, total = core_of(session).state, 0.0
+    state, total = state_of(core_of(session)), 0.0
     for block in state.blocks.values():
         values = np.add.reduceat(state.term[block.cells], block.row_start[:-1])
         total += log_sum_exp(values.tolist())
     return total
 
 
-def check_bindings(session: OnlineSession) -> None:
+def tags_of(core: Core, run: ReferenceRun | None = None) -> list[tuple[int, int, int]]:
+    """How many components and values each cluster has, and how many clusters a component has."""
+    tags, state = (run or core.run)._tags, state_of(core)
+    live = sorted(slot for b in state.blocks.values() for slot in b.slots.tolist())
+    found = [(slot, *map(len, tags._of_slot.get(slot, ((), ())))) for slot in live]
+    assert set(tags._of_slot) <= set(live)
+    return [*found, *((k, len(held), -1) for k, held in sorted(tags._holders.items()) if held)]
+
+
+def check_bindings(session: SmcSession) -> None:
     """What was kept up is what would be made anew."""
     core = core_of(session)
     bindings = core.bindings
-    if bindings is None:
-        return
-    fresh = Bindings(core.constraints, Closure(core.constraints.decisions))
-    for number, x in core.model.fragments.items():
-        fresh.take_in(number, x)
-    live = {slot for block in core.state.blocks.values() for slot in block.slots.tolist()}
-    fresh.regroup((), {slot: core.state.members(slot) for slot in sorted(live)})
+    run = ReferenceRun(core.rules, core.prior, None, core.rng)
+    run.state = state_of(core)
+    fresh = Bindings(run)
+    fresh.bind(bindings.constraints, Closure(bindings.constraints.decisions), core.here())
     assert fresh._tags == bindings._tags
-    assert fresh._of_slot == bindings._of_slot
-    assert fresh._holders == bindings._holders
+    assert tags_of(core) == tags_of(core, run)
     stated = [{k: v for k, v in b._stated.items() if v} for b in (fresh, bindings)]
     assert stated[0] == stated[1]
 

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.session import OnlineSession
+from kbforge.clustering.session import SmcSession
 from kbforge.contracts import (
     CandidateIndex,
     ConjugateLikelihood,
@@ -209,7 +209,7 @@ def strange(fragment: Fragment) -> Fragment:
     return Fragment("strange", values, vector)
 
 
-def everything(session: OnlineSession) -> Any:
+def everything(session: SmcSession) -> Any:
     """All that the session holds."""
     return contents(session)
 
@@ -232,12 +232,12 @@ def test_a_failure_leaves_no_trace(
     method = data.draw(st.sampled_from(STAGES[stage]), label="method")
     wait = data.draw(st.integers(0, 1), label="calls before")
     # each run has a model of its own, so that none has met the other's values
-    clean = OnlineSession(
+    clean = SmcSession(
         problem_of(stage, make(items), Trap()), RULES[rules], np.random.default_rng(seed)
     )
     clean.add(items)
     trap = Trap()
-    session = OnlineSession(
+    session = SmcSession(
         problem_of(stage, make(items), trap), RULES[rules], np.random.default_rng(seed)
     )
     session.add(items[:at])
@@ -264,7 +264,7 @@ def test_every_trap_springs(stage: str, method: str) -> None:
     """Those of the stage, on a step of the middle of a run: the property above is not empty."""
     items = records(np.random.default_rng(1), 9)
     trap = Trap()
-    session = OnlineSession(
+    session = SmcSession(
         problem_of(stage, attributes(items), trap), RULES["split-smc"], np.random.default_rng(0)
     )
     session.add(items[:-1])
@@ -301,7 +301,7 @@ def test_a_resampler_that_fails_gives_back_what_it_drew() -> None:
     items, trap = vectors(np.random.default_rng(2), 30), Trap()
     rules = Rules(4, Drawing(trap), splits=True, weights="marginal")
     clean, session = (
-        OnlineSession(Problem(Gaussian(), 1.0), rules, np.random.default_rng(3)) for _ in range(2)
+        SmcSession(Problem(Gaussian(), 1.0), rules, np.random.default_rng(3)) for _ in range(2)
     )
     clean.add(items)
     session.add(items[:20])
@@ -319,14 +319,14 @@ def test_a_missing_vector_in_the_middle_of_a_gaussian_run(rules: str) -> None:
     """The story: somebody's table has a hole. The run says where, and goes on without it."""
     points = vectors(np.random.default_rng(6), 20)
     hole = Fragment("the-hole", {"name": ("no vector here",)})
-    session = OnlineSession(Problem(Gaussian(), 1.0), RULES[rules], np.random.default_rng(0))
+    session = SmcSession(Problem(Gaussian(), 1.0), RULES[rules], np.random.default_rng(0))
     with pytest.raises(LikelihoodError, match=r'fragment "the-hole".*has no vector'):
         session.add([*points[:10], hole, *points[10:]])
     assert session.n_fragments == 10
     blocks = session.posterior().subproblems
     assert sorted(i for block in blocks for i in block.fragments) == list(range(10))
     session.add(points[10:])
-    clean = OnlineSession(Problem(Gaussian(), 1.0), RULES[rules], np.random.default_rng(0))
+    clean = SmcSession(Problem(Gaussian(), 1.0), RULES[rules], np.random.default_rng(0))
     clean.add(points)
     assert session.posterior() == clean.posterior()
     assert everything(session) == everything(clean)

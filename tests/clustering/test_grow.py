@@ -13,10 +13,9 @@ from kbforge.clustering.grow import GrownParticles, Joint, grow, merge
 from kbforge.clustering.propose import Pool, propose_joins, with_singletons
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State
-from kbforge.clustering.step import log_marginal_alone
 from kbforge.contracts import Cluster, IntArray, Problem
 from kbforge_plugins.resamplers import Greedy
-from tests.clustering.both_engines import ALPHA, SEEDS, after, bridging_stream
+from tests.clustering.both_engines import ALPHA, SEEDS, after, bridging_stream, scores_of, state_of
 from tests.clustering.contents import contents
 from tests.clustering.oracle import Target, log_sum_exp
 from tests.clustering.toys import Chain, fragments_of, normal
@@ -43,15 +42,14 @@ def cases(particles: int) -> Iterator[Case]:
         points = bridging_stream(seed)
         items = fragments_of(points)
         for n in (2, 9, 12, 13, 14, 20):
-            state, scorer = after(items[:n], Problem(Chain(PREDICTIVE), ALPHA), rules)
-            reading = scorer.read(state, items[n])
-            alone = log_marginal_alone(scorer, reading)
-            joins = propose_joins(state, reading.scores, particles)
-            pool = with_singletons(state, joins, alone)
+            core = after(items[:n], Problem(Chain(PREDICTIVE), ALPHA), rules)
+            state, scores = state_of(core), scores_of(core, items[n])
+            joins = propose_joins(state, scores, particles)
+            pool = with_singletons(state, joins, scores.alone)
             names = np.unique(pool.subproblem)
             joint = merge(state, names, pool, rules, np.random.default_rng(0))
             before = contents(state)
-            grown = grow(state, scorer, reading, alone, names, pool, joint)
+            grown = grow(state, scores, names, pool, joint)
             assert contents(state) == before
             yield Case(state, names, pool, joint, grown, Target(points, PREDICTIVE, ALPHA))
 

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.compiled.session import CompiledSession
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.session import OnlineSession
-from kbforge.clustering.table import CompactTable
+from kbforge.clustering.session import SmcSession
+from kbforge.clustering.tables import CompactTable
 from kbforge.contracts import (
     CandidateIndex,
     Checkpoint,
@@ -33,6 +32,7 @@ from kbforge.errors import ContradictionError, LikelihoodError, UsageError
 from kbforge.testing import BlackBox, Categorical, MemoryPages
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.selective import Selective
+from tests.clustering.both_engines import state_of
 from tests.clustering.contents import contents
 from tests.clustering.invariants import core_of
 from tests.clustering.test_constraints import check_bindings, sided
@@ -63,14 +63,14 @@ class Twins:
     pages: MemoryPages | None = None
 
     def __post_init__(self) -> None:
-        self.whole: Session = OnlineSession(self.problem(), self.rules, np.random.default_rng(5))
+        self.whole: Session = SmcSession(self.problem(), self.rules, np.random.default_rng(5))
         self.paged: Session = self.opened(self.problem(), np.random.default_rng(5))
 
     def opened(
         self, problem: Problem, rng: np.random.Generator, pages: MemoryPages | None = None
     ) -> Session:
         """One that is to be closed."""
-        return OnlineSession(problem, self.rules, rng, pages=pages)
+        return SmcSession(problem, self.rules, rng, pages=pages)
 
     def same(self, act: Callable[[Any], Any]) -> Any:
         """Do the same to both; they say the same."""
@@ -117,7 +117,7 @@ class Twins:
 
     def check_held(self) -> None:
         """What the paged one has here is whole."""
-        assert isinstance(self.paged, OnlineSession)
+        assert isinstance(self.paged, SmcSession)
         check_held(self.paged)
 
     def bare(self, said: Any) -> Any:
@@ -227,16 +227,16 @@ def play(twins: Twins, items: list[Fragment], data: st.DataObject) -> None:
     twins.check()
 
 
-def check_held(session: OnlineSession) -> None:
+def check_held(session: SmcSession) -> None:
     """What is here is whole: candidates and bindings know its clusters, and no others."""
     core = core_of(session)
-    state = core.state
+    state = state_of(core)
     live = {slot for block in state.blocks.values() for slot in block.slots.tolist()}
     here = {number for slot in live for number in state.members(slot)}
-    assert here == set(core.model.fragments)
-    assert all(core.homes.of(number) in state.blocks for number in here)
-    if core.model.candidates is not None:
-        check_candidates(core.model.candidates, {slot: state.members(slot) for slot in live})
+    assert here == {number for number, _ in core.here()}
+    assert all(core.home(number) in state.blocks for number in here)
+    if core.run.candidates is not None:
+        check_candidates(core.run.candidates, {slot: state.members(slot) for slot in live})
     check_bindings(session)
 
 
@@ -278,16 +278,14 @@ def test_no_page_comes_in_that_no_fragment_leads_to(black: bool) -> None:
     assert pages.fetched == [17, 3, 25, 26]
     session.remove(["f31", "f71"])
     session.revise(1, ["f8"])
-    # beside a table of the kernel, it is looked whether the fragment that goes is the first of all
-    first = [0] if isinstance(session, CompiledSession) and not black else []
-    assert pages.fetched == [17, 3, 25, 26, 31, *first, 8]
+    assert pages.fetched == [17, 3, 25, 26, 31, 8]
     session.constrain([Decision(True, "f5", "f6"), Decision(False, "f17", "new0")])
-    assert pages.fetched == [17, 3, 25, 26, 31, *first, 8, 5, 6]
+    assert pages.fetched == [17, 3, 25, 26, 31, 8, 5, 6]
     session.lift([Decision(True, "f5", "f6")])
     mark = session.checkpoint()
     assert [page.name for page in mark.pages] == [3, 5, 17, 111]
     assert mark.gone == (6, 31)
-    assert len(pages.fetched) == 8 + len(first)
+    assert len(pages.fetched) == 8
     assert session.n_fragments == 242
     assert session.posterior().n_fragments == 242
     assert sorted(set(pages.fetched)) == list(range(40))
@@ -390,7 +388,7 @@ def test_a_failure_while_a_page_comes_in_changes_nothing(method: str) -> None:
         trap = Trap()
         problem = problem_of("indexed", LIKELIHOODS["attributes"][1](items), trap)
         rng, pages = np.random.default_rng(0), twins.pages
-        twins.paged = OnlineSession(problem, RULES["split-smc"], rng, pages=pages)
+        twins.paged = SmcSession(problem, RULES["split-smc"], rng, pages=pages)
         trap.method, trap.wait = method, wait
         try:
             twins.paged.add(items[14:15])

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
+from kbforge.clustering.core import Core
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.state import State
-from kbforge.clustering.step import Plan, consider
-from kbforge.clustering.table import Scorer
 from kbforge.contracts import FloatArray, IntArray, Problem
 from kbforge.errors import LikelihoodError
 from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc
 from kbforge_plugins.resamplers import Greedy as GreedyResampler
 from kbforge_plugins.resamplers import Multinomial
-from tests.clustering.both_engines import ALPHA, SEEDS, after, bridging_stream
+from tests.clustering.both_engines import ALPHA, SEEDS, after, bridging_stream, consider
 from tests.clustering.contents import contents
 from tests.clustering.toys import POINTS, BlackBox, Chain, Rule, fragments_of, normal
 
@@ -36,14 +32,10 @@ PROBLEMS = {
 }
 
 
-def everything(state: State, scorer: Scorer, rng: np.random.Generator) -> Any:
-    """All that a step has, to the last bit."""
-    return contents(state), contents(scorer), contents(rng)
-
-
-def decided(plan: Plan) -> Any:
-    """What a plan will write."""
-    return contents(plan._replace(reading=None))  # type: ignore[arg-type]
+def reseeded(core: Core, seed: int) -> np.random.Generator:
+    """Other random numbers."""
+    core.rng.bit_generator.state = np.random.default_rng(seed).bit_generator.state
+    return core.rng
 
 
 @pytest.mark.parametrize("stage", PROBLEMS)
@@ -54,15 +46,15 @@ def test_a_plan_only_reads(rules: str, stage: str) -> None:
     for seed in SEEDS:
         items = fragments_of(bridging_stream(seed))
         for n in (0, 1, 5, BRIDGE, BRIDGE + 1):
-            state, scorer = after(items[:n], PROBLEMS[stage](), RULES[rules])
-            rng = np.random.default_rng(seed)
-            before = everything(state, scorer, rng)
+            core = after(items[:n], PROBLEMS[stage](), RULES[rules])
+            rng = reseeded(core, seed)
+            before = contents(core)
             drawn = rng.bit_generator.state
-            plan = consider(state, scorer, items[n], RULES[rules], rng)
+            plan = consider(core, items[n])
             rng.bit_generator.state = drawn
-            assert everything(state, scorer, rng) == before
-            again = consider(state, scorer, items[n], RULES[rules], rng)
-            assert decided(again) == decided(plan)
+            assert contents(core) == before
+            again = consider(core, items[n])
+            assert contents(again) == contents(plan)
             assert plan.fragment == n
             merged += len(plan.replaced) > 1
             opened += not plan.replaced
@@ -93,36 +85,34 @@ def test_what_a_failing_resampler_drew_is_given_back(error: BaseException, split
     problem = PROBLEMS["conjugate"]()
     items = fragments_of(bridging_stream(0))
     rules = Rules(6, Multinomial(), splits=splits, weights="marginal")
-    state, scorer = after(items[:BRIDGE], problem, rules)
-    failing, rng = Failing(error), np.random.default_rng(11)
-    before = everything(state, scorer, rng)
-    bad = Rules(6, failing, splits=splits, weights="marginal")
+    core, failing = after(items[:BRIDGE], problem, rules), Failing(error)
+    reseeded(core, 11)
+    core.run._rules = Rules(6, failing, splits=splits, weights="marginal")
+    before = contents(core)
     with pytest.raises(type(error)):
-        consider(state, scorer, items[BRIDGE], bad, rng)
+        consider(core, items[BRIDGE])
     assert failing.drew
-    assert everything(state, scorer, rng) == before
+    assert contents(core) == before
 
 
 def test_a_failing_model_leaves_the_random_numbers_alone() -> None:
     *items, x = fragments_of(POINTS)
     problem = Problem(Rule(lambda ids: np.nan if ids >= {"f4", "f2"} else 0.0), 1.0)
     rules = RULES["multinomial"]
-    state, scorer = after(items, problem, rules)
-    rng = np.random.default_rng(11)
-    before = everything(state, scorer, rng)
+    core = after(items, problem, rules)
+    before = contents(core)
     with pytest.raises(LikelihoodError):
-        consider(state, scorer, x, rules, rng)
-    assert everything(state, scorer, rng) == before
+        consider(core, x)
+    assert contents(core) == before
 
 
 def test_a_greedy_step_draws_nothing_and_a_stochastic_one_does() -> None:
     items = fragments_of(bridging_stream(0))
     for name, draws in {"split-smc": False, "multinomial": True}.items():
-        state, scorer = after(items[:BRIDGE], PROBLEMS["conjugate"](), RULES[name])
-        rng = np.random.default_rng(11)
-        before = contents(rng)
-        consider(state, scorer, items[BRIDGE], RULES[name], rng)
-        assert (contents(rng) != before) == draws
+        core = after(items[:BRIDGE], PROBLEMS["conjugate"](), RULES[name])
+        before = contents(core.rng)
+        consider(core, items[BRIDGE])
+        assert (contents(core.rng) != before) == draws
 
 
 def run(clusterer, likelihood, alpha: float = 1.0):  # type: ignore[no-untyped-def]

@@ -14,6 +14,7 @@ from kbforge.contracts import FloatArray, IntArray, Problem
 from kbforge.errors import LikelihoodError
 from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc
 from kbforge_plugins.resamplers import Greedy as GreedyResampler
+from tests.clustering import both_engines
 from tests.clustering.both_engines import ALPHA, SEEDS, after, bridging_stream, run_both
 from tests.clustering.oracle import SlowSmc, Target
 from tests.clustering.toys import POINTS, Chain, Rule, categories, fragments_of, normal
@@ -34,7 +35,7 @@ def state_of(seed: int) -> State:
         points = [(float(kind),) for kind in rng.integers(0, 3, size=6)]
         likelihood, alpha = Chain(categories()), 1.0
     rules = Rules(10, GreedyResampler(), splits=True)
-    return after(fragments_of(points), Problem(likelihood, alpha), rules)[0]
+    return both_engines.state_of(after(fragments_of(points), Problem(likelihood, alpha), rules))
 
 
 def gains(rng: np.random.Generator, state: State) -> FloatArray:
@@ -150,11 +151,9 @@ def test_singletons_stand_in_the_subproblem_of_the_heaviest_join_after_their_equ
 
 
 def test_a_singleton_as_heavy_as_a_join_comes_after_it() -> None:
-    state = after(
-        fragments_of([(0.0,)]),
-        Problem(Chain(normal()), 1.0),
-        Rules(5, GreedyResampler(), splits=True),
-    )[0]
+    rules = Rules(5, GreedyResampler(), splits=True)
+    core = after(fragments_of([(0.0,)]), Problem(Chain(normal()), 1.0), rules)
+    state = both_engines.state_of(core)
     joins = propose_joins(state, PutativeScores(np.array([-2.0])), None)
     pool = with_singletons(state, joins, -2.0)
     assert pool.value.tolist() == [-2.0, -2.0]

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.candidates import Candidates
-from kbforge.clustering.session import OnlineSession
+from kbforge.clustering.core import Core
+from kbforge.clustering.session import SmcSession
 from kbforge.contracts import (
     Cluster,
     FloatArray,
@@ -26,6 +27,7 @@ from kbforge.errors import LikelihoodError, UsageError
 from kbforge.testing import UniformLikelihood
 from kbforge_plugins.clusterers.sequential import Smc, SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
+from tests.clustering.both_engines import state_of
 from tests.clustering.contents import contents
 from tests.clustering.invariants import check_invariants, core_of
 from tests.clustering.test_exactness import BELL_7, FAMILIES, exact_posterior, represented, vectors
@@ -36,17 +38,21 @@ from tests.profile import examples
 STAGES = ("conjugate", "indexed", "black box", "surrogate")
 
 
-def check_session(session: OnlineSession) -> None:
+def check_session(session: SmcSession) -> None:
     """The state's invariants, and that the candidates know the state's clusters and no others."""
-    state, model = core_of(session).state, core_of(session).model
-    removed = set(range(state.n_fragments)) - set(model.fragments)
-    check_invariants(state, removed)
-    live = {slot for block in state.blocks.values() for slot in block.slots.tolist()}
-    if model.candidates is not None:
-        check_candidates(model.candidates, {slot: state.members(slot) for slot in live})
+    core = core_of(session)
+    state = state_of(core)
+    check_invariants(state, {number for number, x in enumerate(core.held) if x is None})
+    if core.run.candidates is not None:
+        check_candidates(core.run.candidates, {slot: state.members(slot) for slot in live_of(core)})
     for name in state.blocks:
         for fragment in session.subproblem(name).fragments:
-            assert core_of(session).homes.of(fragment) == name
+            assert core.home(fragment) == name
+
+
+def live_of(core: Core) -> set[int]:
+    """The slots of all clusters."""
+    return {slot for b in state_of(core).blocks.values() for slot in b.slots.tolist()}
 
 
 def check_candidates(candidates: Candidates, live: dict[int, Cluster]) -> None:
@@ -105,7 +111,7 @@ def test_random_lives(name: str, stage: str, rules: str, seed: int, data: st.Dat
     draw, make = LIKELIHOODS[name]
     items = draw(np.random.default_rng(seed), 14)
     problem = problem_of(stage, make(items), Trap())
-    session = OnlineSession(problem, RULES[rules], np.random.default_rng(seed))
+    session = SmcSession(problem, RULES[rules], np.random.default_rng(seed))
     outside = list(items)
     inside: list[Fragment] = []
     for _ in range(data.draw(st.integers(2, 7), label="turns")):
@@ -126,7 +132,7 @@ def test_random_lives(name: str, stage: str, rules: str, seed: int, data: st.Dat
         assert list(session.fragments) == inside
         other = problem_of(stage, make(items), Trap())
         snapshot = session.snapshot()
-        restored = OnlineSession(other, RULES[rules], np.random.default_rng(99), snapshot)
+        restored = SmcSession(other, RULES[rules], np.random.default_rng(99), snapshot)
         assert contents(restored.snapshot()) == contents(snapshot)
         assert restored.posterior() == session.posterior()
         if data.draw(st.booleans(), label="go on with the restored one"):
@@ -182,7 +188,7 @@ def test_the_first_fragment_may_go() -> None:
         restored = SplitSmc(particles=10).open(
             problem, np.random.default_rng(0), session.snapshot()
         )
-        live = [core_of(each).model.table.live for each in (session, restored)]
+        live = [core_of(each).table.live for each in (session, restored)]
         assert live[0].placed.origin.tolist() == live[1].placed.origin.tolist()
         extra = [Fragment(f"again {i}", {}, items[i].vector)]
         session.add(extra)
@@ -224,12 +230,8 @@ def test_a_table_that_is_not_editable(particles: int) -> None:
     for i in rng.permutation(20)[:15].tolist():
         session.remove([items[i].id])
         check_session(session)  # type: ignore[arg-type]
-        live = {
-            slot
-            for block in core_of(session).state.blocks.values()
-            for slot in block.slots.tolist()
-        }
-        assert set(core_of(session).model.table.live._members) == live
+        core = core_of(session)
+        assert set(core.table.live._members) == live_of(core)
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -241,7 +243,7 @@ def test_a_removal_that_fails_changes_nothing(stage: str, method: str, nan: bool
     for victims in ([0], [3], [2, 9]):
         trap, plain = Trap(), Trap()
         session, clean = (
-            OnlineSession(
+            SmcSession(
                 problem_of(stage, make(items), each), RULES["split-smc"], np.random.default_rng(0)
             )
             for each in (trap, plain)
@@ -272,7 +274,7 @@ def test_a_removal_can_fail() -> None:
     draw, make = LIKELIHOODS["attributes"]
     items = draw(np.random.default_rng(7), 14)
     problem = problem_of("indexed", make(items), trap)
-    session = OnlineSession(problem, RULES["split-smc"], np.random.default_rng(0))
+    session = SmcSession(problem, RULES["split-smc"], np.random.default_rng(0))
     session.add(items)
     for method in ("encode", "log_predictive_of", "keys"):
         trap.method, trap.wait = method, 0
@@ -346,7 +348,6 @@ def test_what_was_made_in_vain_is_released() -> None:
     session.remove(["f0"])
     check_session(session)  # type: ignore[arg-type]
     core = core_of(session)
-    live = {slot for block in core.state.blocks.values() for slot in block.slots.tolist()}
-    assert set(core.model.table.live._members) == live
+    assert set(core.table.live._members) == live_of(core)
     session.add(items[4:])
     check_session(session)  # type: ignore[arg-type]

@@ -13,21 +13,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import registry
-from kbforge.clustering.prior import DirichletProcess
-from kbforge.clustering.propose import Pool, resample
+from kbforge.clustering.propose import Pool, PutativeScores, resample
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.sample import neighbourhoods
-from kbforge.clustering.scoring import make_scorer
-from kbforge.clustering.session import OnlineSession
+from kbforge.clustering.session import SmcSession
 from kbforge.clustering.sharding.shard import pack_led, pack_pages, unpack_led, unpack_pages
-from kbforge.clustering.state import State
-from kbforge.clustering.step import log_marginal_alone, reweigh
+from kbforge.clustering.step import reweigh
 from kbforge.contracts import CandidateIndex, Fragment, KeyFamilies, Problem
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge_plugins.clusterers.sequential import Smc, SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.resamplers import Greedy
-from tests.clustering.both_engines import ALPHA, SEEDS, after, bridging_stream, run_both
+from tests.clustering.both_engines import (
+    ALPHA,
+    SEEDS,
+    add,
+    after,
+    bridging_stream,
+    reference,
+    run_both,
+    state_of,
+)
 from tests.clustering.contents import contents
 from tests.clustering.oracle import SlowSmc, Target, log_sum_exp
 from tests.clustering.test_conductor import RULES, of_people
@@ -187,8 +193,10 @@ def test_the_surrogate_ranks_and_the_model_weighs() -> None:
 
     *items, x = fragments_of(POINTS)
     problem = Problem(Rule(rule), 1.0, Chain(normal()))
-    state, scorer = after(items, problem, Rules(10, Greedy(), splits=False))
-    reading = scorer.read(state, x)
+    core = after(items, problem, Rules(10, Greedy(), splits=False))
+    state = state_of(core)
+    live = [{f"f{i}" for i in state.members(slot)} for slot in range(state.n_slots)]
+    gains = np.array([rule({*held, x.id}) - rule(held) if held else 0.0 for held in live])
     start, rows = int(state.row_start[0]), int(state.row_count[0])
     ranks, at = [], []
     for rank in range(rows):
@@ -199,7 +207,7 @@ def test_the_surrogate_ranks_and_the_model_weighs() -> None:
     proposed = Pool(
         np.zeros(len(cells)), cells, state.cells[cells], np.array(ranks), np.zeros_like(cells)
     )
-    weighed = reweigh(state, scorer, reading, proposed)
+    weighed = reweigh(state, PutativeScores(gains), proposed)
     members = [{f"f{i}" for i in state.members(int(slot))} for slot in weighed.slot]
     assert not any("f1" in held for held in members)
     allowed = sum("f1" not in {f"f{i}" for i in state.members(int(slot))} for slot in proposed.slot)
@@ -212,16 +220,16 @@ def test_the_surrogate_ranks_and_the_model_weighs() -> None:
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_the_fragment_alone_must_have_a_probability(bad: float) -> None:
-    scorer = make_scorer(Problem(Chain(lambda members, x: bad), 1.0), None)
-    reading = scorer.read(State(DirichletProcess(1.0)), Fragment("x", {}, (0.0,)))
+    core = reference(Problem(Chain(lambda members, x: bad), 1.0), Rules(5, Greedy(), splits=True))
     with pytest.raises(LikelihoodError, match="the fragment alone is"):
-        log_marginal_alone(scorer, reading)
+        add(core, Fragment("x", {}, (0.0,)))
 
 
 def test_a_probability_of_nought_is_one() -> None:
-    scorer = make_scorer(Problem(Chain(lambda members, x: -np.inf), 1.0), None)
-    reading = scorer.read(State(DirichletProcess(1.0)), Fragment("x", {}, (0.0,)))
-    assert log_marginal_alone(scorer, reading) == -np.inf
+    problem = Problem(Chain(lambda members, x: -np.inf), 1.0)
+    core = reference(problem, Rules(5, Greedy(), splits=True))
+    with pytest.raises(LikelihoodError, match="no finite assignment"):
+        add(core, Fragment("x", {}, (0.0,)))
 
 
 def test_each_distinct_content_is_scored_once() -> None:
@@ -312,7 +320,7 @@ def test_where_keys_lead(led: dict[int, KeyFamilies]) -> None:
 @given(entities=st.integers(0, 12), seed=st.integers(0, 1000))
 def test_pages_of_a_session(entities: int, seed: int) -> None:
     fragments, problem = of_people(max(entities, 1), seed)
-    session = OnlineSession(problem, RULES, np.random.default_rng(0))
+    session = SmcSession(problem, RULES, np.random.default_rng(0))
     session.add(fragments if entities else [])
     pages = session.snapshot().pages
     assert contents(unpack_pages(pack_pages(pages))) == contents(pages)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kbforge.clustering.constraints import Closure
 from kbforge.clustering.revise import MOST_TAKEN, move, revisit
-from kbforge.clustering.session import OnlineSession
+from kbforge.clustering.session import SmcSession
 from kbforge.contracts import Constraints, Decision, Fragment, Interrupted, Problem, Progress
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.testing import UniformLikelihood
@@ -25,7 +25,7 @@ from tests.clustering.toys import Rule, fragments_of
 from tests.profile import examples
 
 
-def best(session: OnlineSession) -> float:
+def best(session: SmcSession) -> float:
     return session.posterior().log_posterior
 
 
@@ -40,7 +40,7 @@ def test_what_is_held_never_gets_worse(
     draw, make = LIKELIHOODS[name]
     items = draw(np.random.default_rng(seed), 16)
     problem = problem_of(stage, make(items), Trap())
-    session = OnlineSession(problem, RULES[rules], np.random.default_rng(seed))
+    session = SmcSession(problem, RULES[rules], np.random.default_rng(seed))
     session.add(items)
     if not RULES[rules].resampler.keeps_heaviest or RULES[rules].sampled_merges:
         # weights are not densities there, so that the heaviest may not be the densest
@@ -55,7 +55,7 @@ def test_what_is_held_never_gets_worse(
     assert masses[-1] - masses[0] == pytest.approx(revised.gain, abs=1e-7)
     check_session(session)
     other = problem_of(stage, make(items), Trap())
-    restored = OnlineSession(other, RULES[rules], np.random.default_rng(0), session.snapshot())
+    restored = SmcSession(other, RULES[rules], np.random.default_rng(0), session.snapshot())
     assert contents(restored.snapshot()) == contents(session.snapshot())
     for each in (session, restored):
         each.revise(1)
@@ -149,7 +149,7 @@ def test_decisions_are_honoured_on_the_way() -> None:
         session = SplitSmc(particles=particles).open(problem, np.random.default_rng(0))
         session.add(items)
 
-        def check(session: OnlineSession = session) -> None:  # type: ignore[assignment]
+        def check(session: SmcSession = session) -> None:  # type: ignore[assignment]
             labels = session.posterior().labels()
             at = {item.id: label for item, label in zip(items, labels, strict=True)}
             assert all(at[each.first] != at[each.second] for each in decisions)
@@ -162,7 +162,7 @@ def test_a_move_of_one_fragment() -> None:
     points = [(0.0, 0.0), (0.1, 0.1), (9.0, 9.0), (9.1, 9.1), (9.2, 9.0), (0.0, 0.1)]
     items = fragments_of(points)
     problem = Problem(Gaussian(), 0.1)
-    session = OnlineSession(problem, SplitSmc(particles=1)._rules, np.random.default_rng(0))
+    session = SmcSession(problem, SplitSmc(particles=1)._rules, np.random.default_rng(0))
     session.constrain([Decision(True, "f0", "f2"), Decision(False, "f0", "f1")])
     session.add(items)
     core = core_of(session)
@@ -182,7 +182,7 @@ def test_a_failure_ends_it_and_leaves_the_session_whole() -> None:
     items = draw(np.random.default_rng(7), 20)
     trap = Trap()
     problem = problem_of("black box", make(items), trap)
-    session = OnlineSession(problem, RULES["split-smc"], np.random.default_rng(0))
+    session = SmcSession(problem, RULES["split-smc"], np.random.default_rng(0))
     session.add(items)
     before = mass(session)
     trap.method, trap.wait = "log_marginal", 2

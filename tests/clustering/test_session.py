@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kbforge import registry
-from kbforge.clustering.session import OnlineSession
+from kbforge.clustering.session import SmcSession
 from kbforge.contracts import (
     Clusterer,
     Fate,
@@ -86,12 +86,12 @@ def test_a_snapshot_is_all_there_is(name: str, stage: str) -> None:
         return Problem(model, 0.8, index=index)
 
     for rules in RULES.values():
-        whole = OnlineSession(problem(), rules, np.random.default_rng(1))
-        first = OnlineSession(problem(), rules, np.random.default_rng(1))
+        whole = SmcSession(problem(), rules, np.random.default_rng(1))
+        first = SmcSession(problem(), rules, np.random.default_rng(1))
         whole.add(items)
         first.add(items[:9])
         snapshot = first.snapshot()
-        second = OnlineSession(problem(), rules, np.random.default_rng(2), snapshot)
+        second = SmcSession(problem(), rules, np.random.default_rng(2), snapshot)
         assert second.posterior() == first.posterior()
         assert contents(second.snapshot()) == contents(snapshot)
         second.add(items[9:])

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering.regroup import plan_replacement
 from kbforge.clustering.revise import split_or_merge
-from kbforge.clustering.session import OnlineSession
+from kbforge.clustering.session import SmcSession
 from kbforge.contracts import Cluster, Constraints, Decision, Fragment, Problem, Session
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.minhash import MinHash
@@ -24,11 +23,10 @@ NAMES = ["oregon coast", "oregon coasts", "the oregon coast", "lake baikal", "la
 
 def held(problem: Problem, items: list[Fragment], *clusters: Cluster) -> tuple[Session, Any]:
     """A session with one particle that groups like this, whatever the model says."""
-    session = OnlineSession(problem, SplitSmc(particles=1)._rules, np.random.default_rng(0))
+    session = SmcSession(problem, SplitSmc(particles=1)._rules, np.random.default_rng(0))
     session.add(items)
     core = core_of(session)
-    names = list(core.state.blocks)
-    core.replace(plan_replacement(core.state, core.model, core.rules, names, [[tuple(clusters)]]))
+    core.replace(core.plan(core.run.names().tolist(), [[tuple(clusters)]]))
     assert session.posterior().clusters() == list(clusters)
     return session, core
 
@@ -82,7 +80,7 @@ def test_what_was_decided_is_not_undone() -> None:
     items = points(-50.0, 50.0)
     together = Constraints((Decision(True, "f0", "f19"),))
     problem = Problem(Gaussian(), 1.0, constraints=together)
-    session = OnlineSession(problem, SplitSmc(particles=1)._rules, np.random.default_rng(0))
+    session = SmcSession(problem, SplitSmc(particles=1)._rules, np.random.default_rng(0))
     session.add(items)
     core = core_of(session)
     for fragment in range(20):

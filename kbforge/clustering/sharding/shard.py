@@ -20,13 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.clustering.candidates import Candidates, KeyLookup
-from kbforge.clustering.core import Core, FragmentHomes, Ids, hold, page_of
+from kbforge.clustering.core import Core
 from kbforge.clustering.pages import numbers_in
-from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.reference import ReferenceRun
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.scoring import make_scorer, shared
-from kbforge.clustering.state import State
-from kbforge.clustering.step import consider
 from kbforge.contracts import (
     CandidateIndex,
     Fragment,
@@ -246,30 +243,32 @@ class Shard:
         saved: ShardState | None = None,
         fragments: Mapping[int, Fragment] | None = None,
     ) -> None:
-        rules = rules.settled(indexed=True)
-        problem = shared(problem)
-        state = State(DirichletProcess(problem.alpha))
-        assert problem.index is not None
-        self._candidates = ShardCandidates(problem.index)
-        model = make_scorer(problem, rules.limit, self._candidates)
-        if model.table is not None:
-            model.table.sparse = True
-            model.table.begin(first)
         rng = np.random.default_rng(0)  # nobody draws from it
-        self._core = Core(
-            problem, rules, rng, state, model, FragmentHomes(state), Ids(lambda: model.fragments)
-        )
+        core = self._core = Core(problem, rules.settled(indexed=True), rng, sparse=True)
+        core.table.show(first)
+        assert isinstance(core.run, ReferenceRun)
+        assert core.problem.index is not None
+        self._run = core.run
+        self._candidates = self._run.candidates = ShardCandidates(core.problem.index)
         if saved is not None:
-            model.resume(saved.evaluations)
-            state.count_fragments(saved.n_numbers)
+            self._run.evaluations = saved.evaluations
+            if core.sets is not None:
+                core.sets.resume(saved.evaluations)
+            self._number(saved.n_numbers)
             pages, led = unpack_pages(saved.pages), unpack_led(saved.led)
             self.take(Handover(pages, fragments or {}, led))
             self._candidates.close(saved.closed)
 
+    def _number(self, n_numbers: int) -> None:
+        """So many numbers, at least, were given to fragments."""
+        more = max(0, n_numbers - len(self._core.held))
+        self._core.held += [None] * more
+        self._run.state.count_fragments(more)
+
     @property
     def evaluations(self) -> int:
         """Number of sets scored."""
-        return self._core.model.evaluations
+        return self._core.table.evaluations
 
     def add(self, number: int, x: Fragment, closed: Iterable[int]) -> ShardReport:
         """Add a fragment; everything that its step may look at is here.
@@ -283,57 +282,60 @@ class Shard:
             LikelihoodError: as `kbforge.contracts.Session.add`.
 
         """
-        core, state = self._core, self._core.state
-        state.count_fragments(number - state.n_fragments)
+        core, run = self._core, self._run
+        self._number(number)
         self._candidates.close(closed)
         try:
-            plan = consider(state, core.model, x, core.rules, core.rng)
+            info = core.table.add((x,), core.table.read((x,)), 0)
         except LikelihoodError as error:
             raise LikelihoodError(f'fragment "{quoted(x.id)}": {error}') from error
-        info = core.commit(plan)
-        assert plan.reading.reached is not None
+        core.took_in((x,), (number,))
+        assert info is not None
+        assert run.plan is not None
+        assert run.reached is not None
         return ShardReport(
             number,
             info.before,
             tuple((name, self._families(name)) for name in info.after),
-            tuple(sorted(set(plan.new.first.tolist()))),
-            tuple(plan.reading.reached.closed),
+            tuple(sorted(set(run.plan.new.first.tolist()))),
+            tuple(run.reached.closed),
         )
 
     def give(self, fragments: Sequence[int]) -> Handover:
         """Hand over the subproblems that hold these fragments."""
-        core = self._core
-        names = sorted({core.homes.of(number) for number in fragments})
-        pages = tuple(page_of(core.state, name) for name in names)
-        held = {number: core.model.fragments[number] for number in numbers_in(pages)}
-        families = {family for name in names for family in self._families(name)}
+        core, run = self._core, self._run
+        pages = tuple(map(run.page, sorted(set(run.homes(fragments)))))
+        held = {number: core.fragment(number) for number in numbers_in(pages)}
+        families = {family for page in pages for family in self._families(page.name)}
         led = self._candidates.give(sorted(families))
+        run.drop([page.name for page in pages])
+        run.state.blocks_elsewhere = 0
         for page in pages:
-            core.state.remove(page.name)
-            core.state.release(page.slots)
-            core.model.release(page.slots)
-        core.homes.forget(held)
-        core.model.forget(held)
+            run.state.free += page.slots.tolist()
+            core.table.release(page.slots)
+        core.table.adopt({}, held)
+        run.absent(held)
+        for number in held:
+            core.held[number] = None
         return Handover(pages, held, led)
 
     def take(self, handed: Handover) -> None:
         """Own these subproblems from now on, in slots of this shard."""
-        state = self._core.state
         if not handed.pages:
             return
-        state.count_fragments(max(0, max(handed.fragments) + 1 - state.n_fragments))
-        pages = []
+        self._number(max(handed.fragments) + 1)
+        state, pages = self._run.state, []
         for page in handed.pages:
             slots = state.vacant(len(page.slots))
             state.take(len(slots))
             pages.append(replace(page, slots=slots))
-        hold(self._core, pages, handed.fragments)
+        state.blocks_elsewhere = len(pages)
+        self._core.put(pages, handed.fragments)
         self._candidates.receive(handed.led)
 
     def pages(self) -> tuple[Page, ...]:
         """All its subproblems, by ascending name."""
-        state = self._core.state
-        return tuple(page_of(state, name) for name in sorted(state.blocks))
+        return tuple(self._run.pages(self._run.names()))
 
     def save(self) -> ShardState:
         """A checkpoint, which shares no data with the shard."""
@@ -342,11 +344,11 @@ class Shard:
             pack_pages(self.pages()),
             pack_led(candidates.contents()),
             candidates.closed(),
-            self._core.state.n_fragments,
+            self._run.state.n_fragments,
             self.evaluations,
         )
 
     def _families(self, name: int) -> tuple[int, ...]:
         """The families that live in a subproblem, ascending."""
-        state = self._core.state
+        state = self._run.state
         return tuple(sorted(set(state.first[state.blocks[name].slots].tolist())))

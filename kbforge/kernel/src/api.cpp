@@ -38,7 +38,7 @@ std::vector<std::unique_ptr<kbforge::Urns>>& attributes_of(Table* table) {
 
 }  // namespace
 
-std::int32_t kb_version(void) { return 9; }
+std::int32_t kb_version(void) { return 10; }
 
 void kb_functions(std::int64_t n, const double* x, double* out) {
   for (std::int64_t k = 0; k < n; ++k) {
@@ -122,9 +122,9 @@ std::int64_t kb_propose(Run* run, const double* predictive, std::int64_t limit,
 void kb_take_in(Run* run, const double* predictive, const double* joined, double alone,
                 std::int32_t proposed, std::int64_t evaluations, kb_done* done) {
   run->begin();
-  const auto& slots = proposed ? run->proposed : *run->bounds.slots;
+  const auto& slots = proposed == 1 ? run->proposed : *run->bounds.slots;
   const kbforge::Scored scored{slots, predictive, joined, alone};
-  const Outcome outcome = run->take_in(run->lookup, scored, proposed != 0);
+  const Outcome outcome = run->take_in(run->lookup, scored, static_cast<kbforge::How>(proposed));
   if (outcome == Outcome::kDone && evaluations >= 0) {
     run->step.evaluations = run->evaluations.back() = evaluations;
   }
@@ -160,7 +160,11 @@ std::int32_t kb_log_predictive(Table* table, const std::int64_t* record_start,
   const kbforge::Batch batch{1, record_start, attributes, values, nullptr, nullptr};
   if (!table->knows(batch.record(0))) return 0;
   const std::vector<kbforge::Slot> asked(slots, slots + n);
-  table->log_predictive(batch.record(0), asked, out);
+  if (n) {
+    table->log_predictive(batch.record(0), asked, out);
+  } else {
+    *out = table->log_predictive_new(batch.record(0));
+  }
   return 1;
 }
 

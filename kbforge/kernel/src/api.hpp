@@ -103,9 +103,9 @@ KB_API std::int64_t kb_open_keys(kbforge::Run* run, const std::int64_t** keys);
 // L(C + x) - L(C), and the subproblem of the heaviest, or -1; how many. -1: a number is NaN or +inf.
 KB_API std::int64_t kb_propose(kbforge::Run* run, const double* predictive, std::int64_t limit,
                                const std::int64_t** slots, std::int64_t* heaviest);
-// Take in the fragment that was looked up. If `joined` is not null, it is L(C + x). With `proposed` the
-// scores are of the clusters proposed, otherwise of those looked up. `evaluations`: sets scored then, if
-// not negative.
+// Take in the fragment that was looked up. If `joined` is not null, it is L(C + x). If `proposed` is 1,
+// the scores are of the clusters proposed, otherwise of those looked up; if 2, the fragment gets a
+// subproblem of its own. `evaluations`: sets scored then, if not negative.
 KB_API void kb_take_in(kbforge::Run* run, const double* predictive, const double* joined,
                        double alone, std::int32_t proposed, std::int64_t evaluations,
                        kb_done* done);
@@ -114,7 +114,7 @@ KB_API void kb_owners(const kbforge::Run* run, std::int64_t n, const std::int64_
                       std::int64_t* owners);
 KB_API void kb_members(kbforge::Run* run, std::int64_t n, const std::int64_t* slots,
                        kb_pages* pages);
-// L(C + x) - L(C) of clusters by a table; 0: it was not told of the record.
+// L(C + x) - L(C) of clusters by a table, of no clusters L({x}); 0: it was not told of the record.
 KB_API std::int32_t kb_log_predictive(kbforge::Table* table, const std::int64_t* record_start,
                                       const std::int32_t* attributes, const std::int32_t* values,
                                       std::int64_t n, const std::int64_t* slots, double* out);
@@ -157,26 +157,27 @@ KB_API void kb_hold(kbforge::Run* run, std::int64_t n, const std::int64_t* names
                     const kb_pages* pages);
 // Hold some subproblems no longer; totals and free slots are to be told.
 KB_API void kb_drop(kbforge::Run* run, std::int64_t n, const std::int64_t* names);
-// Have a table hold clusters of the run, grown as they grew; fragments, ascending, by their records.
-KB_API void kb_replay(kbforge::Run* run, kbforge::Table* table, std::int64_t n_slots,
-                      const std::int64_t* slots, std::int64_t n, const std::int64_t* fragments,
+// Have a table hold clusters by their lengths and members, grown as they grew; fragments, ascending, by
+// their records. If `scores` is not null, it takes L of the clusters.
+KB_API void kb_replay(const kbforge::Run* run, kbforge::Table* table, std::int64_t n_slots,
+                      const std::int64_t* slots, const std::int64_t* lengths,
+                      const std::int64_t* members, std::int64_t n, const std::int64_t* fragments,
                       const std::int64_t* record_start, const std::int32_t* attributes,
-                      const std::int32_t* values);
+                      const std::int32_t* values, double* scores);
 KB_API void kb_release(kbforge::Table* table, std::int64_t n, const std::int64_t* slots);
 // There are no such fragments, neither here nor elsewhere.
 KB_API void kb_absent(kbforge::Run* run, std::int64_t n, const std::int64_t* fragments);
 // The subproblems that hold fragments; -1: none that is here.
 KB_API void kb_homes(kbforge::Run* run, std::int64_t n, const std::int64_t* fragments,
                      std::int64_t* homes);
-// The first fragment of the cluster in a slot.
-KB_API std::int64_t kb_first(const kbforge::Run* run, std::int64_t slot);
 // The families that keys lead to and that lie elsewhere, those of closed keys if `all`; how many.
 KB_API std::int64_t kb_elsewhere(kbforge::Run* run, const std::int64_t* keys, std::int64_t n,
                                  std::int32_t all, const std::int64_t** families);
 // The clusters of heaviest particles that a fragment, which has been taken in, could belong to
-// instead of its own; how many. -1: its keys lead to subproblems that lie elsewhere.
+// instead of its own (none unless `lone` if it has a cluster to itself); how many. -1: its keys lead to
+// subproblems that lie elsewhere.
 KB_API std::int64_t kb_rivals(kbforge::Run* run, kbforge::Table* table, std::int64_t fragment,
-                              const std::int64_t* record_start, const std::int32_t* attributes,
+                              std::int32_t lone, const std::int64_t* record_start, const std::int32_t* attributes,
                               const std::int32_t* values, const std::int64_t* key_start,
                               const std::int64_t* keys, kb_rival* out);
 

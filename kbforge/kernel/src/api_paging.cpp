@@ -130,11 +130,15 @@ void kb_drop(Run* run, std::int64_t n, const std::int64_t* names) {
   kbforge::drop(run->state, n, names);
 }
 
-void kb_replay(Run* run, Table* table, std::int64_t n_slots, const std::int64_t* slots,
-               std::int64_t n, const std::int64_t* fragments, const std::int64_t* record_start,
-               const std::int32_t* attributes, const std::int32_t* values) {
+void kb_replay(const Run* run, Table* table, std::int64_t n_slots, const std::int64_t* slots,
+               const std::int64_t* lengths, const std::int64_t* members, std::int64_t n,
+               const std::int64_t* fragments, const std::int64_t* record_start,
+               const std::int32_t* attributes, const std::int32_t* values, double* scores) {
   const kbforge::Batch records{n, record_start, attributes, values, nullptr, nullptr};
-  kbforge::replay(run->state, *table, n_slots, slots, fragments, records);
+  auto first_free = static_cast<std::int64_t>(run->state.clusters.size());
+  for (std::int64_t k = 0; k < n_slots; ++k) first_free = std::max(first_free, slots[k] + 1);
+  const kbforge::Placed placed{n_slots, slots, lengths, members, first_free};
+  kbforge::replay(*table, placed, fragments, records, scores);
 }
 
 void kb_release(Table* table, std::int64_t n, const std::int64_t* slots) {
@@ -155,10 +159,6 @@ void kb_homes(Run* run, std::int64_t n, const std::int64_t* fragments, std::int6
   for (std::int64_t k = 0; k < n; ++k) homes[k] = run->state.home[fragments[k]];
 }
 
-std::int64_t kb_first(const Run* run, std::int64_t slot) {
-  return run->state.clusters[slot].first;
-}
-
 std::int64_t kb_elsewhere(Run* run, const std::int64_t* keys, std::int64_t n, std::int32_t all,
                           const std::int64_t** families) {
   const auto found = run->index.elsewhere(run->state, keys, static_cast<std::size_t>(n), all != 0);
@@ -167,12 +167,12 @@ std::int64_t kb_elsewhere(Run* run, const std::int64_t* keys, std::int64_t n, st
   return static_cast<std::int64_t>(found.size());
 }
 
-std::int64_t kb_rivals(Run* run, Table* table, std::int64_t fragment,
+std::int64_t kb_rivals(Run* run, Table* table, std::int64_t fragment, std::int32_t lone,
                        const std::int64_t* record_start, const std::int32_t* attributes,
                        const std::int32_t* values, const std::int64_t* key_start,
                        const std::int64_t* keys, kb_rival* out) {
   const auto x = static_cast<Number>(fragment);
-  if (!run->find_rivals(x, keys + key_start[0], key_start[1] - key_start[0])) return -1;
+  if (!run->find_rivals(x, lone != 0, keys + key_start[0], key_start[1] - key_start[0])) return -1;
   const auto& slots = run->lookup.slots;
   run->told_slots.assign(slots.begin(), slots.end());
   run->scores.assign(slots.size(), 0.0);

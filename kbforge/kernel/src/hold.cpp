@@ -65,7 +65,16 @@ struct Grown {
   std::int64_t place = -1;
   std::int32_t children = 0;  // that are still to be made
   bool stays = false;         // whether it is a cluster
+  double score = 0.0;         // L, nats
 };
+
+// L(C + x) - L(C) of the cluster at a place, L({x}) for a place of -1.
+double gain(Table& table, const Record& x, std::int64_t place) {
+  if (place < 0) return table.log_predictive_new(x);
+  double out = 0.0;
+  table.log_predictive(x, {static_cast<Slot>(place)}, &out);
+  return out;
+}
 
 }  // namespace
 
@@ -126,17 +135,18 @@ void hold(State& state, std::int64_t n, const std::int64_t* names, const kb_page
   state.log10_effective = effective;
 }
 
-void replay(const State& state, Table& table, std::int64_t n_slots, const std::int64_t* slots,
-            const std::int64_t* fragments, const Batch& records) {
+void replay(Table& table, const Placed& placed, const std::int64_t* fragments,
+            const Batch& records, double* scores) {
   Tree tree;
   std::vector<Grown> grown;
-  std::vector<Number> held;
-  for (std::int64_t k = 0; k < n_slots; ++k) {
-    state.members.read(state.clusters[slots[k]].list, held);
-    const std::int32_t node = tree.node_of(held.data(), static_cast<std::int64_t>(held.size()));
+  std::vector<std::int32_t> node_of;
+  const std::int64_t* members = placed.members;
+  for (std::int64_t k = 0; k < placed.n; ++k) {
+    node_of.push_back(tree.node_of(members, placed.lengths[k]));
+    members += placed.lengths[k];
     grown.resize(tree.nodes.size());
-    grown[node].stays = true;
-    grown[node].place = slots[k];
+    grown[node_of[k]].stays = true;
+    grown[node_of[k]].place = placed.slots[k];
   }
   for (const Node& node : tree.nodes) {
     if (node.before != kNone) ++grown[node.before].children;
@@ -146,7 +156,7 @@ void replay(const State& state, Table& table, std::int64_t n_slots, const std::i
   std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
     return tree.nodes[a].fragment < tree.nodes[b].fragment;
   });
-  Places places(static_cast<std::int64_t>(state.clusters.size()));
+  Places places(placed.first_free);
   std::vector<std::int64_t> parents, children, ended;
   auto at = order.begin();
   for (std::int64_t k = 0; k < records.n; ++k) {
@@ -159,6 +169,8 @@ void replay(const State& state, Table& table, std::int64_t n_slots, const std::i
       if (!grown[*at].stays) grown[*at].place = places.take();
       parents.push_back(before == kNone ? -1 : grown[before].place);
       children.push_back(grown[*at].place);
+      if (scores) grown[*at].score = gain(table, records.record(k), parents.back());
+      if (scores && before != kNone) grown[*at].score += grown[before].score;
     }
     table.extend(records.record(k), parents, children);
     for (auto child = begin; child != at; ++child) {
@@ -169,6 +181,7 @@ void replay(const State& state, Table& table, std::int64_t n_slots, const std::i
     table.release(ended);
     places.give_back(ended);
   }
+  for (std::int64_t k = 0; k < placed.n && scores; ++k) scores[k] = grown[node_of[k]].score;
 }
 
 void drop(State& state, std::int64_t n, const std::int64_t* names) {

@@ -15,12 +15,20 @@ namespace kbforge {
 // that began alike share what they began with.
 void hold(State& state, std::int64_t n, const std::int64_t* names, const kb_pages& pages);
 
-// Extend a table by clusters that are held, the way they grew: fragment by fragment, those that began
-// alike as one (kbforge/clustering/state.py). So it says the bits that it did.
+// Clusters in slots, their members one after another.
+struct Placed {
+  std::int64_t n;
+  const std::int64_t *slots, *lengths, *members;
+  std::int64_t first_free;  // no cluster is in this slot or one after it
+};
+
+// Extend a table by clusters the way they grew: fragment by fragment, those that began alike as one
+// (kbforge/clustering/state.py). So it says the bits that it did.
 //
-// fragments: at least those of the clusters, ascending; records: theirs.
-void replay(const State& state, Table& table, std::int64_t n_slots, const std::int64_t* slots,
-            const std::int64_t* fragments, const Batch& records);
+// fragments: at least those of the clusters, ascending; records: theirs; scores: if not null, take L
+// of the clusters as sums of what each fragment adds.
+void replay(Table& table, const Placed& placed, const std::int64_t* fragments,
+            const Batch& records, double* scores);
 
 // Hold some subproblems no longer.
 void drop(State& state, std::int64_t n, const std::int64_t* names);

@@ -16,6 +16,10 @@
 
 namespace kbforge {
 
+// How a fragment is taken in: as the likelihood proposes, as a surrogate has proposed, or into a
+// subproblem of its own.
+enum class How { kScored = 0, kProposed = 1, kApart = 2 };
+
 // A run: state, index and step, and what was last told of them.
 struct Run {
   Run(Rules rules, bool is_indexed, IndexRules index_rules)
@@ -59,14 +63,14 @@ struct Run {
   }
 
   // Leave in `lookup` the clusters of heaviest particles that a fragment could belong to instead of
-  // its own, none if that has no other fragment; whether all are here.
-  bool find_rivals(Number x, const std::int64_t* wanted, std::int64_t n) {
+  // its own, none unless `lone` if that has no other fragment; whether all are here.
+  bool find_rivals(Number x, bool lone, const std::int64_t* wanted, std::int64_t n) {
     const Block& block = *state.blocks[state.home[x]];
     std::uint32_t at = 0;
     while (!state.has_member(block.cells[at], x)) ++at;
     const Slot own = block.cells[at];
     lookup.slots.clear();
-    if (state.clusters[own].size == 1) return true;
+    if (!lone && state.clusters[own].size == 1) return true;
     look_up(wanted, n);
     if (lookup.elsewhere) return false;
     std::vector<Number> owners;
@@ -103,14 +107,15 @@ struct Run {
                          : Constraints::Bounds{&looked.slots};
   }
 
-  // Take in the fragment of that lookup, of which the clusters of `bounds` are scored; with
-  // `by_proposal`, those that were last proposed.
-  Outcome take_in(const Lookup& looked, const Scored& scored, bool by_proposal = false) {
+  // Take in the fragment of that lookup, of which the clusters of `bounds` are scored, or those that
+  // were last proposed.
+  Outcome take_in(const Lookup& looked, const Scored& scored, How how = How::kScored) {
     const auto largest = static_cast<std::size_t>(state.largest) + 1;
     if (state.log_size.size() <= largest) return Outcome::kNotTold;
     const Number x = state.n_fragments();
-    const Outcome outcome = by_proposal ? step.take_in_proposed(scored, bounds.joins)
-                                        : step.take_in(scored, bounds.joins);
+    const Outcome outcome = how == How::kApart      ? step.take_apart(scored.alone)
+                            : how == How::kProposed ? step.take_in_proposed(scored, bounds.joins)
+                                                    : step.take_in(scored, bounds.joins);
     if (outcome != Outcome::kDone) return outcome;
     if (indexed) index.extend(looked, step.done.families);
     if (constraints) {

@@ -24,11 +24,9 @@ void State::count_fragment() {
 }
 
 void State::number(Number fragments, Slot slots) {
-  if (fragments > n_fragments()) {
-    blocks.resize(fragments, nullptr);
-    family.resize(fragments, kNone);
-    home.resize(fragments, kNone);
-  }
+  blocks.resize(fragments, nullptr);
+  family.resize(fragments, kNone);
+  home.resize(fragments, kNone);
   if (static_cast<std::size_t>(slots) > clusters.size()) clusters.resize(slots);
 }
 

@@ -64,7 +64,8 @@ class State {
 
   Number n_fragments() const { return static_cast<Number>(blocks.size()); }
   void count_fragment();
-  // Number so many fragments and slots, at least; the clusters of new slots are not live.
+  // Number so many fragments, of which the last may be fewer than before if they are in no cluster,
+  // and so many slots, at least; the clusters of new slots are not live.
   void number(Number fragments, Slot slots);
   bool is_elsewhere(Number fragment) const {
     return static_cast<std::size_t>(fragment) < elsewhere.size() && elsewhere[fragment];

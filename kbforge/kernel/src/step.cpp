@@ -17,6 +17,14 @@ Outcome Step::take_in_proposed(const Scored& scored, bool joins) {
   return decide(scored, joins);
 }
 
+Outcome Step::take_apart(double alone) {
+  if (std::isnan(alone) || alone == -kNever) return Outcome::kBadAlone;
+  if (alone == kNever) return Outcome::kNoPlace;
+  state_.tidy();
+  open(state_.n_fragments(), alone);
+  return Outcome::kDone;
+}
+
 // What becomes of x, by the joins proposed.
 Outcome Step::decide(const Scored& scored, bool joins) {
   double alone = scored.alone;

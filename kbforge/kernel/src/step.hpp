@@ -76,6 +76,8 @@ class Step {
   Outcome take_in(const Scored& scored, bool joins);
   // The same, of the joins that were last proposed; their clusters are scored.
   Outcome take_in_proposed(const Scored& scored, bool joins);
+  // Give it a subproblem of its own, whatever else it could join; alone: L of it, nats.
+  Outcome take_apart(double alone);
   // Propose the heaviest joins, at most `limit`, by a surrogate's L(C + x) - L(C), nats.
   Outcome propose(const std::vector<Slot>& slots, const double* predictive, std::size_t limit);
   // The clusters of the joins proposed, ascending.

@@ -10,7 +10,7 @@ from typing import Literal
 
 from kbforge import registry
 from kbforge.clustering.rules import WAVE, Rules, Weights
-from kbforge.clustering.sequential import SequentialMonteCarlo
+from kbforge.clustering.session import SequentialMonteCarlo
 from kbforge.contracts import Session
 from kbforge.errors import UsageError
 

@@ -7,7 +7,6 @@ that is there already is found, and how many others have to be compared.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,11 +42,13 @@ def recall_of(index: CandidateIndex, fragments: Sequence[Fragment]) -> IndexReca
         fragments: all with labels.
 
     """
-    candidates = Candidates(_at_once(index, fragments))
+    candidates = Candidates(index)
+    starts, flat = index.keys_of(fragments)
+    keys = np.split(flat, starts[1:-1])
     slot_of: dict[str, int] = {}
     looked_up = found = compared = 0
-    for fragment in fragments:
-        reached = candidates.look_up(fragment, _all)
+    for fragment, own in zip(fragments, keys, strict=False):  # of none there is one empty part
+        reached = candidates.look_up(own.tolist(), _all)
         compared += len(reached.slots)
         assert fragment.label is not None
         slot = slot_of.get(fragment.label)
@@ -63,16 +64,6 @@ def recall_of(index: CandidateIndex, fragments: Sequence[Fragment]) -> IndexReca
         candidates=compared / max(len(fragments), 1),
         entities=len(slot_of),
     )
-
-
-def _at_once(index: CandidateIndex, fragments: Sequence[Fragment]) -> CandidateIndex:
-    """The index with the keys of these fragments, computed at once."""
-    starts, keys = index.keys_of(fragments)
-    of_each = np.split(keys, starts[1:-1]) if len(fragments) else []
-    known = {id(fragment): of_one for fragment, of_one in zip(fragments, of_each, strict=True)}
-    asked = copy(index)
-    asked.keys = lambda fragment: known[id(fragment)].tolist()  # type: ignore[method-assign]
-    return asked
 
 
 def _all(slots: IntArray) -> NDArray[np.bool_]:

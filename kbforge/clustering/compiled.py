@@ -6,14 +6,16 @@ import math
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from ctypes import CDLL, POINTER, byref, c_double, c_int64, memmove
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.clustering.grow import draw
+from kbforge.clustering.pages import RunTotals
 from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.reference import FATES
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.step import InfeasibleFragment
 from kbforge.contracts import (
@@ -21,7 +23,6 @@ from kbforge.contracts import (
     Cluster,
     CompiledClusters,
     EncodedFragments,
-    Fate,
     FloatArray,
     Info,
     IntArray,
@@ -36,8 +37,6 @@ from kbforge.kernel import binding
 from kbforge.kernel.binding import address
 from kbforge.kernel.library import workers
 from kbforge.numerics import on_grid
-
-_FATES = (Fate.OPENED, Fate.JOINED, Fate.MERGED)
 
 _FIRST_SIZES = 1024
 
@@ -156,7 +155,7 @@ class CompiledRun:
     Attributes:
         handle: address of the kernel's run; it is freed with this object.
         n_numbers: how many numbers were given to fragments.
-        n_slots: how many slots are numbered.
+        n_slots: how many slots are numbered, as far as fragments were taken in one by one.
 
     """
 
@@ -255,6 +254,7 @@ class CompiledRun:
         joined: FloatArray | None = None,
         proposed: bool = False,
         evaluations: int = -1,
+        apart: bool = False,
     ) -> tuple[Info, IntArray, IntArray]:
         """Take in the fragment that was looked up.
 
@@ -264,6 +264,7 @@ class CompiledRun:
             joined: L(C + x) of these, nats; None is what follows from L(C).
             proposed: whether it joins as it was proposed.
             evaluations: how many sets will have been scored then; -1: one more a new cluster.
+            apart: whether it gets a subproblem of its own, whatever else it could join.
 
         Returns:
             What was done, the parents of its clusters (-1 is none) and their slots.
@@ -278,7 +279,7 @@ class CompiledRun:
         done = self._done
         self._kernel.kb_take_in(
             *(self.handle, address(values), None if joined is None else address(joined)),
-            *(alone, proposed, evaluations, byref(done)),
+            *(alone, 2 if apart else int(proposed), evaluations, byref(done)),
         )
         if done.outcome:
             self._require_drawn()
@@ -286,6 +287,35 @@ class CompiledRun:
             raise _refusal(done.outcome, bad, alone)
         (info,) = self._told()
         return info, binding.ints(done.parents, done.n_children), self._children()
+
+    # -- constraints --------------------------------------------------------------------------
+
+    def bind(self, apart: Sequence[Sequence[int]] | None) -> None:
+        """From now on constraints are in force; no fragment has a tag yet.
+
+        Args:
+            apart: by component of decisions, those that it is not one with; None: there are none.
+
+        """
+        if apart is None:
+            self._kernel.kb_bind(self.handle, -1, None, None)
+            return
+        starts, others = _columns(apart)
+        self._kernel.kb_bind(self.handle, len(apart), address(starts), address(others))
+
+    def tag(self, tags: Mapping[int, tuple[int, Sequence[int]]]) -> None:
+        """By number, the components of fragments, -1 for none, and their linking values."""
+        if tags:
+            told = np.array(list(tags), dtype=np.int64)
+            of = np.array([component for component, _ in tags.values()], dtype=np.int64)
+            starts, flat = _columns([values for _, values in tags.values()])
+            self._kernel.kb_tag(self.handle, len(told), *map(address, (told, of, starts, flat)))
+
+    def tag_clusters(self) -> None:
+        """The clusters that are here have the tags of their fragments."""
+        self._kernel.kb_tag_clusters(self.handle)
+
+    # -----------------------------------------------------------------------------------------
 
     def dropped(self) -> IntArray:
         """The clusters that no particle holds any more since the last fragment."""
@@ -317,23 +347,33 @@ class CompiledRun:
         return list(self._told()), wrong
 
     def rivals(
-        self, table: int | None, number: int, records: Records, k: int
+        self,
+        number: int,
+        keys: IntArray,
+        lone: bool,
+        table: int | None = None,
+        record: Sequence[int] = (),
     ) -> tuple[IntArray, FloatArray, float] | None:
         """The clusters of heaviest particles that a fragment could belong to instead of its own.
 
         Args:
-            table: address of the one that holds the clusters; None: that one is not the kernel's.
             number: of the fragment, which has been taken in.
-            records: has its record and keys.
-            k: its place there.
+            keys: its keys in the index.
+            lone: whether a fragment of a cluster of its own has any.
+            table: address of the one that holds the clusters; None: that one is not the kernel's.
+            record: addresses of what the table reads of the fragment.
 
         Returns:
             Their slots, log|C| + L(C + x) - L(C) of each (without a table, log|C|), and L({x})
-            (without a table, 0); None: its keys lead to subproblems that lie elsewhere.
+            (without a table, 0), None: its keys lead to
+            subproblems that lie elsewhere.
 
         """
-        out = binding.Rival()
-        n = self._kernel.kb_rivals(self.handle, table, number, *records.at(k), byref(out))
+        out, key_starts = binding.Rival(), np.array([0, len(keys)], dtype=np.int64)
+        n = self._kernel.kb_rivals(
+            *(self.handle, table, number, lone, *(record or (None, None, None))),
+            *(address(key_starts), address(keys), byref(out)),
+        )
         if n < 0:
             return None
         return binding.ints(out.slots, n), binding.floats(out.weights, n), out.alone
@@ -342,10 +382,6 @@ class CompiledRun:
         """Raise what the resampler has raised in the last step, before anything has changed."""
         if self._done.outcome == _NOT_DRAWN:
             self._draws.give_back()
-
-    def number(self, n_numbers: int, n_slots: int) -> None:
-        """So many fragments and slots have been numbered."""
-        self.n_numbers, self.n_slots = n_numbers, n_slots
 
     def count(self, evaluations: int) -> None:
         """So many more sets have been scored."""
@@ -369,7 +405,7 @@ class CompiledRun:
             replaced = tuple(before[before_start[k] : before_start[k + 1]])
             yield Info(
                 fragment=first + k,
-                fate=_FATES[min(len(replaced), 2)],
+                fate=FATES[min(len(replaced), 2)],
                 before=replaced,
                 after=tuple(after[after_start[k] : after_start[k + 1]]),
                 subproblems=subproblems[k],
@@ -393,56 +429,12 @@ class CompiledRun:
         self._draws.begin()
         self.fit_sizes(self._kernel.kb_run_largest(self.handle) + more)
 
-
-def _refusal(outcome: int, predictive: float, alone: float) -> Refusal:
-    """Why a fragment was not taken in."""
-    if outcome == _CORNERED:
-        return InfeasibleFragment()
-    return LikelihoodError(_REFUSALS[outcome].format(predictive=predictive, alone=alone))
-
-
-def not_told() -> LikelihoodError:
-    """The kernel lacks what a fragment states."""
-    return LikelihoodError(_REFUSALS[4])
-
-
-def clusters_in(out: binding.CPages) -> list[Cluster]:
-    """The clusters that the kernel has copied, by fragments' numbers."""
-    members = out.members[: out.n_members]
-    clusters, at = list[Cluster](), 0
-    for length in out.lengths[: out.n_slots]:
-        clusters.append(tuple(members[at : at + length]))
-        at += length
-    return clusters
-
-
-def _small(number: int) -> int:
-    """As much of a number as the kernel counts up to."""
-    return min(number, 2**31 - 1)
-
-
-_AT_ONCE = 20_000
-"""Subproblems that are copied at once: there are two of each copy for a moment."""
-
-
-class Copies:
-    """What a run holds, copied.
-
-    Args:
-        kernel: the library.
-        run: address of the run; it lives longer.
-        prior: over partitions.
-
-    """
-
-    def __init__(self, kernel: CDLL, run: int, prior: DirichletProcess) -> None:
-        self._kernel, self._run, self._prior = kernel, run, prior
-        self._numbers = POINTER(c_int64)()
+    # -- subproblems as plain data ------------------------------------------------------------
 
     def names(self) -> IntArray:
         """The names of all subproblems, ascending."""
-        n = self._kernel.kb_names(self._run, byref(self._numbers))
-        return binding.ints(self._numbers, n)
+        n = self._kernel.kb_names(self.handle, byref(self._slots))
+        return binding.ints(self._slots, n)
 
     def pages(self, names: IntArray) -> list[Page]:
         """Subproblems as plain data."""
@@ -486,14 +478,9 @@ class Copies:
     def heaviest(self, name: int) -> list[Cluster] | None:
         """The heaviest particle of a subproblem, by fragments' numbers; None: it is not here."""
         out = binding.CPages()
-        if not self._kernel.kb_export_heaviest(self._run, name, byref(out)):
+        if not self._kernel.kb_export_heaviest(self.handle, name, byref(out)):
             return None
         return clusters_in(out)
-
-    def first(self, slot: int) -> int:
-        """The first fragment of a cluster that there is."""
-        number: int = self._kernel.kb_first(self._run, slot)
-        return number
 
     def posterior(
         self, places: IntArray | None, n_fragments: int, evaluations: int, in_vain: int
@@ -542,31 +529,32 @@ class Copies:
     def _copied(self, names: IntArray) -> binding.CPages:
         """Where the kernel has copied some subproblems to, until it is asked again."""
         out = binding.CPages()
-        self._kernel.kb_export_pages(self._run, len(names), address(names), byref(out))
+        self._kernel.kb_export_pages(self.handle, len(names), address(names), byref(out))
         return out
 
-    def totals(self) -> binding.CTotals:
+    def totals(self) -> RunTotals:
         """What the run knows beside its subproblems."""
         out = binding.CTotals()
-        self._kernel.kb_export_totals(self._run, byref(out))
-        return out
+        self._kernel.kb_export_totals(self.handle, byref(out))
+        free = out.free[: out.n_free]
+        return RunTotals(out.slots, free, out.subproblems, out.log10_effective, out.evaluations)
 
     def led(self) -> dict[int, KeyFamilies]:
         """Where all keys of the index lead that lead anywhere."""
         out = binding.CKeyFamilies()
-        self._kernel.kb_export_led(self._run, byref(out))
+        self._kernel.kb_export_led(self.handle, byref(out))
         return _led(out)
 
     def changed_led(self) -> dict[int, KeyFamilies]:
         """Where keys lead that may lead elsewhere than when this was last asked; at first, all."""
         out = binding.CKeyFamilies()
-        self._kernel.kb_changed_led(self._run, byref(out))
+        self._kernel.kb_changed_led(self.handle, byref(out))
         return _led(out)
 
     def led_of(self, keys: Sequence[int]) -> dict[int, KeyFamilies]:
         """Where these keys lead."""
         out, wanted = binding.CKeyFamilies(), np.array(keys, dtype=np.int64)
-        self._kernel.kb_led_of(self._run, len(wanted), address(wanted), byref(out))
+        self._kernel.kb_led_of(self.handle, len(wanted), address(wanted), byref(out))
         return _led(out)
 
     def put_led(self, led: Mapping[int, KeyFamilies], changes: bool) -> None:
@@ -583,18 +571,19 @@ class Copies:
         families = np.fromiter(all_of_them, dtype=np.int64, count=int(counts.sum()))
         closed = np.array([one.closed for one in led.values()], dtype=np.uint8)
         columns: tuple[NDArray[Any], ...] = keys, counts, families, closed
-        self._kernel.kb_put_led(self._run, len(keys), *map(address, columns), changes)
+        self._kernel.kb_put_led(self.handle, len(keys), *map(address, columns), changes)
 
     # -- subproblems that come and go ---------------------------------------------------------
 
     def resume(self, totals: Totals, elsewhere: bool) -> None:
-        """Be as a run that knew this beside its subproblems.
+        """Be as a run that knew this beside its subproblems, some of which may be here.
 
         Args:
             totals: what it knew.
             elsewhere: whether all fragments lie elsewhere until they are held.
 
         """
+        self.n_numbers, self.n_slots = totals.n_numbers, totals.n_slots
         free = np.ascontiguousarray(totals.free, dtype=np.int64)
         told = binding.CTotals(
             fragments=totals.n_numbers,
@@ -605,10 +594,11 @@ class Copies:
             free=free.ctypes.data_as(POINTER(c_int64)),
             log10_effective=totals.log10_effective_particles,
         )
-        self._kernel.kb_resume(self._run, byref(told), elsewhere)
+        self._kernel.kb_resume(self.handle, byref(told), elsewhere)
 
     def hold(self, pages: Sequence[Page]) -> None:
         """Hold more subproblems; what is known beside them stays."""
+        self.fit_sizes(max(int(page.lengths.max()) for page in pages))
         whole = {
             "clusters": np.array([len(page.slots) for page in pages], dtype=np.int64),
             "particles": np.array([len(page.rows) for page in pages], dtype=np.int64),
@@ -621,24 +611,24 @@ class Copies:
         }
         names = np.array([page.name for page in pages], dtype=np.int64)
         self._kernel.kb_hold(
-            self._run, len(names), address(names), byref(binding.CPages(**pointers))
+            self.handle, len(names), address(names), byref(binding.CPages(**pointers))
         )
 
     def drop(self, names: Sequence[int]) -> None:
         """Hold some subproblems no longer."""
         told = np.array(names, dtype=np.int64)
-        self._kernel.kb_drop(self._run, len(told), address(told))
+        self._kernel.kb_drop(self.handle, len(told), address(told))
 
     def absent(self, numbers: Collection[int]) -> None:
         """There are no such fragments, neither here nor elsewhere."""
         told = np.fromiter(numbers, dtype=np.int64, count=len(numbers))
-        self._kernel.kb_absent(self._run, len(told), address(told))
+        self._kernel.kb_absent(self.handle, len(told), address(told))
 
     def homes(self, numbers: Sequence[int]) -> list[int]:
         """The subproblems that hold fragments; -1: none that is here."""
         told = np.array(numbers, dtype=np.int64)
         out = np.empty_like(told)
-        self._kernel.kb_homes(self._run, len(told), address(told), address(out))
+        self._kernel.kb_homes(self.handle, len(told), address(told), address(out))
         found: list[int] = out.tolist()
         return found
 
@@ -651,9 +641,40 @@ class Copies:
 
         """
         n = self._kernel.kb_elsewhere(
-            self._run, address(keys), len(keys), closed, byref(self._numbers)
+            self.handle, address(keys), len(keys), closed, byref(self._slots)
         )
-        return self._numbers[:n]
+        return self._slots[:n]
+
+
+def _refusal(outcome: int, predictive: float, alone: float) -> Refusal:
+    """Why a fragment was not taken in."""
+    if outcome == _CORNERED:
+        return InfeasibleFragment()
+    return LikelihoodError(_REFUSALS[outcome].format(predictive=predictive, alone=alone))
+
+
+def not_told() -> LikelihoodError:
+    """The kernel lacks what a fragment states."""
+    return LikelihoodError(_REFUSALS[4])
+
+
+def clusters_in(out: binding.CPages) -> list[Cluster]:
+    """The clusters that the kernel has copied, by fragments' numbers."""
+    members = out.members[: out.n_members]
+    clusters, at = list[Cluster](), 0
+    for length in out.lengths[: out.n_slots]:
+        clusters.append(tuple(members[at : at + length]))
+        at += length
+    return clusters
+
+
+def _small(number: int) -> int:
+    """As much of a number as the kernel counts up to."""
+    return min(number, 2**31 - 1)
+
+
+_AT_ONCE = 20_000
+"""Subproblems that are copied at once: there are two of each copy for a moment."""
 
 
 def _led(out: binding.CKeyFamilies) -> dict[int, KeyFamilies]:
@@ -680,3 +701,9 @@ def _heaviest(clusters: IntArray, particles: IntArray, rows: IntArray, cells: In
 def _ends(lengths: IntArray) -> IntArray:
     """Where parts of these lengths begin, and where the last one ends, shape [parts + 1]."""
     return np.concatenate([[0], np.cumsum(lengths)])
+
+
+def _columns(lists: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
+    """Where each list begins, and the end, shape [lists + 1], and all numbers."""
+    starts = np.fromiter(accumulate(map(len, lists), initial=0), np.int64, len(lists) + 1)
+    return starts, np.fromiter(chain.from_iterable(lists), np.int64, int(starts[-1]))

@@ -1,1 +1,0 @@
-"""A session whose steps the compiled kernel takes."""

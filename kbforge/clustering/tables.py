@@ -1,0 +1,711 @@
+"""The live clusters of a run, by three kinds of likelihoods.
+
+One has a table in the kernel; another has one in Python, which is asked between the run's steps.
+Both tables are settled by the first fragment that they are shown, and both are filled again along
+the lineage of clusters that are held again, to the same bits. A black box has no table: it is asked
+for L of whole sets between the run's steps, of those that a surrogate's table proposes, if there is
+one (split-SMC paper, appendix C.1).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from ctypes import CDLL
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbforge.clustering.compiled import CompiledRun, Records, not_told
+from kbforge.clustering.pages import clusters_of
+from kbforge.clustering.reference import ReferenceRun
+from kbforge.clustering.scoring import FragmentsByNumber, SessionScores, StepDemand
+from kbforge.clustering.state import Lineage
+from kbforge.contracts import (
+    CandidateIndex,
+    Cluster,
+    CompiledClusters,
+    ConjugateLikelihood,
+    EncodedFragments,
+    FloatArray,
+    Fragment,
+    Info,
+    IntArray,
+    LiveClusters,
+    Observation,
+    Page,
+)
+from kbforge.errors import LikelihoodError
+from kbforge.kernel.binding import address
+from kbforge.models.scoring import Key
+from kbforge.numerics import capacity_for, grown
+
+Run: TypeAlias = CompiledRun | ReferenceRun
+Held: TypeAlias = Callable[[], FragmentsByNumber]
+"""Gives the fragments by number."""
+_NOTHING: IntArray = np.zeros(0, dtype=np.int64)
+
+
+class Rivals(NamedTuple):
+    """Clusters of heaviest particles that a fragment could belong to instead of its own.
+
+    Attributes:
+        slots: theirs, ascending, shape [n].
+        weights: log|C| + L(C + x) - L(C), nats, shape [n].
+        alone: about L({x}), nats; None: it is not known yet.
+
+    """
+
+    slots: IntArray
+    weights: FloatArray
+    alone: float | None
+
+
+class ClusterTable(ABC):
+    """What a session asks of the likelihood of its clusters, whichever kind it is.
+
+    Attributes:
+        compiled: the kernel's own table, if it is there.
+        asked: of a black box, the sets that the last step asked for, by content.
+        sets: of a black box, L of sets.
+
+    """
+
+    compiled: CompiledClusters | None = None
+    asked: Sequence[Key] = ()
+    sets: SessionScores | None = None
+
+    @property
+    @abstractmethod
+    def evaluations(self) -> int:
+        """Sets scored: distinct ones, or for a live table clusters made."""
+
+    @abstractmethod
+    def read(self, fragments: Sequence[Fragment]) -> Records:
+        """Fragments to be taken in, one after another."""
+
+    @abstractmethod
+    def add(
+        self, fragments: Sequence[Fragment], records: Records, k: int, apart: bool = False
+    ) -> Info | None:
+        """Take in the k-th of these; None: its keys lead to what lies elsewhere, and nothing is
+        done.
+
+        Args:
+            fragments: as they came.
+            records: as `read` gave them.
+            k: a place.
+            apart: whether it gets a subproblem of its own, whatever else it could join.
+
+        Raises:
+            InfeasibleFragment: constraints leave it no place.
+            LikelihoodError: as a session's `add`, without the fragment's name.
+
+        """
+
+    @abstractmethod
+    def rivals(
+        self, number: int, fragment: Fragment, records: Records, k: int, lone: bool
+    ) -> Rivals | None:
+        """Where a fragment that was taken in could be; None: its keys lead to what lies elsewhere.
+
+        Args:
+            number: of the fragment.
+            fragment: as it came.
+            records: as `read` gave them.
+            k: its place in them.
+            lone: whether a fragment of a cluster of its own could be anywhere else, too.
+
+        """
+
+    @abstractmethod
+    def count(self, evaluations: int) -> None:
+        """So many more sets have been scored, if they are counted one by one."""
+
+    @abstractmethod
+    def count_run(self, other: ClusterTable) -> None:
+        """Sets that were scored for another run by the same problem count here, too."""
+
+    @abstractmethod
+    def score(self, clusters: Sequence[Cluster]) -> FloatArray:
+        """L of clusters of fragments that are here, nats, which counts. May raise."""
+
+    @abstractmethod
+    def make(
+        self, new: Mapping[int, Cluster], others: Mapping[int, Cluster] | None = None
+    ) -> dict[int, float]:
+        """Make clusters of fragments that are here. Whatever is raised, nothing has changed.
+
+        Args:
+            new: by slot, those whose L is asked for; no live cluster has such a slot.
+            others: by slot, more clusters to hold.
+
+        Returns:
+            L by slot, nats. It counts once the clusters are adopted.
+
+        """
+
+    @abstractmethod
+    def adopt(self, new: Mapping[int, Cluster], gone: Mapping[int, Fragment]) -> None:
+        """Clusters that were made are the session's, and some fragments are no more."""
+
+    @abstractmethod
+    def show(self, first: Fragment) -> None:
+        """Be as if this had been shown first. May raise."""
+
+    @abstractmethod
+    def hold(self, pages: Sequence[Page], fragments: Mapping[int, Fragment]) -> None:
+        """Hold the clusters of subproblems, too. Whatever is raised, nothing has changed.
+
+        Args:
+            pages: of the subproblems.
+            fragments: theirs, by number, ascending.
+
+        """
+
+    @abstractmethod
+    def release(self, slots: IntArray) -> None:
+        """Hold these clusters no longer."""
+
+
+class ConjugateTable(ClusterTable):
+    """Sufficient statistics; L of sets is that of the likelihood.
+
+    Args:
+        run: that the clusters are of.
+        likelihood: scores sets.
+        held: gives the fragments by number.
+        index: of the session.
+
+    """
+
+    def __init__(
+        self, run: Run, likelihood: ConjugateLikelihood, held: Held, index: CandidateIndex | None
+    ) -> None:
+        self._run, self._likelihood, self._held, self._index = run, likelihood, held, index
+
+    @abstractmethod
+    def predictive(self, x: Fragment, records: Records, k: int, slots: IntArray) -> FloatArray:
+        """L(C + x) - L(C) of clusters and a fragment, the k-th of the records, nats."""
+
+    @abstractmethod
+    def follow(
+        self, records: Records, k: int, parents: IntArray, children: IntArray, dropped: IntArray
+    ) -> None:
+        """The fragment asked about last was taken in: there are other clusters. Cannot fail."""
+
+    @property
+    def evaluations(self) -> int:
+        return self._run.totals().evaluations
+
+    def count(self, evaluations: int) -> None:
+        self._run.count(evaluations)
+
+    def count_run(self, other: ClusterTable) -> None:
+        self.count(other.evaluations)
+
+    def score(self, clusters: Sequence[Cluster]) -> FloatArray:
+        self.count(len(clusters))
+        held = self._held()
+        sets = [[x for n in cluster if (x := held[n]) is not None] for cluster in clusters]
+        return self._likelihood.log_marginal(sets)
+
+    def make(
+        self, new: Mapping[int, Cluster], others: Mapping[int, Cluster] | None = None
+    ) -> dict[int, float]:
+        clusters = {**new, **(others or {})}
+        if not clusters:
+            return {}
+        scores = self._filled(clusters)
+        for slot in new:
+            if np.isnan(scores[slot]) or scores[slot] == np.inf:
+                self.release(np.array(sorted(clusters), dtype=np.int64))
+                raise LikelihoodError(f"the likelihood of a cluster is {scores[slot]}")
+        return {slot: scores[slot] for slot in new}
+
+    @abstractmethod
+    def _filled(self, clusters: Mapping[int, Cluster]) -> dict[int, float]:
+        """Hold clusters, too, by slot; their L."""
+
+    def _members(self, clusters: Collection[Cluster]) -> dict[int, Fragment]:
+        """The fragments of clusters by number, ascending."""
+        held = self._held()
+        numbers = sorted({number for cluster in clusters for number in cluster})
+        return {n: x for n in numbers if (x := held[n]) is not None}
+
+    def adopt(self, new: Mapping[int, Cluster], gone: Mapping[int, Fragment]) -> None:
+        self.count(len(new))
+
+
+class KernelTable(ConjugateTable):
+    """A table in the kernel.
+
+    Args:
+        kernel: the library.
+        run: that the clusters are of.
+        compiled: the table, empty.
+        likelihood: has made it.
+        held: gives the fragments by number.
+        index: of the session.
+
+    """
+
+    def __init__(
+        self,
+        kernel: CDLL,
+        run: CompiledRun,
+        compiled: CompiledClusters,
+        likelihood: ConjugateLikelihood,
+        held: Held,
+        index: CandidateIndex | None,
+    ) -> None:
+        super().__init__(run, likelihood, held, index)
+        self._kernel, self._compiled_run, self.compiled = kernel, run, compiled
+        self._table = compiled
+
+    def read(self, fragments: Sequence[Fragment]) -> Records:
+        starts, keys = keys_of(self._index, fragments)
+        return Records(self._told(fragments), starts, keys)
+
+    def _told(self, fragments: Sequence[Fragment]) -> EncodedFragments:
+        encoded = self._table.encode(fragments)
+        self._table.tell(encoded)
+        return encoded
+
+    def add(
+        self, fragments: Sequence[Fragment], records: Records, k: int, apart: bool = False
+    ) -> Info | None:
+        if apart:
+            return self._add_apart(fragments, records, k)
+        infos, refusal = self._compiled_run.add(self._table, records, k, k + 1)
+        if refusal is not None:
+            raise refusal
+        return infos[0] if infos else None
+
+    def _add_apart(self, fragments: Sequence[Fragment], records: Records, k: int) -> Info | None:
+        run = self._run
+        if run.look_up(run.n_numbers, records.keys_of(k)) is None:
+            return None
+        alone = float(self.predictive(fragments[k], records, k, _NOTHING)[0])
+        info, parents, children = run.take_in(np.zeros(0), alone, apart=True)
+        self.follow(records, k, parents, children, _NOTHING)
+        return info
+
+    def rivals(
+        self, number: int, fragment: Fragment, records: Records, k: int, lone: bool
+    ) -> Rivals | None:
+        found = self._run.rivals(
+            number, records.keys_of(k), lone, self._table.handle, records.at(k)[:3]
+        )
+        return None if found is None else Rivals(*found)
+
+    def predictive(self, x: Fragment, records: Records, k: int, slots: IntArray) -> FloatArray:
+        """Of no clusters, L({x}), shape [1]."""
+        out = np.empty(max(len(slots), 1))
+        record = records.at(k)[:3]
+        asked = (len(slots), address(slots), address(out))
+        if not self._kernel.kb_log_predictive(self._table.handle, *record, *asked):
+            raise not_told()
+        return out
+
+    def follow(
+        self, records: Records, k: int, parents: IntArray, children: IntArray, dropped: IntArray
+    ) -> None:
+        record = records.at(k)[:3]
+        told = (len(parents), address(parents), address(children))
+        self._kernel.kb_extend(self._table.handle, *record, *told)
+        self.release(dropped)
+
+    def show(self, first: Fragment) -> None:
+        self._replay([], [], {0: first}, None)
+
+    def hold(self, pages: Sequence[Page], fragments: Mapping[int, Fragment]) -> None:
+        clusters = {slot: c for page in pages for slot, c in clusters_of(page).items()}
+        self._replay(list(clusters), list(clusters.values()), fragments, None)
+
+    def _filled(self, clusters: Mapping[int, Cluster]) -> dict[int, float]:
+        scores, members = np.empty(len(clusters)), self._members(clusters.values())
+        self._replay(list(clusters), list(clusters.values()), members, scores)
+        return dict(zip(clusters, scores.tolist(), strict=True))
+
+    def _replay(
+        self,
+        slots: Sequence[int],
+        clusters: Sequence[Cluster],
+        fragments: Mapping[int, Fragment],
+        scores: FloatArray | None,
+    ) -> None:
+        encoded = self._told(list(fragments.values()))
+        at = np.array(slots, dtype=np.int64)
+        lengths = np.array([len(cluster) for cluster in clusters], dtype=np.int64)
+        members = np.array([n for cluster in clusters for n in cluster], dtype=np.int64)
+        numbers = np.array(list(fragments), dtype=np.int64)
+        records: tuple[NDArray[Any], ...] = encoded.starts, encoded.attributes, encoded.values
+        self._kernel.kb_replay(
+            *(self._compiled_run.handle, self._table.handle),
+            *(len(at), address(at), address(lengths), address(members)),
+            *(len(numbers), address(numbers), *map(address, records)),
+            None if scores is None else address(scores),
+        )
+
+    def release(self, slots: IntArray) -> None:
+        if len(slots):
+            self._kernel.kb_release(self._table.handle, len(slots), address(slots))
+
+
+class PythonTable(ConjugateTable):
+    """A table in Python.
+
+    Args:
+        run: that the clusters are of.
+        likelihood: makes the table.
+        held: gives the fragments by number.
+        index: of the session.
+        sparse: whether few of the slots may be held.
+
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        likelihood: ConjugateLikelihood,
+        held: Held,
+        index: CandidateIndex | None,
+        sparse: bool,
+    ) -> None:
+        super().__init__(run, likelihood, held, index)
+        self._sparse = sparse
+        self.live: LiveClusters | None = None
+        self._shown: LiveClusters | None = None  # the table that a fragment was shown last
+        self._seen: Observation = None  # what it made of that
+        self._known = 0  # slots that the table knows of
+
+    def read(self, fragments: Sequence[Fragment]) -> Records:
+        return keys_alone(self._index, fragments)
+
+    def add(
+        self, fragments: Sequence[Fragment], records: Records, k: int, apart: bool = False
+    ) -> Info | None:
+        run = self._run
+        self._show(fragments[k])
+        slots = run.look_up(run.n_numbers, records.keys_of(k))
+        if slots is None:
+            return None
+        predictive = np.zeros(0) if apart else self._predictive(slots)
+        assert self._shown is not None
+        alone = self._shown.log_predictive_new(self._seen)
+        info, parents, children = run.take_in(predictive, alone, apart=apart)
+        self.follow(records, k, parents, children, run.dropped())
+        return info
+
+    def predictive(self, x: Fragment, records: Records, k: int, slots: IntArray) -> FloatArray:
+        self._show(x)
+        return self._predictive(slots)
+
+    def _show(self, x: Fragment) -> None:
+        # the first one to stay keeps its table
+        self._shown = self.live or self._new()
+        self._seen = self._shown.encode(x)
+
+    def _predictive(self, slots: IntArray) -> FloatArray:
+        assert self._shown is not None
+        if self._index is None:
+            return self._shown.log_predictive(self._seen, self._run.n_slots)[slots]
+        return self._shown.log_predictive_of(self._seen, slots)
+
+    def follow(
+        self, records: Records, k: int, parents: IntArray, children: IntArray, dropped: IntArray
+    ) -> None:
+        live = self.live = self._shown
+        assert live is not None
+        live.extend(self._seen, parents, children)
+        self._known = max(self._known, self._run.n_slots)
+        if len(dropped):
+            live.release(dropped)
+
+    def rivals(
+        self, number: int, fragment: Fragment, records: Records, k: int, lone: bool
+    ) -> Rivals | None:
+        found = self._run.rivals(number, records.keys_of(k), lone)
+        if found is None:
+            return None
+        slots, log_size, _ = found
+        if not len(slots):
+            return Rivals(slots, log_size, None)
+        assert self.live is not None
+        seen = self.live.encode(fragment)
+        weights = log_size + self.live.log_predictive_of(seen, slots)
+        return Rivals(slots, weights, self.live.log_predictive_new(seen))
+
+    def show(self, first: Fragment) -> None:
+        live = self._new()
+        live.encode(first)
+        self.live = live
+
+    def hold(self, pages: Sequence[Page], fragments: Mapping[int, Fragment]) -> None:
+        clusters = {slot: c for page in pages for slot, c in clusters_of(page).items()}
+        self._replayed(clusters, fragments, scored=False)
+
+    def _filled(self, clusters: Mapping[int, Cluster]) -> dict[int, float]:
+        return self._replayed(clusters, self._members(clusters.values()), scored=True)
+
+    def _replayed(
+        self, clusters: Mapping[int, Cluster], fragments: Mapping[int, Fragment], scored: bool
+    ) -> dict[int, float]:
+        live = self.live or self._new()
+        slots = max(self._run.n_slots, self._known, max(clusters) + 1)
+        known = math.inf if self._sparse else self._known
+        lineage, scores = Lineage(clusters, slots), dict[int, float]()
+        if scored:
+            scores = lineage.score(live, fragments, known)
+        else:
+            lineage.replay(live, fragments, known)
+        self.live, self._known = live, slots
+        return scores
+
+    def release(self, slots: IntArray) -> None:
+        if self.live is not None and len(slots):
+            self.live.release(slots)
+
+    def _new(self) -> LiveClusters:
+        live = self._likelihood.live_clusters()
+        return CompactTable(live) if self._sparse else live
+
+
+class BlackBoxTable(ClusterTable):
+    """A black box, which is asked for L of sets, and perhaps the table of a surrogate.
+
+    Args:
+        run: that the clusters are of.
+        sets: L of sets.
+        held: gives the fragments by number.
+        index: of the session.
+        surrogate: the table that proposes, if there is one.
+        limit: how many joins it proposes at most; None is all.
+
+    """
+
+    sets: SessionScores
+
+    def __init__(
+        self,
+        run: Run,
+        sets: SessionScores,
+        held: Held,
+        index: CandidateIndex | None,
+        surrogate: ConjugateTable | None,
+        limit: int | None,
+    ) -> None:
+        self._run, self.sets, self._held, self._index = run, sets, held, index
+        self.surrogate, self._limit = surrogate, limit
+
+    @property
+    def evaluations(self) -> int:
+        return self.sets.evaluations
+
+    def read(self, fragments: Sequence[Fragment]) -> Records:
+        if self.surrogate is not None:
+            return self.surrogate.read(fragments)
+        return keys_alone(self._index, fragments)
+
+    def add(
+        self, fragments: Sequence[Fragment], records: Records, k: int, apart: bool = False
+    ) -> Info | None:
+        run, sets, x = self._run, self.sets, fragments[k]
+        number = sets.cache.number(x)
+        found = self._proposed(run.n_numbers, x, records, k)
+        if found is None:
+            return None
+        clusters, scores = run.clusters(_NOTHING if apart else found[0])
+        self.asked = sets.scored(self._held(), [*clusters, ()], x, number)
+        joined = sets.cache.recall(self.asked)
+        fragment = run.n_numbers
+        info, parents, children = run.take_in(
+            joined[:-1] - scores,
+            float(joined[-1]),
+            joined,
+            proposed=self.surrogate is not None,
+            evaluations=sets.evaluations + len(set(self.asked).difference(sets.asked)),
+            apart=apart,
+        )
+        sets.put(fragment, number)
+        sets.asked.update(self.asked)
+        if self.surrogate is not None:
+            self.surrogate.follow(records, k, parents, children, run.dropped())
+        return info
+
+    def coming(self, number: int, x: Fragment, records: Records) -> StepDemand | None:
+        """What a step with a fragment would ask for; None: its keys lead to what lies elsewhere.
+
+        Args:
+            number: that the fragment will have.
+            x: the fragment.
+            records: its own.
+
+        """
+        content = self.sets.cache.number(x)
+        found = self._proposed(number, x, records, 0)
+        if found is None:
+            return None
+        slots, heaviest = found
+        owners = self._run.owners(slots)
+        keys = self._run.open_keys() if self._index is not None else ()
+        sets = [*self._run.clusters(slots)[0], ()]
+        return StepDemand(
+            unknown=self.sets.unknown(self._held(), sets, x, content)[1],
+            owners=owners,
+            likely=frozenset(owners if heaviest is None else (heaviest,)),
+            keys=frozenset(keys),
+        )
+
+    def _proposed(
+        self, number: int, x: Fragment, records: Records, k: int
+    ) -> tuple[IntArray, int | None] | None:
+        """The clusters to ask about, ascending, and the subproblem of the heaviest join, if a
+        surrogate proposes; None: the keys lead to what lies elsewhere.
+        """
+        slots = self._run.look_up(number, records.keys_of(k))
+        if slots is None or self.surrogate is None:
+            return None if slots is None else (slots, None)
+        predictive = self.surrogate.predictive(x, records, k, slots)
+        return self._run.propose(predictive[: len(slots)], self._limit)
+
+    def rivals(
+        self, number: int, fragment: Fragment, records: Records, k: int, lone: bool
+    ) -> Rivals | None:
+        found = self._run.rivals(number, records.keys_of(k), lone)
+        if found is None:
+            return None
+        slots, log_size, _ = found
+        if not len(slots):
+            return Rivals(slots, log_size, None)
+        if self.surrogate is not None:
+            predictive = self.surrogate.predictive(fragment, records, k, slots)
+            return Rivals(slots, log_size + predictive, None)
+        sets = self.sets
+        clusters, scores = self._run.clusters(slots)
+        content = sets.cache.number(fragment)
+        asked = sets.scored(self._held(), [*clusters, ()], fragment, content)
+        sets.asked.update(asked)
+        return Rivals(slots, log_size + (sets.cache.recall(asked)[:-1] - scores), None)
+
+    def count(self, evaluations: int) -> None:
+        """A set counts when it is first asked for, and once."""
+
+    def count_run(self, other: ClusterTable) -> None:
+        assert other.sets is not None
+        assert other.sets.cache is self.sets.cache, "numbers of contents are those of one cache"
+        self.sets.asked |= other.sets.asked
+
+    def score(self, clusters: Sequence[Cluster]) -> FloatArray:
+        asked = self.sets.scored(self._held(), clusters)
+        self.sets.asked.update(asked)
+        return self.sets.cache.recall(asked)
+
+    def make(
+        self, new: Mapping[int, Cluster], others: Mapping[int, Cluster] | None = None
+    ) -> dict[int, float]:
+        asked = self.sets.scored(self._held(), list(new.values()))
+        if self.surrogate is not None:
+            self.surrogate.make({}, {**new, **(others or {})})
+        return dict(zip(new, self.sets.cache.recall(asked).tolist(), strict=True))
+
+    def adopt(self, new: Mapping[int, Cluster], gone: Mapping[int, Fragment]) -> None:
+        self.sets.asked.update(self.sets.unknown(self._held(), list(new.values()))[0])
+        self.sets.forget(gone)
+
+    def show(self, first: Fragment) -> None:
+        if self.surrogate is not None:
+            self.surrogate.show(first)
+
+    def hold(self, pages: Sequence[Page], fragments: Mapping[int, Fragment]) -> None:
+        if self.surrogate is not None:
+            self.surrogate.hold(pages, fragments)
+        self.sets.take_in(fragments)
+        for page in pages:
+            clusters = clusters_of(page).values()
+            self.sets.remember(dict(zip(clusters, page.scores.tolist(), strict=True)))
+
+    def release(self, slots: IntArray) -> None:
+        if self.surrogate is not None:
+            self.surrogate.release(slots)
+
+
+class CompactTable(LiveClusters):
+    """See `kbforge.contracts.likelihood`; slots may have any gaps.
+
+    Args:
+        table: holds the clusters; it is empty.
+
+    """
+
+    def __init__(self, table: LiveClusters) -> None:
+        self._table = table
+        self._place: IntArray = np.zeros(0, dtype=np.int64)  # by slot, where the table has it
+        self._free: list[int] = []
+        self._places = 0
+
+    def encode(self, fragment: Fragment) -> Observation:
+        return self._table.encode(fragment)
+
+    def log_predictive(self, x: Observation, slots: int) -> FloatArray:
+        if not self._places:
+            return np.zeros(slots)
+        self._reach(slots)
+        # a slot that holds nothing has some place or other: what is said of it is not specified
+        return self._table.log_predictive(x, self._places)[self._place[:slots]]
+
+    def log_predictive_new(self, x: Observation) -> float:
+        return self._table.log_predictive_new(x)
+
+    def log_predictive_of(self, x: Observation, slots: IntArray) -> FloatArray:
+        return self._table.log_predictive_of(x, self._place[slots])
+
+    def extend(self, x: Observation, parents: IntArray, children: IntArray) -> None:
+        self._reach(int(children.max(initial=-1)) + 1)
+        # -1 would be the last slot, and is no one's
+        held = np.where(parents >= 0, self._place[parents], -1)
+        self._place[children] = places = self._taken(len(children))
+        self._table.extend(x, held, places)
+
+    def release(self, slots: IntArray) -> None:
+        places = self._place[slots]
+        self._table.release(places)
+        self._free += places.tolist()
+
+    def _taken(self, count: int) -> IntArray:
+        """Places that are free from now on no more: the latest freed first, then new ones."""
+        reused = self._free[: -count - 1 : -1]
+        del self._free[len(self._free) - len(reused) :]
+        fresh = range(self._places, self._places + count - len(reused))
+        self._places += len(fresh)
+        return np.array([*reused, *fresh], dtype=np.int64)
+
+    def _reach(self, slots: int) -> None:
+        if slots > len(self._place):
+            self._place = grown(self._place, capacity_for(slots, len(self._place)))
+
+
+def keys_alone(index: CandidateIndex | None, fragments: Sequence[Fragment]) -> Records:
+    """Fragments of which the run reads nothing but the keys."""
+    nothing = np.zeros(0, dtype=np.int32)
+    return Records(EncodedFragments(_NOTHING, nothing, nothing, None), *keys_of(index, fragments))
+
+
+def keys_of(
+    index: CandidateIndex | None, fragments: Sequence[Fragment]
+) -> tuple[IntArray, IntArray]:
+    """Where each fragment's keys in an index begin, shape [fragments + 1], and the keys.
+
+    Raises:
+        LikelihoodError: a key is too large.
+
+    """
+    if index is None:
+        return np.zeros(len(fragments) + 1, dtype=np.int64), _NOTHING
+    try:
+        return index.keys_of(fragments)
+    except OverflowError:
+        raise LikelihoodError("the index gave a key of more than 64 bits") from None
