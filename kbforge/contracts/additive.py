@@ -79,7 +79,7 @@ class SumsOfSets:
 
 
 class SumsOfClusters(LiveClusters):
-    """The live clusters of an `AdditiveLikelihood`: row 0 is the empty cluster, row s + 1 slot s."""
+    """The clusters of an `AdditiveLikelihood`: row 0 is the empty cluster, row s + 1 slot s."""
 
     editable = mergeable = True
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kLog2 = 0.6931471805599453;
 
-// The sum of logs of positive numbers (kbforge/numerics/logs.py: log_of_product).
+// The sum of logs of positive numbers (kbforge/numerics.py: log_of_product).
 class Product {
  public:
   void take(double factor) {

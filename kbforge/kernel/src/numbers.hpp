@@ -1,7 +1,7 @@
 // Numbers: the grid of log weights, exact sums, and hashes.
 //
 // Everything here gives the bits that the Python side gives: exp and log are those of the C library,
-// called number by number, and sums are rounded once (see kbforge/numerics/logs.py).
+// called number by number, and sums are rounded once (see kbforge/numerics.py).
 #pragma once
 
 #include <dlfcn.h>
