@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
-from kbforge.errors import UsageError
 from kbforge_plugins.indexes.minhash import BinaryHash
 from kbforge_plugins.indexes.recall import recall_of
 from tests.indexes.records import sparse_records
@@ -116,23 +115,3 @@ def test_parts_find_what_has_little_in_common() -> None:
         recall[part] = recall_of(index, fragments).recall
     assert recall[0.2] > 0.97
     assert recall[1.0] < 0.5
-
-
-def test_indexes_are_alike_by_their_options() -> None:
-    assert BinaryHash(part=0.3).like(BinaryHash(part=0.3, compared=0))
-    assert not BinaryHash(part=0.3).like(BinaryHash(part=0.4))
-    assert not BinaryHash(rows=8).like(BinaryHash(rows=9))
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"rows": 0}, "rows: expected 1 to 16, got 0"),
-        ({"part": 0.0}, "part: expected above 0 to 1, got 0.0"),
-        ({"part": 1.5}, "part: expected above 0 to 1, got 1.5"),
-    ],
-)
-def test_bad_options_name_the_index(options: dict[str, float], sentence: str) -> None:
-    with pytest.raises(UsageError) as error:
-        BinaryHash(**options)  # type: ignore[arg-type]
-    assert str(error.value) == f"index binary-hash: {sentence}"

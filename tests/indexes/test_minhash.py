@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
-from kbforge.errors import UsageError
 from kbforge_plugins.indexes.minhash import MinHash
 from kbforge_plugins.indexes.recall import recall_of
 from tests.indexes.records import sparse_records
@@ -95,9 +94,6 @@ def test_seeds_draw_other_orders() -> None:
     one = text(["a", "b", "c"])
     assert not {*MinHash(seed=1).keys(one)} & {*MinHash(seed=2).keys(one)}
     assert MinHash(seed=1).keys(one) == MinHash(seed=1).keys(one)
-    assert not MinHash(seed=1).like(MinHash(seed=2))
-    assert MinHash(seed=1).like(MinHash(seed=1, compared=0))
-    assert not MinHash(single=1).like(MinHash(single=2))
 
 
 def test_nothing_said_has_no_keys() -> None:
@@ -154,26 +150,3 @@ def test_single_minima_find_what_has_little_in_common() -> None:
         recall[single] = recall_of(index, fragments).recall
     assert recall[12] > 0.97
     assert recall[0] < recall[12] - 0.015
-
-
-def test_equal_fragments_lead_to_their_one_entity() -> None:
-    same = [Fragment(str(i), {"text": ("to be or not",)}, label="x") for i in range(10_000)]
-    found = recall_of(MinHash(bands=4), same)
-    assert (found.recall, found.entities) == (1.0, 1)
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"shared": 0}, "shared: expected at least 1, got 0"),
-        ({"seed": -1}, "seed: expected at least 0, got -1"),
-        ({"single": -1}, "single: expected at least 0, got -1"),
-        ({"rows": 0}, "rows: expected 1 to 16, got 0"),
-        ({"bands": 513}, "bands: expected 1 to 512, got 513"),
-        ({"order": 9}, "order: expected 1 to 8, got 9"),
-    ],
-)
-def test_bad_options(options: dict[str, int], sentence: str) -> None:
-    with pytest.raises(UsageError) as error:
-        MinHash(**options)  # type: ignore[arg-type]
-    assert str(error.value) == f"index minhash: {sentence}"

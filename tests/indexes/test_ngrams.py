@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from kbforge import registry
 from kbforge.contracts import Fragment
-from kbforge.errors import UsageError
 from kbforge_plugins.indexes.ngrams import Ngrams
 from kbforge_plugins.indexes.recall import recall_of
 from tests.people import people
@@ -118,27 +117,6 @@ def test_it_works_unfitted_and_without_fragments() -> None:
     assert not len(keys)
 
 
-def test_the_bounds_do_not_make_it_another() -> None:
-    assert Ngrams(compared=0, families=9).like(Ngrams())
-    assert not Ngrams(order=4).like(Ngrams())
-    assert not Ngrams(attributes=("name",)).like(Ngrams())
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"families": 0}, "families: expected at least 1, got 0"),
-        ({"compared": -1}, "compared: expected at least 0, got -1"),
-        ({"order": 1}, "order: expected 2 to 8, got 1"),
-        ({"order": 9}, "order: expected 2 to 8, got 9"),
-    ],
-)
-def test_bad_options(options: dict[str, object], sentence: str) -> None:
-    with pytest.raises(UsageError) as error:
-        Ngrams(**options)  # type: ignore[arg-type]
-    assert str(error.value) == f"index ngrams: {sentence}"
-
-
 def test_long_texts_and_many_values_are_bounded() -> None:
     rng = random.Random(1)
     letters = "".join(rng.choices("abcdefghij ", k=1_000_000))
@@ -161,13 +139,6 @@ def test_recall_on_slips_of_the_pen() -> None:
     assert only.recall > 0.98
     assert only.candidates < 70
     assert found.recall > 0.85, "some records have no name"
-
-
-def test_equal_fragments_lead_to_their_one_entity() -> None:
-    same = [Fragment(str(i), {"name": ("Ann Lee",)}, label="ann") for i in range(10_000)]
-    found = recall_of(fitted(same), same)
-    assert (found.recall, found.entities) == (1.0, 1)
-    assert found.candidates <= 1
 
 
 def test_it_suits_the_models_of_names() -> None:

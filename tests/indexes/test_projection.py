@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from kbforge import registry
 from kbforge.contracts import Fragment
-from kbforge.errors import UsageError
 from kbforge_plugins.indexes.projection import Projection, together_at
 from kbforge_plugins.indexes.recall import recall_of
 from tests.profile import examples
@@ -144,14 +143,6 @@ def test_very_many_dimensions() -> None:
     assert shared(index, fragments[0], fragments[1]) < shared(index, fragments[0], fragments[4])
 
 
-def test_equal_fragments_lead_to_their_one_entity() -> None:
-    same = [point(1, 2, identity=str(i), label="x") for i in range(10_000)]
-    index = Projection(tables=4)
-    index.fit(same)
-    found = recall_of(index, same)
-    assert (found.recall, found.entities) == (1.0, 1)
-
-
 def test_it_suits_gaussian_clusters() -> None:
     assert isinstance(Projection.suited(registry.create("likelihoods", "gaussian")), Projection)
     assert Projection.suited(registry.create("likelihoods", "bigram")) is None
@@ -160,20 +151,3 @@ def test_it_suits_gaussian_clusters() -> None:
 def test_seeds_draw_other_directions() -> None:
     one, other = Projection(seed=1), Projection(seed=2)
     assert one.keys(point(1, 2)) != other.keys(point(1, 2))
-    assert not one.like(other)
-    assert one.like(Projection(seed=1, families=9))
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"families": 0}, "families: expected at least 1, got 0"),
-        ({"compared": -1}, "compared: expected at least 0, got -1"),
-        ({"tables": 6}, "tables: expected 1 to 512, a multiple of 4 unless by angles, got 6"),
-        ({"rows": 25}, "rows: expected 0 to 24, got 25"),
-    ],
-)
-def test_bad_options(options: dict[str, int], sentence: str) -> None:
-    with pytest.raises(UsageError) as error:
-        Projection(**options)  # type: ignore[arg-type]
-    assert str(error.value) == f"index projection: {sentence}"

@@ -76,110 +76,52 @@ def test_a_file_written_by_hand() -> None:
     assert list(rates.mixture) == list(component_names("category"))
 
 
-KINDS_LISTED = ", ".join(KINDS)
-PARTS_LISTED = "copy, substitution, edit, two edits, noise"
 PLACE = "attributes.birth place"
+KIND = f"{PLACE}.kind: expected one of {', '.join(KINDS)}, got"
+STRENGTH = f"{PLACE}.concentration: expected a number from 0.001 to 1e+06, got"
+PART = "expected one of copy, substitution, edit, two edits, noise, got an unknown field"
+LONG = "expected a whole number of 64 bits, got a longer one"
 BAD = {
     "no format": ("format = 2\n", "", "format: expected 2, got nothing"),
     "a later format": ("format = 2", "format = 3", "format: expected 2, got 3"),
     "a format that is a truth": ("format = 2", "format = true", "format: expected 2, got True"),
     "a format with a point": ("format = 2", "format = 2.0", "format: expected 2, got 2.0"),
-    "an unknown field": (
-        "format = 2",
-        "format = 2\nfrom = 3",
-        'from: expected one of format, attributes, got an unknown field (did you mean "format"?)',
-    ),
-    "no attributes": (
-        GOOD,
-        "format = 2\n",
-        "attributes: expected a table an attribute, got nothing",
-    ),
-    "an empty table of attributes": (
-        GOOD,
-        "format = 2\n[attributes]\n",
-        "attributes: expected at least one table, got none",
-    ),
-    "attributes that are no table": (
-        GOOD,
-        "format = 2\nattributes = [1]\n",
-        "attributes: expected a table an attribute, got [1]",
-    ),
-    "an attribute that is no table": (
-        GOOD,
-        'format = 2\n[attributes]\n"birth place" = 1\n',
-        f"{PLACE}: expected a table, got 1",
-    ),
-    "an unknown kind": (
-        '"category"',
-        '"place"',
-        f"{PLACE}.kind: expected one of {KINDS_LISTED}, got place",
-    ),
-    "a kind that is a list": (
-        '"category"',
-        "[]",
-        f"{PLACE}.kind: expected one of {KINDS_LISTED}, got []",
-    ),
-    "an unknown field of an attribute": (
-        "concentration",
-        "strength = 1\nconcentration",
+    "an unknown field": ("format = 2", "format = 2\nfrom = 3",
+        'from: expected one of format, attributes, got an unknown field (did you mean "format"?)'),
+    "no attributes":
+        (GOOD, "format = 2\n", "attributes: expected a table an attribute, got nothing"),
+    "an empty table of attributes":
+        (GOOD, "format = 2\n[attributes]\n", "attributes: expected at least one table, got none"),
+    "attributes that are no table":
+        (GOOD, "format = 2\nattributes = [1]\n",
+            "attributes: expected a table an attribute, got [1]"),
+    "an attribute that is no table":
+        (GOOD, 'format = 2\n[attributes]\n"birth place" = 1\n',
+            f"{PLACE}: expected a table, got 1"),
+    "an unknown kind": ('"category"', '"place"', f"{KIND} place"),
+    "a kind that is a list": ('"category"', "[]", f"{KIND} []"),
+    "an unknown field of an attribute": ("concentration", "strength = 1\nconcentration",
         f"{PLACE}.strength: expected one of kind, concentration, discount, weights, "
-        "got an unknown field",
-    ),
-    "a concentration of zero": (
-        "3.5",
-        "0",
-        f"{PLACE}.concentration: expected a number from 0.001 to 1e+06, got 0",
-    ),
-    "a concentration that is not a number": (
-        "3.5",
-        "nan",
-        f"{PLACE}.concentration: expected a number from 0.001 to 1e+06, got nan",
-    ),
-    "a concentration that Python cannot write out": (
-        "3.5",
-        "0x" + "f" * 5000,
-        f"{PLACE}.concentration: expected a whole number of 64 bits, got a longer one",
-    ),
-    "a kind that Python cannot write out": (
-        '"category"',
-        f"[0x{'f' * 5000}]",
-        f"{PLACE}.kind[0]: expected a whole number of 64 bits, got a longer one",
-    ),
-    "no concentration": (
-        "concentration = 3.5\n",
-        "",
-        f"{PLACE}.concentration: expected a number from 0.001 to 1e+06, got nothing",
-    ),
-    "no weights": (
-        GOOD[GOOD.index('[attributes."birth place".w') :],
-        "",
-        f"{PLACE}.weights: expected a table, got nothing",
-    ),
-    "a weight missing": (
-        "edit = 0.05\n",
-        "",
-        f"{PLACE}.weights.edit: expected a number from 0 to 1, got nothing",
-    ),
-    "a weight of a feature that the kind does not have": (
-        "copy =",
-        "stem = 0.0\ncopy =",
-        f"{PLACE}.weights.stem: expected one of {PARTS_LISTED}, got an unknown field",
-    ),
-    "a negative weight": (
-        "0.8",
-        "-0.8",
-        f"{PLACE}.weights.copy: expected a number from 0 to 1, got -0.8",
-    ),
-    "a weight in words": (
-        "0.8",
-        '"most"',
-        f"{PLACE}.weights.copy: expected a number from 0 to 1, got most",
-    ),
-    "weights that sum to too much": (
-        "0.8",
-        "0.9",
-        f"{PLACE}.weights: expected weights that sum to 1, got a sum of 1.1",
-    ),
+        "got an unknown field"),
+    "a concentration of zero": ("3.5", "0", f"{STRENGTH} 0"),
+    "a concentration that is not a number": ("3.5", "nan", f"{STRENGTH} nan"),
+    "a concentration that Python cannot write out":
+        ("3.5", "0x" + "f" * 5000, f"{PLACE}.concentration: {LONG}"),
+    "a kind that Python cannot write out":
+        ('"category"', f"[0x{'f' * 5000}]", f"{PLACE}.kind[0]: {LONG}"),
+    "no concentration": ("concentration = 3.5\n", "", f"{STRENGTH} nothing"),
+    "no weights": (GOOD[GOOD.index('[attributes."birth place".w') :], "",
+        f"{PLACE}.weights: expected a table, got nothing"),
+    "a weight missing": ("edit = 0.05\n", "",
+        f"{PLACE}.weights.edit: expected a number from 0 to 1, got nothing"),
+    "a weight of a feature that the kind does not have":
+        ("copy =", "stem = 0.0\ncopy =", f"{PLACE}.weights.stem: {PART}"),
+    "a negative weight":
+        ("0.8", "-0.8", f"{PLACE}.weights.copy: expected a number from 0 to 1, got -0.8"),
+    "a weight in words":
+        ("0.8", '"most"', f"{PLACE}.weights.copy: expected a number from 0 to 1, got most"),
+    "weights that sum to too much":
+        ("0.8", "0.9", f"{PLACE}.weights: expected weights that sum to 1, got a sum of 1.1"),
 }  # fmt: skip
 
 
@@ -233,27 +175,34 @@ def test_an_edited_copy_is_used(program: Run, tmp_path: Path) -> None:
     assert entities["strict"] != entities["loose"]
 
 
-def test_a_bad_file_ends_the_command(program: Run, tmp_path: Path) -> None:
-    path = tmp_path / "rates.toml"
-    path.write_text(GOOD.replace("0.8", "0.9"))
+@pytest.mark.parametrize(
+    ("name", "content", "code", "says"),
+    [
+        (
+            "rates.toml",
+            GOOD.replace("0.8", "0.9").encode(),
+            1,
+            f"rates.toml: {PLACE}.weights: expected weights that sum to 1, got a sum of 1.1\n",
+        ),
+        (
+            "rates.toml.gz",
+            gzip.compress(GOOD.encode())[:-9],
+            1,
+            "rates.toml.gz: expected a rates file, got a damaged or truncated one",
+        ),
+        (
+            "rates.toml",
+            GOOD.encode(),
+            2,
+            'no fragment has the attribute "birth place" of the rates file',
+        ),
+    ],
+)
+def test_a_file_that_does_not_fit_ends_the_command(
+    program: Run, tmp_path: Path, name: str, content: bytes, code: int, says: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
     ran = program("cluster", "-", "--set", f"likelihood.rates={path}", stdin=FRAGMENTS)
-    assert ran.code == 1
-    assert ran.err.strip().endswith(
-        f"rates.toml: {PLACE}.weights: expected weights that sum to 1, got a sum of 1.1"
-    )
-
-
-def test_a_packed_file_that_was_cut_short_ends_the_command(program: Run, tmp_path: Path) -> None:
-    path = tmp_path / "rates.toml.gz"
-    path.write_bytes(gzip.compress(GOOD.encode())[:-9])
-    ran = program("cluster", "-", "--set", f"likelihood.rates={path}", stdin=FRAGMENTS)
-    assert ran.code == 1
-    assert "rates.toml.gz: expected a rates file, got a damaged or truncated one" in ran.err
-
-
-def test_rates_of_an_attribute_that_no_fragment_has(program: Run, tmp_path: Path) -> None:
-    path = tmp_path / "rates.toml"
-    path.write_text(GOOD)
-    ran = program("cluster", "-", "--set", f"likelihood.rates={path}", stdin=FRAGMENTS)
-    assert ran.code == 2
-    assert 'no fragment has the attribute "birth place" of the rates file' in ran.err
+    assert ran.code == code
+    assert says in ran.err

@@ -1,7 +1,8 @@
-"""What pairs of rows are described by, and which pairs are looked at."""
+"""What pairs of rows are described by, which pairs are looked at, and keys of many fragments."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge_plugins.likelihoods.pairs.file import FEATURES, File
+from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from kbforge_plugins.likelihoods.pairs.table import acronyms_of, folded, skeleton, statement_of
+from tests.people import people
 
 
 def called(*names: str, **others: str) -> Fragment:
@@ -124,3 +127,15 @@ def test_whatever_is_stated_can_be_described(fragments: list[Fragment]) -> None:
     features = file.describe(file.rows, i, file.rows, j)
     assert features.shape == (n * n, len(FEATURES))
     assert not np.isinf(features).any()
+
+
+@pytest.mark.parametrize("known", [0, 60, 200])
+def test_keys_of_many_are_those_of_each(known: int) -> None:
+    """Where the file has all of them, and where it does not."""
+    fragments = [*people(70, 5, error=0.3), Fragment("empty", {})]
+    model = Pairs()
+    model.fit(fragments[:known] if known < len(fragments) else fragments)
+    for some in (fragments[:known], fragments, fragments[:1], []):
+        starts, keys = model.index.keys_of(some)
+        told = [keys[a:b].tolist() for a, b in itertools.pairwise(starts)]
+        assert told == [list(model.index.keys(f)) for f in some]
