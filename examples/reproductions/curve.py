@@ -33,7 +33,7 @@ from kbforge.fit.choices import Choices
 from kbforge.kernel.library import SWITCH, kernel_status
 from kbforge.pictures import save
 from kbforge_lab.bench.figures import seconds_by_size
-from kbforge_lab.bench.scale.running import measure_all, write_parts
+from kbforge_lab.bench.scale.measuring import measure_all, write_parts
 
 SIDES = {"Splink": "splink_side.py", "dedupe": "dedupe_side.py"}
 

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kbforge.fit.choices import Choices
-    from kbforge_lab.bench.scale.measuring import Measurement
+    from kbforge_lab.bench.scale.measuring import Draw, Measurement
     from kbforge_lab.bench.scale.plan import ScaleReport
-    from kbforge_lab.bench.scale.running import Draw
 
 app = typer.Typer(add_completion=False)
 
@@ -87,8 +86,8 @@ def scale(
         kbforge lab bench scale --sizes 1000,2000,4000,8000 --likelihood attributes --json
     """
     from kbforge.files.io import open_output, require_apart, require_writable
+    from kbforge_lab.bench.scale.measuring import count_fragments, sizes_of
     from kbforge_lab.bench.scale.plan import ScaleReport, WorkerLimits, markdown, summary
-    from kbforge_lab.bench.scale.running import count_fragments, sizes_of
 
     for name, number in (("gib", gib), ("hours", hours)):
         if not 0 < number < float("inf"):
@@ -135,8 +134,7 @@ def _followed(
     file: str | None, sizes: Sequence[int], choices: Choices, draw: Draw, shards: Sequence[int]
 ) -> Iterator[Measurement]:
     """The measurements, with a bar of the fragments that are through."""
-    from kbforge_lab.bench.scale.measuring import PARTS
-    from kbforge_lab.bench.scale.running import measure_all
+    from kbforge_lab.bench.scale.measuring import PARTS, measure_all
 
     columns = ("{task.fields[part]} {task.fields[of]} fragments", "{task.fields[last]}")
     through, last = 0, "no size is through"

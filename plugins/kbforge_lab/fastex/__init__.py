@@ -45,7 +45,7 @@ do *not* match, and phi(x) for phi(y). Equation numbers are the poster's.
 | module | what is in it |
 |---|---|
 | proposals | random numbers by (seed, sweep, fragment), directions, hashes, the bound, q |
-| families | exact predictives, theta*, what is hashed; the prior: a Dirichlet process, or K components |
+| families | exact predictives, theta*, what is hashed; the priors of the groupings |
 | reference | the sampler, in NumPy, to be read |
 | compiled | the same in the kernel |
 | run | sweeps until a stop rule holds, the posterior; of the sampler and of the rival |

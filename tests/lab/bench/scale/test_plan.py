@@ -15,7 +15,15 @@ import pytest
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import Choices
-from kbforge_lab.bench.scale.measuring import PARTS, RouterCosts, records
+from kbforge_lab.bench.scale.measuring import (
+    PARTS,
+    RouterCosts,
+    count_fragments,
+    measure_all,
+    records,
+    sizes_of,
+    write_parts,
+)
 from kbforge_lab.bench.scale.plan import (
     Fits,
     ScaleReport,
@@ -28,7 +36,6 @@ from kbforge_lab.bench.scale.plan import (
     sentences,
     summary,
 )
-from kbforge_lab.bench.scale.running import count_fragments, measure_all, sizes_of, write_parts
 from tests.lab.bench.scale.sizes import size
 from tests.people import write_people
 
