@@ -250,7 +250,6 @@ def _made_products(rng: random.Random, count: int) -> list[_MadeEntity]:
 
 _FEWEST, _MOST = 150, 600
 _SMALLEST, _SMALL = 12, 120
-_LARGE, _LARGEST = 700, 2400
 _LARGEST_CLUSTER = 40
 _MOST_BEARERS = 300
 _MOST_NEIGHBOURS = 12
@@ -354,28 +353,28 @@ def family_named(name: str) -> Family:
 
 def resampled(root: Path, family: Family, count: int, seed: int) -> Iterator[LabelledFile]:
     """Files drawn from a family; each depends on the family, the seed and its number alone."""
-    if not family.files:
+    if family.files:
+        yield from _drawn(root, family, count, seed, "", (_FEWEST, _MOST))
+    else:
         yield from generated(count, seed)
-        return
-    for number in range(count):
-        path = family.files[number % len(family.files)]
-        stem = Path(path).name.split(".")[0]
-        rng = random.Random(f"{family.name}/{seed}/{number}")
-        size = round(_FEWEST * (_MOST / _FEWEST) ** rng.random())
-        fragments = _draw(_clusters(root / path), rng, size)
-        yield LabelledFile(family.name, f"{stem}-{seed}-{number}", fragments)
 
 
 def large(root: Path, family: Family, count: int, seed: int) -> Iterator[LabelledFile]:
     """Files as of `resampled`, of 700 to 2400 fragments if the family's files have so many."""
-    for number in range(count if family.files else 0):
+    yield from _drawn(root, family, count if family.files else 0, seed, "large", (700, 2400))
+
+
+def _drawn(
+    root: Path, family: Family, count: int, seed: int, kind: str, sizes: tuple[int, int]
+) -> Iterator[LabelledFile]:
+    fewest, most = sizes
+    for number in range(count):
         path = family.files[number % len(family.files)]
-        rng = random.Random(f"large/{family.name}/{seed}/{number}")
-        size = round(_LARGE * (_LARGEST / _LARGE) ** rng.random())
-        fragments = _draw(_clusters(root / path), rng, size)
-        yield LabelledFile(
-            family.name, f"large-{Path(path).name.split('.')[0]}-{seed}-{number}", fragments
-        )
+        stem = Path(path).name.split(".")[0]
+        rng = random.Random(f"{kind}{kind and '/'}{family.name}/{seed}/{number}")
+        size = round(fewest * (most / fewest) ** rng.random())
+        name = f"{kind}{kind and '-'}{stem}-{seed}-{number}"
+        yield LabelledFile(family.name, name, _draw(_clusters(root / path), rng, size))
 
 
 def small(root: Path, family: Family, count: int, seed: int) -> Iterator[LabelledFile]:
