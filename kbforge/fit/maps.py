@@ -349,7 +349,8 @@ def whole_of(reading: ConfidenceMap, reported: ClusteringReport) -> LearnedState
     """What a map reads of the file as a whole, by a report on all of it; None if nothing."""
     if isinstance(reading, AuditedConfidence):
         offset = reading.offset_by(reported, reading.reading.of_entities(reported))
-        return together(LearnedState({"shift": offset}), reading=whole_of(reading.reading, reported))
+        inner = whole_of(reading.reading, reported)
+        return together(LearnedState({"shift": offset}), reading=inner)
     if not isinstance(reading, TreeConfidence):
         return None
     whole = Covariates(reported, reading.context).whole

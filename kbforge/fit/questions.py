@@ -606,6 +606,7 @@ class PairQuestion:
         believed: the same, by earlier answers and by the map, if there is one.
         joined: whether the point estimate has them together.
         value: fragments that the answer is expected to correct.
+        information: what the answer tells, in nats.
 
     """
 
@@ -616,6 +617,7 @@ class PairQuestion:
     believed: float
     joined: bool
     value: float
+    information: float
 
 
 class PosteriorQueue:
@@ -775,6 +777,7 @@ class PosteriorQueue:
             believed=float(believed[0]),
             joined=bool(one.joined[0]),
             value=float(values(one, believed, self._error)[0]),
+            information=float(information(believed, self._error)[0]),
         )
 
 

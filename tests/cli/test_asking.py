@@ -94,7 +94,7 @@ def evidence(joined: bool, explanation: Explanation | None = None, n: int = 2) -
         Fragment(f"f{k}", {"name": (f"ada {k}",), "x": ("\x1b[2J[bold]\u202e" + "v" * 500,)})
         for k in range(9)
     ]
-    question = PairQuestion(0, 0, 1, 0.4, 0.55, joined, 1.25)
+    question = PairQuestion(0, 0, 1, 0.4, 0.55, joined, 1.25, 0.6)
     size = n + 1 + joined
     return Evidence(
         question,

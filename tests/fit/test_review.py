@@ -225,6 +225,7 @@ def test_evidence_tells_both_sides_and_no_labels() -> None:
     assert evidence.explanation is not None
     assert evidence.explanation.attributes.keys() == {"name", "born"}
     assert told["asked"]["value"] == evidence.question.value
+    assert [*told["asked"]] == ["reported", "believed", "joined", "value", "information"]
 
 
 @pytest.mark.parametrize("error", [ContradictionError, LikelihoodError])
