@@ -49,6 +49,20 @@ def test_3_000_attributes(program, tmp_path):
     check_bad_record(program, ["parquet"], file, sentence, ["in-1"])
 
 
+def test_a_date_beyond_all_years_spoils_its_row_if_it_is_read(program, tmp_path):
+    file, output = tmp_path / "in.parquet", tmp_path / "out.jsonl"
+    moments = pa.array([0, 2**62, 10**15], pa.timestamp("us"))
+    pq.write_table(pa.table({"id": pa.array(["a", "b", "c"]), "at": moments}), file)
+    sentence = (
+        "2: at: expected a date from year 1 to 9999, or any other value, got the timestamp[us] "
+        "4611686018427387904"
+    )
+    check_bad_record(program, ["parquet", "--id", "id"], file, sentence, ["a", "c"])
+    left_out = ("load", "parquet", file, "--name", "id", "--map", "at=", "-o", output)
+    assert program(*left_out).code == 0
+    assert len(ids_in(output)) == 3
+
+
 def whole(tmp_path) -> bytes:
     write(tmp_path / "whole.parquet")
     return (tmp_path / "whole.parquet").read_bytes()

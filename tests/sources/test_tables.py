@@ -21,7 +21,7 @@ def read(kind, *files, **options):
 
 def csv(tmp_path, content, filename="in.csv", **options):
     file = tmp_path / filename
-    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    file.write_bytes(content.encode())
     return read("csv", file, **options)
 
 
@@ -50,27 +50,38 @@ def test_vector_alone(tmp_path):
     assert two.label is None
 
 
-def test_map_renames_joins_and_leaves_out(tmp_path):
-    content = "first,alias,notes,town\nAnn,Annie,secret,Rome\n"
-    mapped = ["first=name", "alias=name", "notes="]
-    (one,) = csv(tmp_path, content, map=mapped)
-    assert one.properties == {"name": ("Ann", "Annie"), "town": ("Rome",)}
+ROWS = [
+    # columns are renamed, joined and left out
+    (
+        "first,alias,notes,town\nAnn,Annie,secret,Rome\n",
+        {"map": ["first=name", "alias=name", "notes="]},
+        {"name": ("Ann", "Annie"), "town": ("Rome",)},
+    ),
+    # the id may also be an attribute
+    (
+        "isbn,t\n123,Book\n",
+        {"id": "isbn", "name": "t", "map": ["isbn=isbn"]},
+        {"isbn": ("123",), "name": ("Book",)},
+    ),
+    # names of columns may hold equals signs
+    ("a=b\nx\n", {"map": ["a=b=name"]}, {"name": ("x",)}),
+    # repeats are dropped
+    ("name\nAnn; Annie ;;Ann\n", {"separator": ";"}, {"name": ("Ann", "Annie")}),
+    *(
+        (f"a{mark}b\nx{mark}y\n", {"delimiter": name}, {"a": ("x",), "b": ("y",)})
+        for name, mark in (("tab", "\t"), (";", ";"), ("|", "|"))
+    ),
+    # a delimiter that is given may leave one column
+    ("a;b\n1;2\n", {"delimiter": ","}, {"a;b": ("1;2",)}),
+    ("\ufeffname\nZoë\n", {}, {"name": ("Zoë",)}),
+]
 
 
-def test_the_id_may_also_be_an_attribute(tmp_path):
-    (one,) = csv(tmp_path, "isbn,t\n123,Book\n", id="isbn", name="t", map=["isbn=isbn"])
-    assert one.id == "123"
-    assert one.properties == {"isbn": ("123",), "name": ("Book",)}
-
-
-def test_column_names_may_hold_equals_signs(tmp_path):
-    (one,) = csv(tmp_path, "a=b\nx\n", map=["a=b=name"])
-    assert one.properties == {"name": ("x",)}
-
-
-def test_separator_splits_and_repeats_are_dropped(tmp_path):
-    (one,) = csv(tmp_path, "name\nAnn; Annie ;;Ann\n", separator=";")
-    assert one.properties == {"name": ("Ann", "Annie")}
+@pytest.mark.parametrize(("content", "options", "properties"), ROWS)
+def test_options_say_what_a_column_is(tmp_path, content, options, properties):
+    (one,) = csv(tmp_path, content, **options)
+    assert one.properties == properties
+    assert one.id == ("123" if "id" in options else "in-1")
 
 
 def test_quotes_line_breaks_and_blank_lines(tmp_path):
@@ -84,22 +95,6 @@ def test_quotes_line_breaks_and_blank_lines(tmp_path):
 def test_tabs_by_the_ending(tmp_path, filename):
     (one,) = csv(tmp_path, "name\ttown\nAnn\tRome, Italy\n", filename=filename)
     assert one.properties == {"name": ("Ann",), "town": ("Rome, Italy",)}
-
-
-@pytest.mark.parametrize(("delimiter", "text"), [("tab", "a\tb"), (";", "a;b"), ("|", "a|b")])
-def test_delimiter(tmp_path, delimiter, text):
-    (one,) = csv(tmp_path, f"{text}\n{text}\n", delimiter=delimiter)
-    assert one.properties == {"a": ("a",), "b": ("b",)}
-
-
-def test_a_delimiter_that_is_given_may_leave_one_column(tmp_path):
-    (one,) = csv(tmp_path, "a;b\n1;2\n", delimiter=",")
-    assert one.properties == {"a;b": ("1;2",)}
-
-
-def test_byte_order_mark(tmp_path):
-    (one,) = csv(tmp_path, b"\xef\xbb\xbfname\nZo\xc3\xab\n")
-    assert one.properties == {"name": ("Zoë",)}
 
 
 def test_minted_ids_of_files_with_one_stem(tmp_path):
