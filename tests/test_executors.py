@@ -44,28 +44,37 @@ def test_two_workers_write_the_same_bytes(tmp_path: Path, program: Run) -> None:
     assert one.read_bytes() == other.read_bytes()
 
 
-@pytest.mark.slow
-@needs_ray
-def test_killed_actors_change_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fragments, problem = of_people(150, 1)
-    rng = random.Random(1)
-    crews: list[Any] = []
+@pytest.fixture
+def crews(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The crews that Ray starts."""
+    found: list[Any] = []
     start = Ray.start
 
     def started(self: Ray, *given: Any) -> Any:
-        crews.append(start(self, *given))
-        return crews[-1]
+        found.append(start(self, *given))
+        return found[-1]
 
     monkeypatch.setattr(Ray, "start", started)
+    return found
+
+
+def kill(crew: Any, worker: int) -> int:
+    """Kill the process of a worker; returns its number."""
+    victim: int = crew._ray.get(crew._actors[worker].process_id.remote())
+    os.kill(victim, signal.SIGKILL)
+    return victim
+
+
+@pytest.mark.slow
+@needs_ray
+def test_killed_actors_change_nothing(crews: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    fragments, problem = of_people(150, 1)
+    rng = random.Random(1)
     killed = []
 
     def on_step(progress: Progress) -> None:
         if progress.fragments % 128 == 0 and len(killed) < 3:
-            victim = rng.choice(crews[0].process_ids())
-            os.kill(victim, signal.SIGKILL)
-            killed.append(victim)
+            killed.append(kill(crews[0], rng.randrange(2)))
 
     found = cluster_on_workers(Ray(), 2, RULES, fragments, problem, on_step, Pace(20, 8, 60))
     assert len(set(killed)) == 3
@@ -90,26 +99,16 @@ def test_two_scorers_of_a_network_find_the_same(tmp_path: Path, program: Run) ->
 
 @pytest.mark.slow
 @needs_ray
-def test_a_killed_scorer_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_scorer_changes_nothing(crews: list[Any]) -> None:
     fragments, whole = of_people(60, 2)
     surrogate = whole.likelihood
     assert isinstance(surrogate, ConjugateLikelihood)
     problem = replace(whole, likelihood=BlackBox(surrogate), surrogate=surrogate, max_evals=20)
-    crews: list[Any] = []
-    start = Ray.start
-
-    def started(self: Ray, *given: Any) -> Any:
-        crews.append(start(self, *given))
-        return crews[-1]
-
-    monkeypatch.setattr(Ray, "start", started)
     killed = []
 
     def on_step(progress: Progress) -> None:
         if progress.fragments in (40, 80):
-            victim = crews[0].process_ids()[len(killed)]
-            os.kill(victim, signal.SIGKILL)
-            killed.append(victim)
+            killed.append(kill(crews[0], len(killed)))
 
     clusterer = SplitSmc(particles=6)
     with scorers(problem.likelihood, Ray(), 2) as elsewhere:

@@ -210,11 +210,6 @@ class _Crew(Crew):
         if self._ours:
             self._ray.shutdown()
 
-    def process_ids(self) -> list[int]:
-        """Ids of the workers' processes, each on its machine."""
-        found: list[int] = self._ray.get([actor.process_id.remote() for actor in self._actors])
-        return found
-
     def _started(self) -> Any:
         """A new actor; one that is lost while it starts is started again.
 
