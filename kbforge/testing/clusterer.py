@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, ClassVar
 
@@ -126,13 +126,13 @@ class ClustererContract(Contract):
 
     def test_a_likelihood_of_nan_is_an_error(self) -> None:
         with pytest.raises(LikelihoodError):
-            self.posterior(Problem(_Constant(math.nan), alpha=1.0))
+            self.posterior(Problem(_ByCluster(lambda _: math.nan), alpha=1.0))
 
     def test_a_fragment_without_an_assignment_is_named(self) -> None:
         items = self.fragments()
         items[7] = replace(items[7], id="the-odd-one", properties={"colour": ("no such",)})
         with pytest.raises(LikelihoodError, match="the-odd-one"):
-            self.posterior(Problem(_Forbids("no such"), alpha=1.0), items)
+            self.posterior(Problem(_forbidding("no such"), alpha=1.0), items)
 
     def test_it_has_a_session_or_says_that_it_has_none(self) -> None:
         clusterer, problem = self.make(), self.problems()["conjugate"]
@@ -189,7 +189,7 @@ class OnlineClustererContract(ClustererContract):
     def test_a_refused_fragment_never_came(self) -> None:
         items = self.fragments()
         odd = replace(items[0], id="the-odd-one", properties={"colour": ("no such",)})
-        problem = Problem(_Forbids("no such"), alpha=1.0)
+        problem = Problem(_forbidding("no such"), alpha=1.0)
         for at in (0, 1, len(items) // 2, len(items)):
             session = self.open(problem)
             with pytest.raises(LikelihoodError, match="the-odd-one"):
@@ -396,25 +396,21 @@ def _plain(thing: object, problem: Problem) -> object:
     return {name: _plain(getattr(thing, name), problem) for name in left}
 
 
-class _Constant(Likelihood):
-    """L(C) is the same number for every cluster."""
+class _ByCluster(Likelihood):
+    """L(C) is a function of the cluster; 0 without fragments."""
 
-    def __init__(self, value: float) -> None:
+    def __init__(self, value: Callable[[Sequence[Fragment]], float]) -> None:
         self._value = value
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
-        return np.array([self._value if cluster else 0.0 for cluster in clusters])
+        return np.array([self._value(cluster) if cluster else 0.0 for cluster in clusters])
 
 
-class _Forbids(Likelihood):
-    """L(C) is -inf for a cluster that has a fragment of the forbidden colour, else 0."""
-
-    def __init__(self, colour: str) -> None:
-        self._colour = colour
-
-    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
-        forbidden = [any(self._colour in f.properties["colour"] for f in c) for c in clusters]
-        return np.where(forbidden, -np.inf, 0.0)
+def _forbidding(colour: str) -> Likelihood:
+    """L(C) is -inf for a cluster that has a fragment of this colour, else 0."""
+    return _ByCluster(
+        lambda cluster: -math.inf if any(colour in f.properties["colour"] for f in cluster) else 0.0
+    )
 
 
 def _check_partition(found: Posterior, n: int) -> None:

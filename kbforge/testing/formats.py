@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -206,7 +207,7 @@ class ExporterContract(Contract):
     def test_standard_output_has_the_same_bytes_and_stays_open(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        stdout = _Stdout()
+        stdout = _stdout()
         monkeypatch.setattr(sys, "stdout", stdout)
         view = EntitiesView(lambda: iter(self.entities()))
         if self.folder:
@@ -223,7 +224,7 @@ class ExporterContract(Contract):
         """Bytes leave before the last entity has arrived, unless the format cannot."""
         if not self.streaming or self.folder:
             pytest.skip("the format needs the last entity before the first byte")
-        stdout, written = _Stdout(), []
+        stdout, written = _stdout(), []
         monkeypatch.setattr(sys, "stdout", stdout)
 
         def many() -> Iterator[Entity]:
@@ -310,14 +311,9 @@ class _Once(EntitiesView):
         return super().entities()
 
 
-class _Stdout:
+def _stdout() -> Any:
     """Standard output that is no terminal, as far as it takes bytes."""
-
-    def __init__(self) -> None:
-        self.buffer = io.BytesIO()
-
-    def isatty(self) -> bool:
-        return False
+    return SimpleNamespace(buffer=io.BytesIO(), isatty=lambda: False)
 
 
 class SerializerContract(Contract):
