@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kbforge.clustering.batch.run import require_positive
 from kbforge.clustering.batch.splitmerge import Rotation
 from kbforge.errors import UsageError
 from kbforge_lab.splitmerge.opposite import (
@@ -21,7 +22,6 @@ from kbforge_plugins.clusterers.offline import (
     KernelInput,
     SplitMerge,
     hash_tables,
-    require_tables,
 )
 from kbforge_plugins.indexes.hashed import features_of, sides_of
 
@@ -56,7 +56,7 @@ class LshSm(SplitMerge):
         **chain: Any,
     ) -> None:
         super().__init__(**chain)
-        require_tables(rows=rows, tables=tables, hashes=hashes)
+        require_positive(rows=rows, tables=tables, hashes=hashes)
         if rows > _MOST_ROWS:
             raise UsageError(f"rows: expected 1 to {_MOST_ROWS}, got {rows}")
         self._rows, self._tables, self._hashes = rows, tables, hashes
@@ -94,7 +94,7 @@ class MinSmPublished(SplitMerge):
         **chain: Any,
     ) -> None:
         super().__init__(**chain)
-        require_tables(hashes=hashes)
+        require_positive(hashes=hashes)
         self._hashes, self._standardised = hashes, standardised
 
     def splitting(self, ground: KernelInput) -> PublishedAlike:

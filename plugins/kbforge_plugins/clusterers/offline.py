@@ -277,8 +277,7 @@ class SplitMerge(ChainSampler):
 
     def __init__(self, moves: int | None = None, gibbs: int = 0, **chain: Any) -> None:
         super().__init__(**chain)
-        if moves is not None and moves < 1:
-            raise UsageError(f"moves: expected a number above 0, got {moves}")
+        require_positive(moves=moves)
         if gibbs < 0:
             raise UsageError(f"gibbs: must not be negative, got {gibbs}")
         self._moves, self._gibbs = moves, gibbs
@@ -296,18 +295,6 @@ class SplitMerge(ChainSampler):
     @abstractmethod
     def splitting(self, ground: KernelInput) -> SplitMergeKernel:
         """The kernel of the splits and merges."""
-
-
-def require_tables(**options: int) -> None:
-    """Refuse numbers of tables, rows or hashes below 1.
-
-    Raises:
-        UsageError: the first that is.
-
-    """
-    for name, value in options.items():
-        if value < 1:
-            raise UsageError(f"{name}: expected a number above 0, got {value}")
 
 
 class MinSm(SplitMerge):
@@ -330,7 +317,7 @@ class MinSm(SplitMerge):
         self, rows: int = 1, hashes: int = 10, standardised: bool = True, **chain: Any
     ) -> None:
         super().__init__(**chain)
-        require_tables(rows=rows, hashes=hashes)
+        require_positive(rows=rows, hashes=hashes)
         self._rows, self._hashes = rows, hashes
         self._standardised = standardised
 
