@@ -5,8 +5,8 @@ One signature for the family:
     keys(fragment) -> numbers
 
 Two fragments with a key in common are candidates for one entity; the clusterer compares a fragment
-with the clusters that hold a candidate and leaves all others out. Keys of a fragment depend on it
-and on what the index was fitted to, not on which fragments were asked about before.
+only with the clusters that hold a candidate. The keys of a fragment depend on it and on what the
+index was fitted to, not on earlier calls.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class CandidateIndex(ABC):
     """Fragments that may be the same entity share a key. Options are the constructor's.
 
     Attributes:
-        families: most families of clusters that a key may lead to. A family is all competing
+        families: maximum families of clusters that a key may lead to. A family is all competing
             clusters with the same first fragment.
-        shared: keys that must lead to a family, if any family is led to by so many.
-        compared: most families that a fragment is compared with: those that most of its keys lead
-            to, and the earliest of equals; 0 is no bound.
+        shared: minimum keys in common with a family, if any family has that many.
+        compared: maximum families that a fragment is compared with: those with the most keys in
+            common, the earliest first; 0 sets no limit.
 
     """
 
@@ -64,21 +64,26 @@ class CandidateIndex(ABC):
 
     @classmethod
     def suited(cls, likelihood: Likelihood) -> Self | None:
-        """One for a likelihood that brings none, where it is to cluster many fragments.
+        """An index for a likelihood that brings none and is to cluster many fragments.
 
         Returns:
-            An index with its usual options, still to be fitted, or None if it leaves out what the
-            likelihood would put together.
+            An index with default options, not fitted, or None if it would miss pairs that the
+            likelihood joins.
 
         """
         return None
 
     @abstractmethod
     def keys(self, fragment: Fragment) -> Sequence[int]:
-        """The fragment's keys, distinct, in a fixed order; each of 64 bits, with a sign."""
+        """The fragment's keys, distinct, in a fixed order; signed numbers of 64 bits."""
 
     def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
-        """The keys of several fragments: where each one's begin, shape [fragments + 1], and all."""
+        """The keys of several fragments.
+
+        Returns:
+            Where those of each begin, shape [fragments + 1], and all keys, end to end.
+
+        """
         keys = [self.keys(fragment) for fragment in fragments]
         starts = np.zeros(len(keys) + 1, dtype=np.int64)
         np.cumsum([len(of_one) for of_one in keys], out=starts[1:])
@@ -86,7 +91,7 @@ class CandidateIndex(ABC):
         return starts, np.fromiter(flat, dtype=np.int64, count=int(starts[-1]))
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
-        """Look at the fragments to be clustered, if that helps.
+        """Learn from the fragments to be clustered.
 
         Returns:
             One sentence for the user that says what was fitted, or None if nothing was.
@@ -97,16 +102,16 @@ class CandidateIndex(ABC):
     def like(self, other: CandidateIndex) -> bool:
         """Whether both, fitted to the same fragments, give every fragment the same keys.
 
-        It goes by their options; an index of which nothing is known is like itself alone.
+        By default an index is only like itself.
         """
         return self is other
 
     def kept(self) -> LearnedState | None:
-        """What was learned by `fit`; None if it is to be fitted again."""
+        """What `fit` learned; None if the index has to be fitted again."""
         return None
 
     def take_up(self, kept: LearnedState) -> None:
-        """Be as the one that kept this, which was made with the same options.
+        """Restore what an index with the same options kept.
 
         Raises:
             ModelError: it is damaged, or not of such an index.

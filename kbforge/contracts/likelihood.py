@@ -11,22 +11,22 @@ Laws, tested for every member by `kbforge.testing.LikelihoodContract`:
 3. *Finite or -inf*: never NaN, never +inf.
 4. *Labels are not read*: clearing `label`, `source` and `metadata` changes nothing.
 
-Three base classes. Take the last that fits; each derives what the one before it asks for.
+There are three base classes. Take the last one that fits.
 
     Likelihood             you write log_marginal; the model may be a black box
     ConjugateLikelihood    you write a table, `LiveClusters`, that scores a fragment against all
-                           clusters at once; such a model is fast, and fit to be a surrogate
+                           clusters at once; such a model is fast and can be a surrogate
     AdditiveLikelihood     you write what a fragment adds to a cluster's statistics, and L of
                            statistics (see `kbforge.contracts.additive`); the table is derived
 
 5. *Consistent*: along any order of insertion, log_predictive sums to log_marginal (to 1e-8).
 6. *Selective*: log_predictive_of some slots is log_predictive there, bit for bit, and
    log_merge_ratio_of is log_merge_ratio.
-7. *Cannot fail half way*: encode and everything that scores may raise, and leaves the table as it
-   was; extend, release, add, remove and merge cannot fail.
+7. *Atomic*: encode and all scoring methods may raise, and then leave the table unchanged; extend,
+   release, add, remove and merge cannot fail.
 
-Abilities are optional. A class states each by an attribute that is True and the methods that go
-with it; a class that has one without the other is refused when Python reads it.
+Abilities are optional. A class states each by an attribute that is True, and defines its methods;
+one without the other is a TypeError when the class is defined.
 
     attribute          methods                              what clusterers do without it
     Likelihood.
@@ -39,14 +39,14 @@ with it; a class that has one without the other is refused when Python reads it.
       mergeable        log_merge_ratio, merge               agglomeration scores whole sets, slower
 
 8. *Explains*: contributions sum to L(C + x) - L(C) - L({x}) (to 1e-8).
-9. *Editable*: whatever fragments were added and removed, a table scores as one that was filled
-   with those that are left (to 1e-9 after thousands of moves).
-10. *Mergeable*: log_merge_ratio is the difference of the log marginals (to 1e-8), and a table whose
-    clusters were merged scores as one that was filled with the whole.
-11. *Keeps*: one that takes up what another of the same options kept scores as that one, bit for
-    bit, and keeps the same; likewise the keys of its index.
-12. *Read once*: set_marginals say of sets what log_marginal says (to 1e-8), whichever other sets
-    are asked for beside; LiveClusters.gather makes the cluster that `extend` and `add` make.
+9. *Editable*: after any additions and removals, a table scores like one that was filled with the
+   remaining fragments (to 1e-9 after thousands of moves).
+10. *Mergeable*: log_merge_ratio is the difference of the log marginals (to 1e-8), and a table with
+    merged clusters scores like one that was filled with their fragments.
+11. *Keeps*: a likelihood that takes up what another with the same options kept gives the same
+    scores, bit for bit, keeps the same state, and has the same keys of its index.
+12. *Read once*: set_marginals equal log_marginal (to 1e-8), whichever sets are scored together;
+    LiveClusters.gather makes the cluster that `extend` and `add` make.
 """
 
 from __future__ import annotations
@@ -67,16 +67,11 @@ from kbforge.contracts.index import CandidateIndex, LearnedState
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 Observation: TypeAlias = Any
-"""What a live table makes of a fragment: its features, ready to be scored and counted."""
+"""A fragment as a live table reads it, ready to be scored and counted."""
 
 
 def _require_stated(cls: type, base: type, ability: str, *methods: str) -> None:
-    """An ability and its methods come together.
-
-    Raises:
-        TypeError: a class has the one and not the other; the message says which line to write.
-
-    """
+    """Raise a TypeError unless a class states an ability exactly if it defines its methods."""
     own = [name for name in methods if _function(cls, name) is not _function(base, name)]
     if getattr(cls, ability):
         lacking = ", ".join(name for name in methods if name not in own)
@@ -90,24 +85,25 @@ def _require_stated(cls: type, base: type, ability: str, *methods: str) -> None:
 
 def _function(cls: type, name: str) -> Any:
     method = getattr(cls, name)
-    return getattr(method, "__func__", method)  # a class method is bound anew at every look
+    return getattr(method, "__func__", method)  # a class method is bound at each access
 
 
 class Likelihood(ABC):
     """The log marginal probability of a set of fragments; may be a black box.
 
     Attributes:
-        default_alpha: the concentration to use when nothing was calibrated.
-        surrogate: proposes for this likelihood when the user names no other; None is none.
-        index: says what to compare when the user names no other, fitted with the likelihood.
-        alpha_from_file: whether alpha is told from the file where the user gives none: the
-            likelihood reads properties, and `default_alpha` is of no use.
+        default_alpha: the concentration without a calibration.
+        surrogate: proposes for this likelihood, unless the user names another surrogate.
+        index: chooses what to compare, unless the user names another index; fitted with the
+            likelihood.
+        alpha_from_file: whether alpha is estimated from the file by default: the likelihood reads
+            properties, and `default_alpha` is not used.
         takes_device: whether the constructor has the option `device`, "cpu" or "cuda".
-        explains: whether `contributions` is there.
-        loads_bundles: whether `from_bundle` is.
-        keeps: whether `kept` and `take_up` are.
-        probability: whether L is of a probability model. If not, such as a sum of the log odds of
-            pairs, what is made of it is called a score and not a log posterior.
+        explains: whether `contributions` is defined.
+        loads_bundles: whether `from_bundle` is defined.
+        keeps: whether `kept` and `take_up` are defined.
+        probability: whether L is of a probability model. If not, as for a sum of the log odds of
+            pairs, the results are called scores and not log posteriors.
 
     """
 
@@ -141,7 +137,7 @@ class Likelihood(ABC):
         return None
 
     def features(self, fragments: Sequence[Fragment]) -> Features | None:
-        """What fragments are compared by, for hashing; None: it does not say."""
+        """The features by which fragments are compared, for hashing; None if there are none."""
         return None
 
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> Mapping[str, float]:
@@ -151,11 +147,11 @@ class Likelihood(ABC):
         )
 
     def kept(self) -> LearnedState:
-        """What was learned by `fit`, of the index that it brings, too."""
+        """What `fit` learned, including that of the index."""
         raise NotImplementedError(f"{type(self).__name__} does not keep what it learned")
 
     def take_up(self, kept: LearnedState) -> None:
-        """Be as the one that kept this, which was made with the same options.
+        """Restore what a likelihood with the same options kept.
 
         Raises:
             ModelError: it is damaged, or not of such a likelihood.
@@ -182,16 +178,11 @@ class ConjugateLikelihood(Likelihood):
         """A new, empty table."""
 
     def compiled_clusters(self, kernel: CDLL) -> CompiledClusters | None:
-        """A new, empty table in the compiled kernel, which says the same bits; None: there is none.
-
-        Args:
-            kernel: the library.
-
-        """
+        """A new, empty table in the kernel that gives the same bits; None if there is none."""
         return None
 
     def set_marginals(self, fragments: Sequence[Fragment]) -> SetMarginals | None:
-        """These fragments, read once, and L of sets of them; None: there is no faster way.
+        """L of sets of these fragments, which are read once; None if that is not faster.
 
         Raises:
             LikelihoodError: as `LiveClusters.encode`.
@@ -200,7 +191,7 @@ class ConjugateLikelihood(Likelihood):
         return None
 
     def exponential_family(self, fragments: Sequence[Fragment]) -> ExponentialFamily | None:
-        """Fragments as sufficient statistics; None if the clusters are of no family that is known.
+        """Fragments as sufficient statistics; None if the clusters are of no known family.
 
         L of the family is the likelihood's up to a constant for every fragment.
 
@@ -211,13 +202,13 @@ class ConjugateLikelihood(Likelihood):
         return None
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
-        """The sum of the table's predictives; write it yourself where a closed form is faster."""
+        """The sum of the table's predictives; override it if a closed form is faster."""
         chained = [_filling(self.live_clusters(), cluster) for cluster in clusters]
         return np.array(chained, dtype=np.float64)
 
 
 class SetMarginals(Protocol):
-    """L of many sets of the same fragments, at the cost of adding up what was read of them."""
+    """L of many sets of the same fragments, from their statistics."""
 
     def log_marginal(self, sets: Sequence[IntArray]) -> FloatArray:
         """L of sets of different fragments by number, in nats, shape [len(sets)]; none is empty."""
@@ -228,10 +219,10 @@ class EncodedFragments(NamedTuple):
     """Fragments as the kernel reads them.
 
     Attributes:
-        starts: where each one's record begins, shape [fragments + 1].
-        attributes: of what is stated in a record, by their index, ascending; int32.
-        values: the numbers of what is stated; int32.
-        new: of what the kernel has not met, for `CompiledClusters.tell`.
+        starts: where each record begins, shape [fragments + 1].
+        attributes: indexes of the attributes of a record, ascending; int32.
+        values: numbers of their values; int32.
+        new: values that the kernel does not know yet, for `CompiledClusters.tell`.
 
     """
 
@@ -242,7 +233,7 @@ class EncodedFragments(NamedTuple):
 
 
 class CompiledClusters(Protocol):
-    """Live clusters in the compiled kernel, and how fragments are told to it.
+    """Live clusters in the compiled kernel, and how it receives fragments.
 
     Attributes:
         handle: address of the kernel's table; it is freed with this object.
@@ -252,7 +243,7 @@ class CompiledClusters(Protocol):
     handle: int
 
     def encode(self, fragments: Sequence[Fragment]) -> EncodedFragments:
-        """What the table reads of fragments; it may run while the kernel takes in others.
+        """What the table reads of fragments; it may run while the kernel adds others.
 
         Raises:
             LikelihoodError: as `LiveClusters.encode`.
@@ -261,22 +252,22 @@ class CompiledClusters(Protocol):
         ...
 
     def tell(self, encoded: EncodedFragments) -> None:
-        """Tell the kernel what is new in this; in the order of `encode`, before it is taken in."""
+        """Give the kernel the new values, in the order of `encode`, before fragments are added."""
         ...
 
 
 class LiveClusters(ABC):
     """The sufficient statistics of all clusters of one run, addressed by slot.
 
-    The caller owns the slots: it numbers them from 0, grows them without gaps, and may hand a
-    released slot to a new cluster. The table sizes its arrays to what it has seen.
+    The caller owns the slots: it numbers them from 0, without gaps, and may give a released slot to
+    a new cluster. The table grows its arrays as needed.
 
-    What `encode` remembers changes no score, except that the first fragment encoded may settle what
-    the table reads (its dimensions, say).
+    `encode` changes no score, except that the first encoded fragment may determine what the table
+    reads, such as the number of dimensions.
 
     Attributes:
-        editable: whether fragments can leave its clusters, as samplers need that move them.
-        mergeable: whether its clusters can become one, as agglomerative clustering needs.
+        editable: whether fragments can leave clusters, as samplers need.
+        mergeable: whether clusters can be merged, as agglomerative clustering needs.
 
     """
 
@@ -294,7 +285,7 @@ class LiveClusters(ABC):
         """The features of a fragment.
 
         Raises:
-            LikelihoodError: the fragment lacks what the model reads (a vector, say).
+            LikelihoodError: the fragment lacks what the model reads, such as a vector.
 
         """
 
@@ -314,19 +305,19 @@ class LiveClusters(ABC):
     def extend(self, x: Observation, parents: IntArray, children: IntArray) -> None:
         """Make cluster children[k] := parents[k] + x; a parent of -1 is the empty cluster.
 
-        Children are distinct, hold no live cluster, and are no one's parent in the same call.
+        Children are distinct, hold no live cluster, and are not parents in the same call.
         """
 
-    def release(self, slots: IntArray) -> None:  # noqa: B027  # a table may well keep them
-        """Forget these clusters; their slots may come back as children.
+    def release(self, slots: IntArray) -> None:  # noqa: B027
+        """Release these slots, which may be used as children again.
 
-        A table whose `extend` overwrites a child whole has nothing to do.
+        A table whose `extend` overwrites children needs no such method.
         """
 
     def log_predictive_of(self, x: Observation, slots: IntArray) -> FloatArray:
         """L(C + x) - L(C) of these live slots, in nats, shape [len(slots)].
 
-        Write it yourself where a few clusters can be scored without looking at the others.
+        Override it if a few clusters can be scored without the others.
         """
         return self.log_predictive(x, int(slots.max(initial=-1)) + 1)[slots]
 
@@ -343,10 +334,9 @@ class LiveClusters(ABC):
         raise NotImplementedError(f"{type(self).__name__} is not editable")
 
     def gather(self, xs: Sequence[Observation], slot: int) -> None:
-        """Make cluster C := all of xs, of which there is one at least; the slot holds none.
+        """Make cluster C := all of xs, at least one, in a free slot.
 
-        As `add`, it is for tables that fragments can leave. Write it yourself where many can be
-        added up at once.
+        Like `add`, it is for editable tables. Override it if many can be added at once.
         """
         slots = np.array([slot])
         self.extend(xs[0], np.array([-1]), slots)
@@ -364,17 +354,17 @@ class LiveClusters(ABC):
     def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
         """L(C + D) - L(C) - L(D) of C in `slot` and D in these live slots, shape [len(slots)].
 
-        Write it yourself where a few pairs can be scored without looking at the others.
+        Override it if a few pairs can be scored without the others.
         """
         return self.log_merge_ratio(slot, int(slots.max(initial=slot)) + 1)[slots]
 
     def merge(self, slot: int, into: int) -> None:
-        """D := D + C, in place, of C in `slot`, which is released, and D in `into`."""
+        """D := D + C, in place, with C in `slot`, which is released, and D in `into`."""
         raise NotImplementedError(f"{type(self).__name__} is not mergeable")
 
 
 def _filling(table: LiveClusters, cluster: Sequence[Fragment]) -> float:
-    """L(C) as the sum of what each fragment adds, the cluster in slots 0 and 1 by turns."""
+    """L(C) as a sum of predictives, with the cluster in slots 0 and 1 in turn."""
     total, here = 0.0, -1
     for fragment in cluster:
         x = table.encode(fragment)
@@ -393,9 +383,9 @@ class Features(NamedTuple):
     """The features of n fragments, laid end to end.
 
     Attributes:
-        starts: where each fragment's begin, shape [n + 1]; a fragment may have none.
-        names: which feature it is, the same number for the same one; each once a fragment.
-        values: how much of it, finite and not 0: a count, or a coordinate.
+        starts: where the features of each fragment begin, shape [n + 1]; there may be none.
+        names: numbers that identify the features, distinct within a fragment.
+        values: counts or coordinates, finite and not 0.
 
     """
 
