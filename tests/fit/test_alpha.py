@@ -108,11 +108,15 @@ def test_the_documented_file_is_read(tmp_path):
     ],
 )
 def test_bad_files_give_one_sentence_with_the_field(tmp_path, old, new, said):
-    path = tmp_path / "c.toml"
-    assert old in GOOD
-    path.write_text(GOOD.replace(old, new))
+    require_refused(tmp_path / "c.toml", read_calibration, GOOD, old, new, said)
+
+
+def require_refused(path, read, good, old, new, said):
+    """One sentence about a good file with something replaced names the file."""
+    assert old in good
+    path.write_text(good.replace(old, new))
     with pytest.raises(KBForgeError) as caught:
-        read_calibration(str(path))
+        read(str(path))
     assert said in str(caught.value)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -30,7 +30,7 @@ from kbforge.fit.confidence import (
     read_confidence,
 )
 from tests.fit.test_alpha import GOOD as CALIBRATION
-from tests.fit.test_alpha import options, texts
+from tests.fit.test_alpha import options, require_refused, texts
 from tests.kb.posteriors import posterior, subproblem
 
 
@@ -266,14 +266,7 @@ def test_the_documented_file_is_read(tmp_path):
     ],
 )
 def test_bad_files_give_one_sentence_with_the_field(tmp_path, old, new, said):
-    path = tmp_path / "c.toml"
-    assert old in GOOD
-    path.write_text(GOOD.replace(old, new))
-    with pytest.raises(KBForgeError) as caught:
-        read_confidence(str(path))
-    assert said in str(caught.value)
-    assert str(path) in str(caught.value)
-    assert "\n" not in str(caught.value)
+    require_refused(tmp_path / "c.toml", read_confidence, GOOD, old, new, said)
 
 
 def test_a_bad_map_within_a_calibration_file_is_named(tmp_path):
