@@ -4,10 +4,11 @@ A terminal that closes sends SIGHUP; systemd, Slurm and Docker send SIGTERM. All
 `KeyboardInterrupt` in the main thread. A signal that the program was started to ignore, as `nohup`
 does with SIGHUP, stays ignored.
 
-The exception is raised where KBForge's own code runs, outside of imports. Elsewhere it could crash
-a compiled module that has called Python, or get lost in a finalizer. A signal that comes elsewhere
-is sent again every .02 s until it finds such a place, for a second; then any place outside of
-imports will do, because a library may wait forever. If none is found, the program ends with it.
+The exception is raised outside of imports, where code of KBForge or of its caller runs. In a
+library it could crash a compiled module that has called Python, or get lost in a finalizer. A
+signal that comes elsewhere is sent again every .02 s until it finds such a place, for a second;
+then any place outside of imports will do, because a library may wait forever. If none is found,
+the program ends with it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
+import sysconfig
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -31,6 +33,8 @@ EXIT_CODES = frozenset(128 + number for number in SIGNALS)
 _AGAIN = 0.02  # seconds after which a signal that came in a bad place is sent again
 _MOST_TIMES = 50  # then any place outside of imports will do
 _IMPORT = "<frozen importlib"  # how the file name of Python's own frames of an import begins
+
+_STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 
 _received: list[int] = []
 _postponed: dict[int, int] = {}  # how often each signal was sent again that found no place yet
@@ -146,9 +150,14 @@ def _imports(frame: FrameType | None) -> int:
 
 
 def _is_own(frame: FrameType | None) -> bool:
-    """Whether KBForge's own code runs in a frame."""
-    spec = None if frame is None else frame.f_globals.get("__spec__")
-    return getattr(spec, "name", "").startswith("kbforge")
+    """Whether a frame runs code of KBForge or of a program that uses it, and no library's."""
+    if frame is None:
+        return False
+    if str(frame.f_globals.get("__name__")).startswith("kbforge"):
+        return True
+    file = frame.f_code.co_filename
+    installed = "site-packages" in file or "dist-packages" in file
+    return not installed and not file.startswith(("<", _STANDARD_LIBRARY))
 
 
 def _postpone(number: int, times: int) -> None:
