@@ -404,7 +404,7 @@ def split(state: State, grown: GrownParticles, weights: Weights) -> list[tuple[i
     by_component = np.argsort(cell_component, kind="stable")
     ends = np.cumsum(np.bincount(cell_component, minlength=len(components))).tolist()
     place = grown.cells[by_component]
-    cells = _Cells(
+    cells = _CellColumns(
         grown.slots[place],
         row[by_component],
         state.hashes(grown.slots)[place],
@@ -417,7 +417,7 @@ def split(state: State, grown: GrownParticles, weights: Weights) -> list[tuple[i
     return out
 
 
-class _Cells(NamedTuple):
+class _CellColumns(NamedTuple):
     """Cells, row-major: the cluster's slot, the rank of its particle, its hash and term."""
 
     slot: IntArray
@@ -425,13 +425,13 @@ class _Cells(NamedTuple):
     hash: NDArray[np.uint64]
     term: FloatArray
 
-    def cut(self, begin: int, end: int) -> _Cells:
+    def cut(self, begin: int, end: int) -> _CellColumns:
         part = slice(begin, end)
-        return _Cells(self.slot[part], self.row[part], self.hash[part], self.term[part])
+        return _CellColumns(self.slot[part], self.row[part], self.hash[part], self.term[part])
 
 
 def _part(
-    state: State, grown: GrownParticles, places: IntArray, cells: _Cells, weights: Weights
+    state: State, grown: GrownParticles, places: IntArray, cells: _CellColumns, weights: Weights
 ) -> Block:
     """One component's block: its distinct rows, weighed and sorted.
 

@@ -89,7 +89,7 @@ class ReferenceRun:
     # -- a step -------------------------------------------------------------------------------
 
     def look_up(self, number: int, keys: IntArray) -> IntArray | None:
-        """See `kbforge.clustering.compiled`."""
+        """See `CompiledRun`, as for all of the following."""
         slots = self._looked_up(keys)
         if slots is None:
             return None

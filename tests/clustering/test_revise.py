@@ -1,6 +1,8 @@
-"""Revision: nothing held ever gets worse, and what a run got stuck in is mended."""
+"""Revision, its splits and merges, and bridges: nothing that is held gets worse."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,13 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.constraints import Closure
-from kbforge.clustering.revise import MOST_TAKEN, move, revisit
+from kbforge.clustering.revise import MOST_TAKEN, move, revisit, split_or_merge
 from kbforge.clustering.session import SmcSession
-from kbforge.contracts import Constraints, Decision, Fragment, Interrupted, Problem, Progress
+from kbforge.contracts import (
+    Cluster,
+    Constraints,
+    Decision,
+    Fragment,
+    Interrupted,
+    Problem,
+    Progress,
+    Session,
+)
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.testing import UniformLikelihood
 from kbforge_plugins.clusterers.sequential import Smc, SplitSmc
+from kbforge_plugins.indexes.minhash import MinHash
 from kbforge_plugins.likelihoods.gaussian import Gaussian
+from kbforge_plugins.likelihoods.ngram import Bigram
 from tests.clustering.contents import contents
 from tests.clustering.invariants import core_of
 from tests.clustering.test_constraints import mass
@@ -227,3 +240,134 @@ def test_options_that_do_not_go_together() -> None:
         SplitSmc(resampler="optimal", revise=1)
     with pytest.raises(UsageError, match="expected at least 0"):
         SplitSmc(revise=-1)
+
+
+NAMES = ["oregon coast", "oregon coasts", "the oregon coast", "lake baikal", "lake baikall"]
+
+
+def held(problem: Problem, items: list[Fragment], *clusters: Cluster) -> tuple[Session, Any]:
+    """A session with one particle that groups like this, whatever the model says."""
+    session = SmcSession(problem, SplitSmc(particles=1)._rules, np.random.default_rng(0))
+    session.add(items)
+    core = core_of(session)
+    core.replace(core.plan(core.run.names().tolist(), [[tuple(clusters)]]))
+    assert session.posterior().clusters() == list(clusters)
+    return session, core
+
+
+def points(*centres: float) -> list[Fragment]:
+    rng = np.random.default_rng(1)
+    rows = [(centre + rng.normal(), rng.normal()) for centre in centres for _ in range(10)]
+    return [Fragment(f"f{i}", {}, row) for i, row in enumerate(rows)]
+
+
+def test_two_groups_of_points_are_parted_by_a_direction() -> None:
+    session, core = held(Problem(Gaussian(), 1.0), points(-50.0, 50.0), tuple(range(20)))
+    before = session.posterior().log_posterior
+    gained = [split_or_merge(core, 0) for _ in range(5)]
+    assert sum(gained) > 10
+    assert session.posterior().log_posterior == pytest.approx(before + sum(gained))
+    assert sorted(map(len, session.posterior().clusters())) == [10, 10]
+    check_session(session)
+
+
+@pytest.mark.parametrize("index", [None, MinHash(order=3, unit="character", bands=20)])
+def test_two_names_are_parted_by_what_they_share(index: MinHash | None) -> None:
+    """By n-grams that the likelihood reads, or by the keys of the index."""
+    items = [Fragment(f"f{i}", {"name": (name,)}) for i, name in enumerate(NAMES)]
+    likelihood = Bigram()
+    likelihood.fit(items)
+    if index is not None:
+        index.fit(items)
+    session, core = held(Problem(likelihood, 20.0, index=index), items, tuple(range(5)))
+    for _ in range(6):
+        for fragment in range(len(items)):
+            split_or_merge(core, fragment)
+    clusters = session.posterior().clusters()
+    assert all(not {*cluster} & {0, 1, 2} or not {*cluster} & {3, 4} for cluster in clusters)
+    check_session(session)
+
+
+def test_halves_of_an_entity_become_one() -> None:
+    """Two pairs are worth more as one, and no fragment gains anything by going over alone."""
+
+    def rule(ids: set[str]) -> float:
+        return 8.0 if len(ids) == 4 else 1.0 if ids in ({"f0", "f1"}, {"f2", "f3"}) else 0.0
+
+    items = [Fragment(f"f{i}", {}, (float(i),)) for i in range(4)]
+    session, core = held(Problem(Rule(rule), 0.5), items, (0, 1), (2, 3))
+    assert split_or_merge(core, 0) > 0
+    assert session.posterior().clusters() == [(0, 1, 2, 3)]
+
+
+def test_what_was_decided_is_not_undone() -> None:
+    items = points(-50.0, 50.0)
+    together = Constraints((Decision(True, "f0", "f19"),))
+    problem = Problem(Gaussian(), 1.0, constraints=together)
+    session = SmcSession(problem, SplitSmc(particles=1)._rules, np.random.default_rng(0))
+    session.add(items)
+    core = core_of(session)
+    for fragment in range(20):
+        split_or_merge(core, fragment)
+    label = session.posterior().labels()
+    assert label[0] == label[19]
+    check_session(session)
+
+
+ITEMS = fragments_of([(float(i),) for i in range(3)])
+
+
+def rule(ids: set[str]) -> float:
+    """f0 and f1 are strangers; f2 is of both, and a little more of f0."""
+    return {2: 2.0 + ("f0" in ids) if "f2" in ids else -5.0, 3: 9.0}.get(len(ids), 0.0)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("name", LIKELIHOODS)
+@examples(8)
+@given(rules=st.sampled_from(sorted(RULES)), seed=st.integers(0, 1000))
+def test_bridges_make_nothing_worse(name: str, stage: str, rules: str, seed: int) -> None:
+    draw, make = LIKELIHOODS[name]
+    items = draw(np.random.default_rng(seed), 16)
+    session = SmcSession(
+        problem_of(stage, make(items), Trap()), RULES[rules], np.random.default_rng(seed)
+    )
+    for item in items:
+        session.add([item])
+        before = mass(session)
+        gain = session.bridge(item.id)
+        assert gain >= 0
+        assert mass(session) - before == pytest.approx(gain, abs=1e-7)
+    check_session(session)
+
+
+@pytest.mark.parametrize("particles", [1, 2, BELL_7])
+def test_two_become_one(particles: int) -> None:
+    session = SplitSmc(particles=particles).open(Problem(Rule(rule), 0.5), np.random.default_rng(0))
+    session.add(ITEMS)
+    before = session.posterior().clusters()
+    gain = session.bridge("f2")
+    assert session.posterior().clusters() == [(0, 1, 2)]
+    assert (gain > 0) == (before != [(0, 1, 2)])
+    assert session.bridge("f2") == 0
+
+
+def test_what_is_decided_stays_apart() -> None:
+    apart = Constraints((Decision(False, "f0", "f1"),))
+    session = SplitSmc(particles=1).open(
+        Problem(Rule(rule), 0.5, constraints=apart), np.random.default_rng(0)
+    )
+    session.add(ITEMS)
+    assert session.bridge("f2") == 0
+    assert session.posterior().clusters() == [(0, 2), (1,)]
+
+
+def test_if_all_particles_are_kept_no_bridge_changes_anything() -> None:
+    items = vectors(np.random.default_rng(3), 6)
+    session = SplitSmc(particles=BELL_7).open(Problem(Gaussian(), 1.0), np.random.default_rng(0))
+    session.add(items)
+    before = represented(session.posterior())
+    assert [session.bridge(item.id) for item in items] == [0.0] * 6
+    assert represented(session.posterior()) == before
+    with pytest.raises(UsageError, match='has the id "nobody"'):
+        session.bridge("nobody")
