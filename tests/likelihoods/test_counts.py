@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import betaln, gammaln
 
-from kbforge.contracts import Fragment
+from kbforge.contracts import Fragment, Likelihood
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge_plugins.likelihoods import counts
 from kbforge_plugins.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
@@ -238,24 +239,19 @@ def test_count_vectors_are_draws_in_turn(cluster: list[list[int]], concentration
     assert got == pytest.approx(log_p, abs=1e-8)
 
 
-def test_two_categories_are_normalised() -> None:
-    model = DirichletMultinomial(0.8, reads="vector")
-    # all orders of three draws from two categories
-    draws = [[(1, 0), (0, 1)][bit] for bit in (0, 1)]
-    clusters = [
-        [vector(*draws[a]), vector(*draws[b]), vector(*draws[c])]
-        for a in (0, 1)
-        for b in (0, 1)
-        for c in (0, 1)
-    ]
+@pytest.mark.parametrize(
+    ("model", "outcomes", "n"),
+    [
+        # all orders of three draws from two categories
+        (DirichletMultinomial(0.8, reads="vector"), [(1, 0), (0, 1)], 3),
+        (BetaBernoulli(0.4, 1.7, reads="vector"), list(itertools.product((0, 1), repeat=2)), 2),
+    ],
+)
+def test_all_outcomes_have_probability_one(
+    model: Likelihood, outcomes: list[tuple[int, ...]], n: int
+) -> None:
+    clusters = [[vector(*x) for x in drawn] for drawn in itertools.product(outcomes, repeat=n)]
     assert np.exp(model.log_marginal(clusters)).sum() == pytest.approx(1.0, abs=1e-8)
-
-
-def test_bernoulli_features_are_normalised() -> None:
-    model = BetaBernoulli(a=0.4, b=1.7, reads="vector")
-    options = [(i, j) for i in (0, 1) for j in (0, 1)]
-    pairs = [[vector(*x), vector(*y)] for x in options for y in options]
-    assert np.exp(model.log_marginal(pairs)).sum() == pytest.approx(1.0, rel=1e-12)
 
 
 @given(
@@ -297,25 +293,31 @@ def test_absence_is_evidence() -> None:
     assert same > mixed
 
 
-@pytest.mark.parametrize("numbers", [(0.5, 1.0), (-1.0, 0.0), (1e12, 0.0)])
-def test_vectors_that_are_not_counts(numbers: tuple[float, ...]) -> None:
-    model = DirichletMultinomial(reads="vector")
-    with pytest.raises(LikelihoodError, match=r'fragment "v" has .* expected counts'):
-        model.log_marginal([[vector(*numbers)]])
+TWO = "vector of 3 numbers, expected 2"
 
 
-def test_vectors_that_are_not_bits() -> None:
-    model = BetaBernoulli(reads="vector")
-    with pytest.raises(LikelihoodError, match=r'"v" has 2 in its vector, expected zeros and ones'):
-        model.live_clusters().encode(vector(0, 2))
-    with pytest.raises(LikelihoodError, match='"f" has no vector, which the beta-bernoulli'):
-        model.live_clusters().encode(coloured("red"))
-
-
-@pytest.mark.parametrize("model", [DirichletMultinomial, BetaBernoulli])
-def test_vectors_of_two_lengths(model: type[DirichletMultinomial] | type[BetaBernoulli]) -> None:
-    with pytest.raises(LikelihoodError, match="vector of 3 numbers, expected 2"):
-        model(reads="vector").log_marginal([[vector(0, 1), vector(0, 1, 1)]])
+@pytest.mark.parametrize(
+    ("model", "fragments", "says"),
+    [
+        *(
+            (DirichletMultinomial, [vector(*numbers)], 'fragment "v" has .* expected counts')
+            for numbers in ((0.5, 1.0), (-1.0, 0.0), (1e12, 0.0))
+        ),
+        (DirichletMultinomial, [vector(0, 1), vector(0, 1, 1)], TWO),
+        (BetaBernoulli, [vector(0, 1), vector(0, 1, 1)], TWO),
+        (BetaBernoulli, [vector(0, 2)], '"v" has 2 in its vector, expected zeros and ones'),
+        (BetaBernoulli, [coloured("red")], '"f" has no vector, which the beta-bernoulli'),
+    ],
+)
+def test_vectors_that_cannot_be_read(
+    model: type[DirichletMultinomial] | type[BetaBernoulli], fragments: list[Fragment], says: str
+) -> None:
+    likelihood = model(reads="vector")
+    with pytest.raises(LikelihoodError, match=says):
+        likelihood.log_marginal([fragments])
+    table = likelihood.live_clusters()
+    with pytest.raises(LikelihoodError, match=says):
+        list(map(table.encode, fragments))
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("inf")])
