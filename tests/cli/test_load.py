@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kbforge.files.fragments import read_fragments
+from kbforge.files.fragments import distinct, first, read_located
 from tests.sources.harness import ids_in
 
 PEOPLE = "pid,first,last,town,x,y\np1,Ann,Lee,Rome; Oslo,1,2\np2,Bo,Ray,,3,4\n"
@@ -233,12 +233,16 @@ def test_pipes_and_same_input_same_bytes(program, people):
     assert second.ids == ["p1", "p2"]
 
 
-def test_read_fragments_limits_and_hands_on(tmp_path):
+def test_fragments_are_limited_and_bad_ones_handed_on(tmp_path):
     file = tmp_path / "f.jsonl"
     good = '{"id": "%s", "vector": [1]}\n'
     file.write_text(good % "a" + "oops\n" + good % "a" + good % "b" + good % "c")
     bad = []
-    found = read_fragments(str(file), lambda error, raw: bad.append((error.where, raw)), limit=2)
+
+    def set_aside(error, raw):
+        bad.append((error.where, raw))
+
+    found = first(distinct(read_located(str(file), set_aside), set_aside), 2)
     assert [f.id for f in found] == ["a", "b"]
     assert bad == [
         (f"{file}:2", b"oops"),
