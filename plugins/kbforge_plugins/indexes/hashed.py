@@ -36,8 +36,8 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
-class ComparableIndex(CandidateIndex):
-    """An index that gives the same keys as another with equal options."""
+class HashedIndex(CandidateIndex):
+    """An index that computes the keys of many fragments at once, and compares options."""
 
     options: ClassVar[tuple[str, ...]]
     """The options that keys depend on."""
@@ -47,10 +47,6 @@ class ComparableIndex(CandidateIndex):
         return type(other) is type(self) and all(
             getattr(self, name) == getattr(other, name) for name in self.options
         )
-
-
-class HashedIndex(ComparableIndex):
-    """An index that computes the keys of many fragments at once."""
 
     def keys(self, fragment: Fragment) -> Sequence[int]:
         """See `kbforge.contracts.index`."""

@@ -25,7 +25,7 @@ from kbforge.kernel import binding
 from kbforge.kernel.binding import address
 from kbforge.kernel.library import kernel_library
 from kbforge.models.keeping import KeptReader
-from kbforge_plugins.indexes.hashed import ComparableIndex, require_least, starts_of
+from kbforge_plugins.indexes.hashed import HashedIndex, require_least, starts_of
 from kbforge_plugins.likelihoods.attributes.kinds import (
     KINDS,
     Kind,
@@ -148,7 +148,7 @@ _Said: TypeAlias = tuple[str, str, str]
 """An attribute, the name of a feature ("" for the value itself), and the feature."""
 
 
-class Selective(ComparableIndex):
+class Selective(HashedIndex):
     """Keys by value, by feature, and by pairs of common ones.
 
     Args:

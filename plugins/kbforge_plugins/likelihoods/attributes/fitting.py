@@ -92,7 +92,7 @@ def learn_rates(
     clusters = [c for c in clusters if sum(c.values()) > 1]
     if not clusters:
         return prior
-    data = _Cells(vocabulary, clusters)
+    data = _ClusterCells(vocabulary, clusters)
     believed = np.array(prior.weights())
     weights, concentration = believed, prior.concentration
     for _ in range(_ROUNDS):
@@ -110,7 +110,7 @@ def learn_rates(
     return AttributeRates.of(vocabulary.kind, weights.tolist(), concentration)
 
 
-class _Cells:
+class _ClusterCells:
     """All clusters, flat: a cell for each cluster, true value v (a row) and value u of it.
 
     Attributes:
