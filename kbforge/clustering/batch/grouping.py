@@ -178,10 +178,10 @@ class Follower(ABC):
 
 
 class Move(NamedTuple):
-    """Fragments of one cluster, where they go, and what that gains.
+    """A move of fragments of one cluster, or of one fragment that has none yet.
 
     Attributes:
-        fragments: all of one cluster, or one that is in none yet; none if nothing moves.
+        fragments: empty if nothing moves.
         place: the slot of a cluster, or NEW.
         gain: what the move adds to the log posterior, nats.
 
@@ -217,13 +217,13 @@ def merge(grouping: Grouping, a: int, b: int, gain: float) -> Move:
 
 
 def apply(move: Move, grouping: Grouping, models: Sequence[Follower]) -> bool:
-    """Make a move; whether anything changed.
+    """Make a move; returns whether anything changed.
 
-    No model is asked for a score, so that this cannot fail half way. A fragment that goes where it
-    is, and a whole cluster that goes into a new one, stay.
+    No model is asked for a score, so this cannot fail half way. A fragment that goes where it is
+    and a whole cluster that goes into a new one stay.
 
     Raises:
-        ValueError: this is no move of this grouping. Nothing has changed then.
+        ValueError: this is no move of this grouping, and nothing has changed.
 
     """
     fragments, place = move.fragments, move.place

@@ -142,7 +142,7 @@ def _blocks(sample: VisitSample, best: IntArray, particles: int) -> IntArray:
 
 
 def _joined(sample: VisitSample, block: IntArray, particles: int) -> IntArray:
-    """The pairs of blocks that are to be one, shape [pairs, 2]."""
+    """The pairs of blocks to join, shape [pairs, 2]."""
     pairs, together = _shared(sample, block)
     joined = together * particles >= sample.visits
     crossed = sample.often @ _crossed(sample.groupings, block)
@@ -157,7 +157,7 @@ def _joined(sample: VisitSample, block: IntArray, particles: int) -> IntArray:
 
 
 def _shared(sample: VisitSample, block: IntArray) -> tuple[IntArray, IntArray]:
-    """Pairs of blocks [pairs, 2] and in how many visits they share a cluster [pairs]."""
+    """Pairs of blocks, shape [pairs, 2], and in how many visits they share a cluster."""
     count = int(block.max()) + 1
     row, one, other = _crossings(sample.groupings, block)
     ends = np.sort(np.stack([one, other]), axis=0)
@@ -197,14 +197,9 @@ Tally = dict[tuple[Cluster, ...], float]
 def _tally(
     sample: VisitSample, whole: NDArray[np.bool_], best: IntArray, members: IntArray
 ) -> Tally:
-    """All groupings of a subproblem that were visited, and one more visit to the best.
+    """The visited groupings of a subproblem, and one more visit to the best.
 
-    Args:
-        sample: of all fragments.
-        whole: the groupings to count, shape [groupings].
-        best: the most probable grouping of all fragments, shape [n].
-        members: the subproblem's fragments, ascending.
-
+    Only the groupings in `whole`, shape [groupings], count; `members` are its fragments, ascending.
     """
     tally = {_grouping(best[members], members): 1.0}
     rows, number = np.unique(sample.groupings[np.ix_(whole, members)], axis=0, return_inverse=True)
@@ -215,7 +210,7 @@ def _tally(
 
 
 def _kept(tally: Tally, particles: int, resampler: Resampler) -> Tally:
-    """At most P of them: the best, and of the others those that the resampler chooses."""
+    """At most P groupings: the best, and those that the resampler chooses."""
     if len(tally) <= particles:
         return tally
     best, *others = tally
@@ -223,7 +218,7 @@ def _kept(tally: Tally, particles: int, resampler: Resampler) -> Tally:
         return {best: tally[best]}
     others.sort(key=lambda grouping: -tally[grouping])
     often = np.array([tally[grouping] for grouping in others])
-    # no draw of the chain's: to look at a run does not change it
+    # not the chain's random numbers: looking at a run does not change it
     chosen, log_often = resampler.resample(
         np.log(often), particles - 1, np.random.default_rng(_SEED)
     )
