@@ -43,7 +43,7 @@ from kbforge.models.scoring import Key
 from kbforge.numerics import capacity_for, grown
 
 Run: TypeAlias = CompiledRun | ReferenceRun
-Held: TypeAlias = Callable[[], FragmentsByNumber]
+FragmentSource: TypeAlias = Callable[[], FragmentsByNumber]
 """Gives the fragments by number."""
 _NOTHING: IntArray = np.zeros(0, dtype=np.int64)
 
@@ -182,7 +182,11 @@ class ConjugateTable(ClusterTable):
     """
 
     def __init__(
-        self, run: Run, likelihood: ConjugateLikelihood, held: Held, index: CandidateIndex | None
+        self,
+        run: Run,
+        likelihood: ConjugateLikelihood,
+        held: FragmentSource,
+        index: CandidateIndex | None,
     ) -> None:
         self._run, self._likelihood, self._held, self._index = run, likelihood, held, index
 
@@ -258,7 +262,7 @@ class KernelTable(ConjugateTable):
         run: CompiledRun,
         compiled: CompiledClusters,
         likelihood: ConjugateLikelihood,
-        held: Held,
+        held: FragmentSource,
         index: CandidateIndex | None,
     ) -> None:
         super().__init__(run, likelihood, held, index)
@@ -319,33 +323,43 @@ class KernelTable(ConjugateTable):
         self.release(dropped)
 
     def show(self, first: Fragment) -> None:
-        self._replay([], [], {0: first}, None)
+        self._replay(_NOTHING, _NOTHING, _NOTHING, {0: first}, None)
 
     def hold(self, pages: Sequence[Page], fragments: Mapping[int, Fragment]) -> None:
-        clusters = {slot: c for page in pages for slot, c in clusters_of(page).items()}
-        self._replay(list(clusters), list(clusters.values()), fragments, None)
+        self._replay(
+            np.concatenate([page.slots for page in pages]),
+            np.concatenate([page.lengths for page in pages]),
+            np.concatenate([page.members for page in pages]),
+            fragments,
+            None,
+        )
 
     def _filled(self, clusters: Mapping[int, Cluster]) -> dict[int, float]:
-        scores, members = np.empty(len(clusters)), self._members(clusters.values())
-        self._replay(list(clusters), list(clusters.values()), members, scores)
+        scores, held = np.empty(len(clusters)), clusters.values()
+        self._replay(
+            np.array(list(clusters), dtype=np.int64),
+            np.array([len(cluster) for cluster in held], dtype=np.int64),
+            np.array([number for cluster in held for number in cluster], dtype=np.int64),
+            self._members(held),
+            scores,
+        )
         return dict(zip(clusters, scores.tolist(), strict=True))
 
     def _replay(
         self,
-        slots: Sequence[int],
-        clusters: Sequence[Cluster],
+        slots: IntArray,
+        lengths: IntArray,
+        members: IntArray,
         fragments: Mapping[int, Fragment],
         scores: FloatArray | None,
     ) -> None:
+        """Have the table hold clusters, by lengths and members; take L of them, if `scores`."""
         encoded = self._told(list(fragments.values()))
-        at = np.array(slots, dtype=np.int64)
-        lengths = np.array([len(cluster) for cluster in clusters], dtype=np.int64)
-        members = np.array([n for cluster in clusters for n in cluster], dtype=np.int64)
         numbers = np.array(list(fragments), dtype=np.int64)
         records: tuple[NDArray[Any], ...] = encoded.starts, encoded.attributes, encoded.values
         self._kernel.kb_replay(
             *(self._compiled_run.handle, self._table.handle),
-            *(len(at), address(at), address(lengths), address(members)),
+            *(len(slots), address(slots), address(lengths), address(members)),
             *(len(numbers), address(numbers), *map(address, records)),
             None if scores is None else address(scores),
         )
@@ -371,7 +385,7 @@ class PythonTable(ConjugateTable):
         self,
         run: Run,
         likelihood: ConjugateLikelihood,
-        held: Held,
+        held: FragmentSource,
         index: CandidateIndex | None,
         sparse: bool,
     ) -> None:
@@ -493,7 +507,7 @@ class BlackBoxTable(ClusterTable):
         self,
         run: Run,
         sets: SessionScores,
-        held: Held,
+        held: FragmentSource,
         index: CandidateIndex | None,
         surrogate: ConjugateTable | None,
         limit: int | None,
