@@ -143,7 +143,7 @@ class _Table:
             if name == self._plan.reference:
                 if self._baseline("exact name") is not None:
                     out["above exact name"] = self._gain
-                out["took"] = self._taken
+                out["took"] = lambda task: _took(self._by.get((task.name, self._plan.reference)))
         return out
 
     def means(self) -> Iterator[tuple[str, list[str]]]:
@@ -216,9 +216,6 @@ class _Table:
             return ""
         return _text(line.f1) if line.compares else "over time"
 
-    def _taken(self, task: Task) -> str:
-        return _took(self._by.get((task.name, self._plan.reference)))
-
     def _gain(self, task: Task) -> str:
         exact = self._baseline("exact name")
         assert exact is not None
@@ -228,8 +225,8 @@ class _Table:
         return f"{ours - theirs:+.3f}{' !' if ours < theirs - BELOW else ''}"
 
 
-def _text(spread: Spread) -> str:
-    return spread.text(3)
+def _text(spread: Spread | None) -> str:
+    return "" if spread is None else spread.text(3)
 
 
 def _took(line: Line | None) -> str:
@@ -268,8 +265,8 @@ def _detail(method: Method, plan: SuitePlan, lines: Sequence[Line]) -> Grid:
             _alpha(line),
             f"{line.seconds.mean:,.1f}",
             "" if line.peak_mib is None else f"{line.peak_mib.mean:,.0f}",
-            *map(_error, (line.pairs_ece, line.pairs_ece_mapped)),
-            *map(_error, (line.entities_ece, line.entities_ece_mapped)),
+            *map(_text, (line.pairs_ece, line.pairs_ece_mapped)),
+            *map(_text, (line.entities_ece, line.entities_ece_mapped)),
         ]
         for line in lines
     ]
@@ -278,10 +275,6 @@ def _detail(method: Method, plan: SuitePlan, lines: Sequence[Line]) -> Grid:
         known = [spread.mean for line in lines if (spread := getattr(line, name)) is not None]
         errors.append(f"{statistics.fmean(known):.3f}" if known else "")
     return Grid(method.name, head, [*rows, errors], texts=1)
-
-
-def _error(spread: Spread | None) -> str:
-    return "" if spread is None else spread.text(3)
 
 
 def _long_row(line: Line) -> dict[str, Any]:
@@ -317,17 +310,9 @@ EXPLAINED = (
 def pairs_table(task: Task, plan: SuitePlan, lines: Sequence[Line]) -> Grid:
     """A line a method of the task, the paper's F beside ours where there is one."""
     known = {method: found.f1[0] for (t, method), found in plan.published.items() if t == task.name}
-    head = [
-        "method",
-        "runs",
-        *(["paper's F"] if known else []),
-        "F",
-        "P",
-        "R",
-        "Rand",
-        "edit score",
-    ]
-    head += ["NVI", "entities", "J", "R-hat", "draws", "CPU seconds"]
+    head = ["method", "runs", *(["paper's F"] if known else [])]
+    head += ["F", "P", "R", "Rand", "edit score", "NVI", "entities", "J", "R-hat", "draws"]
+    head.append("CPU seconds")
     rows = []
     for line in lines:
         if line.task != task.name:
@@ -341,7 +326,7 @@ def pairs_table(task: Task, plan: SuitePlan, lines: Sequence[Line]) -> Grid:
 def _cells(line: Line) -> list[str]:
     vi = line.normalised_vi
     return [
-        "" if line.pairwise_f1 is None else line.pairwise_f1.text(3),
+        _text(line.pairwise_f1),
         *map(_mean, (line.pairwise_precision, line.pairwise_recall, line.rand, line.edit_score)),
         "" if vi is None else f"{1 - vi.mean:.3f}",
         f"{line.entities.mean:,.1f}",
@@ -419,9 +404,9 @@ def race_part(task: str, plan: SuitePlan, raced: Sequence[RaceTime]) -> str:
         f"slowest method ended with (log posterior {own[0].level.text(1)}), and how often that is "
         "the fastest one's."
     )
-    lines = ["| method | CPU seconds | x fastest |", "| --- | ---: | ---: |"]
-    lines += [f"| {one.method} | {one.seconds.text(2)} | {one.times:.1f} |" for one in own]
-    return "\n\n".join([f"## {task}: the race", text, "\n".join(lines)])
+    rows = [[one.method, one.seconds.text(2), f"{one.times:.1f}"] for one in own]
+    grid = Grid(task, ["method", "CPU seconds", "x fastest"], rows, texts=1)
+    return "\n\n".join([f"## {task}: the race", text, grid.markdown()])
 
 
 REPORT, TABLE = "report.md", "table.csv"
@@ -573,10 +558,8 @@ def table(task: str, plan: SuitePlan, lines: Sequence[Line]) -> str:
     """The Markdown table of a task, the paper's figures beside ours where there are any."""
     reference = next((line for line in lines if line.method.name == plan.reference), None)
     columns = _columns(task, plan, reference)
-    head = [name for name, _ in columns]
-    ruler = ["---", *["---:"] * (len(head) - 1)]
     rows = [[cell(line) for _, cell in columns] for line in lines]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in [head, ruler, *rows])
+    return Grid(task, [name for name, _ in columns], rows, texts=1).markdown()
 
 
 def _columns(task: str, plan: SuitePlan, reference: Line | None) -> list[Column]:

@@ -12,7 +12,7 @@ from kbforge.errors import EXIT_ERROR, KBForgeError, UsageError
 from kbforge_lab.cli import bench_scale
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from rich.table import Table
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from kbforge_lab.bench.report import Grid
     from kbforge_lab.bench.results import Row
     from kbforge_lab.bench.workers import Failure
-    from kbforge_lab.contracts.suite import Task
 
 app = typer.Typer(add_completion=False)
 
@@ -205,15 +204,11 @@ def _print(done: BenchResult, folder: str) -> None:
     from kbforge_lab.bench.summary import footnotes
 
     screen: Any = console.stdout()
-    if done.plan.of_ways:
+    if done.plan.of_ways or done.plan.of_examples:
         wide: Any = console.stdout()
         wide.width = _WIDEST  # the terminal breaks lines: figures that are cut short are none
-        wide.print(_overview_table(done))
-    elif done.plan.of_examples:
-        wide = console.stdout()
-        wide.width = _WIDEST
-        for task in done.plan.tasks:
-            wide.print(_pairs_table(done, task))
+        for table in _wide_tables(done):
+            wide.print(table)
     else:
         screen.print(_methods_table(done))
     # below, because a column for this leaves no terminal enough for the rest
@@ -232,7 +227,7 @@ def _print(done: BenchResult, folder: str) -> None:
 def _methods_table(done: BenchResult) -> Table:
     from rich.text import Text
 
-    table = _empty_table(
+    table = bench_scale.new_table(
         texts=("task", "method", "P"),
         numbers=("runs", "log posterior", "F1", "entities", "seconds"),
     )
@@ -250,36 +245,22 @@ def _methods_table(done: BenchResult) -> Table:
     return table
 
 
-def _overview_table(done: BenchResult) -> Table:
-    from kbforge_lab.bench.report import overview
+def _wide_tables(done: BenchResult) -> Iterator[Table]:
+    from kbforge_lab.bench.report import overview, pairs_table
 
-    return _grid_table(overview(done.plan, done.lines))
-
-
-def _pairs_table(done: BenchResult, task: Task) -> Table:
-    from kbforge_lab.bench.report import pairs_table
-
-    grid = pairs_table(task, done.plan, done.lines)
-    table = _grid_table(grid)
-    table.title, table.title_justify = task.name, "left"
-    return table
+    if done.plan.of_ways:
+        yield _grid_table(overview(done.plan, done.lines))
+        return
+    for task in done.plan.tasks:
+        table = _grid_table(pairs_table(task, done.plan, done.lines))
+        table.title, table.title_justify = task.name, "left"
+        yield table
 
 
 def _grid_table(grid: Grid) -> Table:
     from rich.text import Text
 
-    table = _empty_table(texts=grid.head[: grid.texts], numbers=grid.head[grid.texts :])
+    table = bench_scale.new_table(texts=grid.head[: grid.texts], numbers=grid.head[grid.texts :])
     for cells in grid.rows:
         table.add_row(*map(Text, cells))
-    return table
-
-
-def _empty_table(texts: Sequence[str], numbers: Sequence[str]) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in texts:
-        table.add_column(column)
-    for column in numbers:
-        table.add_column(column, justify="right")
     return table

@@ -13,6 +13,8 @@ from kbforge.errors import UsageError, quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rich.table import Table
+
     from kbforge.fit.choices import Choices
     from kbforge_lab.bench.scale.measuring import Draw, Measurement
     from kbforge_lab.bench.scale.plan import ScaleReport
@@ -151,7 +153,6 @@ def _followed(
 
 
 def _print(scaled: ScaleReport) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     from kbforge_lab.bench.scale.plan import grids, sentences
@@ -159,12 +160,23 @@ def _print(scaled: ScaleReport) -> None:
     screen = console.stdout()
     screen.width = _WIDEST  # the terminal breaks lines: figures that are cut short are none
     for grid in grids(scaled):
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        for place, column in enumerate(grid.head):
-            table.add_column(column or grid.title, justify="right" if place else "left")
+        first, *others = grid.head
+        table = new_table([first or grid.title], others)
         for row in grid.rows:
             table.add_row(*map(Text, row))
         screen.print(table)
         screen.print()
     for sentence in sentences(scaled):
         screen.print(f"* {sentence}", markup=False, soft_wrap=True)
+
+
+def new_table(texts: Sequence[str], numbers: Sequence[str]) -> Table:
+    """An empty table without lines: columns of text, then columns of numbers."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in texts:
+        table.add_column(column)
+    for column in numbers:
+        table.add_column(column, justify="right")
+    return table
