@@ -13,7 +13,6 @@ from kbforge.contracts.clusterer import (
     Rounds,
     Stage,
 )
-from kbforge.contracts.constraints import Constraints, Decision
 from kbforge.contracts.entity import (
     Alternative,
     Change,
@@ -56,6 +55,8 @@ from kbforge.contracts.resampler import Resampler
 from kbforge.contracts.serializer import Canonical, Grammar, Serializer
 from kbforge.contracts.session import (
     Checkpoint,
+    Constraints,
+    Decision,
     Fate,
     Info,
     KeyFamilies,

@@ -52,12 +52,11 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from kbforge.contracts.constraints import Constraints
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.likelihood import ConjugateLikelihood, Likelihood
 from kbforge.contracts.posterior import Ending, Posterior
-from kbforge.contracts.session import Info, Pages, Session, Snapshot
+from kbforge.contracts.session import Constraints, Info, Pages, Session, Snapshot
 from kbforge.errors import UsageError
 
 

@@ -44,8 +44,8 @@ from typing import Annotated, Any, ClassVar, Protocol, TypeAlias
 
 from msgspec import Meta, Struct, to_builtins
 
-from kbforge.contracts.constraints import Decision
 from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.session import Decision
 
 Text: TypeAlias = Annotated[str, Meta(min_length=1, description="a non-empty string")]
 Ids: TypeAlias = Annotated[tuple[Text, ...], Meta(min_length=1, description="a non-empty list")]

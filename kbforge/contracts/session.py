@@ -1,20 +1,21 @@
-"""Sessions: a clustering that goes on, told fragment by fragment, and kept as plain data.
-
-All of it is in a `Snapshot`. A session that is too large for that is kept in pages: see
-`kbforge.contracts.session`.
+"""Sessions: a clustering that goes on, fragment by fragment, and that is kept as plain data.
 
 *Numbers and places.* A fragment's number says how many came before it. No number is given twice,
-not even when a removed fragment comes again. What is told of changes (`Info`, `SubproblemChanges`,
-`Session.subproblem`) is told in numbers, and a subproblem's name is its smallest number. So a store
-may keep what it was told. A `Posterior` is of those fragments that there are, by their places in
-`Session.fragments`: as long as nothing was removed, that is the same.
+not even when a removed fragment comes again. A subproblem's name is its smallest number. `Info`,
+`SubproblemChanges` and `Session.subproblem` speak of numbers, so a store may keep what they say. A
+`Posterior` speaks of places in `Session.fragments`: the same, as long as nothing was removed.
 
-Paging: a session whose subproblems lie elsewhere, and are fetched when a fragment leads there.
+*Constraints.* A decision says that two fragments are the same entity (a must-link) or that they are
+not (a cannot-link). If A and B are the same entity, anything that is the same as A is the same as
+B, and anything that differs from A differs from B. A decision may name fragments that have not come
+yet, or that are gone. `link` names an attribute: no entity holds a value of it twice, as when two
+tables are linked and no table lists an entity twice. A grouping that violates a constraint has no
+weight.
 
-A store holds a session in pages, one a subproblem. A session that is opened on pages holds none of
-them at first. Before a fragment is taken in, the session fetches the pages that its keys lead to;
-what it decides is what a session that holds all of them would, bit for bit. `Session.checkpoint`
-gives what is other than before, and whoever keeps the pages writes it.
+*Paging.* A `Snapshot` holds a whole session. A store holds it in pages instead, one for each
+subproblem. A session that is opened on pages fetches those that a fragment's keys lead to before it
+takes the fragment in, and decides, bit for bit, as a session that holds all of them.
+`Session.checkpoint` gives what changed, and whoever keeps the pages writes it.
 """
 
 from __future__ import annotations
@@ -24,10 +25,47 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-from kbforge.contracts.constraints import Constraints, Decision
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray, IntArray
 from kbforge.contracts.posterior import Cluster, Posterior, Subproblem
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether the fragments with these two ids are the same entity.
+
+    `name` is what messages call the decision, such as "decision 7"; it may be "".
+    """
+
+    same: bool
+    first: str
+    second: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """All that groupings must satisfy.
+
+    Two fragments that share a value of the attribute `link` are different entities; "source" is
+    where a fragment is from, and None sets no such rule.
+    """
+
+    decisions: tuple[Decision, ...] = ()
+    link: str | None = None
+
+    def stated(self, fragment: Fragment) -> tuple[str, ...]:
+        """The fragment's values of `link`; no other fragment of its entity has one of them."""
+        if self.link is None:
+            return ()
+        values = fragment.properties.get(self.link)
+        if values is None and self.link == "source" and fragment.source is not None:
+            return (fragment.source,)
+        return tuple(dict.fromkeys(values or ()))
+
+    def __bool__(self) -> bool:
+        """Whether there are any constraints."""
+        return bool(self.decisions) or self.link is not None
 
 
 class Fate(StrEnum):
