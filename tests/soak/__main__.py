@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from kbforge.contracts import Fragment
@@ -57,19 +59,10 @@ def compare(
     options: Sequence[str] = (),
     later: Sequence[Fragment] = (),
 ) -> int:
-    """Require that a store that is killed while it is updated equals one that is not.
+    """Require that a store killed during an update equals one that was not; returns the hits.
 
-    Args:
-        first: fragments of the store before.
-        update: fragments that come then.
-        kills: how many at most.
-        seed: of the moments.
-        options: of the first command.
-        later: fragments that both stores take in at the end.
-
-    Returns:
-        how many kills hit.
-
+    `first` is in both stores before, `later` comes to both at the end; `options` are of the first
+    command, and `kills` is how many are tried at most.
     """
     with tempfile.TemporaryDirectory() as folder:
         whole, killed = Path(folder, "whole.sqlite"), Path(folder, "killed.sqlite")
@@ -79,9 +72,17 @@ def compare(
             write_fragments(first, before)
             print(f"{fill(whole, before, options):.1f} s to make the store", flush=True)
             shutil.copy(whole, killed)
+        begun = killed.read_bytes() if first else None
         seconds = fill(whole, after)
         print(f"{seconds:.1f} s for {len(update)} fragments", flush=True)
-        hit = fill_killed(killed, after, kills, seconds, seed)
+        for _ in range(5):  # no hit: sooner, should the machine be faster now
+            hit = fill_killed(killed, after, kills, 0.6 * seconds, seed)
+            if hit:
+                break
+            seconds /= 2
+            killed.unlink()
+            if begun is not None:
+                killed.write_bytes(begun)
         if later:
             write_fragments(later, after)
             fill(whole, after)
@@ -105,44 +106,35 @@ def exported(store: Path) -> bytes:
 
 
 def fill(store: Path, fragments: Path, options: Sequence[str] = ()) -> float:
-    """Fill a store without a kill; returns the seconds that it took."""
-    begin = time.perf_counter()
+    """Fill a store without a kill; returns the seconds of the processor."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         command("cluster", fragments, "--into", store, *options), check=True, capture_output=True
     )
-    return time.perf_counter() - begin
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def fill_killed(store: Path, fragments: Path, kills: int, seconds: float, seed: int) -> int:
-    """Fill a store, killed at random moments until it is full; returns how many kills there were.
+def fill_killed(store: Path, fragments: Path, kills: int, longest: float, seed: int) -> int:
+    """Fill a store, killed at random moments until it is full; returns how many kills hit.
 
-    Args:
-        store: to fill.
-        fragments: what with.
-        kills: how many at most.
-        seconds: that it takes without a kill.
-        seed: of the moments.
-
+    The moments are seconds of the processor, at most `longest`: whatever else the machine does,
+    they are at the same places of the work. The timer outlives `exec`, and kills as SIGKILL does.
     """
     rng = random.Random(seed)
-    hit = 0
-    for _ in range(kills):
-        process = subprocess.Popen(
+    for hit in range(kills):
+        moment = rng.uniform(0.2, max(longest, 0.4))
+        process = subprocess.run(
             command("cluster", fragments, "--into", store),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            preexec_fn=partial(signal.setitimer, signal.ITIMER_PROF, moment),
         )
-        try:
-            process.wait(rng.uniform(0.2, max(2.5 * seconds / kills + 1.5, 0.6 * seconds)))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            hit += 1
-            continue
-        assert process.returncode == 0
-        return hit
+        if process.returncode != -signal.SIGPROF:
+            assert process.returncode == 0
+            return hit
     fill(store, fragments)
-    return hit
+    return kills
 
 
 if __name__ == "__main__":
