@@ -1,11 +1,10 @@
 """The plugin registry: what is installed, made by name with options, and held to its contract.
 
 A plugin is a class in some installed distribution, announced by an entry point in the group
-`kbforge.<kind>`; ours use the same groups as everyone's. Listing reads distribution metadata and
-imports nothing. Creating one imports that one module only, so a broken plugin breaks only the
-command that names it. The constructor's signature is the plugin's configuration schema
-(`kbforge.registry.options`). A class has the base class of its kind in `kbforge.contracts`, which
-states its abilities; this is checked once, when it is loaded.
+`kbforge.<kind>`. Listing reads distribution metadata and imports nothing. Creating a plugin imports
+its module only, so a broken plugin breaks only the command that names it. The constructor's
+signature is the configuration schema (`kbforge.registry.options`). A class has the base class of
+its kind in `kbforge.contracts`, which is checked once, when it is loaded.
 
 A source or an exporter states the endings of its files as the class attribute `endings`. The plugin
 that has the ending for a name is asked first, so that the usual formats import one module only.
@@ -68,11 +67,8 @@ a package stands for all its modules."""
 class Plugin:
     """What the metadata say of one plugin; nothing was imported to know it.
 
-    Attributes:
-        status: "ok"; "incompatible" if the distribution requires another version of kbforge;
-            "duplicate" if another distribution claims the same name.
-        cause: one sentence on a status that is not "ok", else "".
-
+    `status` is "ok"; "incompatible" if the distribution requires another version of kbforge; or
+    "duplicate" if another distribution claims the same name. `cause` is a sentence on the last two.
     """
 
     kind: str
@@ -104,10 +100,8 @@ def names(kind: str) -> list[str]:
 def load(kind: str, name: str) -> Any:
     """Import the plugin of that name and return its class (a function for some kinds).
 
-    Raises:
-        PluginError: unknown, claimed by two distributions, incompatible, it fails to import, or it
-            lacks what the contract of its kind needs.
-
+    Raises a PluginError if it is unknown, claimed by two distributions, incompatible, fails to
+    import, or lacks what the contract of its kind needs.
     """
     plugin = find(kind, name)
     if plugin.status != "ok":
@@ -129,12 +123,7 @@ def load(kind: str, name: str) -> Any:
 
 
 def check(plugin: Plugin) -> tuple[str, str]:
-    """Load a plugin, guarded.
-
-    Returns:
-        Its status, "broken" if it cannot be loaded, and the cause.
-
-    """
+    """Load a plugin, guarded; returns its status, "broken" if that fails, and the cause."""
     try:
         # whatever it prints while it is imported is not our output
         with contextlib.redirect_stdout(sys.stderr):
@@ -147,17 +136,10 @@ def check(plugin: Plugin) -> tuple[str, str]:
 def create(
     kind: str, name: str, options: Mapping[str, object] | None = None, role: str | None = None
 ) -> Any:
-    """Construct the plugin with options checked against its constructor.
-
-    Args:
-        kind: of the plugin.
-        name: of the plugin.
-        options: text is converted to the parameter's annotated type, so that `--set` and TOML give
-            the same result.
-        role: what errors call it in place of its kind in the singular.
+    """Construct a plugin; text is converted to the annotated types, so `--set` and TOML are equal.
 
     Raises:
-        PluginError: as for `load`.
+        PluginError: as for `load`; `role` is what it says in place of the kind in the singular.
         UsageError: an option that the constructor does not have or cannot take.
 
     """
@@ -168,9 +150,7 @@ def create(
 def find(kind: str, name: str) -> Plugin:
     """The metadata of one plugin.
 
-    Raises:
-        PluginError: no or more than one distribution claims the name.
-
+    Raises a PluginError if no or more than one distribution claims the name.
     """
     claims = [plugin for plugin in installed(kind) if plugin.name == name]
     if not claims:
@@ -286,12 +266,7 @@ def singular(kind: str) -> str:
 
 
 def kind_called(text: str) -> str:
-    """The kind that `text` names, in the plural or the singular.
-
-    Raises:
-        UsageError: there is no such kind.
-
-    """
+    """The kind that `text` names, in the plural or the singular; a UsageError if there is none."""
     known = kinds()
     for kind in known:
         if text in (kind, singular(kind)):
@@ -317,12 +292,7 @@ def ending_of(path: str) -> str:
 
 
 def plugin_of(kind: str, path: str) -> str | None:
-    """The name of the plugin of a kind that states the ending of a path; None if none does.
-
-    Raises:
-        UsageError: several state it.
-
-    """
+    """The name of the plugin that states a path's ending, or None; a UsageError if several do."""
     ending = ending_of(path)
     if not ending:
         return None
@@ -338,17 +308,7 @@ def plugin_of(kind: str, path: str) -> str | None:
 
 
 def require_plugin_of(kind: str, path: str, how: str) -> str:
-    """As `plugin_of`, where there must be one.
-
-    Args:
-        kind: "sources" or "exporters".
-        path: of the file.
-        how: says how to name a plugin.
-
-    Raises:
-        UsageError: none or several state the ending.
-
-    """
+    """As `plugin_of`, but a UsageError if there is none; `how` says how to name a plugin."""
     found = plugin_of(kind, path)
     if found is None:
         ending = quoted(ending_of(path), 40)
@@ -394,15 +354,8 @@ def _bases() -> Mapping[str, type]:
 def checked(factory: Any, kind: str, called: str, base: type | None = None) -> Any:
     """The plugin's class, which has the base class of its kind and all methods that it needs.
 
-    Args:
-        factory: the object that the entry point names.
-        kind: of the plugin.
-        called: how an error names the plugin.
-        base: the base class of a kind that other distributions add.
-
-    Raises:
-        PluginError: it is no class, lacks the base class, or lacks a method.
-
+    Errors call the plugin `called`; `base` is the base class of a kind that other distributions
+    add. Raises a PluginError if it is no class, lacks the base class, or lacks a method.
     """
     base = _bases().get(kind, base)
     if base is None:

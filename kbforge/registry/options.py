@@ -26,15 +26,9 @@ _ENTRY = re.compile(r"(?P<name>\w+)(?: \([^)]*\))?: (?P<text>.*)")
 
 
 def parse_settings(settings: Iterable[str], kinds: Iterable[str]) -> dict[str, dict[str, str]]:
-    """`["likelihood.a=2", ...]` as {kind: {option: text}}.
+    """`["likelihood.a=2", ...]` as {kind: {option: text}}; kinds are in the singular.
 
-    Args:
-        settings: the texts given to `--set`.
-        kinds: the kinds that the verb understands, in the singular.
-
-    Raises:
-        UsageError: a text that is not `kind.option=value`, or an unknown kind.
-
+    Raises a UsageError at a text that is not `kind.option=value`, or an unknown kind.
     """
     out: dict[str, dict[str, str]] = {kind: {} for kind in kinds}
     for setting in settings:
@@ -52,16 +46,10 @@ def parse_settings(settings: Iterable[str], kinds: Iterable[str]) -> dict[str, d
 
 
 def bind_options(factory: Any, called: str, options: Mapping[str, object]) -> dict[str, Any]:
-    """Check options against a constructor and convert them to its annotated types.
+    """Check options (text or TOML values) against a constructor, and convert them to its types.
 
-    Args:
-        factory: the class (or function) that will be called.
-        called: how the error names it, such as "likelihood gaussian".
-        options: option -> text or TOML value.
-
-    Raises:
-        UsageError: an unknown option, or a value of the wrong type.
-
+    `called` is its name in errors, such as "likelihood gaussian". Raises a UsageError at an unknown
+    option, or a value of the wrong type.
     """
     parameters = option_parameters(factory)
     bound = {}

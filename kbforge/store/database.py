@@ -1,20 +1,18 @@
 """The file of a store: opened to read or to write, written in whole transactions, and examined.
 
-Readers never wait for a writer, nor it for them: SQLite keeps a write-ahead log beside the file.
-There is one writer at a time, and each transaction makes sure that nobody else has written since
-the last one. A file can be opened if it is a regular file, has exactly the tables of its version
-(`kbforge.store.tables`) and is whole. A small file is read from end to end, so that a flipped bit
-is noticed before anything is answered; of a large one each row is verified when it is read, and
-`kbforge check` examines all of it.
+SQLite keeps a write-ahead log beside the file, so readers and the writer never wait for each other.
+There is one writer at a time, and each transaction checks that nobody else wrote since the last.
+Only a regular file with exactly the tables of its version can be opened. A small file is read from
+end to end, so that a flipped bit is noticed before anything is answered; the rows of a large one
+are verified when they are read, and `kbforge check` examines all of it.
 
-The writer's lock is on a byte of the database itself, far behind those that SQLite locks, and
-belongs to an open file (`F_OFD_SETLK`). The lock goes with the file and not with its name: links to
-a store are one store, no file beside it can be removed to get around the lock, and a killed process
-holds nothing. Systems other than Linux lack such locks; there the lock is on the file `NAME-lock`.
+The writer locks a byte of the database far behind those that SQLite locks (`F_OFD_SETLK`). The lock
+belongs to the open file, not to its name: links to a store are one store, removing a file cannot
+get around the lock, and a killed process holds nothing. Systems other than Linux lack such locks;
+there the file `NAME-lock` is locked.
 
-POSIX drops all locks that a process has on a file as soon as the process closes any descriptor of
-it, those of SQLite too. Therefore nothing here closes a descriptor of a database while this process
-has a connection to it.
+When a process closes any descriptor of a file, POSIX drops all its locks on that file, those of
+SQLite too. So nothing here closes a descriptor while this process has a connection to the database.
 """
 
 from __future__ import annotations
@@ -89,18 +87,9 @@ def _disconnect(inode: Inode) -> None:
 
 
 def lock(handle: int, path: Path) -> int | None:
-    """Become the one writer of a file, until `_unlock`.
+    """Become the one writer; returns what `_unlock` takes, or None if another has the lock.
 
-    Args:
-        handle: of the database, open to be written.
-        path: of the database, links resolved.
-
-    Returns:
-        what to give to `_unlock`; None if another has the lock.
-
-    Raises:
-        OSError: the file system has no locks, or `NAME-lock` cannot be written.
-
+    Raises OSError if the file system has no locks, or `NAME-lock` cannot be written.
     """
     try:
         from fcntl import F_OFD_SETLK, F_WRLCK, fcntl
@@ -159,12 +148,7 @@ def _created(path: Path) -> tuple[int, bool]:
 
 
 class Database:
-    """One connection.
-
-    Args:
-        path: of the file.
-        write: whether to write; the file is made if it does not exist.
-        verify: whether a small file is read from end to end first.
+    """One connection, which writes or reads; `verify` reads a small file from end to end first.
 
     Raises:
         KBForgeError: it cannot be read, is no store, is damaged, or is of a later version.
@@ -295,10 +279,8 @@ class Database:
     def transaction(self, write: Callable[[sqlite3.Connection], None]) -> None:
         """Have `write` change the tables: all its changes are made, or none.
 
-        Raises:
-            OutputError: there is no room, the file cannot be written, or another program has
-                written it since the last transaction.
-
+        Raises OutputError if there is no room, the file cannot be written, or another program has
+        written it since the last transaction.
         """
         connection = self.connection
         with self._in_words():
@@ -320,10 +302,7 @@ class Database:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Reads in this block are of one moment, whatever is written meanwhile.
-
-        A snapshot within another one is of the same moment.
-        """
+        """Reads in this block, and in blocks within it, are of one moment."""
         if self.connection.in_transaction:
             yield
             return
@@ -357,12 +336,7 @@ class Database:
             ) from error
 
     def examined(self) -> tuple[dict[str, int], list[str]]:
-        """Read all of the store.
-
-        Returns:
-            By table, how many rows are intact; and sentences on the damage, none if it is whole.
-
-        """
+        """Read everything; returns the number of intact rows by table, and sentences on damage."""
         with self.snapshot():
             damage = list(_unsound(self.connection))
             rows: dict[str, int] = {}
@@ -382,10 +356,7 @@ class Database:
     def compact(self) -> None:
         """Rewrite the file without what was deleted, and empty its log.
 
-        Raises:
-            OutputError: there is no room, or another program reads the old state for so long that
-                the log cannot be emptied.
-
+        Raises OutputError if there is no room, or another program reads the old state for too long.
         """
         with self._in_words():
             self.connection.execute("VACUUM")

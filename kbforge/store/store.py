@@ -50,12 +50,7 @@ Tell: TypeAlias = Callable[[Sequence[int]], Confidences]
 
 
 class Store:
-    """The content of a store.
-
-    Args:
-        database: opened to read or to write.
-
-    """
+    """The content of a store."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -92,24 +87,14 @@ class Store:
         return bool(ask(self._rows, "SELECT 1 FROM stale LIMIT 1"))
 
     def require_made(self) -> None:
-        """Refuse a store that has nothing, not even what was chosen for it.
-
-        Raises:
-            UsageError: nothing was put into it, or all was erased.
-
-        """
+        """Raise a UsageError if nothing was put into the store, or all was erased."""
         if self.database.version is None or self.fact("choices") is None:
             raise UsageError(
                 f"{quoted(self.database.path, 400)} is empty: kbforge cluster --into fills a store"
             )
 
     def kept(self, digest: str) -> LearnedState:
-        """The learned state of a model.
-
-        Raises:
-            KBForgeError: it is missing, or damaged.
-
-        """
+        """The learned state of a model; a KBForgeError if it is missing or damaged."""
         row = row_of(self._rows, "kept", digest)
         if row is None or hashlib.sha256(row[1]).hexdigest() != digest:
             raise KBForgeError("the store is damaged: what a model kept is not as it was written")
@@ -198,13 +183,7 @@ class Store:
         return sorted(counts, key=lambda entity: (-counts[entity], entity))
 
     def had(self, ids: Collection[str], verb: str | None = None) -> set[str]:
-        """Those of some ids that fragments had before runs; it reads all images.
-
-        Args:
-            ids: of fragments, which may no longer exist.
-            verb: of the runs; None is of all.
-
-        """
+        """Which of these ids fragments had before runs of that verb, or any; reads all images."""
         wanted, found = set(ids), set[str]()
         if not wanted:
             return found
@@ -217,9 +196,7 @@ class Store:
     def now(self, entity: str) -> tuple[str, ...]:
         """The ids of the entities that have the fragments of a former one, through all redirects.
 
-        Raises:
-            UsageError: no entity has, or had, this id.
-
+        Raises a UsageError if no entity has, or had, this id.
         """
         found: dict[str, None] = {}
         seen: set[str] = set()
@@ -255,15 +232,9 @@ def kept_row(kept: LearnedState) -> tuple[str, bytes]:
 
 
 def changes(store: Store, since: int) -> Iterator[Change]:
-    """The entities that changed since a run, by id.
+    """The entities that changed since a run, by id; 0 is the time before the first run.
 
-    Args:
-        store: as it is now.
-        since: the number of the run; 0 is the time before the first.
-
-    Raises:
-        UsageError: there is no such run.
-
+    Raises a UsageError if there is no such run.
     """
     runs = store.runs()
     if not 0 <= since <= len(runs):
@@ -311,15 +282,9 @@ def _change(
 class StoreView(View):
     """The entities of a store for exporters, reports and `kbforge show`, the earliest first.
 
-    Subproblems are read many at a time. The confidence of entities is read, too: it is told when a
-    run ends (`kbforge.jobs.confidence`). `tell` is asked for what changed since then.
-
-    Args:
-        store: to read; the reads of one pass are of one moment.
-        tell: the confidence of entities that changed since it was told; None gives none.
-        calibrated: whether a map tells it; if not, entities are as reported.
-        most_alternatives: as of `kbforge.kb.entities.assemble`.
-
+    Subproblems are read many at a time, those of one pass at one moment. The confidence of entities
+    is told when a run ends (`kbforge.jobs.confidence`); `tell` gives that of entities that changed
+    since then. Without a map (`calibrated`) entities are as reported.
     """
 
     knows_fragments = True
@@ -353,12 +318,7 @@ class StoreView(View):
         return self._tell(sorted(stale)) if stale and self._tell is not None else {}
 
     def of_subproblems(self, names: Sequence[int]) -> Iterator[Entity]:
-        """The entities of these subproblems, the earliest subproblem first.
-
-        Args:
-            names: as the session calls them, each once.
-
-        """
+        """The entities of these distinct subproblems, the earliest subproblem first."""
         with self._store.database.snapshot():
             stale = [name for (name,) in rows_of(self._rows, "stale", "subproblem", names)]
             numbers = self._numbers(names)
@@ -400,12 +360,7 @@ class StoreView(View):
             }
 
     def with_fragment(self, fragment: str) -> Entity:
-        """The entity that holds a fragment.
-
-        Raises:
-            UsageError: there is none.
-
-        """
+        """The entity that holds a fragment; a UsageError if there is none."""
         found = self.holding([fragment])
         if fragment not in found:
             raise UsageError(f'the knowledge base has no fragment "{quoted(fragment)}"')
@@ -421,9 +376,7 @@ class StoreView(View):
     def top(self, count: int, least_sure: bool) -> list[Entity] | None:
         """The largest entities, or those with the lowest confidence; of equals the earlier.
 
-        Returns:
-            None if the store does not know, because some have changed since it was told.
-
+        None if the store does not know, because some have changed since it was told.
         """
         with self._store.database.snapshot():
             if self._store.has_stale:
@@ -448,15 +401,7 @@ class StoreView(View):
     def _assembled(
         self, names: Sequence[int], numbered: Sequence[int], told: Confidences, shared: Shared
     ) -> Iterator[Entity]:
-        """The entities of subproblems.
-
-        Args:
-            names: of the subproblems.
-            numbered: the number of each.
-            told: the confidence of entities that the store does not know.
-            shared: of the fragments before these.
-
-        """
+        """The entities of subproblems; `told` is the confidence that the store does not know."""
         pages = {
             name: page_from_bytes(name, content)
             for name, _, content in rows_of(self._rows, "page", "name", names)

@@ -18,9 +18,8 @@
 
 A place orders fragments for people: a fragment that replaces another takes its place.
 
-All rows are written here and verified here: a bit that has flipped on a disk is a sentence, and
-never another result. Each row ends with its checksum, the CRC-32 of its columns in one fixed form:
-text and numbers as ASCII, the bytes of the last column as they are.
+Each row ends with the CRC-32 of its columns in one fixed form: text and numbers as ASCII, the bytes
+of the last column as they are. A bit that has flipped on a disk is a sentence, never a result.
 """
 
 from __future__ import annotations
@@ -172,10 +171,7 @@ def create_tables(database: sqlite3.Connection) -> None:
 def version_of(database: sqlite3.Connection, path: str) -> int | None:
     """The version of a store; None if the file is empty.
 
-    Raises:
-        KBForgeError: it is a database of another program, is of a later version, or has other
-            tables than its version.
-
+    Raises KBForgeError if it is another program's, of a later version, or has wrong tables.
     """
     if not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         return None
@@ -233,10 +229,7 @@ def _make_tables(database: sqlite3.Connection) -> None:
 
 
 def migrate(database: sqlite3.Connection) -> None:
-    """Bring a store of version 1 up to date, within the transaction at hand.
-
-    The tables are made anew, because their rows have checksums now, and the rows are copied.
-    """
+    """Copy a store of version 1 into tables with checksums, within the transaction at hand."""
     for (index,) in database.execute(
         "SELECT name FROM sqlite_master WHERE type = 'index' AND name NOT LIKE 'sqlite_%'"
     ).fetchall():
@@ -265,17 +258,9 @@ def checksum(row: Row) -> int:
 def read_rows(
     database: sqlite3.Connection, table: str, where: str = "", values: Sequence[Any] = ()
 ) -> Iterator[Row]:
-    """Verified rows without their checksums.
+    """Verified rows without checksums; `where` says which rows, and in which order.
 
-    Args:
-        database: to read.
-        table: one of `COLUMNS`.
-        where: the end of the question: which rows, and in which order.
-        values: of its parameters.
-
-    Raises:
-        KBForgeError: a row is damaged, or the file is.
-
+    Raises KBForgeError if a row or the file is damaged.
     """
     question = f"SELECT {', '.join(COLUMNS[table])}, checksum FROM {table} {where}"
     try:
@@ -306,9 +291,7 @@ def rows_of(
 def ask(database: sqlite3.Connection, question: str, values: Sequence[Any] = ()) -> list[Row]:
     """Answer a question about keys and numbers of rows, whose content is not read.
 
-    Raises:
-        KBForgeError: the file is damaged.
-
+    Raises KBForgeError if the file is damaged.
     """
     try:
         return database.execute(question, values).fetchall()
@@ -330,15 +313,7 @@ def damaged(
 def insert_rows(
     database: sqlite3.Connection, table: str, rows: Iterable[Row], unless: str = ""
 ) -> None:
-    """Insert rows into a table, within the transaction at hand.
-
-    Args:
-        database: to write to.
-        table: one of `COLUMNS`.
-        rows: without checksums.
-        unless: what to do where the key exists: "OR REPLACE" or "OR IGNORE"; empty fails.
-
-    """
+    """Insert rows; `unless` says what to do where the key exists ("OR REPLACE", "OR IGNORE")."""
     marks = ", ".join("?" * (len(COLUMNS[table]) + 1))
     database.executemany(
         f"INSERT {unless} INTO {table} VALUES ({marks})",
@@ -362,15 +337,7 @@ def change_rows(
 def write_rows(
     database: sqlite3.Connection, table: str, rows: Rows, undoable: int | None = None
 ) -> None:
-    """Write rows by their keys, within the transaction at hand.
-
-    Args:
-        database: to write to.
-        table: one of `COLUMNS` with a key of one column.
-        rows: what they are now.
-        undoable: the decision under which to note what they were; None notes nothing.
-
-    """
+    """Write rows by their key of one column; note what they were under the decision `undoable`."""
     if undoable is not None:
         noted = []
         for key in rows:

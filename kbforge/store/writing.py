@@ -1,18 +1,16 @@
 """Writing a session into its store: the effects of each step in transactions, runs, stable ids.
 
-A transaction holds whole steps, so that the store is always that of a prefix of the stream. What is
-written does not depend on how many steps a transaction holds.
+A transaction holds whole steps, so the store is always that of a prefix of the stream, however many
+steps a transaction holds.
 
-Each command that changes a store is a run, and a killed run is continued. The row of a run is
-written with its first change, in one transaction: a command that changes nothing, or fails before
-it does, is no run.
+Each command that changes a store is a run. Its row is written with its first change, in one
+transaction: a command that changes nothing is no run. A killed run is continued.
 
 An entity keeps its id while the majority of its fragments stay together. Exactly half of them are
-the majority if its earliest fragment is among them. Where several entities merge, the one that
-brings the most fragments gives the id; of equals the one with the earliest first fragment. A new
-entity gets an id that is derived from its earliest fragment. Ids are assigned after each step. The
-*image* of an entity is its state when a run first changed it: the changes of a run are the
-differences from its images.
+the majority if its earliest fragment is among them. Where entities merge, the one that brings the
+most fragments gives the id; of equals the one with the earliest first fragment. A new entity's id
+is derived from its earliest fragment. Ids are assigned after each step. The *image* of an entity is
+its state when a run first changed it: a run's changes are the differences from its images.
 """
 
 from __future__ import annotations
@@ -64,28 +62,16 @@ _LARGEST_KEY = 1 << 63
 
 @dataclass(slots=True)
 class ActiveRun:
-    """The run at hand.
-
-    Attributes:
-        number: of its row.
-        verb: of the command.
-        about: what the command was given, for people.
-        began: its first second by `time.perf_counter`, as if it had never been interrupted.
-        started: when the run began, in seconds since 1970.
-        added: fragments so far.
-        removed: fragments so far.
-        written: whether it has a row.
-
-    """
+    """The run at hand."""
 
     number: int
     verb: str
-    about: str
-    began: float
-    started: float
-    added: int = 0
+    about: str  # what the command was given, for people
+    began: float  # by `time.perf_counter`, as if it had never been interrupted
+    started: float  # seconds since 1970
+    added: int = 0  # fragments so far
     removed: int = 0
-    written: bool = False
+    written: bool = False  # whether it has a row
 
     def row(self, entities: int, finished: bool) -> Run:
         """The run as it is now."""
@@ -103,16 +89,10 @@ class ActiveRun:
 
 
 def begin(store: Store, verb: str, about: str, began: float) -> ActiveRun:
-    """Begin a run, or continue the last one if it is of the same command and did not end.
+    """Begin a run, or continue the last one if it did not end and is of the same command.
 
-    A run that adds fragments is continued by any command that does.
-
-    Args:
-        store: to be written.
-        verb: of the run.
-        about: what it was given, for people.
-        began: when the command began, by `time.perf_counter`.
-
+    A run that adds fragments is continued by any command that does. `began` is the command's first
+    second by `time.perf_counter`.
     """
     last, told = store.last_run, about[:_MOST_ABOUT]
     same = last is not None and last.verb == verb and (told == last.about or verb == FILLS)
@@ -154,14 +134,7 @@ class WritableSession(Protocol):
 
 
 class StoreWriter:
-    """Writes a session into a store.
-
-    Args:
-        database: opened to write.
-        session: opened on the store's pages, or fresh for a store without any.
-        run: the one at hand.
-
-    """
+    """Writes a session, opened on the store's pages or fresh for an empty store."""
 
     def __init__(self, database: Database, session: WritableSession, run: ActiveRun) -> None:
         self._database, self._session = database, session
@@ -187,11 +160,7 @@ class StoreWriter:
     def added(self, fragment: Fragment, number: int, place: int | None = None) -> None:
         """The session has taken in a fragment; nothing else has happened since.
 
-        Args:
-            fragment: as it came.
-            number: that the session gave it.
-            place: of the one that it replaces; None is the last.
-
+        `place` is that of the fragment that it replaces; None puts it last.
         """
         self._new[number] = fragment, number if place is None else place
         if place is not None and place != number:
@@ -231,18 +200,11 @@ class StoreWriter:
         decided: DecisionRecord | None = None,
         then: Callable[[sqlite3.Connection], None] | None = None,
     ) -> None:
-        """Write all steps since the last time, in one transaction.
+        """Write all steps since the last time in one transaction; `then` writes more at its end.
 
-        Args:
-            run: as it is now.
-            facts: of the whole, by name, as JSON.
-            decided: the decision that the steps follow from; the former rows are noted, so that
-                undoing it restores them.
-            then: writes more when all else is written.
-
-        Raises:
-            OutputError: as `Database.transaction`; the store is unchanged.
-
+        The former rows are noted under the decision that the steps follow from, so that undoing it
+        restores them. `facts` are of the whole, as JSON. Raises OutputError as
+        `Database.transaction`, and the store is unchanged.
         """
         checkpoint = self._session.checkpoint()
         undoable = None if decided is None else decided.number
@@ -340,14 +302,9 @@ class StoreWriter:
 
 class EntityTracker:
     """The entities that steps have touched; the others are in the tables.
-
-    Args:
-        database: is read.
-        run: the number of the run that changes them.
-        id_of: the id of a fragment by its number, also of one that was removed in the step at hand.
-        all_lead: whether ids that the run itself gave lead on when it takes them back, as those
-            from before the run do. A run that adds fragments gives and takes too many.
-
+    `id_of` gives the id of a fragment, also of one that the step at hand removed. `all_lead`:
+    whether     ids that the run itself gave lead on when it takes them back, as earlier ids do; a
+    run that adds     fragments gives and takes too many.
     """
 
     def __init__(
@@ -374,15 +331,7 @@ class EntityTracker:
         removed: Collection[int] = (),
         new: int | None = None,
     ) -> None:
-        """Follow a step.
-
-        Args:
-            changed: by name of a subproblem, the clusters of its point estimate now.
-            gone: names of subproblems that no longer exist.
-            removed: fragments that the step took out.
-            new: the fragment that it took in.
-
-        """
+        """Follow a step: the new point estimates of changed subproblems, and what came and went."""
         if not gone and not removed and self._is_one(changed, new):
             return
         before: dict[str, Cluster] = {}
@@ -523,17 +472,11 @@ class EntityTracker:
 def assign_ids(
     before: Mapping[str, Cluster], after: Sequence[Cluster], fresh: Callable[[Cluster], str]
 ) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
-    """Give ids to clusters.
+    """Give ids to disjoint clusters; `before` are entities without removed fragments.
 
-    Args:
-        before: entities by id, without fragments that were removed; they are disjoint.
-        after: the clusters now, disjoint; fragments may be new.
-        fresh: an id for a cluster that has none; it is asked in the order of the clusters.
-
-    Returns:
-        The ids of the clusters in their order; and by lost id, the ids of the clusters that have
-        its fragments, the one with the most first.
-
+    `fresh` makes an id for a cluster without one, in the order of the clusters. Returns the ids in
+    that order; and by lost id the ids of the clusters that have its fragments, the largest share
+    first.
     """
     holder = {fragment: place for place, cluster in enumerate(after) for fragment in cluster}
     claims: dict[int, tuple[int, int, str]] = {}
