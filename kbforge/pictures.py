@@ -1,8 +1,7 @@
-"""Pictures with matplotlib: one look for all of them, and trees of merges.
+"""Pictures with matplotlib, an extra: one look for all of them, and trees of merges.
 
-matplotlib is an extra, because nothing but pictures needs it. Figures are made without pyplot, so
-that no window system is asked for, and without dates: same data, same bytes. Whatever makes or
-writes one does so within `look`, so that the settings of the rest of the program stay as they are.
+Figures are made without pyplot, so no window system is needed, and without dates: same data, same
+bytes. Whatever makes or writes one does so within `look`, which restores the program's settings.
 """
 
 from __future__ import annotations
@@ -118,13 +117,10 @@ _LONGEST = 72  # characters of a name
 def draw_tree(
     names: Sequence[str], entities: Sequence[str], together: FloatArray, kind: str
 ) -> Figure:
-    """A dendrogram; where two branches meet, so probable is it that they are one entity.
+    """A dendrogram; branches meet at the probability that they are one entity.
 
-    Args:
-        names: what to call the fragments, n of them.
-        entities: that each is in; a colour for each.
-        together: the posterior similarity, shape [n, n].
-        kind: the linkage, as `kbforge.kb.consensus.tree_of` has it.
+    Names and entities (a colour each) are of n fragments; `together` is the posterior similarity,
+    [n, n]; `kind` the linkage of `kbforge.kb.consensus.tree_of`.
     """
     import numpy as np
     from scipy.cluster.hierarchy import dendrogram

@@ -41,9 +41,7 @@ def serialize(fragments: Sequence[Fragment]) -> str:
 def parse(text: str) -> list[Mapping[str, tuple[str, ...]]]:
     """The properties of each fragment of a canonical text, in canonical order.
 
-    Raises:
-        ValueError: the text is not canonical, with what is wrong and at which character.
-
+    ValueError: the text is not canonical, with what is wrong and at which character.
     """
     return parse_objects(text, _lists, _object)
 
@@ -105,10 +103,7 @@ def parse_objects(
 ) -> list[Mapping[str, tuple[str, ...]]]:
     """The properties of each object of a text; ValueError says what is not canonical, and where.
 
-    Args:
-        text: what to parse.
-        properties_of: properties from the pairs of an object; their values are checked here.
-        written: the one text of properties.
+    `properties_of` makes properties from an object's pairs; `written` gives their one text.
     """
     properties: list[Mapping[str, tuple[str, ...]]] = []
     texts: list[str] = []

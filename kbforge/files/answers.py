@@ -9,13 +9,12 @@
 | field | meaning |
 |---|---|
 | number | of the question, from 1 |
-| how | "informative": one of the pairs that decide most; "audit": of the entity of a, which was
-drawn at random, the pair that is most likely wrong |
+| how | "informative": one of the pairs that decide most; "audit": the pair most likely wrong in an
+entity drawn at random |
 | joined | weight of the groupings that put the two together, before any answer, in [0, 1] |
 | share | of the pairs that some grouping joins and that were as good to ask about, in (0, 1] |
 
-The file grows by a line an answer, and each line is on disk before the next question is asked.
-Two answers about one pair both count: people disagree.
+Each answer is a line, on disk before the next question. Two answers about one pair both count.
 """
 
 from __future__ import annotations
@@ -57,22 +56,13 @@ class QuestionDetails:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a person said of a pair.
-
-    Attributes:
-        a: id of a fragment.
-        b: id of another one.
-        same: whether they are one entity; None if the person does not know.
-        asked: why the pair was asked about.
-        fragments_sha256: fingerprint of the fragments, as `kbforge.fit.alpha` makes it.
-
-    """
+    """What a person said of a pair of fragments."""
 
     a: str
     b: str
-    same: bool | None
+    same: bool | None  # None: the person does not know
     asked: QuestionDetails
-    fragments_sha256: str
+    fragments_sha256: str  # the fingerprint that `kbforge.fit.alpha` makes
 
     def to_line(self) -> bytes:
         """The JSON line, newline included."""
@@ -121,12 +111,7 @@ def placed(
 class AnswerFile:
     """A file of answers that grows: each answer is on disk when `append` returns.
 
-    Attributes:
-        path: of a file that is there with answers, or is made with the first one.
-        answers: all that it holds.
-
-    Raises:
-        KBForgeError: it cannot be read or written, or holds something else.
+    The first answer creates it. KBForgeError: it cannot be read or written, or is another file.
     """
 
     def __init__(self, path: str) -> None:

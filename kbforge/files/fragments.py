@@ -1,8 +1,8 @@
 """JSON lines: fragments read one at a time with unique ids, and written; bad lines set aside.
 
 Every verb reads and writes this format; the REBEL/KeBAB shape is read too (`Fragment.from_json`).
-Lines are independent: a bad one is handed to `on_bad` and affects no other. The quarantine is one
-JSON object `where, reason, raw` a line.
+A bad line is handed to `on_bad` and affects no other. The quarantine is one JSON object
+`where, reason, raw` a line.
 """
 
 from __future__ import annotations
@@ -73,13 +73,9 @@ def read_json_lines(path: str, on_bad: OnBad) -> Iterator[tuple[str, bytes, Any]
 
 
 def mistaken(error: BadRecord, path: str, line: bytes, wanted: str = "") -> BadRecord:
-    """The error of a file's first line, which names the kind of the file if it is another one.
+    """The error of a file's first line, which names the file's kind if `wanted` is another one.
 
-    Args:
-        error: of the line.
-        path: of the file; of "-" only the line is looked at.
-        line: the first one.
-        wanted: the kind that the file should be, as `kbforge.files.kinds` calls it.
+    Kinds are those of `kbforge.files.kinds`; of the path "-" only the line is looked at.
     """
     kind = kind_of(path, line)
     if kind in (wanted, *_UNKNOWN) or (kind in _LINES and not wanted):
@@ -123,26 +119,20 @@ def to_line(fragment: Fragment) -> bytes:
 def read_fragments(path: str, limit: int | None = None) -> Iterator[Fragment]:
     """The fragments of a JSON lines file, one at a time: what every verb reads.
 
-    Plain, gzip or zstd; "-" is standard input; canonical or KeBAB shape. Memory does not grow
-    with the input, apart from the digests that prove the ids unique.
-
-    Args:
-        path: the file, or "-".
-        limit: read no further than this many fragments; None reads all.
+    Plain, gzip or zstd; "-" is standard input; canonical or KeBAB shape. Memory grows only by the
+    digests that prove the ids unique.
 
     Raises:
         KBForgeError: the file cannot be opened.
         BadRecord: a bad record or a repeated id.
-
     """
     return first(distinct(read_located(path, stop), stop), limit)
 
 
 def held(fragments: Iterator[Fragment]) -> list[Fragment]:
-    """All of some fragments, for a program that holds them until it ends.
+    """A list of fragments, which the garbage collector never goes through.
 
-    Nothing in them refers back to them. So the garbage collector, which would go through millions
-    of them again and again, rests while they are read, and passes over them from then on.
+    Nothing in them refers back to them, and going through millions again and again takes long.
     """
     collecting = gc.isenabled()
     gc.disable()
@@ -198,7 +188,7 @@ class Quarantine:
 def open_quarantine(path: str | None) -> Iterator[OnBad]:
     """What to do with bad records: a `Quarantine`, or without a path the end of the run.
 
-    If nothing was set aside there is no file at the end, be it one of an earlier run.
+    If nothing is set aside, no file is left, not even that of an earlier run.
     """
     if path is None:
         yield stop

@@ -1,11 +1,8 @@
 """Reading and writing files: plain, gzip or zstd; "-" for the standard streams; locks.
 
-Reading is by line with a bound on the line's length. Writing is atomic: a file or folder appears
-under its name when it is whole, so a crash or a full disk never leaves half a result behind.
-
-A killed run leaves its hidden temporary files behind. Their locks end with the process, so the next
-run that writes to the folder removes them. Files that another process still locks are left alone,
-and so is everything on a file system without locks.
+Lines have a bounded length. Writing is atomic: a file or folder appears under its name when it is
+whole. A killed run leaves hidden temporary files, whose locks end with it; the next run that writes
+to the folder removes those that no process locks (none where the file system has no locks).
 """
 
 from __future__ import annotations
@@ -107,11 +104,8 @@ def stream_of(chunks: Iterator[bytes], size: int = 1 << 20) -> BinaryIO:
 def read_small(path: str, what: str, most: int, error: type[KBForgeError] = KBForgeError) -> bytes:
     """The whole of a file that is read at once; "-" is standard input.
 
-    Args:
-        path: the file.
-        what: it should be, such as "a calibration file".
-        most: bytes that it may have, unpacked.
-        error: what to raise about content that is damaged, cut short or too large.
+    `what` the file should be ("a calibration file") and `most` bytes, unpacked, are for the
+    `error` about content that is damaged, cut short or too large.
     """
     where = quoted(called(path), 400)
     with open_input(path) as stream:
@@ -135,16 +129,11 @@ def lines_of(
 ) -> Iterator[tuple[int, bytes]]:
     """(line number from 1, line without its newline) for every line that is not blank.
 
-    Args:
-        stream: bytes.
-        name: what errors call the stream.
-        on_bad: called for a line longer than `MAX_LINE_BYTES` (with its first bytes, and reading
-            goes on behind it) and for a stream that is damaged or cut short (and reading ends,
-            the lines before the damage having been yielded); None raises.
+    `on_bad` is called with the first bytes of a line longer than `MAX_LINE_BYTES`, after which
+    reading goes on, and at the end of a stream that is damaged or cut short.
 
     Raises:
         BadRecord: as above, if `on_bad` is None or raises it.
-
     """
     number = 0
     while True:
@@ -294,12 +283,8 @@ def mode_of(path: Path, new: int) -> int:
 def open_folder(path: str, names: Collection[str], what: str) -> Iterator[Path]:
     """A new folder to write files into, which takes the place of `path` at the end.
 
-    A folder that is there is replaced if it holds nothing but files of these names.
-
-    Args:
-        path: of the folder.
-        names: of the files that are written.
-        what: writes them, such as "exporter neo4j", for errors.
+    A folder that is there is replaced if it holds only files of these names. `what` writes them
+    ("exporter neo4j"), for errors.
 
     Raises:
         UsageError: "-".
@@ -364,11 +349,8 @@ def require_apart(
 ) -> None:
     """Refuse an output that would replace an input.
 
-    Args:
-        output: a file, a folder or "-".
-        inputs: files, folders, "-", None, and texts that name no file at all, which are passed
-            over. An output in an input folder replaces an input if the folder has such a file.
-        whole: a folder is replaced with all that is in it.
+    Inputs that name no file are passed over. An output in an input folder replaces an input if the
+    folder has such a file; if `whole`, a folder is replaced with all that is in it.
     """
     for given in inputs:
         if given is not None and str(given) and _is_same(str(output), str(given), whole):

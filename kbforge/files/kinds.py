@@ -104,10 +104,7 @@ def what_is(path: str) -> str:
 def require_readable_as(path: str, expected: str, *kinds: str) -> None:
     """Refuse a file that is certainly of another kind, before its content is misread.
 
-    Args:
-        path: the file; standard input, which can be read only once, passes.
-        expected: what it should be, in words.
-        kinds: that it may be; plain text and what is not recognised pass, too.
+    Standard input (which can be read only once), plain text and unrecognised content pass.
     """
     if path == "-" or not Path(path).is_file():
         return

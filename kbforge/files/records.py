@@ -41,12 +41,8 @@ _KIND = {str: "a string", int: "a whole number", dict: "a table", list: "an arra
 def convert(value: Any, kind: type[T], where: str, field: str = "", expected: str = "") -> T:
     """A parsed JSON value as a record of a msgspec type.
 
-    Args:
-        value: as parsed.
-        kind: a structure, whose fields may have descriptions of what is expected.
-        where: `file:line`, for the error, which is about the innermost field at fault.
-        field: the path of the value in the line.
-        expected: what the value should be.
+    BadRecord is about the innermost field at fault; `where` is `file:line`, `field` the value's
+    path in the line. The type's fields may describe what is expected.
     """
     try:
         return msgspec.convert(value, kind)
@@ -143,11 +139,8 @@ def _require_distinct_keys(content: bytes, where: str) -> None:
 class Record:
     """A JSON object or a TOML table, read field by field; every failure names the field.
 
-    Args:
-        fields: as parsed.
-        wrong: makes the error about a field from its name, what was expected and what was got.
-        prefix: the names of the records that this one is in, with a dot behind each.
-
+    `wrong` makes the error from a field's name, what was expected and what was got; `prefix` is the
+    names of the records that this one is in, with a dot behind each.
     """
 
     def __init__(self, fields: Mapping[str, Any], wrong: Wrong, prefix: str = "") -> None:
@@ -265,13 +258,7 @@ class Record:
 
 
 def read_table(path: str, kind: str, writer: str) -> Record:
-    """Read a whole TOML file; "-" is standard input.
-
-    Args:
-        path: the file.
-        kind: what it should be, as `kbforge.files.kinds` calls it.
-        writer: the command that writes such files, for errors.
-    """
+    """Read a whole TOML file; "-" is standard input; `writer` is the command that makes them."""
     content = read_small(path, KINDS[kind].name, _MAX_BYTES)
     toml_of(content, path, kind, KBForgeError)
     return table_of(content, quoted(called(path), 400), writer)

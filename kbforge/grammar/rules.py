@@ -42,27 +42,16 @@ _MOST_STATES = 1_024  # of the automaton; the table has ten for each that is ins
 
 @dataclass(frozen=True, slots=True)
 class Dfa:
-    """A deterministic automaton; state 0 is where a text begins.
+    """A deterministic automaton; state 0 is where a text begins."""
 
-    Attributes:
-        edges: for each state, symbol -> next state, by symbol; a symbol is a character or STRING.
-        accepting: the states in which a text may end; one can be reached from every state.
-
-    """
-
-    edges: tuple[Mapping[str, int], ...]
-    accepting: frozenset[int]
+    edges: tuple[Mapping[str, int], ...]  # of each state, by symbol: a character or STRING
+    accepting: frozenset[int]  # one can be reached from every state
 
 
 def compile_rules(text: str, where: str) -> Dfa:
-    """The automaton of a grammar file.
+    """The automaton of the text of a grammar file; `where` is what errors call the file.
 
-    Args:
-        text: content of the file.
-        where: how to call the file in errors.
-
-    Raises:
-        GrammarError: with the line, what was expected and what was got; or too many states.
+    GrammarError: with the line, what was expected and what was got; or too many states.
     """
     rules: dict[str, tuple[str, int]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
@@ -86,13 +75,7 @@ def compile_rules(text: str, where: str) -> Dfa:
 
 
 class _Reader:
-    """Recursive descent, which builds the automaton; a rule is read wherever it is named.
-
-    Args:
-        rules: body and line of each.
-        where: for errors.
-        nfa: grows.
-    """
+    """Recursive descent, which builds the automaton; a rule is read wherever it is named."""
 
     def __init__(self, rules: Mapping[str, tuple[str, int]], where: str, nfa: _Nfa) -> None:
         self._rules, self._where, self._nfa = rules, where, nfa

@@ -37,21 +37,12 @@ _STRING_CONTENT = re.compile(r'(?:[^"\\\x00-\x1f\ud800-\udfff]+|\\.)*')
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A symbol that can be read at a node.
+    """A symbol that can be read at a node."""
 
-    Attributes:
-        symbol: its characters, with the quotation mark that closes the string before it and the
-            one that opens the string after it.
-        target: the node it leads to.
-        implied: what must follow if anything does; it is not a symbol.
-        may_end: whether the text may end after the symbol.
-
-    """
-
-    symbol: str
-    target: int
-    implied: str = ""
-    may_end: bool = False
+    symbol: str  # with the quotation marks that close and open strings
+    target: int  # the number of a node
+    implied: str = ""  # what must follow if anything does; it is not a symbol
+    may_end: bool = False  # whether the text may end after the symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +55,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """The strings and symbols of a grammar's texts.
-
-    Attributes:
-        nodes: node 0 is where a text begins, after `implied`.
-        implied: how every text begins.
-        may_be_empty: whether the empty text is one.
-
-    """
+    """The strings and symbols of a grammar's texts; a text begins at node 0, after `implied`."""
 
     nodes: tuple[Node, ...]
     implied: str
@@ -148,10 +132,7 @@ def _departs(text: str, at: int, expected: str) -> GrammarError:
 
 
 class _Builder:
-    """Numbers the nodes that can be reached and follows the literals between them.
-
-    A node is a state of the automaton, and whether the text is inside the string that leads to it.
-    """
+    """Numbers the reachable nodes: a state of the automaton, and whether a string leads to it."""
 
     def __init__(self, dfa: Dfa, where: str) -> None:
         self._dfa = dfa
@@ -194,10 +175,7 @@ class _Builder:
         return tuple(edges)
 
     def _ways(self, state: int, may_end: bool) -> Iterator[tuple[str, int, bool]]:
-        """The runs of literals from a state to a string (True) or to a possible end (False).
-
-        `may_end`: whether a run may be empty because the text could end right here.
-        """
+        """The runs of literals, empty if `may_end`, to a string (True) or an end (False)."""
         todo = [("", state, frozenset[int]())]
         while todo:
             text, at, seen = todo.pop()

@@ -1,13 +1,11 @@
 """Texts of a grammar as tokens: the table of legal tokens, and texts to tokens and back.
 
 A state is a node of the skeleton, and inside a string also how far its value has come. The masks of
-a whole batch are look-ups: `next_state[states] >= 0`. What is forced has no token at all (see
-`skeleton`), so wherever a text can go on there is a choice.
+a batch are look-ups: `next_state[states] >= 0`. What is forced has no token (see `skeleton`).
 
-Tokens are numbered: 0 begins every sequence (it is never predicted and serves as padding), then the
-symbols, then the pieces. The pieces of a string are byte-level BPE pieces of its value with a space
-before it. The space makes a word the same piece at the beginning of a value as inside it ("Merkel",
-"Angela Merkel"), so that a model can recognise it.
+Token 0 begins every sequence (it is never predicted and serves as padding); then come the symbols,
+then the pieces: byte-level BPE pieces of a string's value with a space before it. The space makes a
+word the same piece at the beginning of a value as inside it ("Merkel", "Angela Merkel").
 """
 
 from __future__ import annotations
@@ -79,22 +77,13 @@ START = 0
 
 @dataclass(frozen=True, eq=False)
 class TokenTable:
-    """Legal tokens and next states.
+    """Legal tokens and next states."""
 
-    Attributes:
-        next_state: [states, tokens] int16, -1 where a token is illegal.
-        may_end: [states, tokens] bool, whether a text may end after the token.
-        symbols: token of each symbol.
-        first_piece: token of piece 0.
-        first_state: the state in which a text begins.
-
-    """
-
-    next_state: NDArray[np.int16]
-    may_end: NDArray[np.bool_]
+    next_state: NDArray[np.int16]  # [states, tokens], -1 where a token is illegal
+    may_end: NDArray[np.bool_]  # [states, tokens], of the text after the token
     symbols: dict[str, int]
-    first_piece: int
-    first_state: int
+    first_piece: int  # token of piece 0
+    first_state: int  # in which a text begins
 
     @property
     def n_tokens(self) -> int:
@@ -107,12 +96,7 @@ class TokenTable:
         return self.next_state >= 0
 
     def states(self, tokens: Sequence[int]) -> NDArray[np.int16]:
-        """The state before each token, [len(tokens)].
-
-        Raises:
-            GrammarError: a token is illegal, with its position.
-
-        """
+        """The state before each token, [len(tokens)]; GrammarError: an illegal token's position."""
         out = np.empty(len(tokens), dtype=np.int16)
         state, rows, n_tokens = self.first_state, self.next_state, self.n_tokens
         for position, token in enumerate(tokens):
@@ -153,13 +137,10 @@ def _inside(pieces: Sequence[bytes]) -> NDArray[np.int16]:
 
 
 class Codec:
-    """The tokens of a grammar's texts.
+    """The tokens of a grammar's texts, from the bytes of each piece.
 
-    Args:
-        grammar: which texts there are.
-        pieces: the bytes of each piece.
-        split: the numbers of the pieces of a string's content (a value after a space); their
-            bytes, joined, are its UTF-8.
+    `split` gives the pieces of a string's content (a value after a space); their bytes, joined, are
+    its UTF-8.
     """
 
     def __init__(
@@ -184,12 +165,7 @@ class Codec:
         return tokens
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of tokens; `encode` gives the tokens back if they are a text's.
-
-        Raises:
-            GrammarError: a token is illegal, or no text ends after the last one.
-
-        """
+        """The text of tokens; GrammarError: a token is illegal, or no text ends there."""
         self.table.states(tokens)
         return self._skeleton.write(self._parts(tokens))
 

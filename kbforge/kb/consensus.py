@@ -91,10 +91,8 @@ LOSSES: Mapping[str, Callable[[FloatArray, IntArray], float]] = {"binder": binde
 def consensus(posterior: Posterior, estimate: str, entities: int | None = None) -> Posterior:
     """The posterior with a point estimate of another kind; weights and particles are the same.
 
-    Args:
-        posterior: of a clusterer.
-        estimate: "map" changes nothing; or one of `LOSSES`, or of `LINKAGES`.
-        entities: how many clusters to cut trees into, in all; None minimizes the loss.
+    `estimate` is "map" (no change), one of `LOSSES` or of `LINKAGES`, whose trees are cut into so
+    many `entities` in all; None minimizes the loss.
     """
     if estimate == "map":
         return posterior
@@ -312,10 +310,10 @@ def best_cut(joins: FloatArray, loss: Callable[[IntArray], float]) -> IntArray:
 
 
 def cuts_for(trees: Sequence[FloatArray], clusters: int) -> list[int]:
-    """How many joins of each of several trees to make, so that so many clusters are left in all.
+    """How many joins of each tree to make, so that so many clusters (or nearly) are left in all.
 
-    The nearest joins of all trees are made, so that no two clusters that stay apart are nearer than
-    two that are joined within a tree. Beyond the possible numbers the nearest one counts.
+    The nearest joins of all trees are made: no two clusters that stay apart are nearer than two
+    that are joined within a tree.
     """
     heights = np.concatenate([np.zeros(0), *(joins[:, 2] for joins in trees)])
     owners = np.repeat(np.arange(len(trees)), [len(joins) for joins in trees])

@@ -54,17 +54,15 @@ def assemble(
     """The entities of the point estimate, by subproblem, then by earliest fragment.
 
     Args:
-        fragments: what was clustered, in order of arrival; an interrupted run's posterior covers
-            a prefix of them.
+        fragments: in order of arrival; an interrupted run's posterior covers a prefix of them.
         posterior: a clusterer's result.
         most_alternatives: how many alternatives an entity keeps, the most probable ones; None
-            keeps all, as many as their ids have room in one line.
+            keeps all whose ids have room in one line.
         calibrated: confidence of every cluster of the point estimate; None gives them none.
 
     Raises:
         AssertionError: the point estimate is not a partition of the fragments, which is a bug of
             the clusterer; raised before the first entity.
-
     """
     _check_partition(posterior)
     taken: set[str] = set()
@@ -88,15 +86,9 @@ def assemble_subproblem(
     most_alternatives: int | None = MOST_ALTERNATIVES,
     calibrated: Mapping[Cluster, float] | None = None,
 ) -> Iterator[Entity]:
-    """The entities of one subproblem, by earliest fragment.
+    """The entities of one subproblem, by earliest fragment; the rest is as for `assemble`.
 
-    Args:
-        fragments: those of the subproblem, by the numbers that it calls them by.
-        subproblem: of a clusterer's result.
-        number: of the subproblem.
-        id_of: the id of each cluster of the point estimate.
-        most_alternatives: as of `assemble`, like the rest.
-        calibrated: likewise.
+    `fragments` are by the subproblem's numbers; `id_of` gives each cluster's id.
     """
     beliefs = _Beliefs(subproblem)
     for cluster in sorted(subproblem.clusters):
@@ -134,10 +126,9 @@ def _check_partition(posterior: Posterior) -> None:
 
 
 def entity_ids(earliest: str) -> Iterator[str]:
-    """Ids of an entity, the shortest first, which depend on its earliest fragment alone.
+    """Ids of an entity, shortest first, from its earliest fragment; the first free one is taken.
 
-    The first that no other entity has is taken. The digits are hexadecimal behind "e-", so that no
-    reader takes it for a Wikidata id.
+    "e-" before the hexadecimal digits keeps readers from taking them for a Wikidata id.
     """
     digest = hashlib.blake2b(earliest.encode(), digest_size=32).hexdigest()
     for digits in range(_ID_DIGITS, len(digest) + 1):
@@ -178,8 +169,7 @@ def _ids(fragments: Fragments, cluster: Cluster) -> tuple[str, ...]:
 class _Beliefs:
     """What the particles of a subproblem say about its fragments.
 
-    Clusters recur from particle to particle. Where all particles agree, no other cluster touches an
-    entity's fragments.
+    Clusters recur from particle to particle; where all agree, no other cluster touches an entity.
     """
 
     def __init__(self, subproblem: Subproblem) -> None:
@@ -277,16 +267,14 @@ def _ranked(stated: Mapping[str, list[str]]) -> tuple[Value, ...]:
 def name_of(fragments: Sequence[Fragment]) -> str | None:
     """The best spelling of what most of the fragments call the entity; None without properties.
 
-    The attribute `name` says it, or else `full_name`, `title` or `label`. Without those it is the
-    attributes that end in "name", such as first_name and surname, joined in the order of the
-    fragment. Without any it is the attribute that stands first. Case and punctuation of attributes
-    do not matter.
+    The attribute `name` says it, or else `full_name`, `title` or `label`; else the attributes that
+    end in "name", such as first_name and surname, joined in the order of the fragment; else the
+    first attribute. Case and punctuation of attributes do not matter.
 
-    It is the commonest name, whatever its case. Where names are joined, one of a single part, such
-    as a surname alone, comes last. Of equally frequent names the one of more parts is taken, then
-    the one with the fewest words that no other fragment states, which may be typos, then the
-    longest, if possible without a comma, which turns names around. Of spellings that differ in case
-    the commonest is taken, then one of both cases, then the first by code point.
+    It is the commonest name, whatever its case; where names are joined, one of a single part, such
+    as a surname alone, comes last. Equally frequent names go by: most parts; fewest words that no
+    other fragment states (typos); no comma (names turned around); greatest length. Of spellings
+    that differ in case: the commonest, then one of both cases, then the first by code point.
     """
     attributes = dict.fromkeys(a for fragment in fragments for a in fragment.properties)
     parts = _naming(tuple(attributes))

@@ -76,9 +76,7 @@ class _Entity(Struct, forbid_unknown_fields=True):
 def read_entities(path: str) -> Iterator[Entity]:
     """The entities of a JSON lines file, one at a time; plain, gzip or zstd, "-" is standard input.
 
-    Raises:
-        BadRecord: at the first line that is not an entity, or that repeats an entity's id or a
-            fragment of an earlier entity.
+    BadRecord: a line is no entity, or repeats an entity's id or a fragment of an earlier entity.
     """
     ids, fragments = DigestSet(), DigestSet()
     first = True

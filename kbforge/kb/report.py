@@ -1,11 +1,8 @@
 """The report of a knowledge base: its facts, gathered in one pass, and the page of HTML.
 
-Entities come one at a time, and only what the page lists is kept, so the facts of a large knowledge
-base take no more room than those of a small one. Labels take a few bytes an entity: whether one is
-right is known after the last entity.
-
-The page loads nothing and runs nothing, and it prints. Its template is `report.html` beside this
-module, with autoescape on. All text from data passes the filter `text`, which removes what a
+Only what the page lists is kept of the entities, and a few bytes of each for labels: whether one is
+right is known after the last. The page loads nothing, runs nothing, and prints. Its template,
+`report.html`, has autoescape on; all text from data passes the filter `text`, which removes what a
 terminal or a page would obey, and wraps it in <bdi>, so that no right-to-left name reverses the
 numbers beside it.
 """
@@ -62,135 +59,74 @@ EntityRow: TypeAlias = tuple[str, tuple[str, ...], int, float]
 
 
 class ConfidenceBand(NamedTuple):
-    """Entities of about one confidence.
-
-    Attributes:
-        low: the least that is stated.
-        high: below which it is; 1 is included.
-        entities: how many there are.
-        stated: the mean of what is stated, 0 without entities.
-        known: of how many it is known whether they are right.
-        right: how many of these are.
-        stated_known: the mean of what is stated of these, 0 without.
-
-    """
+    """Entities of about one confidence."""
 
     low: float
-    high: float
+    high: float  # excluded, except 1
     entities: int
-    stated: float
-    known: int
-    right: int
-    stated_known: float
+    stated: float  # mean confidence, 0 without entities
+    known: int  # of how many it is known whether they are right
+    right: int  # of the known
+    stated_known: float  # mean confidence of the known, 0 without
 
 
 class UncertainEntity(NamedTuple):
-    """An entity that much of what is uncertain depends on; texts are cut.
-
-    Attributes:
-        id: of the entity.
-        name: of the entity.
-        size: how many fragments it has.
-        confidence: as stated: calibrated where there is a map.
-        fragments: the first of its fragments' ids.
-        attributes: of the first ones, the name before all: the name, the first values, each with
-            how many fragments state it, and how many other values there are.
-        more: how many other attributes it has.
-        alternatives: probability of each other grouping, as reported, and what it is.
-
-    """
+    """An entity that much of what is uncertain depends on; texts are cut."""
 
     id: str
     name: str
-    size: int
-    confidence: float
-    fragments: tuple[str, ...]
+    size: int  # fragments
+    confidence: float  # calibrated where there is a map
+    fragments: tuple[str, ...]  # ids of the first
+    # the name, then others: first values with counts, how many more
     attributes: tuple[tuple[str, tuple[tuple[str, int], ...], int], ...]
-    more: int
-    alternatives: tuple[tuple[float, str], ...]
+    more: int  # attributes left out
+    alternatives: tuple[tuple[float, str], ...]  # probability as reported, and what it is
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that a report says.
-
-    Attributes:
-        title: what the knowledge base is called.
-        chosen: what was chosen for it, and why: names and values.
-        entities: how many there are.
-        fragments: how many are in them.
-        sizes: number of entities by size, ascending; empty bands between others are there.
-        calibrated: whether what is stated is the calibrated confidence; else it is as reported.
-        unrivalled: entities of which no other grouping was kept.
-        confidences: entities by stated confidence, ascending; all bands are there.
-        stated: the sum of the stated confidences: so many entities are expected to be right.
-        conflicts: by attribute, in the order of the file: its name, how many entities state it, how
-            many of them with no value that all of their fragments share, the name of the one with
-            most values, and its first values.
-        lists: the first entities by name, by size (the largest first) and by doubt.
-        doubtful: those that most depends on, by fragments times doubt.
-        fragment_names: what to call the fragments that the page mentions, by id.
-        entity_names: likewise of entities, as far as they are still there.
-        pairs: how often pairs turned out to be one, by what was stated of them; None if unknown.
-        kinds: how many changes of each kind the last run made.
-        changes: the biggest of them.
-        runs: the last ones, the latest first.
-        n_runs: how many there were.
-        seconds: that all took.
-        decisions: in force, the latest first, as far as they are listed.
-        n_same: must-links in force.
-        n_different: cannot-links in force.
-        n_undone: decisions that were undone.
-        drift: how far what came since is from what the model was fitted to, and a sentence on what
-            that means; None if unknown.
-
-    """
+    """All that a report says."""
 
     title: str
-    chosen: tuple[tuple[str, str], ...]
+    chosen: tuple[tuple[str, str], ...]  # names and values, with reasons
     entities: int
     fragments: int
-    sizes: tuple[tuple[str, int], ...]
-    calibrated: bool
-    unrivalled: int
-    confidences: tuple[ConfidenceBand, ...]
-    stated: float
+    sizes: tuple[tuple[str, int], ...]  # entities by size, ascending, without gaps
+    calibrated: bool  # whether confidences are; else they are as reported
+    unrivalled: int  # entities of which no other grouping was kept
+    confidences: tuple[ConfidenceBand, ...]  # ascending, without gaps
+    stated: float  # the sum of confidences: expected number of right entities
+    # attribute; entities with it; those with no value that all of their fragments share; name and
+    # first values of the entity with most values
     conflicts: tuple[tuple[str, int, int, str, tuple[str, ...]], ...]
-    lists: tuple[tuple[EntityRow, ...], ...]
-    doubtful: tuple[UncertainEntity, ...] = ()
-    fragment_names: Mapping[str, str] = field(default_factory=dict)
-    entity_names: Mapping[str, str] = field(default_factory=dict)
-    pairs: Reliability | None = None
-    kinds: tuple[tuple[Kind, int], ...] = ()
-    changes: tuple[Change, ...] = ()
-    runs: tuple[Run, ...] = ()
+    lists: tuple[tuple[EntityRow, ...], ...]  # the first by name, by size (largest first), by doubt
+    doubtful: tuple[UncertainEntity, ...] = ()  # by fragments times doubt
+    fragment_names: Mapping[str, str] = field(default_factory=dict)  # by id, of those on the page
+    entity_names: Mapping[str, str] = field(default_factory=dict)  # likewise, of those still there
+    pairs: Reliability | None = None  # how often pairs turned out to be one; None if unknown
+    kinds: tuple[tuple[Kind, int], ...] = ()  # of changes in the last run, with their numbers
+    changes: tuple[Change, ...] = ()  # the biggest
+    runs: tuple[Run, ...] = ()  # the last ones, latest first
     n_runs: int = 0
-    seconds: float = 0.0
-    decisions: tuple[DecisionRecord, ...] = ()
-    n_same: int = 0
-    n_different: int = 0
+    seconds: float = 0.0  # of all runs
+    decisions: tuple[DecisionRecord, ...] = ()  # in force, latest first, as many as are listed
+    n_same: int = 0  # must-links in force
+    n_different: int = 0  # cannot-links in force
     n_undone: int = 0
+    # distance of new data from the fitted, and what it means
     drift: tuple[float, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What is known of a knowledge base beside its entities.
+    """What is known of a knowledge base beside its entities."""
 
-    Attributes:
-        runs: all, or the last ones, ascending.
-        changes: of the last run.
-        decisions: in force and undone, ascending.
-        drift: as in `Facts`.
-        pairs: as in `Facts`, such as of the answers of a review.
-
-    """
-
-    runs: Iterable[Run] = ()
-    changes: Iterable[Change] = ()
-    decisions: Iterable[DecisionRecord] = ()
+    runs: Iterable[Run] = ()  # all, or the last ones, ascending
+    changes: Iterable[Change] = ()  # of the last run
+    decisions: Iterable[DecisionRecord] = ()  # in force and undone, ascending
     drift: tuple[float, str] | None = None
-    pairs: Reliability | None = None
+    pairs: Reliability | None = None  # such as of the answers of a review
 
 
 def gather(
@@ -201,19 +137,10 @@ def gather(
     labels: bool = False,
     again: bool = True,
 ) -> Facts:
-    """Read a knowledge base, once or twice.
+    """Read a knowledge base, once, or twice (for names) if it can be read `again`.
 
-    Args:
-        view: of the knowledge base.
-        title: what the page calls it.
-        chosen: likelihood, alpha and the like, and why, as names and values.
-        past: runs, changes and decisions, where there are such.
-        labels: whether to read the fragments' labels, and count the entities that are right.
-        again: whether it can be read again, for names; standard input cannot.
-
-    Raises:
-        KBForgeError: the knowledge base cannot be read.
-
+    With `labels`, the fragments' labels say which entities are right. KBForgeError: the knowledge
+    base cannot be read.
     """
     sizes = Counter[int]()
     n_fragments, calibrated, unrivalled = 0, 0, 0

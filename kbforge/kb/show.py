@@ -34,11 +34,8 @@ def show(
 ) -> None:
     """Print the entities: on a terminal as panels of at most `MOST_WIDTH` columns.
 
-    Args:
-        entities: what to print, in order.
-        sources: fragment id -> source, shown behind the id; may be empty.
-        console: where.
-        names: fragment id -> name of its entity, for fragments that other groupings bring in.
+    `sources` (fragment id -> source) are shown behind the ids; `names` are those of the entities of
+    fragments that other groupings bring in.
     """
     for entity in entities:
         if console.is_terminal:
@@ -158,9 +155,8 @@ def grouping(
 ) -> str:
     """What an alternative makes of the entity: joined with other fragments, or several entities.
 
-    The largest part comes last and, if it is long, is given by its size: what matters is what
-    leaves it. At most `most` fragments of a part are listed; `names` maps fragment ids to what to
-    call them, as in `Ada Lovelace (f1, f2)`.
+    At most `most` fragments of a part are listed, the largest part last and, if long, by its size:
+    what leaves it matters. `names` is by fragment id, as in `Ada Lovelace (f1, f2)`.
     """
     mine = frozenset(entity.fragments)
     parts: list[str] = []

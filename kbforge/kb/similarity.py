@@ -138,17 +138,13 @@ Calibrate: TypeAlias = Callable[[float, float], float]
 
 @dataclass(frozen=True, slots=True)
 class SimilarFragment:
-    """A fragment, the entity that holds it, and the probability that it is one entity with another.
-
-    `probability` counts the groupings that were kept; those that were not may add `rest`.
-    `calibrated` is by a map, if one was given; maps are fitted on pairs above 1 %.
-    """
+    """A fragment, its entity, and the probability that it is one entity with another fragment."""
 
     fragment: str
     entity: Entity
     probability: float
-    rest: float
-    calibrated: float | None = None
+    rest: float  # probability of groupings that were not kept
+    calibrated: float | None = None  # by a map, fitted on pairs above 1 %
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object."""
@@ -170,11 +166,8 @@ def similar(
 ) -> list[SimilarFragment]:
     """The fragments that may be one entity with a fragment, the most probable first.
 
-    Args:
-        read: gives the entities from the first on; called twice.
-        fragment: id of the one.
-        other: id of the only one to report, however improbable; None reports all.
-        calibrate: the map of a pair's probability.
+    `read` gives the entities from the first on, and is called twice; `other` is the only one to
+    report, however improbable; `calibrate` maps a pair's probability.
     """
     if fragment == other:
         raise UsageError(f'expected two fragments, got "{quoted(fragment)}" twice')
@@ -206,8 +199,8 @@ def block_of(
 ) -> tuple[list[Entity], FloatArray]:
     """The entities of the subproblem that holds a fragment, and the similarity of their fragments.
 
-    UsageError: it has more than `most` fragments. The similarity, in the order of the fragments, is
-    the least probability of each pair by the groupings kept, 1 on the diagonal, shape [n, n].
+    The similarity, [n, n], is the least probability of each pair by the groupings kept, 1 on the
+    diagonal. UsageError: more than `most` fragments.
     """
     home = _homes(read(), [fragment])[fragment]
     block = [entity for entity in read() if entity.subproblem == home.subproblem]

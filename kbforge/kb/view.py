@@ -50,12 +50,9 @@ _OF_STORES = (".sqlite", ".sqlite3", ".db")
 
 
 class EntitiesView(View):
-    """Entities, and the fragments that they were made of where those are at hand.
+    """Entities, which `entities` gives from the first on at each call, and their fragments.
 
-    Args:
-        entities: gives them from the first on, each time it is called.
-        fragments: as they went in, in any order, among others or alone; None derives them from
-            the entities' values.
+    Fragments come in any order, among others or alone; None derives them from the entities' values.
     """
 
     def __init__(
@@ -152,13 +149,9 @@ def exporter_for(output: str) -> str:
 
 
 def require_json_lines(output: str, what: str, instead: str, store: str = "") -> None:
-    """Refuse a name that promises another format, where only JSON lines are written.
+    """Refuse an output whose name promises another format than JSON lines.
 
-    Args:
-        output: the file's name.
-        what: is written.
-        instead: how to get the other format.
-        store: how to get a store, if that is possible.
+    `instead` and `store` say how to get the other format and a store.
     """
     ending = "" if output == "-" else registry.ending_of(output)
     is_store = ending in _OF_STORES
@@ -183,15 +176,10 @@ Rank: TypeAlias = Callable[[Value], tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A rule for each attribute.
+    """A rule for each attribute; `sources` are the preferred ones, best first.
 
-    Attributes:
-        default: for attributes that have no rule of their own.
-        attributes: attribute -> rule.
-        sources: the preferred ones, best first.
-        date: where a fragment has its date: "metadata" or "properties", and the name; None goes by
-            the order of arrival. A date is ISO 8601, or a year, or a year and a month.
-
+    `date` is where a fragment has its date ("metadata" or "properties", and the name): ISO 8601, a
+    year, or a year and a month. None goes by the order of arrival.
     """
 
     default: str = MOST_STATED

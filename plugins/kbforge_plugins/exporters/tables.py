@@ -280,11 +280,7 @@ def wide_rows(
 ) -> Iterator[list[str]]:
     """A header and a row an entity, as texts; KBForgeError if a spreadsheet has too few columns.
 
-    Args:
-        entities: that the rows are of.
-        separator: between several values of a cell.
-        safe: what becomes of a cell's text.
-        waiting: an empty file, where the rows wait for the attributes of the last entity.
+    `safe` is applied to each cell; rows wait in `waiting` for the attributes of the last entity.
     """
     rows, order = WaitingRows(waiting), AttributeOrder()
     vectors = False
@@ -309,14 +305,7 @@ def wide_rows(
 
 
 class WaitingRows:
-    """Rows that wait in a file for the columns of the last one.
-
-    Args:
-        file: empty, and can be read again.
-
-    Attributes:
-        columns: that any row so far has.
-    """
+    """Rows that wait in an empty file until the last one adds its own to `columns`."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

@@ -58,12 +58,7 @@ class JsonlSource(TableSource):
         self._records = 0
 
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
-        """Yield one fragment a line.
-
-        Raises:
-            KBForgeError: no line of any input has a key that an option names.
-
-        """
+        """Yield one fragment a line; KBForgeError: no line has a key that an option names."""
 
         def decide(error: BadRecord, line: bytes) -> None:
             on_bad(_advised(with_hint(error, line), line), line)

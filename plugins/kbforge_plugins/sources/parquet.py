@@ -94,8 +94,8 @@ def _numbered_rows(
 def _rows(batch: Any) -> Iterator[list[object]]:
     """The rows of a record batch as Python values.
 
-    Parquet does not check its strings: one that is not UTF-8 arrives as bytes, which no attribute
-    takes, so that it spoils its own row and not the batch. So does a date that Python has none of.
+    A string that is not UTF-8, which Parquet does not check, becomes bytes and spoils only its row;
+    a date that Python lacks does likewise.
     """
     try:
         columns = [column.to_pylist() for column in batch.columns]

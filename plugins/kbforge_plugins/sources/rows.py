@@ -131,16 +131,10 @@ class TableSource(Source):
 
 
 class TableName(NamedTuple):
-    """What a table is called.
+    """What a table is called."""
 
-    Attributes:
-        name: of the file; the source of its fragments.
-        stem: of the ids that are minted for its rows.
-
-    """
-
-    name: str
-    stem: str
+    name: str  # of the file: the source of its fragments
+    stem: str  # of the ids that are minted
 
 
 def _table_name(path: str, names: Counter[str], stems: Counter[str]) -> TableName:
@@ -160,21 +154,8 @@ def _distinct(seen: Counter[str], name: str) -> str:
 class RowReader:
     """A source's options applied to one table, whose columns are known by their index.
 
-    Args:
-        source: with the options; its counts get what was taken for missing or for a date.
-        columns: of the table.
-        where: the header is.
-        table: what the table is called.
-
-    Attributes:
-        columns: of the table.
-        texts: the columns that are read as texts.
-        vector: those that are read as numbers.
-
-    Raises:
-        BadRecord: a column that the options name is missing, or a column's name is empty or
-            there twice.
-
+    The source's counts get what was taken for missing or for a date; `where` is the header.
+    BadRecord: a column that the options name is missing, or a name is empty or there twice.
     """
 
     def __init__(
@@ -208,17 +189,12 @@ class RowReader:
     def fragment(
         self, cells: Sequence[object], number: int, where: str, row: int | None = None
     ) -> Fragment:
-        """The fragment of one row.
+        """The fragment of a row of one value a column; BadRecord: it breaks a law of `Fragment`.
 
         Args:
-            cells: one value a column.
             number: of the row; with the table's stem it is the id if no column holds one.
             where: `file:line` or `file:row`, for errors.
             row: where the row begins in the file, if that is not its number.
-
-        Raises:
-            BadRecord: the row breaks a law of `Fragment`, or holds what no text can show.
-
         """
         properties: dict[str, list[str]] = {}
         for index, attribute in self._attributes:
