@@ -29,7 +29,7 @@ from kbforge import registry
 from kbforge.contracts import Fragment, Problem
 from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments
-from kbforge.models.resolve import make_likelihood
+from kbforge.models.bundle import make_likelihood
 
 ALGORITHMS = ("greedy", "smc", "split-smc")
 HEAD = ["set", "model", "algorithm", "log alpha", "P", "R", "F1", "log posterior", "s"]

@@ -32,7 +32,7 @@ from shell import data_folder, table
 from kbforge import registry
 from kbforge.contracts import Fragment, Likelihood
 from kbforge.files.fragments import read_fragments
-from kbforge.models.resolve import make_likelihood
+from kbforge.models.bundle import make_likelihood
 from kbforge_training.lm.data import Entity, SetRule, by_entity, draw
 from kbforge_training.lm.train import read_recipe
 

@@ -14,7 +14,13 @@ from kbforge.cli.options import further, option
 from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
     from kbforge.contracts import Fragment, Progress
+    from kbforge.evaluation.reliability import Reliability
+    from kbforge.evaluation.scores import Evaluation
     from kbforge.fit.calibrate import OnOrder, ReliabilityReport
 
 
@@ -107,7 +113,6 @@ def evaluate(
 
 
 def _score(kb: str, gold: str, partial: bool, as_json: bool) -> None:
-    from kbforge.evaluation.render import render_scores
     from kbforge.evaluation.scores import score_entities
     from kbforge.files.fragments import read_fragments
     from kbforge.jobs.views import entities_of
@@ -118,7 +123,7 @@ def _score(kb: str, gold: str, partial: bool, as_json: bool) -> None:
     if as_json:
         console.print_json(judgement.to_json())
     else:
-        console.stdout().print(render_scores(judgement))
+        console.stdout().print(_render_scores(judgement))
 
 
 def _measure(context: typer.Context, fragments: str) -> None:
@@ -153,8 +158,6 @@ def _bar_of_orders(description: str, shuffles: int) -> Iterator[OnOrder]:
 
 def _print_reliability(done: ReliabilityReport, as_json: bool) -> None:
     """Print how often the reported probabilities are right."""
-    from kbforge.evaluation.render import render_reliability
-
     console.notes(done.notes)
     if as_json:
         console.print_json(done.summary())
@@ -168,11 +171,130 @@ def _print_reliability(done: ReliabilityReport, as_json: bool) -> None:
         screen.print(f"without a label, so not evaluated: {done.unlabelled:,}")
     screen.print()
     title = f"pairs reported above {done.settings.least:.0%}"
-    screen.print(render_reliability(title, "truly together", done.pairs.raw, done.pairs.mapped))
+    screen.print(_render_reliability(title, "truly together", done.pairs.raw, done.pairs.mapped))
     screen.print()
     screen.print(
-        render_reliability("entities", "exactly right", done.entities.raw, done.entities.mapped)
+        _render_reliability("entities", "exactly right", done.entities.raw, done.entities.mapped)
     )
+
+
+def _render_scores(evaluation: Evaluation) -> RenderableType:
+    """The scores by family, and below them what was left out."""
+    from rich.console import Group
+    from rich.text import Text
+
+    scores = evaluation.scores
+    ratios = _scores_table()
+    for heading in ("precision", "recall", "F1"):
+        ratios.add_column(heading, justify="right", min_width=9)
+    ratios.add_row(
+        "B-cubed, mean F1 of the items",
+        *_digits(scores.bcubed_precision, scores.bcubed_recall, scores.bcubed_f1_item_mean),
+    )
+    ratios.add_row("B-cubed, harmonic F1", "", "", *_digits(scores.bcubed_f1_harmonic))
+    ratios.add_row(
+        "pairwise",
+        *_digits(scores.pairwise_precision, scores.pairwise_recall, scores.pairwise_f1),
+    )
+    others = _scores_table(show_header=False)
+    others.add_row("Rand index", *_digits(scores.rand))
+    others.add_row("Rand index, adjusted for chance", *_digits(scores.adjusted_rand))
+    others.add_row("variation of information, nats", *_digits(scores.vi))
+    others.add_row("variation of information / log n", *_digits(scores.normalised_vi))
+    others.add_row("edit distance, operations", f"{scores.edit_distance:,}")
+    others.add_row("edit score, 1 is perfect", *_digits(scores.normalised_edit_score))
+    left_out = [Text(line) for line in _left_out(evaluation)]
+    return Group(_headline(evaluation), Text(), ratios, Text(), others, *left_out)
+
+
+def _scores_table(show_header: bool = True) -> Table:
+    from rich.table import Table
+
+    table = Table(
+        box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold", show_header=show_header
+    )
+    table.add_column(min_width=32)
+    return table
+
+
+def _headline(evaluation: Evaluation) -> Text:
+    from rich.text import Text
+
+    scores = evaluation.scores
+    return Text.assemble(
+        (f"{scores.items:,}", "bold"),
+        f" {_fragments(scores.items)} in ",
+        (f"{scores.clusters:,}", "bold"),
+        f" cluster{'s' * (scores.clusters != 1)}, gold has ",
+        (f"{scores.gold_clusters:,}", "bold"),
+        "; exactly right: ",
+        (f"{scores.exact_clusters:,}", "bold"),
+    )
+
+
+def _left_out(evaluation: Evaluation) -> Iterator[str]:
+    for count, why in (
+        (evaluation.unlabelled, "without a gold label"),
+        (evaluation.only_in_kb, "only in the knowledge base"),
+        (evaluation.only_in_gold, "only in the gold file"),
+    ):
+        if count:
+            yield f"left out: {count:,} {_fragments(count)} {why}"
+
+
+def _fragments(count: int) -> str:
+    return "fragment" if count == 1 else "fragments"
+
+
+def _digits(*values: float) -> Iterator[str]:
+    return (f"{value:.4f}" for value in values)
+
+
+def _render_reliability(
+    title: str, truth: str, raw: Reliability, mapped: Reliability | None
+) -> RenderableType:
+    """One kind of claims: what was reported beside what was true, and the errors below."""
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[RenderableType] = [Text(f"{title}: {raw.count:,}", style="bold")]
+    if raw.count:
+        parts.append(_reliability_table("reported", truth, raw))
+        if mapped is not None:
+            parts += [Text(), _reliability_table("calibrated", truth, mapped)]
+    parts += [Text(), _errors(raw, mapped)]
+    return Group(*parts)
+
+
+def _reliability_table(report: str, truth: str, measured: Reliability) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    table.add_column(report, min_width=16)
+    for heading in ("claims", f"mean {report}", truth):
+        table.add_column(heading, justify="right")
+    for found in measured.table:
+        table.add_row(
+            f"{found.low:.3f} to {found.high:.3f}",
+            f"{found.count:,}",
+            f"{found.reported:.4f}",
+            f"{found.share:.4f}",
+        )
+    return table
+
+
+def _errors(raw: Reliability, mapped: Reliability | None) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    table.add_column(min_width=40)
+    table.add_column("raw", justify="right")
+    if mapped is not None:
+        table.add_column("calibrated", justify="right")
+    for name, key in ((f"expected calibration error, {raw.bins} bins", "ece"), ("Brier", "brier")):
+        both = (raw,) if mapped is None else (raw, mapped)
+        table.add_row(name, *(f"{getattr(measured, key):.4f}" for measured in both))
+    return table
 
 
 calibrate_app = typer.Typer(add_completion=False)

@@ -163,7 +163,7 @@ def choices_of(context: typer.Context) -> Choices:
 
 def device_of(gpu: bool) -> str:
     """The device that `--gpu` chooses, if it is usable."""
-    from kbforge.models.resolve import require_device
+    from kbforge.models.bundle import require_device
 
     device = "cuda" if gpu else "cpu"
     require_device(device)
@@ -172,7 +172,7 @@ def device_of(gpu: bool) -> str:
 
 def files_of(settings: Iterable[str] | None, *models: str | None) -> list[str]:
     """The files that values of `--set` and models may name."""
-    from kbforge.models.resolve import is_name
+    from kbforge.models.bundle import is_name
 
     values = [setting.partition("=")[2] for setting in settings or ()]
     return [*values, *(model for model in models if model is not None and not is_name(model))]

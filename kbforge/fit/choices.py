@@ -27,8 +27,14 @@ from kbforge.contracts import (
     Provenance,
 )
 from kbforge.errors import ModelError, UsageError, quoted
-from kbforge.models.bundle import MANIFEST, default_folder
-from kbforge.models.resolve import is_name, make_likelihood, make_surrogate, takes_device
+from kbforge.models.bundle import (
+    MANIFEST,
+    default_folder,
+    is_name,
+    make_likelihood,
+    make_surrogate,
+    takes_device,
+)
 from kbforge.models.tempering import tempered
 from kbforge.version import __version__
 from kbforge.words import counted, did_you_mean, listed

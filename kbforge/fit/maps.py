@@ -40,6 +40,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -238,8 +239,16 @@ def shipped_confidence(context: FileContext, defaults: str | None = None) -> Tre
     """The maps of the folder `defaults` for a file, or those that ship if it has none.
 
     Raises:
-        ModelError: they are damaged, or name covariates that this version does not have.
+        ModelError: they are damaged, of the earlier kind, or name covariates that this version
+            does not have.
     """
+    if defaults is not None and not (Path(defaults) / CONFIDENCE_FILE).exists():
+        for earlier in sorted(Path(defaults).glob("doubt.*")):
+            raise ModelError(
+                f"{quoted(defaults, 400)}: expected {CONFIDENCE_FILE}, got {earlier.name} of an "
+                "earlier version; kbforge lab train-default DATA -o "
+                f"{quoted(defaults, 400)} --part doubt makes the new file"
+            )
     folder = default_folder(defaults, CONFIDENCE_FILE)
     where = quoted(str(folder / CONFIDENCE_FILE), 400)
     content = read_default(folder, CONFIDENCE_FILE)

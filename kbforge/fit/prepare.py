@@ -46,8 +46,7 @@ from kbforge.fit.description import FileContext, PairModel
 from kbforge.fit.hypotheses import MOST_COMPARED, MOST_OF_PAIRS, MOST_TO_CHOOSE, NAMES, part_of
 from kbforge.fit.judge import Judgement, effect_of_answers, judge, shipped_scorer
 from kbforge.fit.maps import AuditedConfidence, shipped_confidence
-from kbforge.models.bundle import bundles_read_once
-from kbforge.models.resolve import is_name, make_likelihood, require_device
+from kbforge.models.bundle import bundles_read_once, is_name, make_likelihood, require_device
 
 
 def prepare(

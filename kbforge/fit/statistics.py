@@ -31,8 +31,17 @@ from scipy.special import expit
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import CandidateIndex, FloatArray, Fragment, IntArray
 from kbforge.fit.description import PairOdds
-from kbforge.fit.hypotheses import ANCHORS, KINDS, NAMES, Hypothesis, candidates, kind_of
-from kbforge.models.exact_names import exact_groups, exact_name, exact_names
+from kbforge.fit.hypotheses import (
+    ANCHORS,
+    KINDS,
+    NAMES,
+    Hypothesis,
+    candidates,
+    exact_groups,
+    exact_name,
+    exact_names,
+    kind_of,
+)
 
 _LONGEST = 160  # characters of a value that are compared
 _MOST_PAIRS = 60_000

@@ -32,8 +32,7 @@ from kbforge.fit.choices import (
     make_clusterer,
     make_models,
 )
-from kbforge.models.bundle import MANIFEST, bundles_read_once
-from kbforge.models.resolve import is_name, make_likelihood
+from kbforge.models.bundle import MANIFEST, bundles_read_once, is_name, make_likelihood
 from kbforge.store.pages import kept_from_bytes
 from kbforge.store.store import Store, kept_row
 

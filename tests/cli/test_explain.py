@@ -15,7 +15,7 @@ from kbforge.files.fragments import read_fragments
 from kbforge.fit.alpha import read_calibration
 from kbforge.kb.entities import fragments_of
 from kbforge.kb.read import read_entities
-from kbforge.models.resolve import make_likelihood
+from kbforge.models.bundle import make_likelihood
 from tests.people import write_people
 
 

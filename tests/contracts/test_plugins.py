@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from kbforge.models.resolve import make_likelihood
+from kbforge.models.bundle import make_likelihood
 from kbforge.testing import (
     CalibratorContract,
     ClustererContract,

@@ -62,7 +62,7 @@ def option(name: str, value: object) -> list[str]:
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbforge.models.resolve.require_device", lambda device: None)
+    monkeypatch.setattr("kbforge.models.bundle.require_device", lambda device: None)
 
 
 @pytest.mark.usefixtures("gpu")

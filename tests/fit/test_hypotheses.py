@@ -16,7 +16,7 @@ from kbforge.errors import LikelihoodError
 from kbforge.fit.description import PairOdds
 from kbforge.fit.hypotheses import MergePath, candidates, close_ones, merge_path, part_of
 from kbforge.fit.prepare import Chooser
-from kbforge.models.resolve import make_likelihood
+from kbforge.models.bundle import make_likelihood
 from kbforge_plugins.clusterers.offline import Agglomerative
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.selective import Selective

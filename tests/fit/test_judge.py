@@ -25,7 +25,7 @@ from kbforge.fit.judge import (
     worths,
 )
 from kbforge.fit.statistics import EXPECTED, PairExpectations
-from kbforge.models.resolve import make_likelihood
+from kbforge.models.bundle import make_likelihood
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from tests.fit.people import made
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment, Problem
 from kbforge.errors import ModelError, UsageError
-from kbforge.models.bundle import Bundle, write_bundle
-from kbforge.models.resolve import make_likelihood
+from kbforge.models.bundle import Bundle, make_likelihood, write_bundle
 from kbforge.testing.examples import HOSTILE_VALUES
 from kbforge.testing.likelihood import stored
 from kbforge_plugins.clusterers.sequential import SplitSmc

@@ -16,8 +16,7 @@ from kbforge.files.fragments import read_fragments
 from kbforge.fit.alpha import Calibration, to_toml
 from kbforge.fit.choices import Choices
 from kbforge.fit.prepare import prepare
-from kbforge.models.bundle import add_file, read_bundle
-from kbforge.models.resolve import make_likelihood
+from kbforge.models.bundle import add_file, make_likelihood, read_bundle
 from kbforge_plugins.likelihoods.gpt.likelihood import DEFAULT_ALPHA, Gpt, shipped_model
 from kbforge_plugins.likelihoods.gpt.model import LanguageModel, from_bundle
 from kbforge_plugins.likelihoods.gpt.scoring import SequenceScorer

@@ -14,8 +14,14 @@ import torch
 from kbforge.errors import ModelError, UsageError
 from kbforge.kernel.build import SWITCH
 from kbforge.kernel.library import kernel_library, kernel_status
-from kbforge.models.bundle import MANIFEST, Bundle, add_file, read_bundle, write_bundle
-from kbforge.models.resolve import require_device
+from kbforge.models.bundle import (
+    MANIFEST,
+    Bundle,
+    add_file,
+    read_bundle,
+    require_device,
+    write_bundle,
+)
 from kbforge.models.trees import Trees, read_trees
 
 BUNDLE = Bundle(

@@ -21,8 +21,7 @@ import orjson
 from kbforge import __version__, registry
 from kbforge.contracts.fragment import Fragment
 from kbforge.errors import UsageError, quoted
-from kbforge.models.bundle import MANIFEST
-from kbforge.models.resolve import is_name
+from kbforge.models.bundle import MANIFEST, is_name
 from kbforge_lab.bench.results import Format
 from kbforge_lab.contracts.suite import Method, Model, SuitePlan, Task
 

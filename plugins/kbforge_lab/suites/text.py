@@ -33,7 +33,7 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import ConjugateLikelihood
 from kbforge.errors import UsageError
 from kbforge.files.fragments import read_fragments
-from kbforge.models.resolve import make_likelihood
+from kbforge.models.bundle import make_likelihood
 from kbforge_lab.contracts.suite import Expectation, Method, Model, Suite, SuitePlan, Task
 from kbforge_lab.suites.data import GREEDY, data_files, labelled, offline, smc, split_smc
 

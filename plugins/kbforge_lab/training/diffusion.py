@@ -38,8 +38,7 @@ from torch import Tensor
 from kbforge.contracts.likelihood import IntArray
 from kbforge.errors import UsageError
 from kbforge.files.io import require_writable
-from kbforge.models.bundle import require_place, write_bundle
-from kbforge.models.resolve import require_device
+from kbforge.models.bundle import require_device, require_place, write_bundle
 from kbforge_lab.likelihoods.diffusion import SetDenoiser, SetDiffusion, Shape, Standard, to_bundle
 from kbforge_lab.suites.circles import Circles
 from kbforge_training.fitting.loop import Loop, LoopSettings, Step, metrics_and_picture

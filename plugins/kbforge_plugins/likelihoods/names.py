@@ -1,6 +1,6 @@
 """Equal names are one entity: the likelihood `names`.
 
-A fragment says its exact name (`kbforge.models.exact_names`) and nothing else. Two fragments with
+A fragment says its exact name (`kbforge.fit.hypotheses`) and nothing else. Two fragments with
 equal names are one entity with the probability q(name): of a cluster with k different names
 
     L(C) = sum over names of log base + (bearers - 1) [log base + log q / (1 - q)]  -  60 (k - 1)
@@ -34,7 +34,7 @@ from kbforge.contracts import (
     LiveClusters,
 )
 from kbforge.errors import UsageError
-from kbforge.models.exact_names import exact_name
+from kbforge.fit.hypotheses import exact_name
 from kbforge.models.keeping import KeptReader
 from kbforge_plugins.likelihoods.texts import LARGEST, Places, digest_of, digests_of, nowhere
 

@@ -13,7 +13,7 @@ import pytest
 import kbforge_lab.testing
 from kbforge import registry
 from kbforge.contracts import Fragment
-from kbforge.models.resolve import make_likelihood
+from kbforge.models.bundle import make_likelihood
 from kbforge.testing import CommandContract, Contract, LikelihoodContract, examples
 from kbforge_lab.testing import FeatureContract
 from tests.lab.models.supervised import models as supervised_models

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import LikelihoodError, ModelError, UsageError
-from kbforge.models.resolve import make_likelihood
+from kbforge.models.bundle import make_likelihood
 from kbforge_lab.likelihoods.diffusion import (
     Diffusion,
     SetDenoiser,

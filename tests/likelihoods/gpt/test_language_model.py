@@ -23,8 +23,7 @@ from safetensors.torch import load, save
 
 from kbforge.contracts import Fragment
 from kbforge.errors import ModelError
-from kbforge.models.bundle import Bundle, read_bundle, write_bundle
-from kbforge.models.resolve import make_likelihood
+from kbforge.models.bundle import Bundle, make_likelihood, read_bundle, write_bundle
 from kbforge_plugins.likelihoods.gpt.model import (
     TOKENIZER,
     WEIGHTS,

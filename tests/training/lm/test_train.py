@@ -17,8 +17,7 @@ from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.fragments import read_fragments, write_fragments
 from kbforge.fit.alpha import fingerprint
-from kbforge.models.bundle import add_file, read_bundle
-from kbforge.models.resolve import make_likelihood
+from kbforge.models.bundle import add_file, make_likelihood, read_bundle
 from kbforge_plugins.likelihoods.gpt.model import from_bundle
 from kbforge_plugins.likelihoods.ngram import NgramCounts
 from kbforge_training.cli.train_lm import _shown

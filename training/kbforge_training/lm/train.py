@@ -46,8 +46,14 @@ from kbforge.files.io import open_output, require_writable
 from kbforge.fit.alpha import CALIBRATION_FILE, fingerprint, to_toml
 from kbforge.fit.calibrate import calibrate
 from kbforge.fit.choices import Choices
-from kbforge.models.bundle import Bundle, add_file, read_bundle, require_place, write_bundle
-from kbforge.models.resolve import require_device
+from kbforge.models.bundle import (
+    Bundle,
+    add_file,
+    read_bundle,
+    require_device,
+    require_place,
+    write_bundle,
+)
 from kbforge_plugins.likelihoods.gpt.model import (
     GPT,
     TOKENIZER,

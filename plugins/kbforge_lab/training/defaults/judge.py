@@ -28,6 +28,7 @@ from kbforge.fit.hypotheses import (
     KINDS,
     NAMES,
     Hypothesis,
+    exact_groups,
     hypotheses,
     log_alphas_of,
     merge_path,
@@ -41,9 +42,7 @@ from kbforge.fit.statistics import (
     compare_sample,
     statistics_of,
 )
-from kbforge.models.bundle import list_defaults
-from kbforge.models.exact_names import exact_groups
-from kbforge.models.resolve import make_likelihood
+from kbforge.models.bundle import list_defaults, make_likelihood
 from kbforge.models.trees import Trees
 from kbforge_lab.training.defaults.families import (
     FAMILIES,

@@ -14,8 +14,7 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, LikelihoodError, ModelError, PluginError, UsageError
-from kbforge.models.bundle import Bundle, read_bundle, write_bundle
-from kbforge.models.resolve import make_likelihood
+from kbforge.models.bundle import Bundle, make_likelihood, read_bundle, write_bundle
 from kbforge.testing import examples
 from kbforge_lab.likelihoods import supervised
 from kbforge_lab.likelihoods.supervised import (
