@@ -303,6 +303,7 @@ TWO = "vector of 3 numbers, expected 2"
             (DirichletMultinomial, [vector(*numbers)], 'fragment "v" has .* expected counts')
             for numbers in ((0.5, 1.0), (-1.0, 0.0), (1e12, 0.0))
         ),
+        (DirichletMultinomial, [vector(2**31 - 1, 1)], "add up to 2,147,483,648, expected at most"),
         (DirichletMultinomial, [vector(0, 1), vector(0, 1, 1)], TWO),
         (BetaBernoulli, [vector(0, 1), vector(0, 1, 1)], TWO),
         (BetaBernoulli, [vector(0, 2)], '"v" has 2 in its vector, expected zeros and ones'),
@@ -318,6 +319,18 @@ def test_vectors_that_cannot_be_read(
     table = likelihood.live_clusters()
     with pytest.raises(LikelihoodError, match=says):
         list(map(table.encode, fragments))
+
+
+@pytest.mark.usefixtures("small")
+def test_a_cluster_counts_beyond_32_bits() -> None:
+    model, fragment = DirichletMultinomial(reads="vector"), vector(2**31 - 1, 0)
+    table = model.live_clusters()
+    x = table.encode(fragment)
+    table.extend(x, np.array([-1]), np.array([0]))
+    for n in range(1, 8):  # rows turn dense on the way
+        table.extend(x, np.array([n - 1]), np.array([n]))
+        whole, more = model.log_marginal([[fragment] * (n + 1), [fragment] * (n + 2)])
+        assert table.log_predictive(x, n + 1)[n] == pytest.approx(more - whole, abs=1e-4)
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("inf")])

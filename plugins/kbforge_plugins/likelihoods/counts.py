@@ -63,6 +63,8 @@ class RowCounts:
 class DirichletRows:
     """The rows so far and their factors F. Subclasses count fragments in rows."""
 
+    counts_type: type[np.signedinteger] = np.int32  # of what a cluster counts in a row
+
     def __init__(self) -> None:
         self._pseudo_counts = np.zeros(0)
         self._signs = np.zeros(0)
@@ -250,7 +252,7 @@ class LiveRows(LiveClusters):
         self._rows = rows
         self._cell_of = np.zeros(0, dtype=np.int64)
         self._out = np.zeros(0)
-        self._store = _CellStore()
+        self._store = _CellStore(rows.counts_type)
         self._sparse = _SparseRows(rows)
         self._dense = _DenseRows(rows, 0)
         self._n_cells = 1
@@ -395,7 +397,7 @@ class LiveRows(LiveClusters):
         self._cell_of[slots] = np.arange(1, n + 1)
         self._n_cells = n + 1
 
-        self._store = _CellStore()
+        self._store = _CellStore(self._rows.counts_type)
         self._store.append(np.bincount(owners, minlength=n), rows, counts)
         totals = np.bincount(rows, minlength=self._rows.size)
         common = (totals > max(_DENSE_LEAST, n // _DENSE_SHARE)).nonzero()[0]
@@ -432,9 +434,9 @@ def _by_row(rows: IntArray, entries: IntArray) -> _RowGroups:
 class _CellStore:
     """What each cell holds, cell after cell: the source of children and of rebuilds."""
 
-    def __init__(self) -> None:
+    def __init__(self, counts_type: type[np.signedinteger]) -> None:
         self._rows: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
-        self._counts: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self._counts = np.zeros(0, dtype=counts_type)
         self._end = 0
         self._starts = np.zeros(1, dtype=np.int64)
         self._lengths = np.zeros(1, dtype=np.int64)
@@ -474,7 +476,7 @@ class _SparseRows:
     def __init__(self, rows: DirichletRows) -> None:
         self._rows = rows
         self._cells = np.zeros(0, dtype=np.int64)
-        self._counts: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self._counts = np.zeros(0, dtype=rows.counts_type)
         self._gains = np.zeros(0)  # of one more, which is what most queries ask for
         self._end = 0
         self._starts = np.zeros(0, dtype=np.int64)
@@ -559,7 +561,7 @@ class _DenseRows:
     def __init__(self, rows: DirichletRows, cells_limit: int) -> None:
         self._rows = rows
         self.number_of = np.full(0, -1, dtype=np.int64)
-        self._counts: NDArray[np.int32] = np.zeros((0, cells_limit), dtype=np.int32)
+        self._counts = np.zeros((0, cells_limit), dtype=rows.counts_type)
         self._row_of: list[int] = []
         # gains of (number, multiplicity): one line each, filled for the first `_filled` cells
         self._gains = np.zeros((0, cells_limit))

@@ -238,6 +238,8 @@ class _ValueRows(DirichletRows):
 class _CountRows(DirichletRows):
     """Row d for dimension d, and row D for their sum."""
 
+    counts_type = np.int64  # a fragment alone may count 2^31 - 1 times
+
     def __init__(self, concentration: float) -> None:
         super().__init__()
         self._concentration = concentration
@@ -258,8 +260,14 @@ class _CountRows(DirichletRows):
                 self._made(each, 1.0)
             self._made(self._concentration, -1.0)
         counts = {d: int(v) for d, v in enumerate(vector.tolist()) if v}
+        total = sum(counts.values())
+        if total >= _LARGEST_COUNT:
+            raise LikelihoodError(
+                f'fragment "{quoted(fragment.id)}" has counts in its vector that add up to '
+                f"{total:,}, expected at most {_LARGEST_COUNT - 1:,}"
+            )
         if counts:
-            counts[self.size - 1] = sum(counts.values())
+            counts[self.size - 1] = total
         return counts
 
 
