@@ -87,14 +87,6 @@ class _Script:
         ways = itertools.product((False, True), repeat=n)
         return self._take([(np.array(way, dtype=bool), 0.5**n) for way in ways])
 
-    def index(self, log_weights: Any) -> int:
-        weights = np.exp(log_weights - log_weights.max())
-        return int(self._take(list(enumerate((weights / weights.sum()).tolist()))))
-
-    def shuffled(self, items: Sequence[int]) -> list[int]:
-        ways = list(itertools.permutations(items))
-        return list(self._take([(way, 1 / len(ways)) for way in ways]))
-
 
 # The kernel over small problems, with hashes that are given.
 
@@ -318,13 +310,14 @@ def test_a_wrong_ratio_is_noticed() -> None:
 def test_the_ways_sum_to_one() -> None:
     def walk(draws: Any) -> tuple[int, ...]:
         first = draws.below(3)
-        return first, *([draws.below(2)] if draws.happens(0.3) else draws.shuffled(range(first)))
+        return first, *([draws.below(2)] if draws.happens(0.3) else draws.coins(first).tolist())
 
     ways = list(every_way(walk))
     assert math.isclose(sum(p for _, p in ways), 1.0)
     assert dict.fromkeys(way for way, _ in ways).keys() == {
         *((i, j) for i in range(3) for j in range(2)),
-        *((0,), (1, 0), (2, 0, 1), (2, 1, 0)),
+        *((0,), (1, False), (1, True)),
+        *((2, *way) for way in itertools.product((False, True), repeat=2)),
     }
 
 

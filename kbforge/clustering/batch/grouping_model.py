@@ -175,13 +175,6 @@ class GroupingModel(Follower):
     def merges(self, slot: int) -> FloatArray:
         """L(C + D) - L(C) - L(D) for all other D, shape [n_slots]; unspecified elsewhere."""
 
-    @abstractmethod
-    def merges_with(self, part: Sequence[int]) -> FloatArray:
-        """L(P + D) - L(P) - L(D) of a part P of a cluster and all other clusters D.
-
-        Shape [n_slots]; unspecified elsewhere.
-        """
-
 
 def model_of(
     likelihood: Likelihood, fragments: Sequence[Fragment], grouping: Grouping
@@ -260,25 +253,10 @@ class TableModel(GroupingModel):
         grouping = self._grouping
         if self._table.mergeable:
             return self._table.log_merge_ratio(slot, grouping.n_slots)
-        return self._unions(grouping.cluster(slot), slot)
-
-    def merges_with(self, part: Sequence[int]) -> FloatArray:
-        grouping, table = self._grouping, self._table
-        if not table.mergeable:
-            return self._unions(tuple(part), grouping.slot_of[part[0]])
-        beyond = grouping.n_slots  # no cluster is there
-        table.gather([self._encoded(fragment) for fragment in part], beyond)
-        ratios = table.log_merge_ratio(beyond, beyond).copy()
-        table.release(np.array([beyond]))
-        return ratios
-
-    def _unions(self, part: Cluster, own: int) -> FloatArray:
-        """As `merges_with` of a part of the slot `own`, by scoring whole sets."""
-        grouping = self._grouping
-        others = [slot for slot in grouping.slots() if slot != own]
-        clusters = [grouping.cluster(other) for other in others]
-        unions = [tuple(sorted((*part, *cluster))) for cluster in clusters]
-        apart = np.maximum(self.log_marginal([part, *clusters]), IMPOSSIBLE)
+        others = [other for other in grouping.slots() if other != slot]
+        clusters = [grouping.cluster(other) for other in (slot, *others)]
+        unions = [tuple(sorted((*clusters[0], *cluster))) for cluster in clusters[1:]]
+        apart = np.maximum(self.log_marginal(clusters), IMPOSSIBLE)
         out = np.zeros(grouping.n_slots)
         out[others] = self.log_marginal(unions) - apart[1:] - apart[0]
         return out
@@ -418,17 +396,6 @@ class SetModel(GroupingModel):
         others = others[others != slot]
         out = np.full(self._grouping.n_slots, -np.inf)
         out[others] = self.pairs(np.full(len(others), slot), others)
-        return out
-
-    def merges_with(self, part: Sequence[int]) -> FloatArray:
-        grouping, present = self._grouping, self._scores()
-        own = grouping.slot_of[part[0]]
-        others = [slot for slot in grouping.slots() if slot != own]
-        unions = [tuple(sorted((*grouping.members[slot], *part))) for slot in others]
-        alone, *united = self._sets.score([tuple(sorted(part)), *unions]).tolist()
-        out = np.full(grouping.n_slots, -np.inf)
-        apart = np.maximum(present[others], IMPOSSIBLE) + max(alone, IMPOSSIBLE)
-        out[others] = np.array(united) - apart
         return out
 
     def pairs(self, a: IntArray, b: IntArray) -> FloatArray:

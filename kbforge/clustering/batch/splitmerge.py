@@ -120,17 +120,6 @@ class RandomChoices:
         """n fair coins, shape [n]."""
         return self._rng.random(n) < 0.5
 
-    def index(self, log_weights: FloatArray) -> int:
-        """An index with probability proportional to exp(log_weights), one of which is finite."""
-        cumulative = np.exp(log_weights - log_weights.max()).cumsum()
-        u = self._rng.random() * cumulative[-1]
-        return int(cumulative.searchsorted(u, side="right"))
-
-    def shuffled(self, items: Sequence[int]) -> list[int]:
-        """The items in random order."""
-        order: list[int] = self._rng.permutation(np.asarray(items, dtype=np.int64)).tolist()
-        return order
-
 
 class SplitMergeGains(Follower):
     """What splits and merges gain, in nats; L of a cluster is kept until the cluster changes."""
@@ -143,7 +132,8 @@ class SplitMergeGains(Follower):
         log_alpha: float,
     ) -> None:
         self.fragments = fragments
-        self._likelihood, self._grouping, self._log_alpha = likelihood, grouping, log_alpha
+        self.grouping = grouping
+        self._likelihood, self._log_alpha = likelihood, log_alpha
         conjugate = isinstance(likelihood, ConjugateLikelihood)
         self._sets = None if conjugate else SetScores(likelihood, fragments)
         self._read: SetMarginals | None = None
@@ -167,7 +157,7 @@ class SplitMergeGains(Follower):
 
     def members(self, slot: int) -> IntArray:
         """The fragments of a cluster, ascending."""
-        held = self._grouping.members[slot]
+        held = self.grouping.members[slot]
         members = np.fromiter(held, np.int64, len(held))
         members.sort()
         return members
@@ -175,12 +165,12 @@ class SplitMergeGains(Follower):
     def split_gain(self, slot: int, a: IntArray, b: IntArray) -> float:
         """The gain of a split into these parts; -inf if one of them is impossible."""
         apart = self.scores([a, b]).sum()
-        return self.prior_of_split(len(a), len(b)) + float(apart) - self._known(slot)
+        return self.prior_of_split(len(a), len(b)) + float(apart) - self.known(slot)
 
     def merge_gain(self, slots: Sequence[int], a: IntArray, b: IntArray) -> float:
         """The gain of a merge of two slots' clusters A and B; -inf if that is impossible."""
         one = self.scores([np.sort(np.concatenate([a, b]))])[0]
-        return float(one) - self.prior_of_split(len(a), len(b)) - sum(map(self._known, slots))
+        return float(one) - self.prior_of_split(len(a), len(b)) - sum(map(self.known, slots))
 
     def scores(self, sets: Sequence[IntArray]) -> FloatArray:
         """L of sets of fragments, shape [len(sets)].
@@ -201,17 +191,13 @@ class SplitMergeGains(Follower):
             raise LikelihoodError(f"the likelihood returned {scores.max()}")
         return scores
 
-    def _known(self, slot: int) -> float:
-        """L of a cluster."""
+    def known(self, slot: int) -> float:
+        """L of a cluster, at least IMPOSSIBLE."""
         score = self._score.get(slot)
         if score is None:
             score = max(float(self.scores([self.members(slot)])[0]), IMPOSSIBLE)
             self._score[slot] = score
         return score
-
-    def together(self, one: int, other: int) -> bool:
-        """Whether two fragments share a cluster."""
-        return self._grouping.slot_of[one] == self._grouping.slot_of[other]
 
     def prior_of_split(self, a: int, b: int) -> float:
         """The prior's part of the gain of a split into parts of these sizes."""
@@ -225,7 +211,7 @@ class SplitMergeGains(Follower):
             self._read = self._likelihood.set_marginals(self.fragments)
 
     def moved(self, fragments: Sequence[int], old: int, new: int) -> None:
-        members = self._grouping.members
+        members = self.grouping.members
         if old >= 0:
             self._score.pop(old, None)
             if not members[old]:
@@ -238,7 +224,7 @@ class SplitMergeGains(Follower):
             self._slots.append(new)
 
     def regrouped(self, old: Sequence[int]) -> None:
-        self._slots = self._grouping.slots()
+        self._slots = self.grouping.slots()
         self._place = {slot: place for place, slot in enumerate(self._slots)}
         self._score.clear()
 

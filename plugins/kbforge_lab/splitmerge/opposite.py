@@ -264,7 +264,8 @@ class PublishedAlike(_OfLikelihoods, AlikeKernel):
         if not same:
             return -np.inf
         size = int(given.size[given.number[a[0]]])
-        log_m = math.log(self._clusters.n + self._clusters.together(int(a[0]), int(b[0])))
+        slot_of = self._clusters.grouping.slot_of
+        log_m = math.log(self._clusters.n + (slot_of[a[0]] == slot_of[b[0]]))
         return _LOG_2 + math.log(same / amounts.max(axis=0).sum() / size) - log_m
 
 

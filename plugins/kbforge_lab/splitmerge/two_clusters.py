@@ -264,6 +264,26 @@ def _without(members: IntArray, i: int, j: int) -> list[int]:
     return [x for x in members.tolist() if x not in (i, j)]
 
 
+def shuffled(items: Sequence[int], draws: RandomChoices) -> list[int]:
+    """The items in random order."""
+    out = list(items)
+    for last in range(len(out) - 1, 0, -1):
+        chosen = draws.below(last + 1)
+        out[last], out[chosen] = out[chosen], out[last]
+    return out
+
+
+def weighted(log_weights: FloatArray, draws: RandomChoices) -> int:
+    """An index with probability proportional to exp(log_weights), one of which is finite."""
+    below = np.concatenate([[0.0], np.exp(log_weights - log_weights.max()).cumsum()])
+    begin, end = 0, len(log_weights)
+    while end - begin > 1:
+        middle = (begin + end) // 2
+        share = (below[middle] - below[begin]) / (below[end] - below[begin])
+        begin, end = (begin, middle) if draws.happens(float(share)) else (middle, end)
+    return begin
+
+
 class LikelihoodGuidedKernel(SplitMergeKernel):
     """See the module."""
 
@@ -290,7 +310,7 @@ class LikelihoodGuidedKernel(SplitMergeKernel):
         if len(members) < 2:
             return None
         v = int(members[members != u][draws.below(len(members) - 1)])
-        others = draws.shuffled([x for x in members.tolist() if x not in (u, v)])
+        others = shuffled(_without(members, u, v), draws)
         self._two.begin([u], [v])
         log_chosen, in_a = dealt(self._two, others, draws)
         a = np.array(sorted([u, *in_a]), dtype=np.int64)
@@ -304,9 +324,9 @@ class LikelihoodGuidedKernel(SplitMergeKernel):
             return None
         a, b = map(self._clusters.members, slots)  # either is the first as often
         u, v = int(a[draws.below(len(a))]), int(b[draws.below(len(b))])
-        others = [x for x in np.concatenate([a, b]).tolist() if x not in (u, v)]
+        others = _without(np.concatenate([a, b]), u, v)
         self._two.begin([u], [v])
-        log_chosen = log_dealt(self._two, draws.shuffled(sorted(others)), set(a.tolist()))
+        log_chosen = log_dealt(self._two, shuffled(others, draws), set(a.tolist()))
         log_ratio = log_chosen - self._log_back_there(a, b, grouping.n_fragments, self._clusters.n)
         return self.merging(grouping, slots, (a, b), log_ratio)
 
@@ -325,7 +345,7 @@ class LikelihoodGuidedKernel(SplitMergeKernel):
         log_w[first] = -np.inf
         if log_w.max() == -np.inf:
             return None
-        second = draws.index(log_w)
+        second = weighted(log_w, draws)
         back_w = self._log_w(grouping, len(grouping.members[second]), self._model.merges(second))
         back_w[second] = -np.inf
         log_there = np.logaddexp(
@@ -353,7 +373,13 @@ class LikelihoodGuidedKernel(SplitMergeKernel):
 
     def _log_choice(self, grouping: Grouping, part: IntArray, slot: int, other: float) -> float:
         """log of w of the other part over the sum of w, if the slot's cluster were in two parts."""
-        ratios = self._model.merges_with(part.tolist())
+        clusters = self._clusters
+        others = [s for s in grouping.slots() if s != slot]
+        unions = [np.sort(np.concatenate([part, clusters.members(s)])) for s in others]
+        alone, *united = clusters.scores([part, *unions]).tolist()
+        ratios = np.full(grouping.n_slots, -np.inf)
+        apart = np.array([clusters.known(s) for s in others]) + max(alone, IMPOSSIBLE)
+        ratios[others] = np.array(united) - apart
         log_w = self._log_w(grouping, len(part), ratios)
         log_w[slot] = other  # in the place of the cluster that would be no more
         return other - float(log_sum_exp(log_w))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge_lab.splitmerge.opposite import SignTables, TableTurn
+from kbforge_lab.splitmerge.two_clusters import shuffled, weighted
 from tests.clustering.test_exactness import FAMILIES
 from tests.clustering.test_minsm import (
     Make,
     check_all_followed,
     check_balance,
     distance,
+    every_way,
     kernel_of,
     parts,
     same,
@@ -31,6 +34,25 @@ KERNELS: dict[str, tuple[int, list[Make]]] = {
     "RGSM": (4, [restricted_gibbs(1), restricted_gibbs(0)]),
     "SDDS": (4, [likelihood_guided()]),
 }
+
+
+@pytest.mark.parametrize(
+    ("choose", "expected"),
+    [
+        (
+            lambda draws: tuple(shuffled([3, 4, 5], draws)),
+            dict.fromkeys(itertools.permutations([3, 4, 5]), 1 / 6),
+        ),
+        (
+            lambda draws: weighted(np.log([0.3, 1e-300, 0.2, 0.4, 0.1]) + 800, draws),
+            {0: 0.3, 2: 0.2, 3: 0.4, 4: 0.1},
+        ),
+        (lambda draws: weighted(np.array([-np.inf, -3.0, -np.inf]), draws), {1: 1.0}),
+    ],
+    ids=["order", "weights", "impossible"],
+)
+def test_choices_are_as_frequent_as_they_should_be(choose: Any, expected: dict[Any, float]) -> None:
+    assert dict(every_way(choose)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("name", KERNELS)
