@@ -5,8 +5,8 @@ One signature for the family, and a second one for those that are online:
     cluster(fragments, problem, rng, on_step) -> Posterior
     open(problem, rng, snapshot, pages) -> Session
 
-An `OnlineClusterer` writes `open` and has `cluster` for it. Any other `Clusterer` writes `cluster`:
-it is an offline method, and its `open` says so.
+An `OnlineClusterer` writes `open`, and inherits `cluster`. Any other `Clusterer` is an offline
+method: it writes `cluster`, and its `open` refuses.
 
 Laws, tested for every member by `kbforge.testing.ClustererContract`:
 
@@ -15,30 +15,29 @@ Laws, tested for every member by `kbforge.testing.ClustererContract`:
 3. The weights of a subproblem are normalised (logsumexp 0) and sorted, heaviest first.
 4. Same fragments, problem and seed give the same posterior, bit for bit.
 5. Gold labels are not read.
-6. An `on_step` that raises `Interrupted` ends the run early with the posterior of a prefix of
-   the fragments, marked `INTERRUPTED`: those taken in so far by an online method, all of them, as
-   well as they are grouped by then, by one that goes over them again and again and has begun to.
+6. An `on_step` that raises `Interrupted` ends the run with a posterior marked `INTERRUPTED`. An
+   online method gives that of the fragments taken in so far; an offline method that has begun to
+   go over all fragments gives that of all of them, as they are grouped by then.
 
 Of sessions:
 
 7. However the fragments are portioned, and whatever was foreseen, the posterior is that of
     `cluster`, bit for bit, unless the clusterer `finishes` batches in a way of its own.
-8. A session opened with a snapshot goes on as the one that it is of, bit for bit.
+8. A session opened with a snapshot goes on as the session it was taken of, bit for bit.
 9. A fragment that is refused leaves the session as if it had never come, bit for bit.
 10. A removed fragment is in no cluster any more, and laws 1 to 3 hold of those that are left; so
     does law 8. Every particle of what held it weighs its target density.
 11. No particle ever violates a constraint that is in force, whenever it came.
 12. A revision never makes the point estimate less probable, once it is the densest particle.
-13. A session that is opened on the pages of another goes on as that one, bit for bit: what it tells
-    of every step, its posterior and its later checkpoints. But a black box that says other bits
-    when it is asked again may do so, and sets that are asked for again may count again.
+13. A session opened on the pages of another goes on as that one, bit for bit: every `Info`, its
+    posterior, its later checkpoints. Only a black box that gives other bits when it is asked again
+    may differ, and sets that it is asked for again may count again.
 
-A clusterer with a budget of its own says in `ended` that it was spent: `kbforge lab bench` has it
-from there.
+A clusterer with a budget of its own says in `ended` that it was spent.
 
 What a particle's weight means is the clusterer's to say: a truncated and renormalised posterior
-probability in sequential Monte Carlo, how often a Markov chain came by, 1 where one grouping is all
-there is.
+probability in sequential Monte Carlo, the share of a Markov chain's visits, or 1 for a single
+grouping.
 """
 
 from __future__ import annotations
@@ -72,9 +71,8 @@ class Problem:
         max_evals: M, the most non-singleton putative particles that the surrogate proposes a
             step; None is unlimited, 0 clusters by the surrogate alone.
         index: which clusters the online clusterers compare a fragment with; None is all.
-        constraints: what every grouping is to satisfy. Online clusterers honour them; a session
-            opened with a snapshot or on pages has those in force there, and these are the same or
-            none.
+        constraints: what every grouping must satisfy; only for online clusterers. A session opened
+            with a snapshot or on pages has the constraints in force there: give the same or none.
 
     """
 
@@ -86,12 +84,7 @@ class Problem:
     constraints: Constraints = Constraints()  # noqa: RUF009  # it is frozen
 
     def require_free(self) -> None:
-        """Refuse constraints, as every offline method does.
-
-        Raises:
-            UsageError: there are some.
-
-        """
+        """Refuse constraints with a UsageError, as every offline method does."""
         if self.constraints:
             raise UsageError(
                 "decisions and a linking attribute need an online clusterer: expected split-smc, "
@@ -142,12 +135,7 @@ class Clusterer(ABC):
         snapshot: Snapshot | None = None,
         pages: Pages | None = None,
     ) -> Session:
-        """Begin a session, or go on with one: see `OnlineClusterer.open`.
-
-        Raises:
-            UsageError: the clusterer is an offline method; the message names those that are not.
-
-        """
+        """Refuse with a UsageError that names the online clusterers; see `OnlineClusterer.open`."""
         raise UsageError(
             f"{type(self).__name__.lower()} visits all fragments again and again: it is an "
             "offline method and has no session; split-smc, smc and greedy have one"
@@ -155,7 +143,7 @@ class Clusterer(ABC):
 
 
 class OnlineClusterer(Clusterer):
-    """A clusterer that takes in fragments as they come; clustering a batch is a loop over that.
+    """A clusterer that takes in fragments as they come.
 
     Attributes:
         finishes: whether a batch ends with `finish`.
@@ -176,16 +164,15 @@ class OnlineClusterer(Clusterer):
 
         Args:
             problem: what to cluster by, its likelihood fitted; to go on, the same as before.
-            rng: the session draws from it, and nobody else may; to go on, it is set to where it
-                stood.
+            rng: only the session may draw from it; to go on, it is set to where it stood.
             snapshot: of a session of the same clusterer.
-            pages: of one likewise, instead of a snapshot; they are fetched when a fragment leads
-                there. Without an index, or where the problem does not fall apart into subproblems,
-                all of them are as soon as one is needed.
+            pages: likewise, instead of a snapshot; fetched when a fragment leads there. Without an
+                index, or where the problem does not fall apart into subproblems, all are fetched as
+                soon as one is needed.
 
         Raises:
-            UsageError: the snapshot is, or the pages are, of a session with other settings, or both
-                are given.
+            UsageError: the snapshot or the pages are of a session with other settings, or both are
+                given.
 
         """
 
@@ -196,7 +183,7 @@ class OnlineClusterer(Clusterer):
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
-        """See `Clusterer`: one session, one fragment after another, and what follows them."""
+        """Open a session, add one fragment after another, and `finish` if it does."""
         session = self.open(problem, rng)
         session.foresee(fragments)
 
@@ -229,47 +216,30 @@ class OnlineClusterer(Clusterer):
         return session.posterior()
 
     def finish(self, session: Session, after_step: Callable[[], None]) -> None:
-        """What a run over a batch does when all fragments are in, if it `finishes`.
+        """What a run over a batch does when all fragments are in the session, if it `finishes`.
 
-        Args:
-            session: holds them.
-            after_step: to be called now and then; it may raise `Interrupted`.
-
+        `after_step` is to be called now and then; it may raise `Interrupted`.
         """
 
 
 def _next_size(size: int, seconds: float, on_step: OnStep | None) -> int:
-    """How many fragments to take in before the next is told; the result is the same.
-
-    Args:
-        size: how many there were.
-        seconds: that they took.
-        on_step: is told; one that says `seldom` need not be told of every step.
-
-    """
+    """How many fragments to take in before `on_step` is next told; the result is the same."""
     if on_step is not None and not getattr(on_step, "seldom", False):
         return 1
     return min(2 * size, _MOST_AT_ONCE) if seconds < _OFTEN else max(size // 2, 1)
 
 
 def _interrupted(session: Session) -> Posterior:
-    """What a session knows by now, marked as that of a run which ended early."""
+    """What a session knows by now, marked as an interrupted run's."""
     return replace(session.posterior(), ended=Ending.INTERRUPTED)
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage of the work before the first step.
+    """A stage of the work before the first step."""
 
-    Attributes:
-        doing: what is done, as `choosing a likelihood: learning attributes`.
-        number: of the stage, from 1.
-        of: how many stages there are.
-
-    """
-
-    doing: str
-    number: int
+    doing: str  # such as `choosing a likelihood: learning attributes`
+    number: int  # from 1
     of: int
 
 
@@ -279,22 +249,13 @@ OnStage: TypeAlias = Callable[[Stage], None]
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """How far a method has come that goes over all fragments again and again.
+    """The progress of a method that goes over all fragments again and again."""
 
-    Attributes:
-        done: sweeps (or merges) so far.
-        most: after how many it ends at the latest, None if that is not known.
-        clusters: how many there are in the most probable grouping so far.
-        log_posterior: of that grouping, unnormalised, in nats.
-        probability: whether it is one; else it is a score, as `Likelihood.probability` says.
-
-    """
-
-    done: int
-    most: int | None
-    clusters: int
-    log_posterior: float
-    probability: bool = True
+    done: int  # sweeps (or merges)
+    most: int | None  # when it ends at the latest, None if unknown
+    clusters: int  # in the most probable grouping so far
+    log_posterior: float  # of that grouping, unnormalised, nats
+    probability: bool = True  # else it is a score; see `Likelihood.probability`
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,8 +266,8 @@ class Progress:
     costs as much as the state is large, and is valid only during the call of `on_step`.
 
     Online methods step from fragment to fragment. Offline ones, which have `rounds`, step from
-    round to round, and within long rounds once in a while; they hold one grouping as they go, so
-    that `subproblems` is 1 until their posterior is made of what they have visited.
+    round to round, and now and then within long rounds; they hold one grouping, so `subproblems`
+    is 1 until their posterior is made of what they have visited.
     """
 
     fragments: int

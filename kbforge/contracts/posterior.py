@@ -28,18 +28,11 @@ class Particle:
 
 @dataclass(frozen=True, slots=True)
 class Subproblem:
-    """A block of fragments that share a cluster with no other block on any particle.
+    """A block of fragments that share a cluster with no other block on any particle."""
 
-    Attributes:
-        fragments: ascending.
-        particles: distinct, heaviest first.
-        estimate: the grouping that is taken; None takes the heaviest particle's.
-
-    """
-
-    fragments: Cluster
-    particles: tuple[Particle, ...]
-    estimate: tuple[Cluster, ...] | None = None
+    fragments: Cluster  # ascending
+    particles: tuple[Particle, ...]  # distinct, heaviest first
+    estimate: tuple[Cluster, ...] | None = None  # None takes the heaviest particle's
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:
@@ -48,7 +41,7 @@ class Subproblem:
 
 
 class Subproblems(Sequence[Subproblem]):
-    """Subproblems in arrays, each of which is made when it is asked for.
+    """Subproblems in arrays; each is made when it is asked for.
 
     A million fragments may have ten million clusters on all particles. As tuples they would take
     more room than the fragments; here each takes four bytes.
@@ -60,7 +53,7 @@ class Subproblems(Sequence[Subproblem]):
         particles: how many each subproblem has, shape [subproblems].
         weights: log weight of each, heaviest first, shape [all particles].
         rows: clusters of each particle, shape [all particles].
-        cells: of the particles, one after the other, which of the subproblem's clusters they have.
+        cells: which of the subproblem's clusters each particle has, particle after particle.
 
     """
 
@@ -107,7 +100,7 @@ class Subproblems(Sequence[Subproblem]):
         return hash(tuple(self))
 
     def heaviest(self) -> Iterator[tuple[Cluster, ...]]:
-        """The clusters of each one's heaviest particle."""
+        """The clusters of each subproblem's heaviest particle."""
         for at in range(len(self)):
             clusters = self._clusters_of(at)
             row = self._particles[at]
@@ -115,7 +108,7 @@ class Subproblems(Sequence[Subproblem]):
             yield tuple(sorted([clusters[k] for k in cells]))
 
     def counts(self) -> IntArray:
-        """How many particles each has, shape [subproblems]."""
+        """The number of particles of each, shape [subproblems]."""
         return np.diff(self._particles)
 
     def _clusters_of(self, at: int) -> list[Cluster]:
@@ -177,12 +170,11 @@ class Posterior:
         log_posterior: unnormalised log posterior (Ewens) of the heaviest particles, in nats:
             the sum over its clusters of log alpha + lgamma(|C|) + L(C). With `max_evals` 0 the
             surrogate's L takes the likelihood's place.
-        n_fragments: how many fragments were clustered.
         model_evaluations: sets scored: distinct ones by a black box; by a conjugate likelihood,
             clusters made.
-        ended: why the run did not go on.
-        evaluations_in_vain: sets that a black box scored ahead, for steps that came to ask for
-            others; they are not in `model_evaluations`, and no part of what is known.
+        ended: why the run ended.
+        evaluations_in_vain: sets that a black box scored ahead for steps that then asked for
+            others; `model_evaluations` does not count them.
 
     """
 
@@ -195,7 +187,7 @@ class Posterior:
 
     @property
     def complete(self) -> bool:
-        """Whether this is the result, and not what an interrupted run had by then."""
+        """Whether this is the result, and not that of an interrupted run."""
         return self.ended is not Ending.INTERRUPTED
 
     @property

@@ -83,69 +83,45 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What taking in one fragment did.
+    """What taking in one fragment did."""
 
-    Attributes:
-        fragment: its number.
-        fate: what became of it.
-        before: names of the subproblems that were replaced.
-        after: names of those in their place, the fragment's own among them.
-        subproblems: how many there are now.
-        log10_effective_particles: log10 of the number of groupings represented now.
-        model_evaluations: sets scored so far, as `Posterior` counts them.
-
-    """
-
-    fragment: int
+    fragment: int  # its number
     fate: Fate
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-    subproblems: int
+    before: tuple[int, ...]  # names of the subproblems that were replaced
+    after: tuple[int, ...]  # names of those in their place, the fragment's own among them
+    subproblems: int  # how many there are now
     log10_effective_particles: float
-    model_evaluations: int
+    model_evaluations: int  # sets scored so far, as `Posterior` counts them
 
 
 @dataclass(frozen=True, slots=True)
 class SubproblemChanges:
-    """Subproblems that are not as they were, by name, ascending.
+    """Subproblems that changed, or are gone, by name, ascending."""
 
-    Attributes:
-        changed: those that are new or other than before.
-        gone: those that are no more.
-
-    """
-
-    changed: tuple[int, ...]
+    changed: tuple[int, ...]  # also new ones
     gone: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """What a revision did.
-
-    Attributes:
-        steps: how many there were.
-        changed: how many of them changed anything.
-        gain: by how much the log of the sum of the target densities held has grown, nats; >= 0.
-
-    """
+    """What a revision did."""
 
     steps: int
-    changed: int
-    gain: float
+    changed: int  # the steps that changed anything
+    gain: float  # in the log of the sum of the target densities held, nats; >= 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """A session as plain data: what it takes to go on from here.
+    """A session as plain data: all that another needs to go on.
 
     Attributes:
-        fragments: those that there were, in order of arrival.
-        totals: what is not of one subproblem.
+        fragments: all, in order of arrival.
+        totals: what belongs to no subproblem.
         pages: of all subproblems, by ascending name.
         led: where the keys of the index lead; those that lead nowhere are left out.
-        scores: of a black box, the sets asked for and their L, nats, each by fragments with its
-            contents; of a conjugate likelihood, none.
+        scores: the sets, as fragments with their contents, that a black box was asked for, and
+            their L in nats; none of a conjugate likelihood.
 
     """
 
@@ -159,78 +135,62 @@ class Snapshot:
 class Session(Protocol):
     """A clustering that goes on: fragments come when they come.
 
-    Vocabulary, base counts and alpha are fixed when it is opened: the problem holds a likelihood
-    that has been fitted, and its alpha. A fragment with values that the likelihood was not fitted
-    to is scored by the probability it has for values never seen. To fit again, open a new session
-    with a new problem and add the fragments to it.
+    The problem holds a fitted likelihood and its alpha, which never change: a value that the
+    likelihood was not fitted to has the probability of a value never seen. To fit again, open a new
+    session with a new problem and add the fragments to it.
     """
 
     @property
     def n_fragments(self) -> int:
-        """How many fragments there are: taken in, and not removed since."""
+        """The number of fragments taken in and not removed since."""
         ...
 
     @property
     def fragments(self) -> tuple[Fragment, ...]:
-        """Those that there are, in order of arrival."""
+        """The present fragments, in order of arrival."""
         ...
 
     def number(self, id: str) -> int:
-        """The number of the fragment with this id.
-
-        Raises:
-            UsageError: there is none, or there are several.
-
-        """
+        """The number of the fragment with this id; a UsageError if there is none, or several."""
         ...
 
     def foresee(self, fragments: Sequence[Fragment]) -> None:
-        """These are to be added next, one after another, in any portions.
+        """Announce the fragments to be added next, one after another, in any portions.
 
-        A hint: the session may have done for several at once what they all need, and what happens
-        is the same. Whoever is given fragments that were not foreseen forgets the hint.
+        This is a hint: the session may do at once what they all need, with the same result. Adding
+        others drops the hint.
         """
         ...
 
     def add(self, fragments: Sequence[Fragment]) -> list[Info]:
         """Take in fragments, one after another; ids are the caller's to keep unique.
 
-        If one is refused, those before it have been taken in, it and those after it have not.
-
-        Returns:
-            What happened, one entry a fragment.
+        Returns what happened, one entry a fragment. If a fragment is refused, those before it have
+        been taken in; it and those after it have not.
 
         Raises:
             LikelihoodError: as `Clusterer.cluster`; the message names the fragment.
-            ContradictionError: decisions make a fragment one with another that has the same value
-                of the linking attribute.
+            ContradictionError: decisions make a fragment the same entity as another that has the
+                same value of the linking attribute.
 
         """
         ...
 
     def adding(self, fragments: Iterable[Fragment]) -> Iterator[Info]:
-        """Take in fragments as `add`, each when what happened is asked for.
+        """Take in fragments as `add`, each when its entry is asked for, with the same errors.
 
-        In between the session may be asked for anything else. Many may be looked at ahead, so
-        this is faster than to add one and one.
-
-        Returns:
-            What happened, one entry a fragment.
-
-        Raises:
-            LikelihoodError: as `add`, when the fragment's turn has come.
-            ContradictionError: likewise.
-
+        In between the session may be asked for anything else. It may look ahead at many fragments,
+        so this is faster than adding one by one.
         """
         ...
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Take fragments out of every particle, as if they had not come.
+        """Take fragments out of every particle.
 
-        Every particle's weight becomes its target density: the posterior of what is left, up to
-        a constant of the subproblem. Particles that are equal now are one, and are not summed.
-        Subproblems fall apart where nothing connects them any more. A fragment with a removed
-        one's id may be added again, and has a new number then.
+        Every particle's weight becomes its target density: the posterior of what is left, up to a
+        constant of the subproblem. Particles that become equal count once; their weights are not
+        summed. Subproblems fall apart where nothing connects them any more. A fragment with a
+        removed id may be added again, and gets a new number.
 
         Raises:
             UsageError: an id that no fragment has, or several have; nothing has changed then.
@@ -252,11 +212,10 @@ class Session(Protocol):
         every subproblem's heaviest particle never fall.
 
         Args:
-            passes: how often to go over the clusters; each time two steps a cluster, and in the
-                end one a fragment.
+            passes: how often to go over the clusters, two steps each; then one step a fragment.
             ids: go over these fragments instead of all clusters.
-            after_step: is called after each; what it raises ends the revision there, and leaves
-                the session whole.
+            after_step: is called after each step; what it raises ends the revision, and the session
+                stays whole.
 
         Raises:
             UsageError: an id that no fragment has, or several have.
@@ -266,28 +225,25 @@ class Session(Protocol):
         ...
 
     def bridge(self, id: str) -> float:
-        """Make one of the clusters that a new fragment belongs to.
+        """Merge two clusters that a new fragment belongs to; `add` never merges clusters.
 
-        Taking in a fragment never makes one cluster of two. Where it would rather join a second
-        cluster than be alone, this offers both as one.
-
-        Returns:
-            By how much the log of the sum of the target densities held has grown, nats; >= 0.
+        If the fragment would rather join a second cluster than be alone, this offers both as one.
+        Returns the gain in the log of the sum of the target densities held, nats; >= 0.
 
         Raises:
             UsageError: an id that no fragment has, or several have.
-            LikelihoodError: the likelihood fails; what was made one before stays so.
+            LikelihoodError: the likelihood fails; merges before it stay.
 
         """
         ...
 
     @property
     def constraints(self) -> Constraints:
-        """Those in force: the problem's, and what was decided since."""
+        """The constraints in force: the problem's, and those decided since."""
         ...
 
     def constrain(self, decisions: Sequence[Decision]) -> None:
-        """Have these decisions honoured, too, by every particle from now on.
+        """Make every particle satisfy these decisions, too, from now on.
 
         Particles that violate one go. Where none is left, the subproblems concerned are merged,
         and the fragments of the clusters concerned are taken out and clustered again.
@@ -301,52 +257,38 @@ class Session(Protocol):
         ...
 
     def lift(self, decisions: Sequence[Decision]) -> None:
-        """Honour these decisions no longer, and cluster again what they had decided.
+        """Drop these decisions, and cluster again what they decided.
 
-        The state is not that of a session which never heard of them: a snapshot from before is.
-
-        Raises:
-            UsageError: one of them is not in force; nothing has changed then.
-
+        The state is not that of a session without them; a snapshot from before restores that.
+        Raises a UsageError if one of them is not in force; nothing has changed then.
         """
         ...
 
     def posterior(self) -> Posterior:
-        """What is known about the grouping of the fragments that there are, by place."""
+        """What is known about the grouping of the present fragments, by place."""
         ...
 
     def subproblem(self, name: int) -> Subproblem:
-        """What is known of one subproblem, by number; costs no more than it is large.
-
-        Raises:
-            KeyError: there is none of that name.
-
-        """
+        """One subproblem, by number, at a cost that grows with its size; a KeyError without it."""
         ...
 
     def clusters(self, name: int) -> Sequence[Cluster]:
-        """The point estimate of one subproblem, by number; costs no more than that is large.
-
-        Raises:
-            KeyError: there is none of that name.
-
-        """
+        """The point estimate of one subproblem, at the same cost; a KeyError without it."""
         ...
 
     def touched(self) -> SubproblemChanges:
-        """The subproblems changed since this was last asked, or else since the opening."""
+        """The subproblems changed since the last call, or else since the opening."""
         ...
 
     def snapshot(self) -> Snapshot:
-        """The session as plain data. It shares nothing with the session that will change."""
+        """The session as plain data, which shares nothing with it."""
         ...
 
     def checkpoint(self) -> Checkpoint:
-        """What is other than at the last checkpoint, or than the pages it was opened on.
-
-        Of a session that was opened otherwise, the first one has everything. It shares nothing
-        with the session that will change. Who asks for it writes it, and `Pages` say it from then
-        on; if that fails, the session is of no use any more.
+        """What changed since the last checkpoint, or since the pages that it was opened on.
+        The first checkpoint of a session that was opened otherwise has everything. It shares
+        nothing         with the session. The caller writes it, and `Pages` give it from then on; if
+        that fails, the         session is of no more use.
         """
         ...
 
@@ -382,8 +324,8 @@ class KeyFamilies(NamedTuple):
 
     Attributes:
         families: first fragments of the clusters that it leads to, in the order of the session;
-            among them such as no cluster begins with any more, but may again.
-        closed: whether it has been found to lead too far.
+            some may be the first of no cluster now, but of one again later.
+        closed: whether it leads too far.
 
     """
 
@@ -393,50 +335,30 @@ class KeyFamilies(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Totals:
-    """What a session knows beside its pages; small, whatever their number.
+    """What a session knows beside its pages; small, whatever their number."""
 
-    Attributes:
-        settings: the options that it was opened with; another clusterer is refused.
-        constraints: in force.
-        n_fragments: how many there are.
-        n_numbers: how many numbers were given.
-        n_slots: how many slots were.
-        free: slots to be taken again, the last one first.
-        n_subproblems: how many there are.
-        log10_effective_particles: of all subproblems.
-        evaluations: sets scored so far; of a black box, some that a session asked again may be
-            counted again.
-        rng: the state of the random numbers' bit generator.
-
-    """
-
-    settings: Mapping[str, Any]
-    constraints: Constraints
+    settings: Mapping[str, Any]  # the options that it was opened with; another clusterer is refused
+    constraints: Constraints  # in force
     n_fragments: int
-    n_numbers: int
-    n_slots: int
-    free: IntArray
+    n_numbers: int  # how many were given
+    n_slots: int  # how many were used
+    free: IntArray  # slots to be taken again, the last one first
     n_subproblems: int
     log10_effective_particles: float
-    evaluations: int
-    rng: Mapping[str, Any]
+    evaluations: int  # sets scored; a black box that a session asks again may count some again
+    rng: Mapping[str, Any]  # the state of the bit generator
 
 
 class Pages(Protocol):
-    """Where the pages of a session lie. It is read only, and is as of the last checkpoint."""
+    """Where the pages of a session lie, read only, as of the last checkpoint."""
 
     @property
     def totals(self) -> Totals:
-        """What the session knew beside them."""
+        """What the session knew beside the pages."""
         ...
 
     def page(self, name: int) -> Page:
-        """One subproblem.
-
-        Raises:
-            KeyError: there is none of that name.
-
-        """
+        """One subproblem; a KeyError if there is none of that name."""
         ...
 
     def names(self) -> Sequence[int]:
@@ -444,39 +366,31 @@ class Pages(Protocol):
         ...
 
     def fragments(self, numbers: Sequence[int]) -> Mapping[int, Fragment]:
-        """Fragments by number; those that there are not are left out."""
+        """Fragments by number, without those that do not exist."""
         ...
 
     def numbers(self, ids: Sequence[str]) -> Mapping[str, int]:
-        """The numbers of fragments by id; ids that none has are left out."""
+        """The numbers of fragments by id, without ids that no fragment has."""
         ...
 
     def homes(self, numbers: Sequence[int]) -> Mapping[int, int]:
-        """The subproblem of each fragment; those that there are not are left out."""
+        """The subproblem of each fragment that exists."""
         ...
 
     def led(self, keys: Sequence[int]) -> Mapping[int, KeyFamilies]:
-        """Where keys lead; keys that lead nowhere are left out."""
+        """Where keys lead, without keys that lead nowhere."""
         ...
 
     def keys(self) -> Sequence[int]:
-        """All keys that lead anywhere; asked for by nothing but a snapshot."""
+        """All keys that lead anywhere; only a snapshot asks for them."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """What of a session is other than at the checkpoint before, or than its pages.
-
-    Attributes:
-        totals: as they are now.
-        pages: of the subproblems that changed, by ascending name.
-        gone: names of those that are no more, ascending.
-        led: where keys lead that lead elsewhere now; to no family, and not closed: nowhere.
-
-    """
+    """What of a session changed since the checkpoint before, or since its pages."""
 
     totals: Totals
-    pages: tuple[Page, ...]
-    gone: tuple[int, ...]
-    led: Mapping[int, KeyFamilies]
+    pages: tuple[Page, ...]  # of the subproblems that changed, by ascending name
+    gone: tuple[int, ...]  # names, ascending
+    led: Mapping[int, KeyFamilies]  # that changed; without families and not closed: nowhere

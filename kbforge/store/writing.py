@@ -177,13 +177,7 @@ class StoreWriter:
                 del self._removed[number]
 
     def followed(self, removed: Collection[int] = (), new: int | None = None) -> SubproblemChanges:
-        """Follow the changes of the session's last step to the entities, and return them.
-
-        Args:
-            removed: fragments that the step took out.
-            new: the one that it took in.
-
-        """
+        """Follow the last step, which removed or added fragments, to the entities it changed."""
         touched = self._session.touched()
         clusters = {name: self._session.clusters(name) for name in touched.changed}
         self._entities.follow(clusters, touched.gone, removed, new)
