@@ -45,8 +45,7 @@ _CERTAIN = 1 - 1e-9
 class ReportedPairs:
     """Pairs of fragments, i < j, in ascending order, and what is reported of them; shape [pairs].
 
-    The size is that of the subproblem that holds them: the mean over orders, and the larger one
-    where an order has the two in different subproblems.
+    The size is that of their subproblem: the mean over orders, and the larger one of two.
     """
 
     first: IntArray  # i
@@ -122,13 +121,8 @@ class Reliability:
 def pair_probabilities(posteriors: Sequence[Posterior], least: float = 0.0) -> ReportedPairs:
     """The pairs that share a cluster with more than `least` probability.
 
-    Args:
-        posteriors: of the same fragments, numbered alike; at least one.
-        least: what pairs must exceed.
-
-    Raises:
-        KBForgeError: there are more pairs than can be held.
-
+    The posteriors are of the same fragments, numbered alike. More pairs than can be held are an
+    error.
     """
     n = posteriors[0].n_fragments
     together = sparse.csr_array((n, n))
@@ -273,11 +267,7 @@ def _masses(subproblem: Subproblem) -> dict[Cluster, float]:
 
 
 def _together(posterior: Posterior) -> sparse.csr_array:
-    """The probability that i and j share a cluster, shape [n, n].
-
-    With X the indicators of all distinct clusters, shape [clusters, n], and m their
-    probabilities, it is X^T diag(m) X.
-    """
+    """The probability that i and j share a cluster, [n, n]: X^T diag(m) X, X [clusters, n]."""
     masses = cluster_probabilities(posterior)
     _require_few(posterior, masses)
     lengths, column = members_of(list(masses))

@@ -47,47 +47,25 @@ from kbforge.words import counted
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How a predicted clustering compares with gold; scores are in [0, 1] if nothing else is said.
-
-    Attributes:
-        items: n.
-        clusters: predicted clusters.
-        gold_clusters: gold clusters.
-        exact_clusters: gold clusters that are predicted exactly.
-        bcubed_precision: mean over items.
-        bcubed_recall: mean over items.
-        bcubed_f1_item_mean: mean over items of the item's F1.
-        bcubed_f1_harmonic: harmonic mean of the two means.
-        pairwise_precision: predicted pairs that are gold pairs.
-        pairwise_recall: gold pairs that are predicted.
-        pairwise_f1: their harmonic mean.
-        rand: pairs on which the two agree.
-        adjusted_rand: Rand corrected for chance; in (-1, 1].
-        vi: variation of information, in nats, H(predicted | gold) + H(gold | predicted).
-        normalised_vi: VI / log n, where log n is the largest VI that n items can have; the paper on
-            supervised clustering prints 1 less this.
-        edit_distance: operations that make the predicted clusters the gold ones.
-        normalised_edit_score: 1 less the mean of the edit distances there and back, over n.
-
-    """
+    """How a predicted clustering compares with gold; scores are in [0, 1] unless noted."""
 
     items: int
     clusters: int
     gold_clusters: int
-    exact_clusters: int
+    exact_clusters: int  # gold clusters that are predicted exactly
     bcubed_precision: float
     bcubed_recall: float
-    bcubed_f1_item_mean: float
-    bcubed_f1_harmonic: float
-    pairwise_precision: float
-    pairwise_recall: float
+    bcubed_f1_item_mean: float  # of the items' own F1
+    bcubed_f1_harmonic: float  # of the two means
+    pairwise_precision: float  # predicted pairs that are gold pairs
+    pairwise_recall: float  # gold pairs that are predicted
     pairwise_f1: float
-    rand: float
-    adjusted_rand: float
-    vi: float
-    normalised_vi: float
+    rand: float  # pairs on which the two agree
+    adjusted_rand: float  # corrected for chance; in (-1, 1]
+    vi: float  # nats, H(predicted | gold) + H(gold | predicted)
+    normalised_vi: float  # VI / log n, its largest value; the SCDP paper prints 1 less this
     edit_distance: int
-    normalised_edit_score: float
+    normalised_edit_score: float  # 1 less the mean of the distances there and back, over n
 
     def to_json(self) -> dict[str, int | float]:
         """The scores by name, in the order of the attributes."""
@@ -95,12 +73,7 @@ class Scores:
 
 
 def compare(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> Scores:
-    """Score `predicted` against `gold`, one label an item, in O(n log n).
-
-    Raises:
-        ValueError: the labellings differ in length or are empty.
-
-    """
+    """Score `predicted` against `gold`, one label an item and at least one item, in O(n log n)."""
     if len(predicted) != len(gold):
         raise ValueError(f"{len(predicted)} predicted labels for {len(gold)} gold labels")
     if not predicted:
@@ -222,20 +195,12 @@ _ADVICE = "use --partial to evaluate the fragments that both have"
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The scores, and what they leave out.
+    """The scores, and what they leave out."""
 
-    Attributes:
-        scores: over the fragments that have an entity and a label.
-        unlabelled: fragments left out because gold gives them no label.
-        only_in_kb: fragments of the knowledge base that gold does not know.
-        only_in_gold: fragments of gold that no entity has.
-
-    """
-
-    scores: Scores
-    unlabelled: int
-    only_in_kb: int
-    only_in_gold: int
+    scores: Scores  # over the fragments that have an entity and a label
+    unlabelled: int  # gold gives them no label
+    only_in_kb: int  # gold does not know them
+    only_in_gold: int  # no entity has them
 
     def to_json(self) -> dict[str, Any]:
         """The scores by name, then the three counts."""
@@ -247,14 +212,8 @@ def score_entities(
 ) -> Evaluation:
     """Compare the grouping of fragments into entities with their labels.
 
-    Args:
-        entities: a knowledge base; no fragment is in two entities.
-        gold: fragments with labels; those without are left out and counted.
-        partial: leave out, and count, fragments that one side lacks.
-
-    Raises:
-        UsageError: nothing to compare, or one side lacks fragments and `partial` is False.
-
+    Fragments without a label are left out and counted; so are, if `partial`, those that one side
+    lacks, which are an error otherwise.
     """
     entity_of = {f: number for number, entity in enumerate(entities) for f in entity.fragments}
     predicted: list[int] = []

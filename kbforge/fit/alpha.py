@@ -110,12 +110,7 @@ def fingerprint(fragments: Iterable[Fragment]) -> str:
 
 
 def write_calibration(calibration: Calibration, path: str) -> None:
-    """Write atomically; "-" is standard output.
-
-    Raises:
-        KBForgeError: the file cannot be written.
-
-    """
+    """Write atomically; "-" is standard output."""
     with open_output(path) as out:
         out.write(to_toml(calibration))
 
@@ -142,12 +137,7 @@ def to_toml(c: Calibration) -> bytes:
 
 
 def read_calibration(path: str) -> Calibration:
-    """Read strictly; "-" is standard input.
-
-    Raises:
-        KBForgeError: unreadable, not TOML, or not a calibration; with file and field.
-
-    """
+    """Read strictly; "-" is standard input. Errors name file and field."""
     return _parse(read_table(path, "calibration", "kbforge calibrate"))
 
 
@@ -207,16 +197,10 @@ def alpha_by_grouping(
     fragments: Sequence[Fragment],
     clusters: Sequence[Sequence[int]],
 ) -> float:
-    """The alpha at which the likelihood opens as many entities as a grouping has.
+    """The alpha at which a likelihood opens as many entities as a grouping.
 
-    Args:
-        likelihood: ready to score; it may be a black box.
-        fragments: of the file, or a sample of whole neighbourhoods of it.
-        clusters: the grouping: each fragment's index once.
-
-    Raises:
-        UsageError: not a grouping of the fragments.
-        LikelihoodError: NaN, or a fragment that is impossible alone and in company.
+    The likelihood may be a black box. `clusters` has each index of `fragments` once, else this is a
+    UsageError. A NaN, or a fragment that is impossible alone and in company, is a LikelihoodError.
     """
     if sorted(i for cluster in clusters for i in cluster) != list(range(len(fragments))):
         raise UsageError("alpha by a grouping: expected each fragment in one cluster")
@@ -241,7 +225,7 @@ def _decisions(
     index: CandidateIndex,
     rng: np.random.Generator,
 ) -> Iterator[_Decision]:
-    """A sample of what the fragments decide, in a random order."""
+    """A sample of the decisions of the fragments, in a random order."""
     order = rng.permutation(len(fragments)).tolist()
     cluster_of = {i: number for number, cluster in enumerate(clusters) for i in cluster}
     # the first has no choice

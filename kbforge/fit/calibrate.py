@@ -1,13 +1,11 @@
 """Calibration on labelled fragments: alpha, reliability, and a confidence map.
 
 A calibrator chooses alpha. For reliability the fragments are clustered without their labels, and
-the claims of the clustering are compared with the labels. The claims depend on the order in which
-the fragments arrive, and the mean over several orders claims less. A confidence map is fitted to
-such claims, and goes where a clustering finds it.
+the claims of the clustering are compared with the labels. A mean over several orders of the
+fragments claims less than one order. A confidence map is fitted to such claims.
 
-A map is tested on entities that it was not fitted on. They are clustered by themselves: to cluster
-all, and then to choose pairs within one part, would lose wrong pairs and no right ones. Half of the
-wrong pairs reach from one part into the other.
+A map is tested on entities that it was not fitted on. They are clustered by themselves: choosing
+pairs within one part of a larger clustering would lose wrong pairs and no right ones.
 """
 
 from __future__ import annotations
@@ -61,12 +59,7 @@ def _cluster_orders(
 ) -> tuple[Fit, list[Posterior]]:
     """Cluster the fragments in the order given, then in random ones, `shuffles` in all.
 
-    Returns:
-        What was prepared, and the posteriors, all in the numbers of the first.
-
-    Raises:
-        KBForgeError: no labels, or as `kbforge.jobs.cluster.cluster`.
-
+    The posteriors are all in the numbers of the first. Fragments without any label are an error.
     """
     if fragments and all(fragment.label is None for fragment in fragments):
         raise KBForgeError(f"none of the {len(fragments):,} fragments has a label")
@@ -115,12 +108,7 @@ class CalibrationRun:
 
 
 def search_between(low: float | None, high: float | None) -> Search:
-    """The search range between two concentrations; None keeps the default.
-
-    Raises:
-        UsageError: not positive, not finite, or low is not below high.
-
-    """
+    """The search range between two concentrations; None keeps the default."""
     default = Search()
     for option, alpha in (("--low", low), ("--high", high)):
         if alpha is not None and not (alpha > 0 and math.isfinite(alpha)):
@@ -143,13 +131,7 @@ def calibrate(
     search: Search | None = None,
     on_evaluation: Callable[[float, float], None] | None = None,
 ) -> CalibrationRun:
-    """Choose alpha for the likelihood that `choices` names.
-
-    Raises:
-        KBForgeError: no fragments, no labels where the calibrator needs them, an unknown plugin or
-            option.
-        LikelihoodError: the likelihood failed on a fragment, which the message names.
-    """
+    """Choose alpha for the likelihood that `choices` names."""
     if not fragments:
         raise KBForgeError("there are no fragments to calibrate on")
     search = search or Search()
@@ -207,18 +189,11 @@ def _option(value: object) -> Option:
 
 @dataclass(frozen=True, slots=True)
 class ReliabilitySettings:
-    """How to measure.
+    """How to measure."""
 
-    Attributes:
-        bins: of equal width, of the reliability tables.
-        shuffles: orders of the data to average over; the first is the one given.
-        least: pairs with no more reported probability are left out.
-
-    """
-
-    bins: int = BINS
-    shuffles: int = 1
-    least: float = LEAST
+    bins: int = BINS  # of equal width, of the tables
+    shuffles: int = 1  # orders of the data to average over; the first is the one given
+    least: float = LEAST  # pairs with no more reported probability are left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,9 +249,6 @@ def measure_reliability(
 
     Fragments without a label are clustered with the others. `confidence` is the map to apply; None
     takes the one that goes with the choices, if any.
-
-    Raises:
-        KBForgeError: no labels, or as `kbforge.jobs.cluster.cluster`.
     """
     prepared, posteriors = _cluster_orders(fragments, choices, settings.shuffles, on_order)
     notes = list(prepared.notes)
@@ -319,11 +291,7 @@ def fit_confidence(
     settings: ReliabilitySettings,
     on_order: OnOrder | None = None,
 ) -> MonotoneConfidence:
-    """Cluster labelled fragments and fit the map of their claims to the labels.
-
-    Raises:
-        KBForgeError: no labels, no claims to fit a map on, or as `kbforge.jobs.cluster.cluster`.
-    """
+    """Cluster labelled fragments and fit the map of their claims to the labels."""
     prepared, posteriors = _cluster_orders(fragments, choices, settings.shuffles, on_order)
     labels = [fragment.label for fragment in fragments]
     pairs = pair_claims(pair_probabilities(posteriors, settings.least), labels)
@@ -355,13 +323,7 @@ def fit_confidence(
 def save_confidence(found: MonotoneConfidence, path: str, calibration: str | None) -> str:
     """Put a map where it will be found, and return the file that now holds it.
 
-    Args:
-        found: the map.
-        path: a model folder, the calibration file, or any other file, which is replaced.
-        calibration: the calibration file in use, if any.
-
-    Raises:
-        KBForgeError: it cannot be written.
+    `path` is a model folder, the calibration file in use, or any other file, which is replaced.
     """
     if Path(path).is_dir():
         add_file(Path(path), IN_BUNDLE, confidence_toml(found))
@@ -375,11 +337,7 @@ def save_confidence(found: MonotoneConfidence, path: str, calibration: str | Non
 
 
 def require_place(path: str) -> None:
-    """Find out before long work that `save_confidence` cannot put a map somewhere.
-
-    Raises:
-        KBForgeError: a folder that is not a model, or a file that cannot be written.
-    """
+    """Find out before long work that `save_confidence` cannot put a map somewhere."""
     if Path(path).is_dir():
         read_bundle(Path(path))
     else:
@@ -387,14 +345,9 @@ def require_place(path: str) -> None:
 
 
 def halves(fragments: Sequence[Fragment]) -> tuple[list[Fragment], list[Fragment]]:
-    """One gold entity in two, and the others; the same ones every time.
+    """One gold entity in two to fit on, and the others to test on; the same ones every time.
 
-    Returns:
-        To fit on, and to test on, in the order given; fragments without a label are in neither.
-
-    Raises:
-        KBForgeError: there are too few entities for both.
-
+    Fragments without a label are in neither. Too few entities for both are an error.
     """
     known = [fragment for fragment in fragments if fragment.label is not None]
     fitted, tested = [f for f in known if _is_first(f)], [f for f in known if not _is_first(f)]
@@ -408,12 +361,7 @@ def halves(fragments: Sequence[Fragment]) -> tuple[list[Fragment], list[Fragment
 
 
 def require_disjoint(fitted: Sequence[Fragment], tested: Sequence[Fragment]) -> None:
-    """Refuse to test a map on entities that it was fitted on.
-
-    Raises:
-        UsageError: a label is in both.
-
-    """
+    """Refuse to test a map on entities that it was fitted on."""
     shared = {f.label for f in fitted} & {f.label for f in tested} - {None}
     if shared:
         raise UsageError(

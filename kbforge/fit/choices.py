@@ -158,12 +158,7 @@ _MOST_NAMES = 12  # attributes that an error lists
 
 
 def require_link(fragments: Sequence[Fragment], link: str | None) -> None:
-    """Refuse a link to an attribute that no fragment has.
-
-    Raises:
-        UsageError: it is none of the attributes there are.
-
-    """
+    """Refuse a link to an attribute that no fragment has."""
     if link is None or link == SOURCE or not fragments:
         return
     linked = Constraints(link=link)
@@ -236,27 +231,16 @@ class Models:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What suits a file: a clusterer with its problem, a confidence map, and why.
-
-    Attributes:
-        problem: at the temperature chosen.
-        alpha: the concentration before tempering.
-        confidence: the map that goes with the choices, if any.
-        likelihood: name of the likelihood, or the path of its bundle.
-        models: the fitted plugins.
-        judgement: what the judge found in the file, None if it was not asked.
-        notes: sentences for the user: what was fitted, what was ignored.
-
-    """
+    """What suits a file: a clusterer with its problem, a confidence map, and why."""
 
     clusterer: Clusterer
-    problem: Problem
-    alpha: float
-    confidence: ConfidenceMap | None
-    likelihood: str
+    problem: Problem  # at the temperature chosen
+    alpha: float  # before tempering
+    confidence: ConfidenceMap | None  # the map that goes with the choices, if any
+    likelihood: str  # its name, or the path of its bundle
     models: Models
-    judgement: Judgement | None
-    notes: tuple[str, ...]
+    judgement: Judgement | None  # None if the judge was not asked
+    notes: tuple[str, ...]  # for the user: what was fitted, what was ignored
 
 
 def make_models(
@@ -266,17 +250,10 @@ def make_models(
     fitted: Likelihood | None = None,
     many: bool = False,
 ) -> Models:
-    """The plugins that the choices name, still to be fitted.
+    """The plugins that the choices name, still to be fitted; sentences for the user go to `notes`.
 
-    Args:
-        choices: name a likelihood.
-        clusterer: that will cluster by them.
-        notes: sentences for the user are added to them.
-        fitted: a likelihood to take instead.
-        many: whether a likelihood without an index gets one, as there are many fragments.
-
-    Raises:
-        KBForgeError: an unknown plugin or option, no usable GPU.
+    `fitted` is a likelihood to take instead. With `many` fragments a likelihood without an index
+    gets one.
     """
     likelihood = fitted or _likelihood(choices, notes)
     surrogate = _surrogate(choices, likelihood)
@@ -298,12 +275,7 @@ def default_options(name: str, defaults: str | None) -> dict[str, Any]:
 
 
 def make_clusterer(choices: Choices) -> Clusterer:
-    """The clusterer that the choices name.
-
-    Raises:
-        UsageError: it has no such option, or particles are given twice.
-
-    """
+    """The clusterer that the choices name."""
     options = choices.of("clusterer")
     if choices.particles is not None:
         if "particles" in options:
@@ -441,12 +413,7 @@ def made_of(prepared: Fit, choices: Choices) -> Provenance:
 
 
 def choices_of(made: Provenance, kb: str) -> Choices:
-    """Likelihood, alpha, temperature and options that a knowledge base (named `kb`) was made with.
-
-    Raises:
-        ModelError: the model is not there, or is another one.
-
-    """
+    """Likelihood, alpha, temperature and options that a knowledge base, `kb`, was made with."""
     options = dict(made.options.get("likelihood", {}))
     digest = model_digest(made.likelihood, options)
     plain = is_name(made.likelihood)

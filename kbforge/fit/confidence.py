@@ -102,12 +102,7 @@ class MonotoneMap:
 
 
 def fit(claims: Claims) -> MonotoneMap:
-    """The map of claims whose truth is known.
-
-    Raises:
-        ValueError: there are no claims.
-
-    """
+    """The map of claims whose truth is known; no claims are a ValueError."""
     if not len(claims):
         raise ValueError("no claims to fit a map to")
     # one true and one false subproblem more than there were: nothing is certain for ever
@@ -133,8 +128,8 @@ def isotonic(values: FloatArray, weights: FloatArray) -> FloatArray:
 def _fit_band(claims: Claims, largest: float, prior: FloatArray, strength: float) -> Band:
     """Isotonic regression on the cells of a band's claims.
 
-    `prior` is the probability that each claim is true, [claims], which counts as much as `strength`
-    subproblems in a cell.
+    `prior`, the probability of each claim [claims], counts as much as `strength` subproblems a
+    cell.
     """
     cells = np.floor(log_odds(claims.probability) / _CELL).astype(np.int64)
     _, cell, counts = np.unique(cells, return_inverse=True, return_counts=True)
@@ -263,22 +258,12 @@ def data_lines(fragments: int, sha256: str, within: str = "") -> Iterator[str]:
 
 
 def read_confidence(path: str) -> MonotoneConfidence:
-    """Read a file of its own strictly; "-" is standard input.
-
-    Raises:
-        KBForgeError: unreadable, not TOML, or not a confidence map; with file and field.
-
-    """
+    """Read a file of its own strictly; "-" is standard input. Errors name file and field."""
     return parse_confidence(read_table(path, "confidence", WRITER))
 
 
 def parse_confidence(top: Record) -> MonotoneConfidence:
-    """The map that a table holds.
-
-    Raises:
-        KBForgeError: with file and field.
-
-    """
+    """The map that a table holds; errors name file and field."""
     top.only("format", "kbforge", "likelihood", "clustering", "data", "pairs", "entities")
     top.get("format", int)
     top.version(FORMAT)

@@ -201,8 +201,7 @@ def _neighbours(facts: Descriptions, names: _Counts, k: int) -> IntArray:
 def _values_of(facts: Descriptions, of: IntArray, neighbour: IntArray) -> Columns:
     """How values agree inside a cluster, and its commonest values with those of its neighbour.
 
-    Inside, that is the mean over the attributes that two fragments state of how likely two of them
-    agree, NaN without any, and the number of those attributes.
+    Inside: the mean, over the attributes that two fragments state, of how likely two of them agree.
     """
     k = len(neighbour)
     total, compared, agree, differ = np.zeros((4, k))

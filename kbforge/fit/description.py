@@ -1,14 +1,11 @@
 """Fragments as numbers: their names, which names are similar, their other values.
 
-Nothing here reads a label, an id or a source.
+Nothing here reads a label, an id or a source. A part of a file is described with the counts of the
+whole file (`FileCounts`), so that a name or value is as rare in the part as in the file.
 
-A part of a file is described with the counts of the whole file (`FileCounts`), so that a name or
-value is as rare in the part as in the file.
-
-A confidence map also reads the context of the file (`FileContext`): a model of pairs and the
-judge's prediction, both from the choice of likelihood and alpha. The model of pairs says how
-probable it is that two rows are one entity; fragments that state the same are one row. The judge
-has looked at many groupings of a sample, and predicts the F1 of each.
+A confidence map also reads the context of the file (`FileContext`): a model of pairs, which says
+how probable it is that two rows are one entity (equal fragments are one row), and the F1 that the
+judge predicts for many groupings of a sample.
 """
 
 from __future__ import annotations
@@ -210,10 +207,7 @@ def _parts(name: str) -> Iterator[str]:
 def _alike(
     names: Sequence[str], file: FileCounts | None
 ) -> tuple[WeightedPairs, NDArray[np.int32]]:
-    """For every name those most like it, among names with one of its rarest parts; and the parts.
-
-    The second is `FileCounts.parts`.
-    """
+    """The names most like each, among those with one of its rarest parts; and the parts."""
     if not names:
         return _no_pairs(), _table(_NO_HASH, _NO_HASH)
     vectors, documents, parts = _vectors(names, file)
@@ -252,10 +246,7 @@ def _nearest(shared: sparse.csr_array, start: int) -> tuple[IntArray, IntArray]:
 def _vectors(
     names: Sequence[str], file: FileCounts | None
 ) -> tuple[sparse.csr_array, IntArray, NDArray[np.int32]]:
-    """Names as unit tf-idf vectors, shape [names, parts], and how many names have each part.
-
-    The third is `FileCounts.parts`.
-    """
+    """Unit tf-idf vectors [names, parts], how many names have each part, and `FileCounts.parts`."""
     numbers: dict[str, int] = {}
     sizes, columns = array("i"), array("i")
     for name in names:
@@ -328,8 +319,8 @@ class PairModel(Protocol):
     def pair_odds(self, fragments: Sequence[Fragment], placed: BoolArray | None = None) -> PairOdds:
         """The log odds of the pairs of these fragments that it looks at.
 
-        Fragments that are not of the file are placed against it, in milliseconds each: those that
-        `placed` says, or all. The rest is `UNREAD`.
+        Fragments outside the file are placed against it, in milliseconds each: those that `placed`
+        marks, or all. The rest is `UNREAD`.
         """
 
 
@@ -358,10 +349,7 @@ class Prediction:
         return cls(f1, gain, weights, labels, tuple(f.id for f in sample), stated)
 
     def places(self, fragments: Sequence[Fragment]) -> IntArray:
-        """Where each fragment is in the sample, -1 outside, shape [fragments].
-
-        A fragment that states something else by now is outside.
-        """
+        """Where each fragment is in the sample, [fragments]; -1 outside, or if it has changed."""
         place = {name: k for k, name in enumerate(self.ids)}
         out = np.full(len(fragments), -1, np.int64)
         for number, fragment in enumerate(fragments):

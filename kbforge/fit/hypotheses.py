@@ -1,20 +1,17 @@
 """Hypotheses: groupings of a sample of a file, along the merge path of each likelihood.
 
-**The sample** is seeds, each with the fragments that a model of pairs finds most similar. Keys that
-many fragments share lead to the wrong pairs of a large file as well as to the right ones, so a
-sample by rare keys alone would flatter every grouping. Comparing all pairs of a large file takes
-long, so the model of pairs reads only a *part*: some thousand fragments, each with those of the
-whole file that share most with it. A key of an index counts more the fewer fragments have it, so
-the wrong relatives of a common name come along as well as the right ones. Sample and part depend on
-properties alone, not on the order or on ids.
+**The sample** is seeds, each with the fragments that a model of pairs finds most similar: a sample
+by rare keys alone would flatter every grouping. Comparing all pairs of a large file takes long, so
+the model of pairs reads only a *part*: some thousand fragments, each with those of the whole file
+that share most with it. A key of an index counts more the fewer fragments have it, so the wrong
+relatives of a common name come along as well. Neither depends on the order of the file or on ids.
 
 **A merge path** gives the grouping at every alpha at once. Clusters are merged greedily, the best
 pair first. A merge gains
 
     gain(C, D) = L(C + D) - L(C) - L(D) + lgamma(|C| + |D|) - lgamma(|C|) - lgamma(|D|) - log alpha
 
-of which alpha is a constant: the order of merges is the same for every alpha, and alpha only says
-where to stop, before the first merge that gains nothing.
+of which alpha is a constant: it only says where to stop, before the first merge that gains nothing.
 
 **Exact names** group the fragments whose first names are equal, and no others. It is what anyone
 would try first by hand, so every other hypothesis is measured against it.
@@ -72,11 +69,7 @@ def sample_of(
     pairs: PairModel | None,
     part: Sample | None = None,
 ) -> Sample:
-    """The file, or a sample of a large one.
-
-    The index is fitted to the file, the model of pairs to the part if there is one. The model is
-    None where it can read nothing.
-    """
+    """The file, or a sample of a large one; `pairs` is fitted to the part, if there is one."""
     if pairs is None or len(fragments) <= MOST_FRAGMENTS:
         return neighbourhoods(fragments, index, MOST_FRAGMENTS)
     if part is None:
@@ -141,18 +134,11 @@ grow into is not compared either, unless another pair leads there."""
 
 @dataclass(frozen=True, eq=False)
 class MergePath:
-    """The merges of one greedy agglomeration, in order.
+    """The merges of one greedy agglomeration, in order."""
 
-    Attributes:
-        n: fragments.
-        merges: [merges, 2] slots: the second cluster goes into the first; a slot is a fragment.
-        gains: [merges] what each gains at alpha 1, nats.
-
-    """
-
-    n: int
-    merges: IntArray
-    gains: FloatArray
+    n: int  # fragments
+    merges: IntArray  # [merges, 2] slots: the second goes into the first; a slot is a fragment
+    gains: FloatArray  # [merges] what each gains at alpha 1, nats
 
     def floor(self) -> FloatArray:
         """[merges] The log alpha below which each merge is made: the least gain so far."""
@@ -179,17 +165,10 @@ def merge_path(
     index: CandidateIndex | None,
     least: float,
 ) -> MergePath:
-    """Agglomerate fragments until nothing is left to gain; it takes 16 bytes for each pair.
+    """Agglomerate fragments, some thousand at most, until no merge gains; 16 bytes for each pair.
 
-    Args:
-        likelihood: fitted; its tables are mergeable.
-        fragments: some thousand at most.
-        index: says which pairs are looked at; None looks at all.
-        least: log alpha; merges that need a smaller one are not looked for.
-
-    Raises:
-        LikelihoodError: NaN or infinity, or a fragment that the likelihood cannot read.
-
+    The index says which pairs are looked at; None looks at all. Merges that need a log alpha below
+    `least` are not looked for. A score of NaN or infinity is a LikelihoodError.
     """
     run = _GreedyMerges(likelihood, fragments, index, least)
     n = len(fragments)
@@ -269,10 +248,9 @@ class _GreedyMerges:
 
 
 def candidates(fragments: Sequence[Fragment], index: CandidateIndex) -> NDArray[np.bool_]:
-    """Which pairs share a key of the index, [n, n], symmetric.
+    """Which pairs share a key of the index, [n, n], symmetric; keys of many fragments are left out.
 
-    Keys that many fragments hold are left out. Fragments that no other key leads anywhere are
-    compared with the first holders of such a key, through which they come together all the same.
+    Fragments that no other key leads anywhere are compared with the first holders of such a key.
     """
     holders: dict[int, list[int]] = {}
     keys = keys_of_each(fragments, index)
@@ -299,8 +277,8 @@ _LONGEST_NAME = 4_096
 def exact_name(fragment: Fragment) -> str:
     """The first name with folded case and single spaces; "" if the fragment has none.
 
-    Where there is no attribute `name`, the attributes whose names contain "name" make one together
-    (first_name, surname), in the order of the fragment; the last resort is all that it states.
+    Without an attribute `name` it is made of those whose names contain "name" (first_name,
+    surname), in the order of the fragment, or else of all that it states.
     """
     names = fragment.names
     if names:
@@ -365,20 +343,12 @@ def log_alphas_of(likelihood: str) -> tuple[float, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Hypothesis:
-    """A grouping of a sample.
+    """A grouping of a sample."""
 
-    Attributes:
-        likelihood: which likelihood's merge path it is on; "names" for exact names.
-        log_alpha: where on the path; 0 for exact names.
-        labels: [n] its smallest fragment, by fragment.
-        own: the log alpha that the likelihood takes by itself; NaN if that says nothing of a file.
-
-    """
-
-    likelihood: str
-    log_alpha: float
-    labels: IntArray
-    own: float = math.nan
+    likelihood: str  # whose merge path it is on; "names" for exact names
+    log_alpha: float  # where on the path; 0 for exact names
+    labels: IntArray  # [n] the smallest fragment of each one's cluster
+    own: float = math.nan  # the likelihood's own log alpha; NaN if that says nothing of a file
 
     @property
     def alpha(self) -> float:
@@ -397,10 +367,9 @@ class Hypothesis:
 def hypotheses(
     exact: IntArray, paths: Mapping[str, MergePath], own: Mapping[str, float]
 ) -> list[Hypothesis]:
-    """Exact names [n], then each path's groupings by alpha, without repetitions.
+    """Exact names [n], then each path's groupings by alpha, given the log alpha of each likelihood.
 
-    Of groupings that repeat each other along a path the one in the middle of their alphas stays.
-    `own` has the log alpha that each likelihood takes by itself.
+    Of equal groupings along a path the one in the middle of their alphas stays.
     """
     out = [Hypothesis(NAMES, 0.0, exact)]
     for name, path in paths.items():

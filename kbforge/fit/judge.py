@@ -68,8 +68,8 @@ class HypothesisScorer:
     ) -> FloatArray:
         """The expected gain of each hypothesis, [hypotheses]; 0 for exact names.
 
-        Along a merge path gains are smoothed, so that a single alpha that looks good between bad
-        ones is not taken.
+        Gains are smoothed along a merge path: no single alpha that looks good among bad ones is
+        taken.
         """
         raw = self.gain.predict(_in_order(names, statistics, self.gain.features))
         return smooth(raw, found)
@@ -90,12 +90,7 @@ _NUMBERS = ("margin", "spread")
 
 @lru_cache(maxsize=2)
 def read_scorer(content: bytes, where: str) -> HypothesisScorer:
-    """The scorer that `HypothesisScorer.to_bytes` wrote; `where` names the file in errors.
-
-    Raises:
-        ModelError: the content is damaged or something else.
-
-    """
+    """The scorer that `HypothesisScorer.to_bytes` wrote; `where` names the file in errors."""
     trees, numbers = load_parts(content, where, ("gain", "level"), _NUMBERS)
     for name, value in numbers.items():
         if value.shape != (1,) or value.dtype != np.float64 or not 0 <= value[0] <= _LARGEST_MARGIN:
@@ -105,12 +100,7 @@ def read_scorer(content: bytes, where: str) -> HypothesisScorer:
 
 
 def shipped_scorer(defaults: str | None) -> HypothesisScorer:
-    """The scorer of a folder, or the one that ships if the folder has none.
-
-    Raises:
-        ModelError: it is damaged.
-
-    """
+    """The scorer of a folder, or the one that ships if the folder has none."""
     folder = default_folder(defaults, JUDGE_FILE)
     return read_scorer(read_default(folder, JUDGE_FILE), quoted(str(folder / JUDGE_FILE), 400))
 
@@ -131,18 +121,12 @@ def smooth(gains: FloatArray, found: Sequence[Hypothesis]) -> FloatArray:
 def worths(
     gains: FloatArray, found: Sequence[Hypothesis], margin: float, attributes: float
 ) -> FloatArray:
-    """What hypotheses are compared by, [hypotheses]: gains, and what is held against surprises.
+    """What hypotheses are compared by, [hypotheses]: gains over exact names, less handicaps.
 
     A grouping far from the alpha that its likelihood takes by itself must be expected to gain a
     little more, and so must one of a likelihood whose own alpha says nothing. The obvious is worth
-    more: exact names, and on records what the attribute likelihood finds by itself.
-
-    Args:
-        gains: [hypotheses] expected, over exact names.
-        found: the hypotheses.
-        margin: what exact names are worth more.
-        attributes: how many a fragment has on average, its name apart.
-
+    more: exact names, by `margin`, and on records what the attribute likelihood finds by itself.
+    `attributes` is how many a fragment has on average, its name apart.
     """
     off = np.array([abs(h.log_alpha - h.own) for h in found])
     worth = gains - _PULL * np.where(np.isnan(off), _FAR, np.minimum(off, _FAR))
@@ -215,10 +199,7 @@ class Judgement:
         return float(self.gains[one] - self.gains[other] + moved)
 
     def predicted(self, likelihood: str) -> Prediction | None:
-        """The prediction for the chosen grouping and all others, which confidence maps read.
-
-        It is None if another likelihood than the chosen one clusters.
-        """
+        """What confidence maps read; None if another than the chosen likelihood clusters."""
         if self.chosen.likelihood != likelihood:
             return None
         labels = np.stack([h.labels for h in self.found])
@@ -229,10 +210,7 @@ class Judgement:
         )
 
     def answered(self, answers: Iterable[NumberedAnswer]) -> Judgement:
-        """The same, with more answers by numbers of the file's fragments.
-
-        Answers about fragments outside the sample choose nothing.
-        """
+        """The same, with more answers; those about fragments outside the sample choose nothing."""
         return replace(self, answers=(*self.answers, *answers))
 
     def questions(self, seed: int) -> GroupingQueue:
@@ -263,12 +241,7 @@ class Judgement:
         return float(scores[at] - (worth[at] - worth[0]))
 
     def only(self, likelihood: str) -> Judgement:
-        """The same, but only hypotheses of this likelihood may be chosen.
-
-        Raises:
-            ValueError: there are none.
-
-        """
+        """The same, but only hypotheses of this likelihood may be chosen, at least one."""
         return self._restrict(np.array([h.likelihood == likelihood for h in self.found]))
 
     def without(self, likelihood: str) -> Judgement:
@@ -301,24 +274,11 @@ def judge(
     part: Sample | None = None,
     trying: Callable[[str], None] | None = None,
 ) -> Judgement:
-    """Judge what suits a file.
+    """Judge what suits a file of at least one fragment; the order of the fragments does not matter.
 
-    The result does not depend on the order of the fragments.
-
-    Args:
-        fragments: the file, at least one.
-        likelihoods: fitted to it, by name; their tables are mergeable.
-        index: fitted to it; says what is close.
-        scorer: trained.
-        pairs: the model of pairs, fitted to the file, or to the part of it; None where it can read
-            nothing.
-        part: of the file, as of `part_of`; None is all of it.
-        trying: called with each likelihood's name before its merge path is found.
-
-    Raises:
-        LikelihoodError: a likelihood failed on a fragment.
-        ModelError: the scorer reads statistics that this version does not know.
-
+    Likelihoods, with mergeable tables, and index are fitted to the file; `pairs`, the model of
+    pairs, is fitted to the file or to the `part` of it (`part_of`), None where it reads nothing.
+    `trying` gets each likelihood's name before its merge path is found.
     """
     sample = sample_of(fragments, index, pairs, part)
     paths = {}
@@ -347,7 +307,7 @@ def judge(
 
 
 def _at_their_own(found: Sequence[Hypothesis]) -> list[Hypothesis]:
-    """The same, but of each likelihood the hypothesis nearest its own alpha has just that alpha.
+    """The same, but the hypothesis nearest the own alpha of its likelihood has just that alpha.
 
     On a sample many alphas give one grouping, on the file they do not.
     """

@@ -104,18 +104,11 @@ class AuditedConfidence:
 
     What it says of pairs stays: pairs are asked about because they are uncertain, so their answers
     do not stand for the others.
-
-    Attributes:
-        reading: the map.
-        audits: of fragments, of which some may not be there when it is read.
-        offset: by the audits, if a part of the fragments is read; None computes it from what is
-            read.
-
     """
 
     reading: ConfidenceMap
-    audits: tuple[Audit, ...]
-    offset: float | None = None
+    audits: tuple[Audit, ...]  # of fragments, of which some may be gone
+    offset: float | None = None  # None computes it from what is read; set where only a part is read
 
     @classmethod
     def of(
@@ -225,11 +218,7 @@ def confidence_bytes(
     families: tuple[str, ...],
     files: int,
 ) -> bytes:
-    """The content of `confidence.safetensors`.
-
-    It names the likelihoods whose reports the maps were fitted on, the families of files, and how
-    many files there were.
-    """
+    """The content of `confidence.safetensors`: the trees, and what they were fitted on."""
     facts = {"likelihoods": likelihoods, "families": families, "files": files}
     told = np.frombuffer(json.dumps(facts).encode(), np.uint8)
     return save_parts({"pairs": pairs, "entities": entities}, {"facts": told})
@@ -238,9 +227,7 @@ def confidence_bytes(
 def shipped_confidence(context: FileContext, defaults: str | None = None) -> TreeConfidence:
     """The maps of the folder `defaults` for a file, or those that ship if it has none.
 
-    Raises:
-        ModelError: they are damaged, of the earlier kind, or name covariates that this version
-            does not have.
+    Maps that are damaged, of the earlier kind or of unknown covariates are a ModelError.
     """
     if defaults is not None and not (Path(defaults) / CONFIDENCE_FILE).exists():
         for earlier in sorted(Path(defaults).glob("doubt.*")):
@@ -286,12 +273,7 @@ _LARGEST_DIGEST = 2**63 - 1
 
 
 def kept_map(reading: ConfidenceMap) -> LearnedState:
-    """A map as plain data.
-
-    Raises:
-        ModelError: it is none of this program's.
-
-    """
+    """A map as plain data; a ModelError if it is none of this program's."""
     if isinstance(reading, MonotoneConfidence):
         return LearnedState({"kind": _MAP, "toml": confidence_toml(reading).decode()})
     if isinstance(reading, AuditedConfidence):
@@ -315,12 +297,7 @@ def kept_map(reading: ConfidenceMap) -> LearnedState:
 def map_from(
     kept: LearnedState, pairs: PairModel | None = None, defaults: str | None = None
 ) -> ConfidenceMap:
-    """The map that `kept_map` kept, with the model of pairs and the folder that it had, if any.
-
-    Raises:
-        ModelError: it is damaged, or no model of pairs was given, and it had one.
-        KBForgeError: the maps of the folder cannot be read.
-    """
+    """The map that `kept_map` kept, with the model of pairs and the folder that it had, if any."""
     read = KeptReader(kept, _CALLED)
     kind = read.fields.choice("kind", KINDS)
     if kind == _MAP:
@@ -378,12 +355,7 @@ def whole_of(reading: ConfidenceMap, reported: ClusteringReport) -> LearnedState
 
 
 def with_whole(reading: ConfidenceMap, kept: LearnedState) -> ConfidenceMap:
-    """The map for reports on parts of the file of which this was kept.
-
-    Raises:
-        ModelError: it is damaged.
-
-    """
+    """The map for reports on parts of the file of which this was kept."""
     read = KeptReader(kept, f"{_CALLED}: what was kept of the file")
     if isinstance(reading, AuditedConfidence):
         inner = reading.reading

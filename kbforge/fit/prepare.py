@@ -57,15 +57,8 @@ def prepare(
 ) -> Fit:
     """Find what suits the fragments: likelihood, alpha and confidence map, and notes that say why.
 
-    Args:
-        fragments: to be clustered.
-        choices: what the user chose.
-        decided: decisions about pairs of the fragments, which count as answers.
-        on_stage: called with each stage: what is learned or tried.
-
-    Raises:
-        KBForgeError: nothing to cluster, an unknown plugin or option, no usable GPU.
-
+    Decisions about pairs (`decided`) count as answers. `on_stage` is called with what is learned or
+    tried next.
     """
     if not fragments:
         raise KBForgeError("there are no fragments to cluster")
@@ -117,10 +110,7 @@ def _answers(fragments: Sequence[Fragment], path: str | None) -> list[NumberedAn
 def _choice(
     chooser: Chooser, choices: Choices, named: Calibration | None
 ) -> LikelihoodChoice | None:
-    """The likelihood of a user who names none.
-
-    Options are those of the attribute model, and a calibration says whose it is.
-    """
+    """The likelihood, unless the user names one, sets options of one or gives a calibration."""
     if choices.likelihood is not None:
         return None
     if choices.of("likelihood"):
@@ -137,12 +127,7 @@ def _fit(
     fitted: bool,
     notes: list[str],
 ) -> None:
-    """Fit the models, unless the likelihood is fitted already.
-
-    Raises:
-        UsageError: the index named finds no key in any fragment.
-
-    """
+    """Fit the models, unless the likelihood is fitted already."""
     index = models.index
     if index is not None and index is not models.likelihood.index:
         index.fit(fragments)
@@ -165,12 +150,7 @@ def _alpha(
     chooser: Chooser,
     notes: list[str],
 ) -> float:
-    """The alpha chosen, else the calibration's, else what the file says, else the likelihood's own.
-
-    Raises:
-        KBForgeError: the bundle's calibration cannot be read.
-
-    """
+    """The alpha chosen, else the calibration's, else the file's, else the likelihood's own."""
     if choices.alpha is not None:
         return choices.alpha
     if named is not None:
@@ -196,12 +176,7 @@ def _alpha(
 def _named_map(
     choices: Choices, named: Calibration | None, notes: list[str]
 ) -> MonotoneConfidence | None:
-    """The map named, else that of the calibration named, or of the model bundle.
-
-    Raises:
-        KBForgeError: the file cannot be read.
-
-    """
+    """The map named, else that of the calibration named, or of the model bundle."""
     found, where = None, choices.confidence_map
     if where is not None:
         found = read_confidence(where)
@@ -217,13 +192,7 @@ def _named_map(
 
 
 def _named_calibration(choices: Choices) -> Calibration | None:
-    """The calibration file that the choices name, if any.
-
-    Raises:
-        UsageError: they name an alpha, too.
-        KBForgeError: it cannot be read.
-
-    """
+    """The calibration file that the choices name, if any; naming an alpha too is an error."""
     if choices.calibration is None:
         return None
     if choices.alpha is not None:
@@ -296,25 +265,13 @@ class Chooser:
     """Finds what suits one file, without labels, and learns no likelihood twice.
 
     Exact names and the likelihoods of `_CHOOSES_FROM` are compared on the file
-    (`kbforge.fit.judge`). A likelihood that the user names is judged by its own groupings alone,
-    which gives its alpha. If its clusters cannot be merged, it gets the alpha under which it opens
-    as many entities as the best grouping has (`kbforge.fit.alpha`).
+    (`kbforge.fit.judge`). A likelihood that the user names (`named`) is judged by its own groupings
+    alone, which gives its alpha. If its clusters cannot be merged, it gets the alpha under which it
+    opens as many entities as the best grouping has (`kbforge.fit.alpha`).
 
     In a large file only a part's pairs are compared (`kbforge.fit.hypotheses`), unless the model of
     pairs clusters. Then confidence maps do not read its pairs. In a file of hundreds of thousands
     the model of pairs is no choice.
-
-    Args:
-        fragments: the file.
-        defaults: a folder with other models than those that ship.
-        answers: about the fragments.
-        on_stage: called with each stage: what is learned or tried.
-        named: whether the user names the likelihood.
-
-    Attributes:
-        judgement: what the judge found, None if it was not asked.
-        fitted: by name, the likelihoods that were learned to choose from.
-
     """
 
     def __init__(
@@ -335,10 +292,6 @@ class Chooser:
         """The likelihood and the alpha for a file of which the user says nothing.
 
         Exact names, which know no alpha, are no choice if alpha is given (not `any_alpha`).
-
-        Raises:
-            UsageError: the fragments have vectors of no likelihood's, or nothing at all.
-
         """
         if not self._described:
             note = f"chosen: {_OF_VECTORS}, as the fragments have vectors and no properties"
@@ -413,10 +366,7 @@ class Chooser:
 
 
 class _File:
-    """A file, which is compared in part if it has more than `most` fragments.
-
-    `fitted` is an index that was fitted to the file already.
-    """
+    """A file, compared in part if it has more than `most` fragments; `fitted` is its index."""
 
     def __init__(
         self, fragments: Sequence[Fragment], most: int, fitted: CandidateIndex | None = None

@@ -290,32 +290,21 @@ _AUDITED = 3  # every so many-th question audits an entity
 
 @dataclass(frozen=True, slots=True)
 class CandidatePair:
-    """A pair of a sample to ask about, by numbers of its fragments.
-
-    Attributes:
-        how: "informative" or "audit".
-        joined: prior weight of the candidates that put them together, in [0, 1].
-        share: of all listed pairs that have the same votes, in (0, 1].
-
-    """
+    """A pair of a sample to ask about, by numbers of its fragments."""
 
     first: int
     second: int
-    how: str
-    joined: float
-    share: float
+    how: str  # "informative" or "audit"
+    joined: float  # prior weight of the candidates that put them together, in [0, 1]
+    share: float  # of all listed pairs that have the same votes, in (0, 1]
 
 
 class GroupingQueue:
     """What to ask, to tell which of some groupings is best.
 
-    Args:
-        groupings: number of each fragment's cluster, shape [K, n].
-        gains: predicted F1 gains of the candidates over one and the same grouping, shape [K].
-        alike: fragments with equal numbers say the same; no two such pairs are asked about,
-            shape [n].
-        seed: of the drawn pairs.
-
+    `groupings` has the cluster of each fragment, [K, n]; `gains` the predicted F1 gains over one
+    and the same grouping, [K]. Pairs with equal numbers in `alike` [n] say the same and are not
+    asked about.
     """
 
     def __init__(
@@ -598,36 +587,23 @@ _LEAST = 1e-3  # what is reported, or read, is no surer
 
 @dataclass(frozen=True, slots=True)
 class PairQuestion:
-    """A pair of fragments to ask about, by their numbers: are they one entity?
+    """A pair of fragments to ask about, by their numbers: are they one entity?"""
 
-    Attributes:
-        subproblem: its name.
-        reported: the probability that they are one, by the particles.
-        believed: the same, by earlier answers and by the map, if there is one.
-        joined: whether the point estimate has them together.
-        value: fragments that the answer is expected to correct.
-        information: what the answer tells, in nats.
-
-    """
-
-    subproblem: int
+    subproblem: int  # its name
     first: int
     second: int
-    reported: float
-    believed: float
-    joined: bool
-    value: float
-    information: float
+    reported: float  # probability that they are one, by the particles
+    believed: float  # the same, by earlier answers and by the map, if there is one
+    joined: bool  # whether the point estimate has them together
+    value: float  # fragments that the answer is expected to correct
+    information: float  # what the answer tells, in nats
 
 
 class PosteriorQueue:
     """What to ask, to correct the point estimate of a posterior.
 
-    Args:
-        read: a map of pairs, None for what the particles say.
-        error: how often whoever answers errs, in [0, 1/2).
-        worth: what the order of the questions is by: the value or the information.
-
+    `read` is a map of pairs, None for what the particles say; `error` is how often an answer is
+    wrong, in [0, 1/2); questions are ordered by `worth`, the value or the information.
     """
 
     def __init__(

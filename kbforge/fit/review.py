@@ -38,18 +38,11 @@ Q = TypeVar("Q", CandidatePair, PairQuestion)
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two fragments of a question, and what it is clustered with.
-
-    Attributes:
-        fragment: that is asked about.
-        others: some fragments of its cluster, without the two that are asked about.
-        size: how many fragments the cluster has.
-
-    """
+    """One of the two fragments of a question, and what it is clustered with."""
 
     fragment: Fragment
-    others: tuple[Fragment, ...] = ()
-    size: int = 1
+    others: tuple[Fragment, ...] = ()  # some of its cluster, without the two that are asked about
+    size: int = 1  # fragments in the cluster
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object, without labels."""
@@ -62,27 +55,15 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Evidence(Generic[Q]):
-    """A question with its two fragments, and what speaks for and against.
+    """A question with its two fragments, and what speaks for and against."""
 
-    Attributes:
-        question: by numbers.
-        first: one fragment; of a file, which is not clustered yet, it stands alone.
-        second: the other; if the two are together, its cluster is the same.
-        explanation: what speaks for adding the second fragment to the cluster of the first, in
-            nats; None if the likelihood does not explain.
-        compared: how many fragments of that cluster it was compared with.
-        probability: whether the explanation is in nats; else it is in the points of a score.
-        asked: why a pair of a file is asked about.
-
-    """
-
-    question: Q
-    first: Side
-    second: Side
-    explanation: Explanation | None = None
-    compared: int = 0
-    probability: bool = True
-    asked: QuestionDetails | None = None
+    question: Q  # by numbers
+    first: Side  # stands alone in a file, which is not clustered yet
+    second: Side  # if the two are together, its cluster is the same
+    explanation: Explanation | None = None  # for the second in the cluster of the first, nats
+    compared: int = 0  # fragments of that cluster that it was compared with
+    probability: bool = True  # whether the explanation is in nats; else in points of a score
+    asked: QuestionDetails | None = None  # why a pair of a file is asked about
 
     def to_json(self) -> dict[str, Any]:
         """The question as one JSON object, without labels."""
@@ -146,17 +127,10 @@ class Review(ABC, Generic[Q]):
 
 
 class FileReview(Review[CandidatePair]):
-    """Questions about one file of fragments, and the answers so far.
+    """Questions about one file of fragments with distinct ids, and the answers so far.
 
-    Args:
-        fragments: distinct ids.
-        choices: a likelihood that they name is the only one that is chosen from.
-        file: where the answers go; those that it holds count.
-
-    Raises:
-        KBForgeError: no fragments, answers about others, nothing to choose between, or as
-            `kbforge.fit.prepare.prepare`.
-
+    A likelihood that `choices` names is the only one to choose from. Answers go to `file`, and
+    those in it count; answers about other fragments are an error.
     """
 
     _queue: GroupingQueue
@@ -242,14 +216,9 @@ class ReviewState(Protocol):
 
 
 class PosteriorReview(Review[PairQuestion]):
-    """Questions about a clustering; their answers are decided.
+    """Questions about a clustering, `state`; their answers are decided.
 
-    Args:
-        state: the clustering.
-        problem: likelihood and alpha, which explain.
-        queue: finds the questions; it may be empty.
-        subproblems: to ask about beside those that the queue knows.
-
+    The problem explains, the queue finds the questions, about `subproblems` too.
     """
 
     _queue: PosteriorQueue

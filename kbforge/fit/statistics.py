@@ -75,10 +75,7 @@ class SamplePairs:
 def compare_sample(
     sample: Sequence[Fragment], index: CandidateIndex, everything: Sequence[Fragment]
 ) -> SamplePairs:
-    """Compare the pairs of a sample, some thousand fragments at most.
-
-    The index is fitted to the file, `everything`, which says what is rare.
-    """
+    """Compare the pairs of a sample, some thousand fragments; `everything` says what is rare."""
     n = len(sample)
     exact = np.array(exact_groups(sample), dtype=np.int64)
     names = [exact_name(fragment)[:_LONGEST] for fragment in sample]
@@ -321,7 +318,7 @@ def agreement(
 ) -> tuple[float, float, float]:
     """B-cubed precision, recall and mean F1 of one grouping [n] against another, numbers below n.
 
-    They are means over the first so many fragments; None is all.
+    They are means over the `first` fragments; None is all.
     """
     n = max(len(labels), 1)
     _, inverse, counts = np.unique(
@@ -415,8 +412,8 @@ def _lift(
 ) -> dict[str, float]:
     """Agreement inside clusters over that of near misses, attribute by attribute.
 
-    An attribute is near-functional if it hardly ever contradicts inside clusters and is not the
-    same everywhere; then a contradiction speaks against a cluster.
+    An attribute that varies and hardly ever contradicts inside clusters is near-functional: then a
+    contradiction speaks against a cluster.
     """
     if not seen.agree.shape[1]:
         missing = ("lift", "least lift", "lift over chance", "contradictions of functional ones")
@@ -514,10 +511,7 @@ def statistics_of(
     everything: Sequence[Fragment],
     expected: PairExpectations | None,
 ) -> tuple[tuple[str, ...], FloatArray]:
-    """What the judge reads: names of the statistics, and [hypotheses, statistics].
-
-    The model of pairs expects nothing (None) where it can read nothing.
-    """
+    """What the judge reads: names of the statistics, and [hypotheses, statistics]."""
     of_file = file_statistics(seen, everything)
     on_path: list[dict[str, float]] = []
     for likelihood in dict.fromkeys(h.likelihood for h in found):

@@ -62,44 +62,23 @@ _FIELDS = ("format", "kind", "plugin", "kbforge", "recipe", "data", "files")
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A verified bundle.
+    """A verified bundle."""
 
-    Attributes:
-        kind: the kind of plugin it belongs to, such as "likelihoods".
-        plugin: the plugin's name, such as "bigram".
-        files: name -> content of every file but the manifest, hashes checked.
-        recipe: how the model was trained (JSON).
-        data: what it was trained on (JSON): number of fragments, SHA-256 of their content.
-        kbforge: version of the program that wrote it.
-
-    """
-
-    kind: str
-    plugin: str
-    files: Mapping[str, bytes]
-    recipe: Mapping[str, Any]
-    data: Mapping[str, Any]
-    kbforge: str = __version__
+    kind: str  # of the plugin, such as "likelihoods"
+    plugin: str  # its name, such as "bigram"
+    files: Mapping[str, bytes]  # name -> content, but the manifest; hashes checked
+    recipe: Mapping[str, Any]  # how the model was trained (JSON)
+    data: Mapping[str, Any]  # number of fragments that it was trained on, and their SHA-256
+    kbforge: str = __version__  # version of the program that wrote it
 
     def require_of(self, plugin: str, where: str) -> None:
-        """Refuse a bundle that is not of this likelihood.
-
-        Raises:
-            ModelError: it is not; `where` is how it is called.
-
-        """
+        """Refuse a bundle that is not of this likelihood; errors call it `where`."""
         if (self.kind, self.plugin) != ("likelihoods", plugin):
             raise ModelError(f"{where} is a model for {quoted(self.plugin)}, expected {plugin}")
 
 
 def write_bundle(folder: Path, bundle: Bundle) -> None:
-    """Write a bundle; one that is there already is replaced.
-
-    Raises:
-        ModelError: a file name that is not plain, the folder exists and is not a bundle, or it
-            cannot be written.
-
-    """
+    """Write a bundle, or replace one; a folder that is no bundle is never replaced."""
     for name in bundle.files:
         if not _is_plain(name):
             raise ModelError(f'"{quoted(name)}" cannot be the name of a file in a model bundle')
@@ -113,13 +92,7 @@ def write_bundle(folder: Path, bundle: Bundle) -> None:
 
 
 def require_place(folder: Path) -> None:
-    """Find out before long work that a bundle cannot be put somewhere.
-
-    Raises:
-        ModelError: the folder exists and is not a bundle, or the one it is to be in is missing or
-            not writable.
-
-    """
+    """Find out before long work that a bundle cannot be put somewhere."""
     if folder.exists() and not (folder / MANIFEST).is_file():
         raise ModelError(
             f"{quoted(str(folder), 400)} exists and is not a model bundle; choose another folder"
@@ -144,12 +117,7 @@ def bundles_read_once() -> Iterator[None]:
 
 
 def read_bundle(folder: Path) -> Bundle:
-    """Read and verify a bundle.
-
-    Raises:
-        ModelError: it is missing or damaged, with what differs.
-
-    """
+    """Read and verify a bundle; a ModelError says what differs."""
     held = _held.get()
     if held is None:
         return _read(folder)
@@ -179,12 +147,7 @@ def _read(folder: Path) -> Bundle:
 
 
 def add_file(folder: Path, name: str, content: bytes) -> None:
-    """Add a file to a bundle, or replace one of that name.
-
-    Raises:
-        ModelError: as `read_bundle` and `write_bundle`.
-
-    """
+    """Add a file to a bundle, or replace one of that name."""
     old = read_bundle(folder)
     files = {**old.files, name: content}
     bundle = Bundle(old.kind, old.plugin, files, old.recipe, old.data, old.kbforge)
@@ -192,17 +155,9 @@ def add_file(folder: Path, name: str, content: bytes) -> None:
 
 
 def read_listed(folder: Path, name: str, kind: str, most: int, writer: str) -> bytes:
-    """One file of a folder that may have others which its manifest does not list.
+    """One verified file, of `most` bytes, of a folder whose manifest need not list all files.
 
-    Args:
-        folder: has the manifest.
-        name: of the file.
-        kind: of the manifest.
-        most: bytes that the file may have.
-        writer: the command that writes such folders.
-
-    Raises:
-        ModelError: the manifest or the file is missing or damaged, with what differs.
+    `kind` is that of the manifest; errors name `writer`, the command that writes such folders.
     """
     manifest = _read_manifest(folder, writer)
     if (found := manifest.get("kind", str)) != kind:
@@ -217,12 +172,7 @@ def read_listed(folder: Path, name: str, kind: str, most: int, writer: str) -> b
 
 
 def write_manifest(folder: Path, bundle: Bundle) -> None:
-    """Write only the manifest of a folder, atomically.
-
-    Raises:
-        KBForgeError: it cannot be written.
-
-    """
+    """Write only the manifest of a folder, atomically."""
     with open_output(str(folder / MANIFEST)) as out:
         out.write(_manifest_of(bundle))
 
@@ -353,12 +303,7 @@ def default_folder(given: str | None, name: str) -> Path:
 
 
 def read_default(folder: Path, name: str) -> bytes:
-    """The verified content of a default model.
-
-    Raises:
-        ModelError: it is missing or damaged, or the folder has no manifest that lists it.
-
-    """
+    """The verified content of a default model; a ModelError says what is wrong."""
     return read_listed(folder, name, _KIND, _MOST_BYTES, _WRITER)
 
 
@@ -371,16 +316,12 @@ def list_defaults(folder: Path) -> None:
 def make_likelihood(name_or_path: str, options: Mapping[str, object] | None = None) -> Likelihood:
     """A likelihood plugin by name, or the one a model bundle (a folder) was trained for.
 
-    Args:
-        name_or_path: a registered name, or a path to a bundle; a name wins over a folder of the
-            same name, which `./name` reaches.
-        options: option -> value, checked against the constructor.
+    A name wins over a folder of the same name, which `./name` reaches.
 
     Raises:
         PluginError: no plugin of that name.
         ModelError: the bundle is missing, damaged, or for something else.
         UsageError: an option the plugin does not have.
-
     """
     return _made(_plugin_of(name_or_path), name_or_path, options or {}, "likelihood")
 
@@ -435,11 +376,7 @@ def _made(plugin: str, name_or_path: str, options: Mapping[str, object], role: s
 
 
 def require_device(device: str) -> None:
-    """Find out before long work that a device ("cpu" or "cuda") is not there.
-
-    Raises:
-        UsageError: no usable GPU; never a silent run on the CPU.
-    """
+    """Find out before long work that there is no usable GPU; never a silent run on the CPU."""
     if device == "cpu":
         return
     import torch  # heavy; only a run that asks for a GPU pays for it

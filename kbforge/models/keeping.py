@@ -32,19 +32,7 @@ def together(own: LearnedState, **parts: LearnedState | None) -> LearnedState:
 
 
 class KeptReader:
-    """A learned state of unknown origin, field by field.
-
-    Args:
-        kept: the state.
-        whose: how errors call the plugin that goes on from it.
-
-    Attributes:
-        fields: the values.
-
-    Raises:
-        ModelError: it is no state.
-
-    """
+    """A learned state of unknown origin, field by field; errors call its plugin `whose`."""
 
     def __init__(self, kept: LearnedState, whose: str) -> None:
         self._kept, self._whose = kept, whose
@@ -87,17 +75,9 @@ class KeptReader:
         ascending: bool = False,
         width: int | None = None,
     ) -> NDArray[Number]:
-        """An array of finite numbers.
+        """An array of finite numbers from `least` to `most`, of shape [length] or [length, width].
 
-        Args:
-            name: of the array.
-            dtype: of its numbers.
-            length: of its first dimension; None is any.
-            least: the smallest number allowed.
-            most: the largest number allowed.
-            ascending: whether no number may be less than the one before.
-            width: of its second dimension; None if it has one dimension.
-
+        Without a length any will do; `ascending` ones may not be less than the one before.
         """
         found = self._kept.arrays.get(name)
         expected = np.dtype(dtype)

@@ -67,10 +67,7 @@ class ScoreCache(Likelihood):
         return number
 
     def forget(self, fragment: Fragment) -> None:
-        """Forget a fragment's content: if it comes again, it has a new number and is scored anew.
-
-        Scores by the old number stay, for runs that still ask.
-        """
+        """Forget a fragment's content; scores by its old number stay, for runs that still ask."""
         self._numbers.pop(content_key(fragment), None)
 
     def __contains__(self, key: Key) -> bool:
@@ -78,12 +75,7 @@ class ScoreCache(Likelihood):
         return key in self._scores
 
     def learn(self, unknown: Mapping[Key, Sequence[Fragment]]) -> None:
-        """Have these sets scored, in one batch; what is no score is not kept.
-
-        Raises:
-            LikelihoodError: the likelihood returned NaN or +inf, or the wrong number of scores.
-
-        """
+        """Have these sets scored, in one batch; what is no score is not kept."""
         if not unknown:
             return
         batch = list(unknown.values())
@@ -169,25 +161,14 @@ class ScoreWorker:
 
 
 class RemoteLikelihood(Likelihood):
-    """A likelihood that has its sets scored by a crew of `ScoreWorker`s.
-
-    Attributes:
-        losses: how many scorers were lost.
-
-    """
+    """A likelihood that has its sets scored by a crew of `ScoreWorker`s; it lost `losses`."""
 
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
         self.losses = 0
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
-        """L(C) of every cluster, in nats, shape [len(clusters)].
-
-        Raises:
-            KBForgeError: scorers are lost again and again.
-            Exception: whatever the likelihood raises.
-
-        """
+        """L(C) of every cluster, in nats, shape [len(clusters)]."""
         pieces = pieces_of(clusters, len(self._crew))
         scores: list[FloatArray | None] = [None] * len(pieces)
         in_vain = 0
@@ -215,10 +196,7 @@ class RemoteLikelihood(Likelihood):
 
 
 def pieces_of(sets: Sets, scorers: int) -> list[Sets]:
-    """Consecutive sets, one piece a scorer at most, of about equal length and of `LEAST` at least.
-
-    A batch of fewer sets is one piece.
-    """
+    """Consecutive sets, at most one piece a scorer, of about equal length and at least `LEAST`."""
     n = min(scorers, max(len(sets) // LEAST, 1)) if sets else 0
     ends = [len(sets) * k // n for k in range(n + 1)] if n else []
     return [sets[i:j] for i, j in pairwise(ends)]
@@ -226,12 +204,7 @@ def pieces_of(sets: Sets, scorers: int) -> list[Sets]:
 
 @contextmanager
 def scorers(likelihood: Likelihood, executor: Executor, number: int) -> Iterator[RemoteLikelihood]:
-    """The likelihood, held by so many scorers for as long as this lasts; each has a copy.
-
-    Raises:
-        UsageError: the number is below 1.
-        KBForgeError: they cannot be started; the message says what to do.
-    """
+    """The likelihood, held by so many scorers for as long as this lasts; each has a copy."""
     if number < 1:
         raise UsageError(f"scorers: expected at least 1, got {number}")
     crew = executor.start(partial(ScoreWorker, likelihood), number)

@@ -40,13 +40,7 @@ from kbforge.errors import UsageError
 
 
 def tempered(problem: Problem, temperature: float) -> Problem:
-    """The problem at a temperature; at 1 it is the problem itself.
-
-    Raises:
-        UsageError: the temperature is not a finite number above 0, or so low that alpha^(1/T) is
-            none either.
-
-    """
+    """The problem at a temperature, a finite number above 0; at 1 it is the problem itself."""
     if not (temperature > 0 and math.isfinite(temperature)):
         raise UsageError(f"--temperature: expected a number above 0, got {temperature:g}")
     if temperature == 1:

@@ -60,12 +60,7 @@ class Trees:
     offset: NDArray[np.float64]  # [1] what every row gets
 
     def predict(self, rows: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """The raw sums of rows [N, F], columns in the order of `features`: [N].
-
-        Raises:
-            ValueError: the rows have another number of columns.
-
-        """
+        """The raw sums of rows [N, F], columns in the order of `features`: [N]."""
         if rows.ndim != 2 or rows.shape[1] != len(self.features):
             raise ValueError(f"rows of {len(self.features)} columns, got {rows.shape}")
         values = np.ascontiguousarray(rows, dtype=np.float64)
@@ -271,12 +266,7 @@ def _bits(trees: Trees, root: int) -> _Bits | None:
 
 
 def read_trees(content: bytes, where: str) -> Trees:
-    """The ensemble that `Trees.to_bytes` wrote; `where` names the file in errors.
-
-    Raises:
-        ModelError: the content is damaged, is something else, or does not hold trees.
-
-    """
+    """The ensemble that `Trees.to_bytes` wrote; a ModelError names the file as `where`."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -320,12 +310,7 @@ def save_parts(trees: Mapping[str, Trees], others: Mapping[str, NDArray[Any]]) -
 def load_parts(
     content: bytes, where: str, trees: Sequence[str], others: Sequence[str]
 ) -> tuple[dict[str, Trees], dict[str, NDArray[Any]]]:
-    """The ensembles and the other arrays that `save_parts` wrote, by these names and no others.
-
-    Raises:
-        ModelError: the content is damaged or something else; `where` names the file.
-
-    """
+    """The ensembles and the other arrays that `save_parts` wrote, by these names and no others."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -355,12 +340,7 @@ def _features(content: bytes) -> tuple[str, ...]:
 
 
 def _require_trees(trees: Trees, where: str) -> None:
-    """Find out whether nodes and leaves make trees.
-
-    Raises:
-        ModelError: with what is wrong.
-
-    """
+    """Refuse nodes and leaves that make no trees."""
     nodes, leaves = len(trees.feature), len(trees.leaves)
     for name in ("threshold", "missing_left", "left", "right"):
         if len(getattr(trees, name)) != nodes:

@@ -12,12 +12,7 @@ from kbforge.errors import KBForgeError
 
 
 def labelled_only(fragments: Sequence[Fragment], calibrator: str) -> list[Fragment]:
-    """The fragments that carry a gold label, in order.
-
-    Raises:
-        KBForgeError: none does.
-
-    """
+    """The fragments with a gold label, in order; none is a KBForgeError."""
     labelled = [fragment for fragment in fragments if fragment.label is not None]
     if not labelled:
         raise KBForgeError(
@@ -36,10 +31,7 @@ def gold_clusters(labelled: Sequence[Fragment]) -> list[Cluster]:
 
 
 class Runs:
-    """A problem, ready to be clustered at any alpha with common random numbers.
-
-    Differences between two alphas are then differences of alpha, not of luck.
-    """
+    """A problem, ready to be clustered at any alpha with common random numbers."""
 
     def __init__(
         self,

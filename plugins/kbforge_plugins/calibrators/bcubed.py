@@ -48,12 +48,7 @@ class BCubed(Calibrator):
         rng: np.random.Generator,
         on_evaluation: Callable[[float, float], None] | None = None,
     ) -> CalibrationResult:
-        """Choose alpha; every clustering uses the same random numbers.
-
-        Raises:
-            KBForgeError: no fragment has a label.
-
-        """
+        """Choose alpha; every clustering uses the same random numbers."""
         labelled_only(fragments, "bcubed")
         gold = [fragment.label for fragment in fragments]
         runs = Runs(fragments, problem, clusterer, rng)
@@ -85,10 +80,7 @@ class BCubed(Calibrator):
 
 
 def best_plateau(curve: dict[float, float]) -> tuple[float, float]:
-    """The first and last point of the widest run of points at the maximum (the first such run).
-
-    A run of one point counts as wide as zero.
-    """
+    """First and last point of the widest run of points at the maximum (the first such run)."""
     best, points = max(curve.values()), sorted(curve)
     runs: list[tuple[float, float]] = []
     previous_is_best = False

@@ -77,12 +77,7 @@ class EmpiricalBayes(Calibrator):
         rng: np.random.Generator,
         on_evaluation: Callable[[float, float], None] | None = None,
     ) -> CalibrationResult:
-        """Choose alpha; every clustering uses the same random numbers.
-
-        Raises:
-            KBForgeError: there are no fragments.
-
-        """
+        """Choose alpha; every clustering uses the same random numbers."""
         if not fragments:
             raise KBForgeError("calibrator empirical-bayes: there are no fragments")
         runs = Runs(fragments, problem, clusterer, rng)

@@ -249,13 +249,7 @@ class PseudoLikelihood(Calibrator):
         rng: np.random.Generator,
         on_evaluation: Callable[[float, float], None] | None = None,
     ) -> CalibrationResult:
-        """Choose alpha; neither the clusterer nor random numbers are used.
-
-        Raises:
-            KBForgeError: no fragment has a label.
-            LikelihoodError: NaN, or a fragment that is impossible where gold puts it.
-
-        """
+        """Choose alpha; neither the clusterer nor random numbers are used."""
         labelled = labelled_only(fragments, "pseudo-likelihood")
         with np.errstate(invalid="ignore"):  # -inf less -inf is NaN, which the check reports
             terms = reassignment_terms(labelled, gold_clusters(labelled), problem)
