@@ -1,15 +1,10 @@
 """Convergence of chains, and their effective sample size.
 
-| symbol | meaning |
-|---|---|
-| M, N | half chains, and draws of each: chains are split, so that one that drifts is noticed |
-| W | the mean of the variances within half chains |
-| V | (N - 1) / N W + the variance of the means of half chains |
-| rho_t | the autocorrelation at lag t, 1 - (W - mean autocovariance at lag t) / V |
-
-R-hat is the square root of V / W. The effective sample size is M N / tau with tau = 1 + 2 sum of
-rho_t, the sum going over pairs of lags while they are positive, and made to fall (Geyer 1992). The
-bulk's is that of the draws' normal scores, which no heavy tail can upset.
+With M half chains of N draws (split, so that a drift is noticed), W the mean variance within half
+chains, V = (N - 1) / N W + the variance of their means, and rho_t = 1 - (W - mean autocovariance at
+lag t) / V: R-hat is sqrt(V / W), and the effective sample size is M N / (1 + 2 sum of rho_t). The
+sum goes over pairs of lags while they are positive, and is made to fall (Geyer 1992). The bulk's
+effective sample size is that of the draws' normal scores.
 
 Sources: Gelman, Carlin, Stern, Dunson, Vehtari and Rubin, "Bayesian Data Analysis", third edition,
 sections 11.4 and 11.5; Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), "Rank-normalization,

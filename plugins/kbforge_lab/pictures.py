@@ -1,10 +1,8 @@
 """Points in the colours of their entities, and films of how groupings came about.
 
-A scene comes from a posterior, which knows its particles, or from a knowledge base, which keeps
-the best grouping alone. Side by side stand the heaviest groupings of all fragments: particles of
-the subproblems, combined. Subproblems are independent, so the best combination takes the heaviest
-particle of each, and the next ones differ from it in the subproblem that is least sure. Colours say
-what belongs together, boxes what is a problem of its own.
+A scene comes from a posterior or from a knowledge base, which keeps the best grouping alone. The
+heaviest groupings of all fragments stand side by side: subproblems are independent, so the best
+combination takes the heaviest particle of each. Colours are clusters, boxes are subproblems.
 """
 
 from __future__ import annotations
@@ -41,8 +39,7 @@ if TYPE_CHECKING:
 def matched(before: Sequence[Cluster], after: Sequence[Cluster]) -> Mapping[int, int]:
     """Number of a cluster of `after` -> number of the same cluster of `before`.
 
-    Two clusters are the same one, changed, if neither shares more fragments with any other. Ties
-    go to the first; fragments that only one grouping has count for nothing.
+    Two clusters are the same if neither shares more fragments with any other; ties go to the first.
     """
     home = {i: number for number, cluster in enumerate(before) for i in cluster}
     shared: dict[tuple[int, int], int] = {}
@@ -75,17 +72,12 @@ def moved_fragments(before: Sequence[Cluster], after: Sequence[Cluster]) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class GroupingView:
-    """One grouping.
-
-    Attributes:
-        moved: fragments that are in another cluster than in the first view.
-
-    """
+    """One grouping."""
 
     title: str
     clusters: tuple[Cluster, ...]
     blocks: tuple[Cluster, ...]
-    moved: tuple[int, ...] = ()
+    moved: tuple[int, ...] = ()  # fragments whose cluster differs from the first view's
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +130,7 @@ def scene_of_kb(entities: Iterable[Entity], fragments: Sequence[Fragment]) -> Sc
 def scene_of_posterior(
     fragments: Sequence[Fragment], posterior: Posterior, count: int = 1
 ) -> Scene:
-    """The `count` most probable groupings, side by side; fewer if there are not so many.
-
-    Where one grouping is all that was kept, there is no saying how probable it is.
-    """
+    """The `count` most probable groupings side by side, or as many as there are."""
     blocks = tuple(subproblem.fragments for subproblem in posterior.subproblems)
     alone = all(len(subproblem.particles) == 1 for subproblem in posterior.subproblems)
     views: list[GroupingView] = []
@@ -156,10 +145,7 @@ def scene_of_posterior(
 def heaviest(
     subproblems: Sequence[Subproblem], count: int
 ) -> list[tuple[float, tuple[Cluster, ...]]]:
-    """The heaviest combinations of one particle of each subproblem, with their log weights.
-
-    Exact: among the heaviest of a sum, each part is among the heaviest of its own.
-    """
+    """The exact heaviest combinations of a particle a subproblem, with their log weights."""
     found: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
     for subproblem in subproblems:
         extended = (
@@ -194,12 +180,7 @@ _MOST_APART = 1000  # above, neighbours are too small to tell apart, and their d
 
 
 class Colours:
-    """Paints one grouping after another, in the colours of the one before or of the first.
-
-    Args:
-        points: what is grouped, shape [n, 2].
-
-    """
+    """Paints groupings of points [n, 2] in the colours of the one before, or of the first."""
 
     def __init__(self, points: FloatArray, of_the_first: bool = False) -> None:
         self._points, self._of_the_first = points, of_the_first
@@ -207,10 +188,9 @@ class Colours:
         self._numbers: list[int] = []
 
     def paint(self, clusters: Sequence[Cluster]) -> list[str]:
-        """A colour a cluster; one that is the same as in the other grouping keeps its own.
+        """A colour for each cluster; the same cluster keeps its colour.
 
-        A new one takes none that the other grouping has, while there are some: it is not the
-        cluster that had it.
+        While others are free, a new cluster takes none of the other grouping's colours.
         """
         same = matched(self._clusters, clusters)
         numbers = [self._numbers[same[i]] if i in same else -1 for i in range(len(clusters))]
@@ -231,12 +211,7 @@ class Colours:
 def _fill(
     numbers: list[int], centres: FloatArray, others: Iterable[tuple[int, FloatArray]]
 ) -> None:
-    """Replace each -1 by the colour whose nearest cluster is farthest; an unused one before all.
-
-    Args:
-        centres: of the same clusters, shape [k, 2].
-
-    """
+    """Replace each -1 by an unused colour, else by the one whose nearest cluster is farthest."""
     nearest = np.full((len(centres), len(PALETTE)), np.inf)
     for number, other in others:
         _bring_near(nearest[:, number], centres, other)
@@ -326,8 +301,7 @@ def draw_view(axes: Axes, points: FloatArray, view: GroupingView, colours: Colou
 def limits(points: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Lower left and upper right corner of a picture of these points.
 
-    The room around them is a part of what they span, and at least what float64 can tell from
-    nothing where they are: an axis shorter than that cannot be drawn.
+    The margin is at least what float64 can tell from nothing there: shorter axes cannot be drawn.
     """
     low, high = points.min(axis=0), points.max(axis=0)
     magnitude = float(np.abs(points).max())
@@ -367,24 +341,17 @@ def _draw_boxes(axes: Axes, points: FloatArray, blocks: Sequence[Cluster], margi
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A grouping on the way to the last one.
+    """A grouping on the way to the last one."""
 
-    Attributes:
-        view: the grouping; its title says how far the run has come.
-        newest: the fragment that came last, None where all are there from the start.
-
-    """
-
-    view: GroupingView
-    newest: int | None
+    view: GroupingView  # its title says how far the run has come
+    newest: int | None  # the last fragment; None where all are there from the start
 
 
 class Recorder:
-    """An `on_step` that keeps frames, at most `count` of them, evenly spread over the run.
+    """An `on_step` that keeps at most `count` frames, evenly spread over the run.
 
-    An online method's frames are of how many fragments it has seen. An offline one's are of
-    rounds: how many there will be nobody knows, so whenever there are `count` frames every second
-    one goes, and from then on every second round is passed over.
+    The number of an offline method's rounds is unknown: at `count` frames every second one goes,
+    and from then on every second round is passed over.
     """
 
     def __init__(self, fragments: Sequence[Fragment], count: int) -> None:

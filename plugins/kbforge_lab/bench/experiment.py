@@ -36,22 +36,15 @@ class BenchInterrupted(KBForgeError):
 
 @dataclass(frozen=True, slots=True)
 class BenchResult:
-    """What a bench found.
-
-    Attributes:
-        notes: what was left out, and why, and what fell short of the plan.
-        runs: how many are reported on, `finished_before` of them found in the folder.
-        failed: the runs that have no result; they are tried again the next time.
-
-    """
+    """What a bench found."""
 
     plan: SuitePlan
     lines: list[Line]
     verdicts: list[Verdict]
-    notes: list[str]
-    runs: int
+    notes: list[str]  # what was left out, and why
+    runs: int  # reported, `finished_before` of them found in the folder
     finished_before: int
-    failed: list[Failure]
+    failed: list[Failure]  # without a result; tried again the next time
     figures: list[str]
 
     @property

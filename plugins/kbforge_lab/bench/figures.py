@@ -1,18 +1,10 @@
-"""The figures of the split-SMC paper from our rows, the curves and the seconds.
+"""The figures of the split-SMC paper, and curves of time and memory.
 
-| call | paper | shows |
-|---|---|---|
-| `metric_by_particles` | figures 10-14 | every metric against P |
-| `metric_by_observations` | figure 4 | metrics as fragments arrive |
-| `surrogate_ablation` | figures 16-19 | every metric against M, from 1 to unlimited |
-| `seconds_by_size` | | seconds against fragments, one curve a program |
-| `log_posterior_by_seconds` | | the way of each sampler in a race |
-
-The first three take the rows of one task. All return None where there is nothing to show. Points
-are means over shuffles; bars and bands are one standard deviation, cut where a figure cannot go on
-(a share ends at 1). All points of a curve are of the shuffles that all its settings have, because
-orders of the data differ more than settings do. For the same reason a curve over fragments seen
-ends where the first of its runs ends.
+`metric_by_particles` is figures 10 to 14, `metric_by_observations` figure 4, `surrogate_ablation`
+figures 16 to 19. All return None where there is nothing to show. Points are means over shuffles,
+bars and bands one standard deviation. Orders of the data differ more than settings do, so all
+points of a curve are of the shuffles that all its settings have, and a curve over fragments ends
+where the first of its runs ends.
 """
 
 from __future__ import annotations
@@ -47,10 +39,7 @@ _METHODS = (
 
 
 def colours_of(table: Sequence[Method]) -> dict[str, str]:
-    """A colour a method, by name: the suites' methods keep theirs from suite to suite.
-
-    Others share those that are left, first of all those that no suite's method has.
-    """
+    """A colour for each method, by name: the suites' methods keep theirs from suite to suite."""
     names = {method.name for method in table}
     colours = {name: PALETTE[i] for i, name in enumerate(_METHODS) if name in names}
     left = [colour for colour in reversed(PALETTE) if colour not in colours.values()]
@@ -67,10 +56,7 @@ def of_the_table(rows: Sequence[Row], table: Sequence[Method]) -> list[Row]:
 def on_shared_orders(
     name: str, groups: Sequence[Sequence[Row]]
 ) -> tuple[str, Sequence[Sequence[Row]]]:
-    """The rows of a curve's points on the orders that all of them have; all rows if none is shared.
-
-    The name comes back with how many orders those are, where a point has more.
-    """
+    """The curve's name, and the rows on orders that all points have, if there are any."""
     orders = [{row.shuffle for row in group} for group in groups]
     shared = set.intersection(*orders)
     most = max(map(len, orders))
@@ -199,10 +185,7 @@ def dodge_of(names: Sequence[str]) -> dict[str, float]:
 def metric_by_observations(
     trace: Sequence[TraceRow], table: Sequence[Method], reference: str
 ) -> Figure | None:
-    """F1 and log posterior of the point estimate as fragments arrive.
-
-    Where the reference has no rows, the first method that has some is in its place.
-    """
+    """F1 and log posterior as fragments arrive, of the reference or another method."""
     online = _online(trace, table)
     if not online:
         return None

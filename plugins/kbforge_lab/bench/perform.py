@@ -1,20 +1,12 @@
-"""One run in this process: group, watch, score, and what it costs.
+"""One run in this process: group, watch, score, and measure its cost.
 
-There are three kinds of runs, as there are of comparisons (`kbforge_lab.contracts.suite`): a
-clusterer on a given problem; a whole way to a grouping, with what `kbforge cluster` does; a grouper
-that learns from examples. Of a whole way what counts is what a user gets: fitting is part of the
-time, the memory is measured, and so is how far the confidence can be trusted, raw and by the map
-that goes with the likelihood. A grouper may give a sample of groupings; its scores are the means.
+Of a whole way to a grouping everything that a user gets is measured: fitting is part of the time,
+and the memory and the error of the confidence are measured, raw and mapped. The scores of a grouper
+that gives a sample are means.
 
-Two baselines have no model:
-
-| baseline | fragments are together if |
-|---|---|
-| exact name | their first names are the same, case folded; one without a name stands alone |
-| ceiling | what they say is labelled alike: all that say exactly the same take the label of most |
-
-The ceiling reads the labels. It is about the best that anything can do that sees what fragments say
-and nothing else; where equal fragments are of several entities it is below 1.
+Two baselines have no model. *Exact name* joins fragments whose first names are the same, case
+folded. The *ceiling* reads the labels: all fragments that say exactly the same take the label that
+most of them have, which is about the best that anything can do.
 """
 
 from __future__ import annotations
@@ -89,9 +81,9 @@ class Clocks:
 
 
 def peak_mib() -> float | None:
-    """The most memory that this process has had, None where the system does not say.
+    """The most memory of this process; None where the system does not say.
 
-    `getrusage` says so everywhere, but on Linux it counts what the parent had when it began this.
+    On Linux `getrusage` also counts what the parent had when it began this process.
     """
     return _status("VmHWM")
 
@@ -143,10 +135,8 @@ def perform(run: BenchRun) -> Outcome:
     """Do one run.
 
     Raises:
-        KBForgeError: as `kbforge.fit.prepare.prepare` or the grouper, or the likelihood failed on a
-            fragment.
+        KBForgeError: preparing or grouping failed, or the likelihood failed on a fragment.
         BadRecord: the clusterer returned figures that are none.
-
     """
     fragments = run.fragments()
     gold = [str(fragment.label) for fragment in fragments]
@@ -288,10 +278,7 @@ class _Best(NamedTuple):
 def _best(
     run: BenchRun, prepared: Fit, fragments: Sequence[Fragment], gold: Sequence[str], until: float
 ) -> _Best:
-    """The grouping, or of those at all alphas of the method the one of the best F1.
-
-    `until` is what the clock on the wall must not show; the result then is the best until then.
-    """
+    """The best grouping by F1 over the method's alphas, stopping at `until` on the wall clock."""
     best: _Best | None = None
     for alpha in run.method.alphas or (prepared.alpha,):
         problem = replace(prepared.problem, alpha=alpha)

@@ -1,15 +1,11 @@
 """The report: a Markdown page with tables, verdicts and figures.
 
-*The table over all tasks* has F1 of each whole way to a grouping, beside equal names and the
-ceiling. The default of `kbforge cluster` is the plan's reference. It is held against the baseline
-that anybody gets by hand (exact name), against the best alpha in hindsight, which no user can know,
-and against the ceiling. Under the tasks stand the means over them, over groups of them and over
-families, each family counting once.
+The table over all tasks holds the default of `kbforge cluster` against exact names, against the
+best alpha in hindsight and against the ceiling. Means follow: over tasks, over groups of them and
+over families, each family counting once.
 
-*A race*: samplers go on for ever, so that neither where they end at a given time nor when they end
-compares them. The section says when a method's best grouping was first as probable as the one that
-the lowest of the methods ended with, on the same order of the data: in processor time, which other
-work on the machine hardly changes, told from marks a twentieth apart.
+A race compares samplers, which never end: it says when a method's best grouping was first as
+probable as the one that the lowest method ended with on the same order, in processor seconds.
 """
 
 from __future__ import annotations
@@ -193,10 +189,7 @@ class _Table:
         return next((m.name for m in self._methods if m.baseline == wanted), None)
 
     def _best(self, task: str) -> Line | None:
-        """The best of all methods that cluster, the first among equals; None without a grid.
-
-        Greedy clustering at the best alpha may be worse than particles at the default's.
-        """
+        """The best method that clusters, the first among equals; None without a grid of alphas."""
         if not any((task, m.name) in self._by for m in self._methods if m.alphas):
             return None
         found = [self._by.get((task, m.name)) for m in self._methods if m.baseline is None]
@@ -346,20 +339,13 @@ _ROUNDING = 1e-6  # relative: of what is equal
 
 @dataclass(frozen=True, slots=True)
 class RaceTime:
-    """When a method reached the level of a task.
-
-    Attributes:
-        level: the log posterior that the slowest ended at, nats.
-        seconds: processor seconds until the method had reached it, over the orders of the data.
-        times: the same in units of the fastest method's mean.
-
-    """
+    """When a method reached the level of a task."""
 
     task: str
     method: str
-    level: Spread
-    seconds: Spread
-    times: float
+    level: Spread  # the log posterior that the slowest ended at, nats
+    seconds: Spread  # of the processor, by order of the data
+    times: float  # the same in units of the fastest method's mean
 
 
 def reached(plan: SuitePlan, rows: Sequence[Row]) -> list[RaceTime]:

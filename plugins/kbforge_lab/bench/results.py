@@ -74,92 +74,60 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 class _Identity:
     """What a row is about: the run."""
 
-    key: str
+    key: str  # see `kbforge_lab.bench.runs`
     suite: str
     task: str
     method: str
-    particles: int | None
+    particles: int | None  # P
     surrogate: bool
-    max_evals: int | None
+    max_evals: int | None  # M; with a surrogate None is P, without one unlimited
     shuffle: int
-    seed: int = field(default=0, kw_only=True)
+    seed: int = field(default=0, kw_only=True)  # which moved the orders
 
 
 @dataclass(frozen=True, slots=True)
 class Row(_Identity):
-    """One finished run.
+    """One finished run: scores, costs, and what was run.
 
-    Attributes:
-        key: see `kbforge_lab.bench.runs`.
-        particles: P, None for a method without particles.
-        surrogate: whether a surrogate proposed.
-        max_evals: M; None with a surrogate is P, without one unlimited.
-        shuffle: the order of the data.
-        seed: what the orders were moved by; rows that do not say so are of 0.
-        budget: the most seconds that the run could take.
-        fragments: how many it got to, `of` how many.
-        cut: whether the budget ended it; an online method's scores are then of what it got to, an
-            offline one's of the best grouping of all so far.
-        log_posterior: of the point estimate by the task's likelihood, nats; -inf is null in JSON.
-        f1: mean of the fragments' B-cubed F1; `precision` and `recall` are B-cubed too.
-        entities: clusters found; `gold_entities` there are, `exact_entities` exactly right.
-        model_evaluations: sets that the likelihood scored.
-        seconds: wall time of the clustering, without fitting, tracing and scoring; in a comparison
-            of whole ways to a grouping, with fitting.
-        cpu_seconds: processor time of the same, which other work on the machine hardly changes.
-        model: the likelihood that it was grouped by; this and what follows are of whole ways alone.
-        alpha: the concentration.
-        peak_mib: most memory of the process, which has no other run; None where the system does
-            not say.
-        pairs_ece: expected calibration error of the pairs that share a cluster, as reported;
-            None where there is nothing to measure.
-        pairs_ece_mapped: likewise, by the confidence map that goes with the likelihood.
-        entities_ece: expected calibration error of the entities, as reported.
-        entities_ece_mapped: likewise, by the map.
-        way: of an offline method, as JSON: pairs of the processor seconds spent and the log
-            posterior of the best grouping by then; the seconds grow by a twentieth at least.
-        pairwise_precision: this and what follows are of groupings by examples alone, means over
-            the sample that the grouper gave; `log_posterior` is then the mean of `trace`.
-        pairwise_recall: likewise; `pairwise_f1`, `rand`, `normalised_vi` as
-            `kbforge.evaluation.scores` has them, `edit_score` is its normalised one.
-        trace: of a chain, as JSON: the log joint density of each of the sample, nats.
-
+    `f1`, `precision` and `recall` are B-cubed. The figures from `model` to `entities_ece_mapped`
+    are of whole ways to a grouping alone. Those from `pairwise_precision` on are of groupings by
+    examples alone, means over the sample; `log_posterior` is then the mean of `trace`.
     """
 
     clusterer: str
     options: str
-    budget: float
-    fragments: int
+    budget: float  # seconds
+    fragments: int  # how many it got to, `of` how many
     of: int
-    cut: bool
-    log_posterior: float
+    cut: bool  # by the budget; scores are then of what it got to, or of the best grouping so far
+    log_posterior: float  # of the point estimate, nats; -inf is null in JSON
     f1: float
     precision: float
     recall: float
-    entities: int
+    entities: int  # clusters found; `gold_entities` exist, `exact_entities` are exactly right
     gold_entities: int
     exact_entities: int
     subproblems: int
     log10_effective_particles: float
-    model_evaluations: int
-    seconds: float
-    cpu_seconds: float
+    model_evaluations: int  # sets that the likelihood scored
+    seconds: float  # on the wall, without fitting (except of a whole way), tracing and scoring
+    cpu_seconds: float  # of the processor, for the same
     version: str
     model: str = ""
     alpha: float | None = None
-    peak_mib: float | None = None
-    pairs_ece: float | None = None
-    pairs_ece_mapped: float | None = None
+    peak_mib: float | None = None  # of the process, which does no other run
+    pairs_ece: float | None = None  # expected calibration error as reported
+    pairs_ece_mapped: float | None = None  # by the confidence map of the likelihood
     entities_ece: float | None = None
     entities_ece_mapped: float | None = None
-    way: str = "[]"
+    way: str = "[]"  # offline, as JSON: pairs of processor seconds and best log posterior
     pairwise_precision: float | None = None
     pairwise_recall: float | None = None
     pairwise_f1: float | None = None
     rand: float | None = None
     edit_score: float | None = None
     normalised_vi: float | None = None
-    trace: str = "[]"
+    trace: str = "[]"  # of a chain, as JSON: log joint densities of the sample, nats
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,7 @@ from kbforge_lab.contracts.suite import Method, Model, SuitePlan, Task
 
 @dataclass(frozen=True)
 class BenchRun:
-    """One method on one order of one task.
-
-    Attributes:
-        task_digest: of the task; "" has it computed, which takes a while for each run.
-
-    """
+    """One method on one order of one task."""
 
     suite: str
     task: Task
@@ -41,7 +36,7 @@ class BenchRun:
     shuffle: int
     seconds: float
     seed: int = 0
-    task_digest: str = ""
+    task_digest: str = ""  # "" computes it for each run, which takes a while
 
     @cached_property
     def key(self) -> str:
@@ -115,17 +110,11 @@ def setting(method: Method) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What of a plan to run; None is the plan's own.
+    """What of a plan to run; None is the plan's own."""
 
-    Attributes:
-        tasks: names of tasks, in any case, with hyphens or spaces.
-        sweeps: whether to run the settings that only the curves need.
-
-    """
-
-    tasks: tuple[str, ...] | None = None
+    tasks: tuple[str, ...] | None = None  # names in any case, with hyphens or spaces
     methods: tuple[str, ...] | None = None
-    sweeps: bool = True
+    sweeps: bool = True  # whether to run the settings that only curves need
     shuffles: int | None = None
     seconds: float | None = None
     seed: int = 0
@@ -266,20 +255,13 @@ def _digest(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BenchSettings:
-    """What to run, how, and what to write.
-
-    Attributes:
-        report_only: run nothing and report on what the folder has.
-        figures: whether to draw; needs matplotlib.
-        format: "parquet" writes the tables in that format, too.
-
-    """
+    """What to run, how, and what to write."""
 
     quick: bool = False
-    report_only: bool = False
+    report_only: bool = False  # run nothing
     workers: int = 1
     selection: Selection = field(default_factory=Selection)
-    figures: bool = True
+    figures: bool = True  # needs matplotlib
     format: Format = "jsonl"
     options: dict[str, Any] = field(default_factory=dict)
 

@@ -45,25 +45,16 @@ class Spread:
 class Line:
     """What a method with one setting did on one task, over its shuffles.
 
-    The figures are of the runs that saw all fragments or, if none did, of all of them: those of a
-    part are of another problem.
-
-    Attributes:
-        cut: how many of them saw all fragments, and the budget ended them before their own rule.
-        parts: how many fragments each run got to that saw only a part, the fewest first.
-        model: of whole ways to a grouping, what it was grouped by, as `peak_mib` and what is below
-            it; where the orders have several, all of them.
-        pairwise_f1: of groupings by examples, as what is below it.
-        r_hat: of the log joint density over the runs, which are chains; None of less than two.
-        effective_size: draws that the chains' are worth, of the same.
-
+    The figures are of the runs that saw all fragments or, if none did, of all runs. Those from
+    `model` on are of whole ways to a grouping, those from `pairwise_f1` on of groupings by
+    examples.
     """
 
     task: str
     method: Method
     runs: int
-    cut: int
-    parts: tuple[int, ...]
+    cut: int  # runs that saw all fragments, ended by the budget
+    parts: tuple[int, ...]  # fragments seen by each partial run, ascending
     of: int
     log_posterior: Spread
     f1: Spread
@@ -87,8 +78,8 @@ class Line:
     rand: Spread | None
     edit_score: Spread | None
     normalised_vi: Spread | None
-    r_hat: float | None
-    effective_size: float | None
+    r_hat: float | None  # of the log joint density; None of fewer than two chains
+    effective_size: float | None  # in draws
 
     @property
     def compares(self) -> bool:
@@ -131,16 +122,10 @@ def footnotes(found: Sequence[Line]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether an expectation held.
-
-    Attributes:
-        held: None if it could not be tested, because a method that it is about did not run or did
-            not get to the end.
-
-    """
+    """Whether an expectation held."""
 
     expectation: Expectation
-    held: bool | None
+    held: bool | None  # None if a method did not run or finish
     sentence: str
 
     @property
@@ -249,11 +234,7 @@ def _and_others(count: int) -> str:
 
 
 def verdicts(rows: Iterable[Row], plan: SuitePlan) -> list[Verdict]:
-    """Every expectation of the plan, judged by the rows of its table.
-
-    Two methods are compared on the orders of the data that both have: orders differ more than
-    methods do.
-    """
+    """Every expectation of the plan, judged on the orders that both methods have."""
     held = list(rows)
     return [_judge(expectation, held, plan) for expectation in plan.expectations]
 

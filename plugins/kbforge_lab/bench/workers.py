@@ -1,9 +1,8 @@
 """Workers: runs in processes of their own, a fixed number at a time.
 
-A worker is a fresh interpreter at the other end of a pipe: it takes one run after another. Of whole
-ways to a grouping it takes only one, so that the memory that is measured is that of the run. It
-ends when the pipe does, and in the middle of a run when the bench is killed, so that none outlives
-it. Ctrl-C, which the whole process group hears, is the bench's to act on; a worker never does.
+A worker is a fresh interpreter at the other end of a pipe. It takes one run after another; of whole
+ways to a grouping only one, so that the measured memory is that run's. It ends when the pipe does,
+or in the middle of a run when the bench is killed. Only the bench acts on Ctrl-C.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ class Failure:
 
 
 def perform_all(runs: Sequence[BenchRun], workers: int) -> Generator[Outcome | Failure]:
-    """What comes of each run, as it comes; with one worker, in the order of the runs.
+    """The result of each run as it comes; a run that fails, or whose process dies, hurts no other.
 
-    A run that fails, or whose process dies, hurts no other.
+    With one worker, results come in the order of the runs.
     """
     waiting = deque(runs)
     crew = [_Worker() for _ in range(min(workers, len(runs)))]

@@ -1,18 +1,13 @@
-"""Growing parts of a file, from file to knowledge base, each in a process of its own: their costs.
+"""Costs from file to knowledge base of growing parts of a file, each in a process of its own.
 
     python -m kbforge_lab.bench.scale.measuring < JOB.json
 
-A job names the file of fragments, the knowledge base to write and the choices of a run. Standard
-output has a line of JSON whenever there is something to tell: how far a part has come, and last the
-figures or one sentence on what went wrong. The process ends when nobody reads them any more.
+Standard output has lines of JSON: how far a part has come, and last the figures or one sentence on
+what went wrong. The process ends when nobody reads them any more. Without a file, people are made
+up: each is drawn from the seed and its own number, so a population of any size takes no memory.
 
-Made-up people serve where there is no file: a person is drawn from the numbers of the seed and of
-the person alone, so that a population of any size takes no memory.
-
-What a router of shards would send is simulated for the fragments of the finished run. Only its end
-is known, which subproblem every fragment is in, so what was connected for a while is left out, and
-the counts are from below. The router is the one of a real run; nothing is sent, so that one process
-can stand for any number of shards.
+What a router of shards would send is simulated for the finished run with the router of a real run.
+Subproblems that were connected only for a while are left out, so the counts are lower bounds.
 """
 
 from __future__ import annotations
@@ -114,10 +109,10 @@ def measure_all(
 def write_parts(
     file: str | None, sizes: Sequence[int], draw: Draw, seed: int, folder: Path
 ) -> None:
-    """Write SIZE.jsonl for every size.
+    """Write SIZE.jsonl for every size; the file is read once and never held.
 
-    The file is read once, and never held. Made-up people are as many as the records allow, so that
-    a record has as many others of its person in a small file as in a large one.
+    Made-up people are as many as the records allow, so that records have equally many duplicates in
+    small and large files.
     """
     if file is None:
         for size in sizes:
@@ -249,20 +244,14 @@ AHEAD = 64
 
 @dataclass(frozen=True, slots=True)
 class RouterCosts:
-    """What so many shards would cost.
-
-    Attributes:
-        crossing: fragments that had to look at subproblems of several shards.
-        skew: fragments of the busiest shard over the mean.
-
-    """
+    """What so many shards would cost."""
 
     shards: int
     fragments: int
     messages: int
-    crossing: int
+    crossing: int  # fragments that had to look at subproblems of several shards
     moves: int
-    skew: float
+    skew: float  # fragments of the busiest shard over the mean
     seconds: float
 
     @property
@@ -276,15 +265,7 @@ Step: TypeAlias = tuple[Sequence[int], ShardReport]
 
 
 def simulate(steps: Iterable[Step], families: int, shards: int, ahead: int) -> KeyCounts:
-    """What a router asks of its shards.
-
-    Args:
-        steps: of the fragments, in order, numbered from 0.
-        families: of the index.
-        shards: how many there are.
-        ahead: how many fragments are pending, at most.
-
-    """
+    """What a router asks of its shards; `ahead` fragments are pending at most."""
     router, waiting = Router(shards, families), list[ShardReport]()
     for keys, report in steps:
         if len(waiting) == ahead:
@@ -297,16 +278,10 @@ def simulate(steps: Iterable[Step], families: int, shards: int, ahead: int) -> K
 def steps_in_groups(
     keys: Iterable[Sequence[int]], subproblem: Sequence[int], families: int
 ) -> Iterator[Step]:
-    """The steps of a run of which only the end is known, as if every subproblem had one family.
+    """The steps of a run of which only each fragment's last subproblem is known.
 
-    It leaves out two things that happen on the way: subproblems that were connected for a while,
-    and families beside the first of a subproblem. So keys close later than in the run.
-
-    Args:
-        keys: of the fragments, in order.
-        subproblem: that each fragment ended in, by name.
-        families: of the index: a key that leads to more is closed.
-
+    Subproblems connected for a while and all families but the first are left out, so keys close
+    later than in the run.
     """
     led: dict[int, set[int]] = {}
     closed: set[int] = set()
@@ -367,42 +342,29 @@ _SECONDS_APART = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What one size took.
-
-    Attributes:
-        clusters: distinct ones that the particles held at the end, over all subproblems.
-        cpu: seconds of the processor of each part, threads together.
-        starting: seconds of the processor until the program could begin.
-        peak_mib: the most memory of the process, None where the system does not say.
-        routed: what a router would send, for each number of shards that was asked for.
-
-    """
+    """What one size took."""
 
     fragments: int
     entities: int
     subproblems: int
-    clusters: int
+    clusters: int  # distinct ones of the particles at the end
     largest: int
     wall: Mapping[str, float]
-    cpu: Mapping[str, float]
-    starting: float
+    cpu: Mapping[str, float]  # processor seconds of each part, threads together
+    starting: float  # processor seconds until the program could begin
     peak_mib: float | None
     held_mib: Mapping[str, float | None]
     likelihood: str
     kernel: str
     written: int
-    routed: Sequence[RouterCosts] = ()
+    routed: Sequence[RouterCosts] = ()  # by number of shards
 
     @property
     def seconds(self) -> float:
         return sum(self.wall.values())
 
     def own(self, part: str) -> float:
-        """Seconds that a part took by itself.
-
-        They are those on the wall, or of the processor where that is less: then the process waited
-        for others of the machine.
-        """
+        """Seconds of a part: on the wall, or of the processor where the process waited."""
         return min(self.wall[part], self.cpu[part])
 
     @property

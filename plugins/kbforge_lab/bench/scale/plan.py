@@ -56,15 +56,10 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineFit:
-    """A straight line through points.
-
-    Attributes:
-        residual: standard deviation of the points about the line.
-
-    """
+    """A straight line through points."""
 
     slope: float
-    residual: float
+    residual: float  # standard deviation of the points about the line
     points: int
     mean_x: float
     mean_y: float
@@ -98,16 +93,10 @@ def _means(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How a cost grows with the number of fragments.
+    """How a cost grows with the number of fragments."""
 
-    Attributes:
-        power: log cost a fragment against log N; its slope is b - 1 where the cost is c N^b.
-        straight: cost against N, for one that falls a fragment; None otherwise.
-
-    """
-
-    power: LineFit
-    straight: LineFit | None
+    power: LineFit  # log cost per fragment against log N: slope b - 1 where the cost is c N^b
+    straight: LineFit | None  # cost against N, for a cost that falls per fragment
     last: float
 
     @property
@@ -125,8 +114,8 @@ class Growth:
 def growth(sizes: Sequence[int], costs: Sequence[float]) -> Growth:
     """Fit the costs of files of these sizes.
 
-    A cost that falls a fragment has a fixed part. To believe that it falls for ever would make the
-    largest files free. Such a cost is taken to be a fixed part and the same for every fragment.
+    A cost that falls per fragment is a fixed part and a constant cost for each: extrapolating the
+    fall would make the largest files free.
     """
     begin = min(sum(SPAN * size < sizes[-1] for size in sizes), max(len(sizes) - LEAST_SIZES, 0))
     ns, found = sizes[begin:], costs[begin:]
@@ -144,15 +133,10 @@ _LEAST_SECONDS = 1e-6  # below what clocks show
 
 @dataclass(frozen=True, slots=True)
 class Fits:
-    """How costs grow.
-
-    Attributes:
-        memory: MiB by fragments; None where the system does not say.
-
-    """
+    """How costs grow."""
 
     time: Mapping[str, Growth]
-    memory: LineFit | None
+    memory: LineFit | None  # MiB by fragments
     counts: Mapping[str, Growth]
 
     @classmethod
@@ -174,45 +158,31 @@ class Fits:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLimits:
-    """What a worker has, and how long it all may take.
-
-    Attributes:
-        share: of all fragments that the busiest worker takes, however many workers there are.
-
-    """
+    """What a worker has, and how long it all may take."""
 
     gib: float = 16.0
     hours: float = 24.0
-    share: float = 0.0
+    share: float = 0.0  # of all fragments, that the busiest worker takes at least
 
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What so many fragments would take.
-
-    Attributes:
-        gib: in one process, None where memory is not known.
-        by_memory: workers for the memory, None where it is not known; infinitely many if none are
-            enough: the busiest one would hold too much.
-        by_time: workers for the time, None if none are enough: what one process does takes longer.
-        workers: the larger of both; of what is known and enough, and at least one.
-
-    """
+    """What so many fragments would take; None where memory is not known."""
 
     fragments: int
     seconds: Interval
     parts: Mapping[str, Interval]
-    gib: Interval | None
-    by_memory: Interval | None
-    by_time: int | None
-    workers: int
+    gib: Interval | None  # in one process
+    by_memory: Interval | None  # infinitely many if the busiest worker would hold too much
+    by_time: int | None  # None if what one process does takes longer
+    workers: int  # the larger of what is known and enough, at least one
     with_workers: Interval
 
     @property
     def bound(self) -> str:
-        """What asks for more workers: "memory", "time" or "neither".
+        """What asks for more workers: "memory", "time", "neither", or why none are enough.
 
-        It is "one process" or "one worker" where none are enough: for the time, for the memory.
+        "one process" takes too long by itself, "one worker" holds too much.
         """
         by_memory = 0.0 if self.by_memory is None else self.by_memory.value
         if math.isinf(by_memory):
@@ -284,16 +254,10 @@ _UNITS = ((86_400.0, "days"), (3_600.0, "h"), (60.0, "min"), (0.0, "s"))
 
 @dataclass(frozen=True, slots=True)
 class ScaleReport:
-    """All that a bench of sizes has found.
+    """All that a bench of sizes has found."""
 
-    Attributes:
-        source: what was measured: a file's name, or that the records are made up.
-        draw: how the parts of a file were drawn, in words.
-
-    """
-
-    source: str
-    draw: str
+    source: str  # the file's name, or that the records are made up
+    draw: str  # how the parts were drawn, in words
     sizes: Sequence[Measurement]
     wishes: WorkerLimits
 
