@@ -66,46 +66,28 @@ class Model:
 class Task:
     """A labelled data set and what it is clustered by.
 
-    Attributes:
-        name: what tables call it.
-        fragments: with labels, which only the scoring reads.
-        likelihood: the target; None leaves it to the method.
-        alpha: concentration of the Dirichlet process; None where there is no likelihood.
-        surrogate: what proposes to the methods that ask for one.
-        orders: the first shuffles, as indices into `fragments`; without any, shuffle 0 is the
-            order of the fragments. All further ones are drawn at random, the same every time.
-        family: the kind of data, whose other sets are like this one; "" for none.
-        defaults: a folder with other models of the default than those that ship.
-        standing: how the default's models stand to the family; None if nobody knows.
-        examples: labelled fragments that groupers learn from.
-
+    `orders` are the first shuffles, as indices of `fragments`; without any, shuffle 0 is the order
+    of the fragments. All others are drawn at random, the same every time.
     """
 
     name: str
-    fragments: tuple[Fragment, ...]
-    likelihood: Model | None = None
-    alpha: float | None = None
-    surrogate: Model | None = None
+    fragments: tuple[Fragment, ...]  # labelled; only the scoring reads the labels
+    likelihood: Model | None = None  # None leaves it to the method
+    alpha: float | None = None  # of the Dirichlet process
+    surrogate: Model | None = None  # proposes to the methods that ask for one
     orders: tuple[tuple[int, ...], ...] = ()
-    family: str = ""
-    defaults: str | None = None
-    standing: Standing | None = None
-    examples: tuple[Fragment, ...] = ()
+    family: str = ""  # the kind of data, whose other sets are like this one
+    defaults: str | None = None  # a folder of default models to use instead of those that ship
+    standing: Standing | None = None  # the default models' standing to the family
+    examples: tuple[Fragment, ...] = ()  # labelled, for groupers to learn from
 
 
 @dataclass(frozen=True, slots=True)
 class GroupingSample:
-    """What a grouper found.
+    """What a grouper found."""
 
-    Attributes:
-        groupings: a label for each fragment; where they are several, a sample that is scored by
-            its mean.
-        trace: of a chain, the log joint density of each, nats.
-
-    """
-
-    groupings: Sequence[Sequence[Hashable]]
-    trace: Sequence[float] = ()
+    groupings: Sequence[Sequence[Hashable]]  # labels by fragment; several are scored by their mean
+    trace: Sequence[float] = ()  # of a chain, the log joint density of each, nats
 
 
 class Grouper(Protocol):
@@ -128,50 +110,28 @@ class Grouper(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A clusterer and one setting of it, or a way to a grouping.
+    """A clusterer and one setting of it, or a way to a grouping."""
 
-    Attributes:
-        name: what tables and legends call it; the same for all settings that one curve joins.
-        clusterer: the plugin; a baseline has none. A method whose plugins are not installed is
-            left out, with a note.
-        options: of the clusterer, besides those below.
-        particles: P, for clusterers that have particles.
-        surrogate: whether the task's surrogate proposes; without it none does, not even one that
-            the likelihood would bring.
-        max_evals: M, the most joins a step that the surrogate proposes; None is the default of
-            `kbforge cluster`.
-        shuffles: how many shuffles it runs on; None is the plan's.
-        seconds: the longest run; None is the plan's.
-        likelihood: what it groups by where the task does not say; None takes what `kbforge
-            cluster` takes.
-        alphas: it groups at each of them, and the labels say which is best; without any it groups
-            once, at the alpha that `kbforge cluster` takes.
-        baseline: nothing is clustered, and this is the grouping.
-        grouper: groups by examples.
-
-    """
-
-    name: str
-    clusterer: str = ""
+    name: str  # the same for all settings of one curve
+    clusterer: str = ""  # "" for a baseline; without its plugins a method is left out
     options: Mapping[str, object] = field(default_factory=dict)
-    particles: int | None = None
-    surrogate: bool = False
-    max_evals: int | None = None
-    shuffles: int | None = None
-    seconds: float | None = None
-    likelihood: Model | None = None
-    alphas: tuple[float, ...] = ()
-    baseline: Baseline | None = None
-    grouper: Grouper | None = None
+    particles: int | None = None  # P
+    surrogate: bool = False  # False: not even the likelihood's own proposes
+    max_evals: int | None = None  # M; None is the default of `kbforge cluster`
+    shuffles: int | None = None  # None is the plan's
+    seconds: float | None = None  # of the longest run; None is the plan's
+    likelihood: Model | None = None  # where the task has none; None is that of `kbforge cluster`
+    alphas: tuple[float, ...] = ()  # groups at each, labels choose; () is one alpha, the default's
+    baseline: Baseline | None = None  # the grouping, without clustering
+    grouper: Grouper | None = None  # groups by examples
 
 
 @dataclass(frozen=True, slots=True)
 class PaperFigures:
-    """What a paper reports of a method: means and standard deviations over shuffles, None where it
-    does not say.
+    """Means and standard deviations over shuffles that a paper reports; None where it does not.
 
-    `log_posterior` is in nats, None also if it is by another likelihood than ours; `f1` is B-cubed,
-    in a plan of groupings by examples of pairs; `minutes` is the mean runtime.
+    `log_posterior` is in nats, None also if it is by another likelihood than ours. `f1` is B-cubed,
+    in a plan of groupings by examples of pairs. `minutes` is the mean runtime.
     """
 
     log_posterior: tuple[float, float] | None
@@ -181,11 +141,9 @@ class PaperFigures:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """The mean over shuffles of a metric is at least a bound.
+    """The mean over shuffles of a metric of the table is at least a bound.
 
-    The bound is `at_least`, or if `no_worse_than` names a method, that method's mean less `slack`
-    (which is negative if it must be better by so much).
-    Methods are meant in the setting of the plan's table.
+    The bound is `at_least` or, if `no_worse_than` names a method, that method's mean less `slack`.
     """
 
     task: str
@@ -200,34 +158,21 @@ class Expectation:
 class SuitePlan:
     """Everything a bench runs: all methods on all tasks.
 
-    Attributes:
-        tasks: the data.
-        methods: the lines of the table, one setting each.
-        sweeps: further settings of methods, for the curves.
-        shuffles: how many orders of the data.
-        seconds: the longest run of one method on one order.
-        reference: the method of the table that runtimes are compared with.
-        expectations: what must hold of the table.
-        published: (task, method) -> the figures of the paper.
-        groups: what tasks are called together -> their names, also of tasks that this plan leaves
-            out; a table over all tasks gives the means.
-        notes: sentences for the user, such as on data that were not found.
-        race: whether the report says when each method of the table reached the log posterior that
-            the slowest of them ended at.
-
+    `published` is by task and method. `groups` are names of tasks whose means a table over all
+    tasks gives, also of tasks that this plan leaves out.
     """
 
     tasks: tuple[Task, ...]
-    methods: tuple[Method, ...]
-    sweeps: tuple[Method, ...] = ()
-    shuffles: int = 5
-    seconds: float = 60.0
-    reference: str = "Split SMC"
+    methods: tuple[Method, ...]  # of the table, one setting each
+    sweeps: tuple[Method, ...] = ()  # further settings, for the curves
+    shuffles: int = 5  # orders of the data
+    seconds: float = 60.0  # the longest run of one method on one order
+    reference: str = "Split SMC"  # the method that runtimes are compared with
     expectations: tuple[Expectation, ...] = ()
     published: Mapping[tuple[str, str], PaperFigures] = field(default_factory=dict)
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    race: bool = False
+    notes: tuple[str, ...] = ()  # sentences for the user
+    race: bool = False  # report when methods reach the level of the slowest
 
     @property
     def of_examples(self) -> bool:

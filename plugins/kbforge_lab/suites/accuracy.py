@@ -41,21 +41,14 @@ UNSEEN = frozenset({"rldata", "wd", "dwie", "webnlg"})
 
 @dataclass(frozen=True, slots=True)
 class LabelledSet:
-    """A set of the data folder.
-
-    Attributes:
-        fragments: about how many, which says before it is read whether it is wanted.
-        first: only whole entities, in order of first appearance, until so many fragments at least.
-        counted: whether it is one of the 26 whose mean is quoted.
-
-    """
+    """A set of the data folder."""
 
     name: str
     file: str
     family: str
-    fragments: int
-    first: int | None = None
-    counted: bool = False
+    fragments: int  # about how many, to choose before reading
+    first: int | None = None  # whole entities in order of appearance, until this many fragments
+    counted: bool = False  # one of the 26 whose mean is quoted
 
     def read(self, folder: Path) -> tuple[Fragment, ...]:
         found = [f for f in read_fragments(str(folder / self.file)) if f.label]

@@ -57,17 +57,11 @@ _NEGLIGIBLE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Circles:
-    """The distribution of one cluster of n points.
-
-    Attributes:
-        reach: centres are uniform in [-reach, reach]^2, > 0.
-        noise: s, standard deviation of a point about its place on the rim, >= 0.
-
-    """
+    """The distribution of one cluster of n points."""
 
     radius: float = 0.6
-    reach: float = 5.0
-    noise: float = 0.0
+    reach: float = 5.0  # centres are uniform in [-reach, reach]^2, > 0
+    noise: float = 0.0  # s >= 0, standard deviation of a point about its place on the rim
 
     def __post_init__(self) -> None:
         for name in ("radius", "reach"):
@@ -88,12 +82,7 @@ class Circles:
         return np.asarray(centres[:, None, :] + rim + blur)
 
     def log_evidence(self, points: FloatArray, cells: int = 400) -> float:
-        """The exact L of one cluster, by the midpoint rule over centres, in nats.
-
-        Args:
-            points: x, shape [n, 2].
-
-        """
+        """The exact L of one cluster [n, 2], by the midpoint rule over centres, in nats."""
         if self.noise == 0:
             raise UsageError("circles: points without noise have no density")
         near = self.radius + 8 * self.noise
@@ -112,8 +101,8 @@ class Circles:
     def _log_likelihoods(self, points: FloatArray, centres: FloatArray) -> FloatArray:
         """log p(x_1..x_n | c) of the centres [k, 1, 2] that matter, in no more than k places.
 
-        A centre is given up when the points that are left cannot bring it to within
-        `_NEGLIGIBLE` of one that is known. So most points meet a few centres only.
+        A centre is given up when the remaining points cannot bring it to within `_NEGLIGIBLE` of
+        another.
         """
         rim = np.linspace(0.0, self.radius + 8 * self.noise, 1_001)
         highest = self._log_density(rim[:, None] * [1.0, 0.0], np.zeros((1, 1, 2))).max()

@@ -28,22 +28,13 @@ WORDS_A_DOCUMENT = 8
 
 @dataclass(frozen=True, slots=True)
 class DocumentMixture:
-    """What documents are drawn from.
-
-    Attributes:
-        documents: how many.
-        clusters: K.
-        concentration: c.
-        length: mean words of a document, of which there are at least 5.
-        vocabulary: V; None is `WORDS_A_DOCUMENT` for each.
-
-    """
+    """What documents are drawn from."""
 
     documents: int = 2000
-    clusters: int = 20
-    concentration: float = 1000.0
-    length: float = 60.0
-    vocabulary: int | None = None
+    clusters: int = 20  # K
+    concentration: float = 1000.0  # c
+    length: float = 60.0  # mean words of a document, of which there are at least 5
+    vocabulary: int | None = None  # V; None is `WORDS_A_DOCUMENT` for each document
 
     @property
     def words(self) -> int:

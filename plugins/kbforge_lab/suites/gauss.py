@@ -58,26 +58,15 @@ from kbforge_lab.suites.data import AGGLOMERATIVE, GREEDY, data_files, gibbs, sm
 
 @dataclass(frozen=True, slots=True)
 class MixtureDraw:
-    """Points and what they were drawn from; n points, K clusters, G groups, D dimensions.
+    """Points and what they were drawn from; n points, K clusters, G groups, D dimensions."""
 
-    Attributes:
-        points: x, shape [n, D].
-        clusters: the cluster of each point, shape [n].
-        weights: w, shape [K], sum 1.
-        groups: the group of each cluster, shape [K].
-        centres: c, shape [G, D].
-        means: m, shape [K, D].
-        variances: sigma^2, shape [K, D].
-
-    """
-
-    points: FloatArray
-    clusters: IntArray
-    weights: FloatArray
-    groups: IntArray
-    centres: FloatArray
-    means: FloatArray
-    variances: FloatArray
+    points: FloatArray  # x, [n, D]
+    clusters: IntArray  # [n]
+    weights: FloatArray  # w, [K], sum 1
+    groups: IntArray  # of the clusters, [K]
+    centres: FloatArray  # c, [G, D]
+    means: FloatArray  # m, [K, D]
+    variances: FloatArray  # sigma^2, [K, D]
 
     def fragments(self) -> list[Fragment]:
         """The points as labelled fragments, `point-0` first."""
@@ -91,32 +80,18 @@ class MixtureDraw:
 
 @dataclass(frozen=True, slots=True)
 class GaussianMixture:
-    """The distribution; symbols as above.
+    """The distribution; symbols as above."""
 
-    Attributes:
-        points: n.
-        atoms: K; with n points many of them stay empty.
-        alpha: concentration of the Dirichlet process, > 0.
-        groups: G.
-        a: shape of the variances' inverse Gamma distribution, > 0.
-        b: its scale, > 0.
-        mu: mean of the groups' centres.
-        lam: precision of the groups' centres, > 0.
-        spread: s, in standard deviations of a cluster, >= 0.
-        dimensions: D.
-
-    """
-
-    points: int = 700
-    atoms: int = 100
-    alpha: float = 20.0
-    groups: int = 16
-    a: float = 2.0
-    b: float = 2.0
-    mu: float = 0.0
-    lam: float = 0.0002
-    spread: float = 5.0
-    dimensions: int = 2
+    points: int = 700  # n
+    atoms: int = 100  # K; with n points many of them stay empty
+    alpha: float = 20.0  # of the Dirichlet process, > 0
+    groups: int = 16  # G
+    a: float = 2.0  # shape of the variances' inverse gamma distribution, > 0
+    b: float = 2.0  # its scale, > 0
+    mu: float = 0.0  # mean of the groups' centres
+    lam: float = 0.0002  # their precision, > 0
+    spread: float = 5.0  # s >= 0, in standard deviations of a cluster
+    dimensions: int = 2  # D
 
     def __post_init__(self) -> None:
         counts = ("points", "atoms", "groups", "dimensions")
@@ -153,15 +128,10 @@ def stick_breaking(atoms: int, alpha: float, rng: np.random.Generator) -> FloatA
 def separate_gaussians(
     points: int, clusters: int, dimensions: int, spread: float, rng: np.random.Generator
 ) -> tuple[FloatArray, IntArray]:
-    """Points of Gaussians with means and variances of their own, as many of each, in random order.
+    """Points [points, D] in random order, equally many of each Gaussian, and their clusters.
 
-    Args:
-        spread: standard deviation of the means, which are normal around 0; the variances are
-            inverse gamma with shape and scale 2.
-
-    Returns:
-        The points [points, D], and the cluster of each [points].
-
+    Means are normal around 0 with standard deviation `spread`; variances are inverse gamma with
+    shape and scale 2.
     """
     means = rng.normal(0.0, spread, (clusters, dimensions))
     deviations = np.sqrt(1 / rng.gamma(2.0, 1 / 2.0, (clusters, dimensions)))

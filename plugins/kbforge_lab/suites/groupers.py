@@ -165,17 +165,11 @@ _AT_ONCE = 20_000
 
 @dataclass(frozen=True)
 class Binary:
-    """A classifier of pairs, then agglomeration.
+    """A classifier of pairs, then agglomeration."""
 
-    Attributes:
-        pairs: at most so many learn, half of them with the same label.
-        judged: at most so many hidden examples of a fold are agglomerated.
-
-    """
-
-    pairs: int = 3000
+    pairs: int = 3000  # at most so many learn, half of them with the same label
     folds: int = 5
-    judged: int = 120
+    judged: int = 120  # at most so many hidden examples of a fold are agglomerated
 
     def group(
         self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
@@ -235,10 +229,7 @@ class Binary:
 def drawn_pairs(
     rows: FloatArray, labels: IntArray, most: int, rng: np.random.Generator
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Absolute differences of pairs, shape [pairs, F], and whether they share a label.
-
-    Half of them do, as far as there are so many.
-    """
+    """Absolute differences of pairs [pairs, F], and whether they share a label: half, if so many do."""
     one, other = np.triu_indices(len(rows), 1)
     alike = labels[one] == labels[other]
     chosen = np.concatenate(
@@ -278,17 +269,11 @@ _FOLDS, _STARTS = 5, 3
 
 @dataclass(frozen=True)
 class XingKMeans:
-    """K-means by a learned metric, with as many clusters as the labels have.
-
-    Attributes:
-        stopped: after as many rounds as do best on hidden labels, not at the optimum.
-        pairs: at most so many of D are drawn; all of S are used.
-
-    """
+    """K-means by a learned metric, with as many clusters as the labels have."""
 
     full: bool = False
-    stopped: bool = False
-    pairs: int = 20_000
+    stopped: bool = False  # after the rounds that do best on hidden labels
+    pairs: int = 20_000  # at most so many of D; all of S are used
 
     def group(
         self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
@@ -341,12 +326,7 @@ def differences_apart(
 def learned(
     within: FloatArray, apart: FloatArray, full: bool, rounds: int = ROUNDS, gap: float = GAP
 ) -> FloatArray:
-    """A root of A: rows times it have A's distances, but for their scale; shape [F, F].
-
-    Args:
-        apart: the differences of D, shape [pairs, F].
-
-    """
+    """A root of A: rows times it have A's distances up to scale; shape [F, F]."""
     ridge = _RIDGE * max(float(np.trace(within)), _TINY) / len(within)
     if full:
         variances, axes = np.linalg.eigh(within + ridge * np.eye(len(within)))
@@ -396,17 +376,12 @@ _KEPT = 20
 
 @dataclass(frozen=True)
 class Chain:
-    """The end of a chain: the second half of what follows the warm-up.
-
-    Attributes:
-        trained: whether it sees the examples.
-
-    """
+    """The end of a chain: the second half of what follows the warm-up."""
 
     model: Scdp
     first: Start
     sweeps: int
-    trained: bool = True
+    trained: bool = True  # whether it sees the examples
 
     def group(
         self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
@@ -443,10 +418,7 @@ _TRIAL = 4
 
 @dataclass(frozen=True)
 class Chosen:
-    """The end of a chain of the model that finds hidden examples best.
-
-    The score is the adjusted Rand index. Chains of one problem choose alike, whatever their seeds.
-    """
+    """The end of a chain of the model whose adjusted Rand index on hidden examples is best."""
 
     models: tuple[Scdp, ...]
     first: Start
@@ -477,11 +449,7 @@ def _best(of: Chosen, rows: bytes, labels: bytes, features: int) -> Scdp:
 
 
 def _in_earnest(model: Scdp, hidden: int, labelled: int) -> Scdp:
-    """The model with all the labels back.
-
-    A new publication pays model 3's rate for each other one, of which there are more than where
-    the rate was chosen: it is divided by how many times as many are labelled.
-    """
+    """The model with all labels back: model 3's rate falls as publications grow in number."""
     if not isinstance(model.separation, Near):
         return model
     rate = model.separation.rate * (labelled - hidden) / labelled

@@ -122,13 +122,7 @@ def drawn(
     counts: tuple[int, int],
     rng: np.random.Generator,
 ) -> Digits:
-    """So many of each digit, or as many as there are; pixels that are always equal left out.
-
-    Args:
-        images: shape [n, pixels].
-        target: the digits, shape [n].
-
-    """
+    """So many rows of each digit, or all there are, without the pixels that never change."""
     low, high = counts
     rows = [
         rng.permutation(np.flatnonzero(target == digit))[: rng.integers(low, high + 1)]

@@ -44,8 +44,7 @@ _SEED = 0
 def name_variants(fragments: Iterable[Fragment], entities: int) -> list[Fragment]:
     """The different names of the entities that have most of them, in random order.
 
-    Entities with as many names come in the order of how often they are mentioned, then of their
-    labels.
+    Ties go by the number of mentions, then by label.
     """
     names: dict[str, Counter[str]] = {}
     for fragment in fragments:

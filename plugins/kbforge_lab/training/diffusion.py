@@ -1,13 +1,8 @@
 """Training a diffusion model of circles, from recipe to bundle.
 
-    fit        the loop of the language models, on simulated clusters, from its checkpoint if there
-               is one
-    measure    the entropy of held-out clusters, which the loss cannot fall below
-    publish    the bundle, whole, under its name
-
-While it runs, everything is in FOLDER.training, as when a language model is trained. A recipe is
-every number of a run, in one TOML file, read as strictly as those of language models;
-`recipes/diffusion/` holds the ones that ship:
+`fit` is the loop of the language models on simulated clusters, `measure` the entropy of held-out
+clusters, which the loss cannot fall below, `publish` the bundle. While it runs, everything is in
+FOLDER.training. A recipe is one TOML file; `recipes/diffusion/` holds the ones that ship:
 
     description = "..."
     [circles]     # Circles; noise is what the density sees points blurred by
@@ -15,11 +10,10 @@ every number of a run, in one TOML file, read as strictly as those of language m
     [shape]       # Sizes
     [schedule]    # recipes.Schedule; a token is a point
 
-The training data are an endless stream of simulated clusters. A batch holds clusters of one size n;
-which n is drawn so that small sets are frequent, because online clustering grows every cluster from
-one point. Batch number k is a function of the seed and k, so that a run can go on anywhere. Noise
-levels are spread evenly over the batch, at random points of the strata (Kingma et al. 2021,
-appendix I.1), so that the bound is estimated with less variance.
+A batch holds clusters of one size n, small ones more often, because online clustering grows every
+cluster from one point. Batch number k is a function of the seed and k, so that a run can go on
+anywhere. Noise levels are spread evenly over the batch, at random points of the strata (Kingma et
+al. 2021, appendix I.1), for less variance of the estimated bound.
 """
 
 from __future__ import annotations
@@ -136,20 +130,12 @@ class SizeRule:
 
 @dataclass(frozen=True, slots=True)
 class NoisySets:
-    """K clusters of n points, standardised, and the noise to be found.
+    """K clusters of n points, standardised, and the noise to be found."""
 
-    Attributes:
-        points: x, shape [K, n, 2].
-        noise: e, shape [K, n, 2].
-        log_s: shape [K].
-        lengths: n of each cluster, shape [K].
-
-    """
-
-    points: Tensor
-    noise: Tensor
-    log_s: Tensor
-    lengths: IntArray
+    points: Tensor  # x, [K, n, 2]
+    noise: Tensor  # e, [K, n, 2]
+    log_s: Tensor  # [K]
+    lengths: IntArray  # n, [K]
 
     @property
     def fragments(self) -> int:
@@ -157,12 +143,7 @@ class NoisySets:
 
 
 class SetBatches:
-    """The stream of batches.
-
-    Args:
-        shape: says which noise levels there are.
-
-    """
+    """The stream of batches; the shape says which noise levels exist."""
 
     def __init__(
         self,
@@ -210,13 +191,8 @@ class SetBatches:
 class DiffusionLoss:
     """The variational bound of a batch, in nats of the data's coordinates.
 
-    The points whose density is bounded are blurred with the least noise: the entropy of that noise
-    and the diffusion term of all larger ones make the bound. What the largest leaves to be told is
-    less than a thousandth of a nat.
-
-    Args:
-        shape: of the model.
-
+    The bound is of points blurred by the least noise: that noise's entropy and the diffusion term
+    of larger ones. What the largest leaves to be told is less than a thousandth of a nat.
     """
 
     def __init__(self, shape: Shape, standard: Standard, device: torch.device) -> None:
@@ -262,19 +238,13 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class DiffusionTraining:
-    """What training did.
-
-    Attributes:
-        nats_per_point: the bound on held-out clusters at the end.
-        entropy: what the bound of a perfect model would be, estimated on the same sizes.
-
-    """
+    """What training did."""
 
     parameters: int
     steps: int
     points: int
-    nats_per_point: float
-    entropy: float
+    nats_per_point: float  # the bound on held-out clusters at the end
+    entropy: float  # estimated on the same sizes
 
 
 def train_diffusion(

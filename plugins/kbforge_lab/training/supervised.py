@@ -69,19 +69,13 @@ OnPart = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class SupervisedTraining:
-    """What training found.
-
-    Attributes:
-        dimensions: mean B-cubed F1 of hidden entities by average linkage, by dimensions.
-        one_type: the same by `agglomerative` and the scatter alone.
-
-    """
+    """What training found."""
 
     fragments: int
     entities: int
     trained: SupervisedModel
-    dimensions: Mapping[int, float]
-    one_type: float
+    dimensions: Mapping[int, float]  # -> mean B-cubed F1 of hidden entities by average linkage
+    one_type: float  # the same by `agglomerative` and the scatter alone
 
     @property
     def linkage(self) -> float:

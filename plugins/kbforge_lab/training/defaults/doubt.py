@@ -3,16 +3,14 @@
     python -m kbforge_lab.training.defaults.doubt --data DATA --claims CLAIMS --out OUT
 
 1. Files are resampled from every family and clustered without their labels: by the default, and by
-   each likelihood that it chooses from. Pair model and judge of a file are those in
-   OUT/without/FAMILY, which have not seen its family. The claims, their covariates and their truth
-   are kept below CLAIMS, one file each. What is there already is not made again, so a run that was
-   stopped goes on.
+   each likelihood that it chooses from, with the models in OUT/without/FAMILY. The claims, their
+   covariates and their truth are kept below CLAIMS, so a run that was stopped goes on.
 2. For each family, maps are fitted on the claims of the others, written to OUT/without/FAMILY, and
    judged on the family's own claims by the default.
 3. The maps that ship are fitted on all families that may train what ships, and written to OUT.
 
-Every family weighs the same, and within a family every file. The default's claims of a file weigh
-as much as those of all likelihoods that it did not choose.
+Families weigh the same, and so do the files of a family. The default's claims of a file weigh as
+much as those of all likelihoods that it did not choose.
 """
 
 from __future__ import annotations
@@ -80,28 +78,16 @@ _MOST_CLAIMS = 400  # of one kind of a file; more say the same again
 
 @dataclass(frozen=True, slots=True)
 class KnownClaims:
-    """Claims with their truth, of one kind.
+    """Claims of one kind with their truth; arrays over claims."""
 
-    Attributes:
-        rows: reported log odds and covariates, shape [claims, features].
-        probability: reported, shape [claims].
-        subproblem: of each, no two of different files alike, shape [claims].
-        true: by gold, shape [claims].
-        family: of each, shape [claims].
-        file: number of each one's file, shape [claims].
-        run: the likelihood that each is of, shape [claims].
-        chosen: whether the default took that likelihood, shape [claims].
-
-    """
-
-    rows: FloatArray
-    probability: FloatArray
-    subproblem: IntArray
-    true: BoolArray
+    rows: FloatArray  # log odds and covariates, [claims, features]
+    probability: FloatArray  # reported
+    subproblem: IntArray  # numbers differ between files
+    true: BoolArray  # by gold
     family: Any
-    file: IntArray
-    run: Any
-    chosen: BoolArray
+    file: IntArray  # by number
+    run: Any  # the likelihood
+    chosen: BoolArray  # whether the default took that likelihood
 
     def where(self, chosen: BoolArray) -> KnownClaims:
         return KnownClaims(*(getattr(self, name)[chosen] for name in self.__slots__))
@@ -241,10 +227,9 @@ def _thinned(known: KnownClaims) -> KnownClaims:
 
 
 def _forgetful(known: KnownClaims, features: tuple[str, ...]) -> KnownClaims:
-    """The same, but some files and likelihoods lack what the judge says.
+    """The same without the judge's votes for some files and likelihoods.
 
-    Of a large file the judge sees a sample, so that most claims have no votes; where alpha is given
-    it is not asked at all.
+    The judge sees a sample of large files, and is not asked where alpha is given.
     """
     run = np.unique(known.run.astype(str), return_inverse=True)[1]
     own = known.file * len(LIKELIHOODS) + run

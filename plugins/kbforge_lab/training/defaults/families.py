@@ -257,27 +257,16 @@ _MOST_NEIGHBOURS = 12
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One kind of data from one origin.
-
-    Attributes:
-        files: of fragments, below the folder of all data; none for the generated family.
-        ships: whether what ships may be trained on it; the others are only measured.
-
-    """
+    """One kind of data from one origin."""
 
     name: str
-    files: tuple[str, ...]
-    ships: bool
+    files: tuple[str, ...]  # below the folder of all data; none for the generated family
+    ships: bool  # whether what ships may be trained on it
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledFile:
-    """Fragments with gold labels that count as one file.
-
-    Attributes:
-        fragments: in the file's order, ids unique, each labelled.
-
-    """
+    """Labelled fragments with unique ids that count as one file."""
 
     family: str
     name: str

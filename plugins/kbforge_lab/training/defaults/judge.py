@@ -1,12 +1,9 @@
 """Training the judge: run every hypothesis on many labelled files, learn what they gain.
 
-    runs         by file, the groupings along each merge path, kept on disk
-    statistics   by file, what the judge reads of them, and their F1, kept on disk
-    scorers      one for each family, trained without it, and the one that ships
-
-A run that was interrupted goes on where it was; deleting a folder makes its part anew. The pair
-likelihood of a file is one that has not seen its family (`without/FAMILY/pairs.safetensors`), so
-that the judge learns what to think of pairs on data that nobody has seen.
+Groupings along each merge path, and what the judge reads of them with their F1, are kept on disk,
+so an interrupted run goes on; deleting a folder makes its part anew. The pair model of a file has
+not seen its family (`without/FAMILY/pairs.safetensors`). There is a scorer without each family, and
+the one that ships.
 """
 
 from __future__ import annotations
@@ -83,20 +80,14 @@ MOST_WHOLE = 25_000
 
 @dataclass(frozen=True, eq=False)
 class JudgedFile:
-    """A labelled file with all that the judge reads of it, and what is true.
-
-    Attributes:
-        statistics: [hypotheses, statistics].
-        f1: [hypotheses] mean B-cubed F1 against gold, of the seeds of a sample.
-
-    """
+    """A labelled file with all that the judge reads of it, and what is true."""
 
     family: str
     name: str
     found: tuple[Hypothesis, ...]
     names: tuple[str, ...]
-    statistics: FloatArray
-    f1: FloatArray
+    statistics: FloatArray  # [hypotheses, statistics]
+    f1: FloatArray  # mean B-cubed F1 of the seeds of a sample, [hypotheses]
 
     @property
     def gain(self) -> FloatArray:
@@ -107,17 +98,11 @@ class JudgedFile:
 
 @dataclass(frozen=True, eq=False)
 class SampleHypotheses:
-    """What the likelihoods say of a sample.
-
-    Attributes:
-        odds: by the model of pairs; None if it found nothing to read.
-        places: of the sample's fragments in the file, seeds first.
-
-    """
+    """What the likelihoods say of a sample."""
 
     found: tuple[Hypothesis, ...]
-    odds: PairOdds | None
-    places: tuple[int, ...]
+    odds: PairOdds | None  # by the model of pairs; None if it found nothing to read
+    places: tuple[int, ...]  # of the sample's fragments in the file, seeds first
     seeds: int
 
 
@@ -246,10 +231,7 @@ def write(trained: TrainedJudges, out: Path) -> None:
 
 
 def train(files: Sequence[JudgedFile]) -> HypothesisScorer:
-    """A scorer of these files, without a margin.
-
-    Files weigh the same, however many hypotheses they have.
-    """
+    """A scorer of these files without a margin; files weigh the same."""
     names = files[0].names
     rows = np.concatenate([file.statistics for file in files])
     weights = np.concatenate([np.full(len(f.f1), 1 / len(f.f1)) for f in files])
@@ -274,17 +256,12 @@ def predicted(scorer: HypothesisScorer, file: JudgedFile) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceScores:
-    """What choosing came to, mean over families.
-
-    Attributes:
-        below: share of files more than .005 below exact names.
-
-    """
+    """What choosing came to, mean over families."""
 
     exact: float
     chosen: float
     best: float
-    below: float
+    below: float  # share of files more than .005 below exact names
     far_below: float
 
 
@@ -307,18 +284,12 @@ def outcome(
 
 @dataclass(frozen=True, eq=False)
 class TrainedJudges:
-    """Scorers and how they fare, each on families that it has not seen.
-
-    Attributes:
-        margins: (margin, outcome) for every margin that was tried.
-        by_family: family -> outcome with the margin that was taken.
-
-    """
+    """Scorers and how they fare, each on families that it has not seen."""
 
     ships: HypothesisScorer
     without: Mapping[str, HypothesisScorer]
-    margins: tuple[tuple[float, ChoiceScores], ...]
-    by_family: Mapping[str, ChoiceScores]
+    margins: tuple[tuple[float, ChoiceScores], ...]  # (margin, outcome) of every margin tried
+    by_family: Mapping[str, ChoiceScores]  # with the margin that was taken
 
 
 def train_each(
@@ -326,8 +297,8 @@ def train_each(
 ) -> TrainedJudges:
     """The scorer that ships, one without each family, and their margin.
 
-    The margin is the one with which files of unseen families fare best, those counted twice that
-    end below exact names. The spread is what is left of gains when they are predicted so.
+    The margin is the best for files of unseen families, counting twice those that end below exact
+    names. The spread is that of the errors of predicted gains.
     """
     used = [file for file in files if file.family in ships]
     shipped = train(used)

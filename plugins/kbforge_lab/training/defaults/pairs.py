@@ -2,18 +2,14 @@
 
     python -m kbforge_lab.training.defaults.pairs DATA OUT
 
-writes `pairs.safetensors` (all families that may train what ships), and the same below
-`without/FAMILY` (all of these but one). It prints how well the model that has not seen a family
-ranks its pairs (area under the curve), and how much its log odds say (log loss, nats a pair).
-Families that never train are judged by the model that ships.
+writes `pairs.safetensors`, and the same below `without/FAMILY`. It prints the area under the curve
+and the log loss (nats a pair) of the model that has not seen a family; families that never train
+are judged by the model that ships.
 
-Every family weighs the same, and so does every file of a family. A model learns from the pairs of
-rows that it will be asked about: the candidates of the file, and each row with itself where several
-fragments state the same. The target of two rows is the share of their fragments' pairs that are of
-one entity.
-
-`fit_trees` fits an ensemble with LightGBM and makes of it one that needs no LightGBM: the same
-sums.
+Families weigh the same, and so do the files of a family. A model learns from the pairs of rows that
+it will be asked about: the candidates of the file, and each row with itself where several fragments
+state the same. The target of two rows is the share of their fragments' pairs that are of one
+entity.
 """
 
 from __future__ import annotations
@@ -57,13 +53,9 @@ def fit_trees(
     rounds: int,
     weights: NDArray[np.floating[Any]] | None = None,
 ) -> Trees:
-    """Fit an ensemble; the same input gives the same trees.
+    """Fit LightGBM's ensemble and convert it to one that needs no LightGBM; deterministic.
 
-    Args:
-        rows: [N, F]; NaN is a missing value.
-        targets: [N].
-        weights: [N], or None for equal ones.
-
+    `rows` [N, F] may hold NaN for missing values; `targets` and `weights` are [N].
     """
     try:
         import lightgbm
