@@ -1,23 +1,15 @@
 """Sequential importance resampling (MacEachern, Clyde and Liu 1999), as clustering uses it.
 
-Replicas are groupings that are drawn fragment by fragment, with importance weights.
+Each of R replicas places the next fragment x in cluster C with probability q(C) / g, where
 
-| symbol | meaning |
-|---|---|
-| R | how many replicas there are |
-| x | the next fragment |
-| C | a cluster that a replica holds |
-| q(C) | |C| exp(L(C + x) - L(C)), for a new one alpha exp(L({x})): the place's weight |
-| g | the sum of q over a replica's clusters and the new one: the predictive of x |
-| w | a replica's importance weight, the product of its g |
+    q(C) = |C| exp(L(C + x) - L(C)),    q(new) = alpha exp(L({x})),    g = the sum of q
 
-Each replica draws x's place with probability q / g, and w becomes w g. The factor that the prior
-shares, 1 / (alpha + t - 1), is left out. Where the effective sample size, 1 / sum of w^2 for
-normalised w, is below a share of R, the weights vary too much: R replicas are drawn by their
-weights, with replacement, and have equal weights from there on.
+and its importance weight w becomes w g. The factor that the prior shares, 1 / (alpha + t - 1), is
+left out. Where the effective sample size, 1 / sum of w^2 for normalised w, is below a share of R, R
+replicas are drawn by their weights, with replacement, and have equal weights from there on.
 
-Replicas that hold the same cluster share its slot. There are two ways to score: by a live table of
-a conjugate likelihood, and by whole sets of a black box, each of which is scored once.
+Replicas that hold the same cluster share its slot. Clusters are scored by a live table of a
+conjugate likelihood, or as whole sets of a black box, each of which is scored once.
 
 Sources: MacEachern, Clyde and Liu (1999), "Sequential importance sampling for nonparametric Bayes
 models"; the paper on sequential clustering by sampling importance resampling, sections 2 and 3.
@@ -68,13 +60,7 @@ class ReplicaClusters(ABC):
 
     @abstractmethod
     def predict(self, x: int, slots: IntArray, n_slots: int) -> tuple[FloatArray, float]:
-        """What the likelihood says of a fragment; reads only.
-
-        Returns:
-            L(C + x) - L(C) by slot, nats, shape [n_slots], unspecified of slots not asked for; and
-            L({x}).
-
-        """
+        """L(C + x) - L(C) by slot [n_slots], unspecified of slots not asked for, and L({x})."""
 
     @abstractmethod
     def extend(self, parents: IntArray, children: IntArray) -> None:
@@ -152,12 +138,10 @@ _FEW = 8
 
 
 class Replicas:
-    """R replicas. A replica's clusters have places 0, 1, ... in the order in which they came.
+    """R replicas, whose clusters have places 0, 1, ... in order of appearance.
 
-    Attributes:
-        log_weights: log w of each replica, up to a constant, shape [R].
-        log_target: of each, the unnormalised log posterior of its grouping, nats, shape [R].
-
+    `log_weights` [R] is log w up to a constant, `log_target` [R] the unnormalised log posterior,
+    nats.
     """
 
     def __init__(
@@ -183,10 +167,8 @@ class Replicas:
     def draw(self, predictive: FloatArray, alone: float) -> tuple[IntArray, IntArray, IntArray]:
         """Have every replica draw the next fragment's place.
 
-        Args:
-            predictive: L(C + x) - L(C) by slot, nats, shape [n_slots]; of held ones not NaN.
-            alone: L({x}), nats.
-
+        `predictive` [n_slots] is L(C + x) - L(C), not NaN for held slots; `alone` is L({x}); in
+        nats.
         """
         n, width = len(self._count), int(self._count.max(initial=0))
         each = np.arange(n)

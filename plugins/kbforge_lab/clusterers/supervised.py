@@ -1,8 +1,7 @@
 """Clusterers that learn from labelled fragments: average linkage, and chains of `scdp`, offline.
 
-Every chain moves from the same start by draws of its own. What they visit in the second half of
-their sweeps is the sample. Its groupings are ranked by visits alone: what a grouping is worth under
-the joint density depends on types and means, too, and is not the clusters' own.
+Chains start alike and move by draws of their own; their sample is of the second half of their
+sweeps. Groupings are ranked by visits: the joint density depends on types and means, too.
 """
 
 from __future__ import annotations
@@ -52,15 +51,10 @@ LogTerms = Callable[[Sequence[Cluster]], FloatArray]
 
 
 class ScdpRun:
-    """Chains, their visits, and how far they have come.
+    """Chains of sweeps, made in pairs, and their visits.
 
-    Args:
-        grouping: where every chain starts, as of `start`, shape [m].
-        sweeps: of each chain; they are made in pairs.
-
-    Attributes:
-        visits: the state after each pair of sweeps, by sweep and then by chain; nats.
-
+    `grouping` [m] is where every chain starts; `visits` has the state after each pair of sweeps, by
+    sweep and then by chain, in nats.
     """
 
     def __init__(

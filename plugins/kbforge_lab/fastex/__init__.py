@@ -1,8 +1,8 @@
 """FastEx: mixtures of exponential families, sampled with proposals from binary hashes.
 
-A fragment x is taken out of its cluster; a place y for it is proposed with probability q(y), which
-costs a Hamming distance a cluster; and it goes there with the probability of Metropolis and
-Hastings, for which the exact predictive of two clusters is worked out, x's own without x.
+A fragment x is taken out of its cluster, and a place y is proposed with probability q(y), at the
+cost of a Hamming distance a cluster. Metropolis and Hastings accept it by the exact predictives of
+two clusters, x's own without x.
 
 | symbol | meaning |
 |---|---|
@@ -16,37 +16,28 @@ Hastings, for which the exact predictive of two clusters is worked out, x's own 
 | q(y) | proportional to exp(t (s - log(n_y + a)) + log(n_y + a)); t is 1 as published |
 
 *What is exact.* A sweep goes through the fragments block by block, in random order. While the
-fragments of a block B move, q is made of the clusters *without all of B*. That is a function of
-what does not move, so that every step leaves the posterior as it is, given the others; so does the
-sweep. So may the proposals of a block be made beforehand, on several threads, each from random
-numbers of its own; the steps are made one after another. Neither the number of threads nor who does
-what changes anything. Directions are drawn independently of the state. What is fitted to the state
-is t, in the first twenty sweeps; from then on it is fixed.
+fragments of a block B move, q is made of the clusters *without all of B*, a function of what does
+not move, so that every step leaves the posterior as it is. So the proposals of a block can be made
+beforehand, on several threads, each from random numbers of its own; the number of threads changes
+nothing. Directions are drawn independently of the state. t is fitted to the state in the first
+twenty sweeps, and fixed from then on.
 
-*Every place is reachable.* Clusters that are of B's fragments alone, and a new cluster, are not
-among those that q knows. A fixed share of the proposals goes to them (ELSEWHERE), in proportion to
-their size; a new one counts as one fragment. Another share of the steps (EXPLORE) proposes from the
-prior instead: a kernel of its own, which leaves the posterior as it is, too, and goes everywhere.
+*Every place is reachable.* q does not know clusters of B's fragments alone and a new cluster. A
+fixed share of the proposals (ELSEWHERE) goes to them in proportion to their size; a new one counts
+as one fragment. Another share of the steps (EXPLORE) proposes from the prior, a kernel of its own.
 
 *Several tries.* With more than one, proposals are drawn from q independently, one of them is chosen
 in proportion to its weight w = pi / q, and accepted with probability min(1, sum of w over all tries
 / (that sum - w of the chosen + w of x's place)) (Liu, "Monte Carlo strategies in scientific
 computing", 2001, section 5.5: multiple-try Metropolized independence sampler).
 
-*The temperature t.* The bound is in nats of documents: a few bits more or less are hundreds of
-nats, while the noise of 32 bits is as large as what tells clusters apart. With t = 1, q is sure of
-clusters that are the nearest by chance. So t is what gives the places of the fragments the highest
-q on average.
+*The temperature t.* The noise of 32 bits is as large as what tells clusters apart. With t = 1, q is
+sure of clusters that are the nearest by chance; so t is what gives the places of the fragments the
+highest q on average.
 
 Source: the poster "FastEx: Fast Clustering with Exponential Families" (Ahmed, Ravi,
 Narayanamurthy and Smola, 2012), with + log n_y in its equations 7 and 8, z as a share of bits that
 do *not* match, and phi(x) for phi(y). Equation numbers are the poster's.
 
-| module | what is in it |
-|---|---|
-| proposals | random numbers by (seed, sweep, fragment), directions, hashes, the bound, q |
-| families | exact predictives, theta*, what is hashed; the priors of the groupings |
-| reference | the sampler, in NumPy, to be read |
-| compiled | the same in the kernel |
-| run | sweeps until a stop rule holds, the posterior; of the sampler and of the rival |
+`reference` is the sampler in NumPy, to be read; `compiled` the same in the kernel.
 """

@@ -1,6 +1,4 @@
-"""The sampler in the compiled kernel: the moves are those of `reference`, many times as fast.
-
-What the kernel's functions for FastEx take and give: `src/fastex_api.hpp` line by line.
+"""The sampler in the compiled kernel, with the moves of `reference` (`src/fastex_api.hpp`).
 
 The sources stay in the kernel of KBForge: a library of the laboratory's own would have to be built,
 shipped and checked a second time.

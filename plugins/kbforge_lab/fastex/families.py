@@ -72,15 +72,10 @@ _REMEMBERED, _RAREST = 64, 32
 
 
 class DocumentFamily:
-    """The fragments, and the counts of the clusters by slot.
+    """The n fragments, and the counts of the clusters by slot.
 
-    Attributes:
-        n: how many fragments there are.
-        rows: coordinates of phi(x).
-        norms: |phi(x)|, shape [n].
-        lengths: what the numbers `g` of a cluster are multiplied by, shape [n, H].
-        alone: L({x}), shape [n].
-
+    `norms` [n] is |phi(x)|, `lengths` [n, H] what the numbers `g` of a cluster are multiplied by,
+    `alone` [n] L({x}); `rows` are the coordinates of phi(x).
     """
 
     def __init__(self, data: SparseCounts, taylor: Taylor = "secant") -> None:
@@ -323,16 +318,10 @@ ExponentialFamily: TypeAlias = DocumentFamily | PointFamily
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """The prior; all values in nats.
+    """The prior; all values in nats."""
 
-    Attributes:
-        alpha: concentration, > 0.
-        components: K; None is a Dirichlet process.
-
-    """
-
-    alpha: float
-    components: int | None = None
+    alpha: float  # > 0
+    components: int | None = None  # K; None is a Dirichlet process
 
     def __post_init__(self) -> None:
         if not (self.alpha > 0 and math.isfinite(self.alpha)):

@@ -72,18 +72,11 @@ WORD = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Directions:
-    """l directions in the space of the rows.
+    """l directions in the space of the rows."""
 
-    Attributes:
-        table: shape [length, l], the length a prime number; in 32nds.
-        multiplier: not a multiple of the length.
-        offset: row r has the coordinates `table[(r multiplier + offset) mod length]`.
-
-    """
-
-    table: NDArray[np.int8]
-    multiplier: int = 1
-    offset: int = 0
+    table: NDArray[np.int8]  # [length, l], in 32nds; the length is prime
+    multiplier: int = 1  # not a multiple of the length
+    offset: int = 0  # row r is `table[(r multiplier + offset) mod length]`
 
     @classmethod
     def drawn(cls, rows: int, bits: int, rng: np.random.Generator) -> Directions:
@@ -158,22 +151,13 @@ TEMPERATURES: tuple[float, ...] = tuple(2.0**-k for k in range(13))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HashedClusters:
-    """Clusters as q knows them.
+    """Clusters as q knows them."""
 
-    Attributes:
-        slots: ascending, shape [k].
-        hashes: of theta*, shape [k, words].
-        norms: |theta*|, shape [k].
-        g: shape [k, H].
-        log_join: log(n_y + a), shape [k].
-
-    """
-
-    slots: IntArray
-    hashes: NDArray[np.uint64]
-    norms: FloatArray
-    g: FloatArray
-    log_join: FloatArray
+    slots: IntArray  # ascending, [k]
+    hashes: NDArray[np.uint64]  # of theta*, [k, words]
+    norms: FloatArray  # |theta*|, [k]
+    g: FloatArray  # [k, H]
+    log_join: FloatArray  # log(n_y + a), [k]
 
     def log_bound(
         self,
@@ -182,12 +166,10 @@ class HashedClusters:
         lengths: FloatArray,
         cosines: FloatArray,
     ) -> FloatArray:
-        """s(x, y) - log(n_y + a), in nats, but for what is the same for all clusters, shape [k].
+        """s(x, y) - log(n_y + a) in nats, up to what all clusters share, shape [k].
 
-        Args:
-            x: hash of phi(x), shape [words].
-            lengths: see `DocumentFamily`, shape [H].
-
+        `x` [words] is the hash of phi(x), `norm` its length; `lengths` [H] are as in
+        `DocumentFamily`.
         """
         bound = (norm * cosines)[distances(x, self.hashes)] * self.norms
         for h, length in enumerate(lengths.tolist()):

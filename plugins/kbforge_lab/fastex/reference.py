@@ -1,7 +1,4 @@
-"""The sampler in NumPy: what a block of fragments does, one after another.
-
-The compiled one (`compiled`) makes the same moves. It is two orders of magnitude faster.
-"""
+"""The sampler in NumPy. `compiled` makes the same moves two orders of magnitude faster."""
 
 from __future__ import annotations
 
@@ -58,10 +55,7 @@ class Draft(NamedTuple):
 class Sampler:
     """Fragments, clusters by slot, and q.
 
-    Attributes:
-        slot_of: the cluster of each fragment, -1 of one that is in none, shape [n].
-        proposed: proposals so far that were another place than the fragment's own.
-
+    `slot_of` [n] is -1 for a fragment in no cluster; `proposed` counts proposals of another place.
     """
 
     def __init__(
@@ -136,12 +130,7 @@ class Sampler:
     # -- the start
 
     def place(self, fragments: Sequence[int], stream: int) -> float:
-        """Put fragments that are in no cluster where the posterior draws them, of CANDIDATES.
-
-        Returns:
-            What that adds to the log posterior, in nats.
-
-        """
+        """Draw places of fragments in no cluster; returns what the log posterior gains, in nats."""
         gain = 0.0
         for fragment in fragments:
             places = self._candidates(fragment)
@@ -186,12 +175,7 @@ class Sampler:
     # -- blocks
 
     def block(self, fragments: IntArray, stream: int) -> float:
-        """Give each fragment of the excluded block its chance to move, in this order.
-
-        Returns:
-            What the moves add to the log posterior, in nats.
-
-        """
+        """Move the excluded block, in order; returns what the log posterior gains, in nats."""
         drafts = [self._propose(int(fragment), stream) for fragment in fragments]
         return sum(
             self._step(int(fragment), draft, stream)

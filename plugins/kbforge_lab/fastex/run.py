@@ -1,13 +1,11 @@
 """Runs of FastEx and of its rival: sweeps until a stop rule holds, then the posterior.
 
-The rival draws memberships and parameters in turn, each given the other.
+The rival draws memberships and parameters in turn, each given the other, of K components.
 
     z_i | theta, w ~ w_k p(x_i | theta_k)          w | z ~ Dirichlet(alpha/K + n)
     theta_k | z    ~ the posterior of the cluster's parameters
 
-Every fragment is scored by every component, and parameters are drawn for every component and every
-word, used or not; given them, fragments are independent of each other. For a mixture of K
-components: a Dirichlet process has no end of them.
+It scores every fragment by every component, and draws parameters for every component and word.
 """
 
 from __future__ import annotations
@@ -78,12 +76,9 @@ def family_of(
 
 
 class MixtureRun(ABC):
-    """A chain over groupings, its visits, and how far it has come.
+    """A chain over groupings and its visits.
 
-    Attributes:
-        placed: how many fragments are in a cluster; all of them, once the start is over.
-        log_posterior: of the present grouping, unnormalised, nats.
-
+    `placed` counts the fragments in a cluster, `log_posterior` is unnormalised, in nats.
     """
 
     def __init__(self, family: ExponentialFamily, prior: Mixture, ends: ChainRules) -> None:
@@ -196,21 +191,15 @@ _PLACED_AT_ONCE = 200
 
 @dataclass(frozen=True, slots=True)
 class FastExRules:
-    """What the sampler does, beside when it stops.
+    """What the sampler does, beside when it stops."""
 
-    Attributes:
-        components: K; None is a Dirichlet process.
-        temperature: t; None fits it.
-
-    """
-
-    components: int | None
+    components: int | None  # K; None is a Dirichlet process
     bits: int
     blocks: int
     tries: int
     rehash: int
     delta: float | None
-    temperature: float | None
+    temperature: float | None  # t; None fits it
     taylor: Taylor
 
 
@@ -296,8 +285,7 @@ _MOST_NUMBERS = 2**24
 class DocumentComponents:
     """theta of documents: a Dirichlet draw over the words, and over those that were never seen.
 
-    Logs of gamma variables: of small shapes they are below the smallest number, so log Gamma(a) is
-    drawn as log Gamma(a + 1) + log(U) / a.
+    In logs: log Gamma(a) is drawn as log Gamma(a + 1) + log(U) / a, as small shapes underflow.
     """
 
     def __init__(self, family: DocumentFamily) -> None:

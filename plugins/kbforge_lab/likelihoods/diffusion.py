@@ -92,26 +92,15 @@ _WAVES = (1.0, 2.0, 4.0)  # half turns over the range of noise levels
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Sizes of a model, and what it takes the points for.
+    """Sizes of a model, and what it takes the points for."""
 
-    Attributes:
-        width: D.
-        layers: of attention and feed-forward.
-        heads: H.
-        told: E.
-        least_noise: s_0, in standardised units.
-        most_noise: s_1, so large that all but mean and variance is forgotten.
-        within: W, above 0 and below 1.
-
-    """
-
-    width: int
-    layers: int
-    heads: int
-    told: int
-    least_noise: float
-    most_noise: float
-    within: float
+    width: int  # D
+    layers: int  # of attention and feed-forward
+    heads: int  # H
+    told: int  # E
+    least_noise: float  # s_0, in standardised units
+    most_noise: float  # s_1, so large that all but mean and variance is forgotten
+    within: float  # W, above 0 and below 1
 
 
 class SetDenoiser(nn.Module):
@@ -132,14 +121,7 @@ class SetDenoiser(nn.Module):
         nn.init.zeros_(self.out.bias)
 
     def forward(self, own: Tensor, others: Tensor, log_s: Tensor, real: Tensor) -> Tensor:
-        """The noise e', shape [K, N, 2].
-
-        Args:
-            own: y, the points asked about, shape [K, N, 2].
-            log_s: logarithms of the noise levels, shape [K].
-            real: which points are not padding, shape [K, N].
-
-        """
+        """The noise e' of y = `own` [K, N, 2]; `log_s` is [K], `real` [K, N] not padding."""
         n = real.sum(dim=1)[:, None, None].to(own.dtype)
         s2 = (2.0 * log_s).exp()[:, None, None]
         spread = self.shape.within + s2
@@ -249,18 +231,11 @@ _MEASURES = ("least_noise", "most_noise", "within")
 
 @dataclass(frozen=True)
 class SetDiffusion:
-    """A model and the coordinates it works in.
+    """A model and the coordinates it works in."""
 
-    Attributes:
-        denoiser: in evaluation mode, float32.
-        standard: from the data's coordinates to the model's.
-        training: how it was trained (JSON).
-
-    """
-
-    denoiser: SetDenoiser
-    standard: Standard
-    training: Mapping[str, Any] = field(default_factory=dict)
+    denoiser: SetDenoiser  # in evaluation mode, float32
+    standard: Standard  # from the data's coordinates to the model's
+    training: Mapping[str, Any] = field(default_factory=dict)  # how it was trained (JSON)
 
 
 def to_bundle(model: SetDiffusion, data: Mapping[str, Any], files: Mapping[str, bytes]) -> Bundle:
@@ -351,8 +326,8 @@ class SetDensity:
     def __call__(self, sets: Sequence[FloatArray]) -> FloatArray:
         """L of sets [n, 2] with n >= 1, in nats, shape [len(sets)].
 
-        A set's score does not depend on the order of its points, nor, but for rounding, on the
-        sets beside it. A set with a point that is absurdly far away has -inf.
+        Neither the order of points nor, but for rounding, the other sets change a score. A set with
+        a point that is absurdly far away has -inf.
         """
         scores = np.full(len(sets), -math.inf)
         standard = [in_order(self._standard(points)) for points in sets]
@@ -395,12 +370,7 @@ def in_order(points: FloatArray) -> FloatArray:
 def integrate(
     flow: Flow, points: Tensor, low: float, high: float, steps: int
 ) -> tuple[Tensor, Tensor]:
-    """Follow points from u = low to high in an even number of steps.
-
-    Returns:
-        where they are at the end, and the integral of the divergence [K] in float64.
-
-    """
+    """Points at u = high, by an even number of steps, and the integral of the divergence [K]."""
     h = (high - low) / steps
     weights = [adams_bashforth(order, h) for order in range(1, _ORDER + 1)]
     last: deque[Tensor] = deque(maxlen=_ORDER)
@@ -420,7 +390,7 @@ def integrate(
 def adams_bashforth(order: int, h: float) -> list[float]:
     """Weights of the last values of f, newest first, in the integral of exp(v) f(v) over [0, h].
 
-    They were taken at v = 0, -h, -2 h ..; polynomials of lower degree than `order` are integrated
+    They are of v = 0, -h, -2 h ...; polynomials of lower degree than `order` are integrated
     exactly.
     """
     moments = [math.expm1(h)]  # of v^j
@@ -466,10 +436,7 @@ def estimated_flow(denoiser: SetDenoiser, real: Tensor, directions: Tensor) -> F
 def probe_directions(
     sets: Sequence[FloatArray], longest: int, probes: int, evaluations: int
 ) -> Tensor:
-    """Directions of +1 and -1, shape [evaluations, probes, K, N, 2]; 0 where padding is.
-
-    Those of a set follow from its points alone.
-    """
+    """Directions of +1 and -1 by a set's points, 0 for padding [evaluations, probes, K, N, 2]."""
     directions = np.zeros((evaluations, probes, len(sets), longest, 2), dtype=np.float32)
     for row, one in enumerate(sets):
         seed = int.from_bytes(hashlib.sha256(one.tobytes()).digest()[:16], "little")
@@ -479,13 +446,7 @@ def probe_directions(
 
 
 def log_gaussian(y: Tensor, real: Tensor, spread: float, between: float) -> Tensor:
-    """Log density of points that are Gaussian about a centre that is Gaussian about 0, [K].
-
-    Args:
-        y: shape [K, N, 2].
-        real: which points are not padding, shape [K, N].
-
-    """
+    """Log density [K] of points [K, N, 2], Gaussian about a centre that is Gaussian about 0."""
     inside = real[..., None].to(y.dtype)
     n = inside.sum(dim=1)  # [K, 1]
     mean = (y * inside).sum(dim=1) / n

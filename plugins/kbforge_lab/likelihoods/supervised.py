@@ -198,9 +198,9 @@ def _block(feature: Feature, fragments: Sequence[Fragment], dimensions: int) -> 
 def placed(feature: Feature, readings: Sequence[str], dimensions: int) -> FloatArray:
     """Points of different readings, shape [len(readings), at most `dimensions`].
 
-    Readings that are equally far apart have axes of equal variance, and which of all the bases of
-    these LAPACK returns depends on the processor. Turned points are nearly the same for every one:
-    the random numbers belong to readings, not to axes.
+    Readings that are equally far apart have axes of equal variance, and LAPACK's basis of these
+    depends on the processor. Random turns that belong to readings make points nearly the same
+    everywhere.
     """
     landmarks = readings
     if len(readings) > LANDMARKS:
@@ -269,31 +269,16 @@ _LEAST_SCATTER = 1e-3
 
 @dataclass(frozen=True)
 class ScaledVectors:
-    """Labelled and new vectors on one scale.
+    """Labelled and new vectors on one scale."""
 
-    Attributes:
-        train: shape [n, F].
-        labels: entities 0, 1, ... of the labelled ones, shape [n].
-        test: shape [m, F].
-        within: the mean square of a labelled vector's deviation from its entity's mean, shape [F].
-
-    """
-
-    train: FloatArray
-    labels: IntArray
-    test: FloatArray
-    within: FloatArray
+    train: FloatArray  # [n, F]
+    labels: IntArray  # entities 0, 1, ..., [n]
+    test: FloatArray  # [m, F]
+    within: FloatArray  # mean squared deviation of labelled vectors from their entity's mean, [F]
 
 
 def scaled(train: FloatArray, labels: IntArray, test: FloatArray) -> ScaledVectors:
-    """By the labelled ones alone.
-
-    Args:
-        train: shape [n, F].
-        labels: any whole numbers, shape [n].
-        test: shape [m, F].
-
-    """
+    """Scale vectors [n, F] and [m, F] by the labelled ones alone."""
     _, labels = np.unique(labels, return_inverse=True)
     means = _means(train, labels)
     spread = means.std(axis=0)
@@ -347,8 +332,8 @@ _CUTS = 60
 def linked(data: ScaledVectors) -> IntArray:
     """Clusters 0, 1, ... of the new vectors, shape [m].
 
-    Columns count by how much less an entity scatters in them than the entities' means do. The
-    height of the cut is the one with the best B-cubed F1 on the labelled vectors, linked likewise.
+    Columns weigh by how much less entities scatter in them than their means do. The cut has the
+    best B-cubed F1 on the labelled vectors, linked likewise.
     """
     weights = 1 / np.sqrt(data.within)
     height = _best_height(data.train * weights, data.labels)
@@ -393,45 +378,29 @@ _LEAST, _MOST = 1e-6, 1e6
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """What suits a model of the paper.
+    """What suits a model of the paper."""
 
-    Attributes:
-        rate: of separation; of models 1 and 2 without meaning.
-        power: of the likelihood, see `kbforge_lab.scdp.sampler.Scdp`.
-
-    """
-
-    rate: float
-    power: float
+    rate: float  # of separation, in model 3 alone
+    power: float  # of the likelihood, see `kbforge_lab.scdp.sampler.Scdp`
     score: float
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What training chose.
-
-    Attributes:
-        factor: by which an entity's variance is multiplied for clusterers that hold one type.
-
-    """
+    """What training chose."""
 
     dimensions: int
     model: int
     choices: Mapping[int, ModelChoice]
-    factor: float
+    factor: float  # of an entity's variance, for clusterers that hold one type
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisedModel:
-    """A model.
-
-    Attributes:
-        vectors: whether the fragments' vectors are read, too.
-
-    """
+    """A model."""
 
     compared: tuple[Comparison, ...]
-    vectors: bool
+    vectors: bool  # whether the fragments' vectors are read, too
     references: tuple[Fragment, ...]
     settings: Settings
 

@@ -131,14 +131,7 @@ def draw_types(
 
 
 class MeansOpening:
-    """References that choose publications, their types given.
-
-    Args:
-        references: r, shape [rows, F].
-        types: of each, shape [rows, F].
-        held_types: every type, shape [L, F].
-
-    """
+    """References [rows, F] that choose publications, their types given; `held_types` is [L, F]."""
 
     def __init__(
         self,
@@ -201,13 +194,7 @@ class MeansOpening:
 
 
 class TypesOpening:
-    """References that choose types, their publications given; methods as in `MeansOpening`.
-
-    Args:
-        squares: (r - p)^2 by feature, shape [rows, F].
-        means: of all publications, shape [K, F].
-
-    """
+    """References that choose types, their publications given; `squares` [rows, F] are (r - p)^2."""
 
     def __init__(
         self,

@@ -3,14 +3,12 @@
 Source: Daumé and Marcu (2005), "A Bayesian model for supervised clustering with the Dirichlet
 process prior", JMLR 6, section 3; its words are kept here. A *reference* is a vector, its
 *publication* is the cluster that it belongs to, and its *type* says how such vectors scatter around
-their publications. Publications are learned of the labelled references only by their types, unless
-they are shared.
+their publications. Labelled references inform only the types, unless publications are shared.
 
 Where only pairwise distances are known, classical scaling gives vectors that have them (Torgerson
-1952, "Multidimensional scaling: I. Theory and method"; section 7.2 of the paper). What goes by
-squared distances does not ask how the axes lie. Precisions by feature do: they see the principal
-axes, the longest first, and not features that a user would name. Where features have distances of
-their own, embed each feature by itself and set the columns side by side.
+1952, "Multidimensional scaling: I. Theory and method"; section 7.2 of the paper). Precisions by
+feature then see the principal axes, not features that a user would name: embed features that have
+distances of their own separately, and set the columns side by side.
 """
 
 from __future__ import annotations
@@ -31,17 +29,13 @@ UNKNOWN = -1
 class References:
     """What a sampler is given.
 
-    Attributes:
-        values: one row a reference, shape [n, features].
-        publication: 0, 1, ... of the labelled ones, `UNKNOWN` of the others, shape [n].
-        group: of each reference, 0, 1, ...; the labelled ones of a group (a document, say) are
-            grouped among themselves, by a Dirichlet process of their own, shape [n].
-
+    References of a labelled group (a document, say) are grouped among themselves, by a Dirichlet
+    process of their own.
     """
 
-    values: FloatArray
-    publication: IntArray
-    group: IntArray
+    values: FloatArray  # [n, F]
+    publication: IntArray  # 0, 1, ... of the labelled ones, else `UNKNOWN`, [n]
+    group: IntArray  # 0, 1, ..., [n]
 
     @property
     def test(self) -> IntArray:
@@ -57,14 +51,7 @@ class References:
 def references(
     train: FloatArray, labels: IntArray, test: FloatArray, groups: IntArray | None = None
 ) -> References:
-    """Labelled references, then those to be grouped.
-
-    Args:
-        train: shape [n, features].
-        labels: the publications of `train`, any whole numbers, shape [n].
-        test: shape [m, features].
-
-    """
+    """Labelled references [n, F], by any whole numbers, then those to be grouped [m, F]."""
     if train.ndim != 2 or test.ndim != 2 or train.shape[1] != test.shape[1]:
         raise UsageError(
             "labelled references and those to be grouped: expected rows of the same features, got "
@@ -99,16 +86,9 @@ _ALIKE = 1e-9
 def embedding(distances: FloatArray, dimensions: int) -> FloatArray:
     """Centred vectors whose Euclidean distances are nearest to these, by classical scaling.
 
-    Distances of points in at most so many dimensions come out as they are. Of others the axes of
-    the largest variance are kept, and what no Euclidean space can have is lost.
-
-    Args:
-        distances: symmetric, not negative, 0 between a reference and itself, shape [n, n].
-
-    Returns:
-        Shape [n, dimensions], the columns in order of falling variance, each with its largest
-        entry positive.
-
+    Distances of points in at most so many dimensions come out as they are. Columns are in order of
+    falling variance, each with its largest entry positive; smaller axes and what no Euclidean space
+    can have are lost.
     """
     _require_distances(distances)
     n = len(distances)

@@ -1,17 +1,10 @@
 """Chains from start to end, several of them side by side, and the choice of a model by them.
 
-A trace of the unnormalised log joint density, which the phases of a sweep leave as it is, shows
-whether chains that started differently have met (`kbforge_lab.convergence`).
-
-An annealed warm-up makes a chain forget its start: sweeps of the same model, but of a likelihood to
-a power that grows to the model's own. At a small one publications and types are few and mix; they
-part as the power grows. None of these states is one of the posterior.
-
-What is left free of a model (the power of its likelihood, its separation) is chosen by how well
-labelled publications are recovered that are hidden. References that are really to be grouped have
-no say in it.
-
-Source of the warm-up: Kirkpatrick, Gelatt and Vecchi (1983), "Optimization by simulated annealing".
+A trace of the unnormalised log joint density shows whether chains that started differently have met
+(`kbforge_lab.convergence`). In an annealed warm-up the likelihood has a power that grows to the
+model's own, so that a chain forgets its start (Kirkpatrick, Gelatt and Vecchi 1983, "Optimization
+by simulated annealing"). What a model leaves free (the power of its likelihood, its separation) is
+chosen by how well hidden labelled publications are recovered.
 """
 
 from __future__ import annotations
@@ -64,24 +57,14 @@ def _normal(residuals: FloatArray, precisions: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class Trace:
-    """What a chain was like after some of its sweeps, S in all.
+    """What a chain was like after S of its sweeps."""
 
-    Attributes:
-        groupings: publications of the references to be grouped, shape [S, m].
-        log_joint: nats, shape [S].
-        publications: how many of those they have, shape [S].
-        types: how many there are, shape [S].
-        alpha_p: shape [S].
-        alpha_t: shape [S].
-
-    """
-
-    groupings: IntArray
-    log_joint: FloatArray
-    publications: IntArray
-    types: IntArray
-    alpha_p: FloatArray
-    alpha_t: FloatArray
+    groupings: IntArray  # of the references to be grouped, [S, m]
+    log_joint: FloatArray  # nats, [S]
+    publications: IntArray  # their number, [S]
+    types: IntArray  # their number, [S]
+    alpha_p: FloatArray  # [S]
+    alpha_t: FloatArray  # [S]
 
 
 def run(
@@ -156,13 +139,7 @@ Score = Callable[[IntArray, IntArray], float]
 def hidden_in_turn(
     train: FloatArray, labels: IntArray, count: int
 ) -> Iterator[tuple[References, IntArray]]:
-    """Problems with labelled publications hidden, as many as publications, and their solutions.
-
-    Args:
-        train: shape [n, F].
-        labels: the publications of `train`, shape [n].
-
-    """
+    """Problems with labelled publications hidden, as many as publications, and their solutions."""
     known = np.unique(labels)
     for first in range(len(known)):
         hidden = np.isin(labels, np.roll(known, -first)[:count])
@@ -179,13 +156,8 @@ def scored(
 ) -> FloatArray:
     """What each model scores on hidden publications, shape [models].
 
-    A score that rewards one large cluster misleads, as there are fewer publications to find than
-    in earnest: the adjusted Rand index does not.
-
-    Args:
-        train: shape [n, F].
-        labels: the publications of `train`, shape [n].
-
+    A score that rewards one large cluster misleads, as fewer publications are hidden than unknown;
+    the adjusted Rand index does not.
     """
     found = np.zeros(len(models))
     for data, gold in hidden_in_turn(train, labels, count):

@@ -85,12 +85,7 @@ class GammaPrior:
     def resample(
         self, alpha: float, sizes: IntArray, clusters: IntArray, rng: np.random.Generator
     ) -> float:
-        """alpha, given its present value.
-
-        Args:
-            sizes: n_m of the groups that are not empty, shape [M], M at least 1.
-
-        """
+        """alpha, given its present value; `sizes` [M >= 1] are n_m of groups that are not empty."""
         rate = self.rate - np.log(rng.beta(alpha + 1, sizes)).sum()
         shapes = self.shape - len(sizes) + clusters.sum() + np.arange(len(sizes) + 1)
         log_weights = mixture_log_weights(shapes, rate, sizes)
@@ -127,34 +122,22 @@ _LEAST = 1e-6
 class Scdp:
     """A model; the defaults are those of model 1.
 
-    Attributes:
-        variance: sigma, of the means' base density.
-        shape: a, of the precisions' gamma.
-        rate: b.
-        separation: s of model 3; None is s = 1.
-        reestimated: whether a and b follow the means, model 2.
-        shared: whether references to be grouped may join the labelled publications.
-        auxiliaries: of an opening, and candidates of an independence sampler.
-        publications: prior of alpha_p; None holds it where it starts.
-        types: prior of alpha_t; None holds it and the types where they start.
-        power: of the likelihood, in (0, 1]. Below 1 each reference counts as part of one: a
-            coarsened posterior, for data that the normal density does not fit, whose features
-            depend on each other, say; it has fewer publications.
-        proposals: of splits and merges, in a sweep, for publications and for types.
-
+    Without priors, concentrations (and types) stay as they start. A power below 1 counts each
+    reference as part of one: a coarsened posterior, for data that the normal density does not fit,
+    with fewer publications.
     """
 
-    variance: float = 1.0
-    shape: float = 1.0
-    rate: float = 1.0
-    separation: Separation | None = None
-    reestimated: bool = False
-    shared: bool = False
-    auxiliaries: int = 8
-    publications: GammaPrior | None = field(default_factory=GammaPrior)
-    types: GammaPrior | None = field(default_factory=GammaPrior)
-    power: float = 1.0
-    proposals: int = 10
+    variance: float = 1.0  # sigma, of the means' base density
+    shape: float = 1.0  # a, of the precisions' gamma
+    rate: float = 1.0  # b
+    separation: Separation | None = None  # s of model 3; None is s = 1
+    reestimated: bool = False  # a and b follow the means: model 2
+    shared: bool = False  # references to be grouped may join the labelled publications
+    auxiliaries: int = 8  # of an opening, and candidates of an independence sampler
+    publications: GammaPrior | None = field(default_factory=GammaPrior)  # of alpha_p
+    types: GammaPrior | None = field(default_factory=GammaPrior)  # of alpha_t, likewise
+    power: float = 1.0  # of the likelihood, in (0, 1]
+    proposals: int = 10  # splits and merges a sweep, each of publications and types
 
 
 SCDP1 = Scdp()
@@ -187,12 +170,7 @@ class ChainState:
 
 
 def start(data: References, grouping: IntArray) -> ChainState:
-    """One type of precisions 1, and each publication's mean in the middle of its references.
-
-    Args:
-        grouping: clusters 0, 1, ... of those to be grouped, none empty, shape [len(data.test)].
-
-    """
+    """One type of precisions 1, and the means of the clusters 0, 1, ..., of which none is empty."""
     publication = data.publication.copy()
     publication[data.test] = data.labelled + grouping
     means = np.stack(

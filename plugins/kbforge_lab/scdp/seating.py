@@ -55,20 +55,12 @@ _ROOM = 16
 
 @dataclass
 class Seats:
-    """Clusters of one Dirichlet process.
+    """Clusters of one Dirichlet process."""
 
-    Attributes:
-        of: the cluster of each row of the scan, shape [rows].
-        fixed: how many others each cluster has that do not move, shape [K].
-        joinable: whether rows may choose it, shape [K].
-        values: shape [K, F].
-
-    """
-
-    of: IntArray
-    fixed: IntArray
-    joinable: NDArray[np.bool_]
-    values: FloatArray
+    of: IntArray  # the cluster of each row of the scan, [rows]
+    fixed: IntArray  # how many others each cluster has that do not move, [K]
+    joinable: NDArray[np.bool_]  # whether rows may choose it, [K]
+    values: FloatArray  # [K, F]
 
 
 class Scan:

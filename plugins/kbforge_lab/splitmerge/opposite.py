@@ -71,15 +71,9 @@ _LOG_2 = math.log(2)
 
 
 class SignTables:
-    """Buckets of several tables by the signs of projections, and those of the opposite signs.
+    """Buckets of L tables by signs of projections [n, L, rows], and those of the opposite signs.
 
-    Args:
-        signs: on which side of its directions each fragment is, shape [n, tables, rows].
-
-    Attributes:
-        code: the signs as the bits of a number, shape [n, tables].
-        tables: L.
-
+    `code` [n, tables] has the signs as the bits of a number.
     """
 
     def __init__(self, signs: NDArray[np.bool_]) -> None:
@@ -325,9 +319,7 @@ class PublishedOpposite(_OfLikelihoods, OppositeKernel):
 
 
 def amounts_of(features: Features, fragments: IntArray) -> FloatArray:
-    """How much fragments have of what any of them has: 2 D columns, of which the last D are of
-    what was below 0; shape [fragments, 2 D].
-    """
+    """Amounts above 0 in D columns, and those below 0 in D more, shape [fragments, 2 D]."""
     spans = [slice(*features.starts[i : i + 2].tolist()) for i in fragments.tolist()]
     names = [features.names[span] for span in spans]
     columns, at = np.unique(np.concatenate(names), return_inverse=True)

@@ -104,7 +104,7 @@ class TwoClusters(ABC):
     def log_odds(self, fragment: int) -> float:
         """log of p(x is of A) / p(x is of B), given all others, in nats.
 
-        p(A) = |A| exp(L(A + x) - L(A)) with A without x; x is in one of them, and not alone, or in
+        p(A) = |A| exp(L(A + x) - L(A)) with A without x; x is in one of them, not alone, or in
         none.
         """
         home = self.home(fragment)

@@ -229,7 +229,7 @@ class Binary:
 def drawn_pairs(
     rows: FloatArray, labels: IntArray, most: int, rng: np.random.Generator
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Absolute differences of pairs [pairs, F], and whether they share a label: half, if so many do."""
+    """Absolute differences of pairs [pairs, F], and whether they share a label, as half should."""
     one, other = np.triu_indices(len(rows), 1)
     alike = labels[one] == labels[other]
     chosen = np.concatenate(
