@@ -25,7 +25,7 @@ from kbforge.models.scoring import scorers
 from kbforge.testing import BlackBox
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.executors import Ray, require_answer
-from tests.clustering.test_conductor import RULES, local, of_people
+from tests.clustering.test_sharding import RULES, local, of_people
 from tests.people import write_people
 from tests.program import Run
 

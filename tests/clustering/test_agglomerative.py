@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from kbforge.clustering.batch.agglomerate import PairMatrix, agglomerate
 from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood, Problem
 from kbforge.errors import UsageError
-from kbforge.models.scoring import ScoreCache
 from kbforge.testing import BlackBox
 from kbforge_plugins.clusterers.offline import Agglomerative
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.oracle import Group, Grouping
 from tests.clustering.test_exactness import FAMILIES
+from tests.clustering.toys import BlackBox as Counted
+from tests.clustering.toys import fragments_of, normal
 from tests.profile import examples
 
 TIE = 1e-9
@@ -113,22 +114,9 @@ def test_a_surrogate_alone() -> None:
     assert by_surrogate == found(fragments, Problem(surrogate, 0.05))
 
 
-class Counting:
-    """A black box that counts the sets it is asked for."""
-
-    def __init__(self, inner: Likelihood) -> None:
-        self._inner, self.sets, self.calls = inner, 0, 0
-
-    def log_marginal(self, clusters):  # type: ignore[no-untyped-def]
-        self.sets += len(clusters)
-        self.calls += 1
-        return self._inner.log_marginal(clusters)
-
-
 def test_only_pairs_that_the_last_merge_touched_are_scored_in_batches() -> None:
-    n = 20
-    fragments = FAMILIES["gaussian"][0](np.random.default_rng(4), n)
-    likelihood = Counting(Gaussian())
+    n, likelihood = 20, Counted(normal())
+    fragments = fragments_of(np.random.default_rng(4).normal(scale=5, size=(n, 1)).tolist())
     posterior = Agglomerative().cluster(
         fragments, Problem(likelihood, 0.05), np.random.default_rng(0)
     )
@@ -136,22 +124,8 @@ def test_only_pairs_that_the_last_merge_touched_are_scored_in_batches() -> None:
     assert merges > 5
     pairs = n * (n - 1) // 2
     touched = sum(n - k - 2 for k in range(merges))
-    assert likelihood.sets == posterior.model_evaluations == n + pairs + touched
-    assert likelihood.calls <= 1 + n + merges
-
-
-def test_runs_share_a_cache() -> None:
-    fragments = FAMILIES["gaussian"][0](np.random.default_rng(4), 15)
-    likelihood = Counting(Gaussian())
-    cache = ScoreCache(likelihood)
-    runs = []
-    for seed in (0, 1):
-        before = likelihood.sets
-        runs.append(
-            Agglomerative().cluster(fragments, Problem(cache, 0.05), np.random.default_rng(seed))
-        )
-        assert (likelihood.sets > before) == (seed == 0)
-    assert runs[0] == runs[1]
+    assert sum(likelihood.asked) == posterior.model_evaluations == n + pairs + touched
+    assert len(likelihood.asked) <= 1 + n + merges
 
 
 def test_sampled_batches_get_close_and_are_seeded() -> None:

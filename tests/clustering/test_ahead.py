@@ -29,9 +29,9 @@ from kbforge.kernel.library import kernel_library
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.resamplers import Greedy
 from tests.clustering.contents import contents
-from tests.clustering.test_conductor import of_people as entities
 from tests.clustering.test_exactness import attributes, records
 from tests.clustering.test_failures import RULES
+from tests.clustering.test_sharding import of_people as entities
 from tests.profile import examples
 
 KERNEL = kernel_library()

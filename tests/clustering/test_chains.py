@@ -46,18 +46,19 @@ def quick(clusterer: Any) -> Any:
 
 
 @pytest.mark.parametrize("clusterer", OFFLINE)
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_nan_and_infinity_are_errors_that_name_a_fragment(clusterer: Any, bad: float) -> None:
-    likelihood = Rule(lambda ids: bad if {"f1", "f3"} <= ids else 0.0)
-    with pytest.raises(LikelihoodError, match=r'fragment "f[0-4]"'):
-        run(quick(clusterer), likelihood)
-
-
-@pytest.mark.parametrize("clusterer", OFFLINE)
-def test_a_fragment_that_fits_nowhere_is_named(clusterer: Any) -> None:
-    likelihood = Rule(lambda ids: -np.inf if "f3" in ids else 0.0)
-    with pytest.raises(LikelihoodError, match=r'fragment "f3".*no finite assignment'):
-        run(quick(clusterer), likelihood)
+@pytest.mark.parametrize(
+    ("bad", "of", "says"),
+    [
+        (math.nan, {"f1", "f3"}, r'fragment "f[0-4]"'),
+        (math.inf, {"f1", "f3"}, r'fragment "f[0-4]"'),
+        (-math.inf, {"f3"}, r'fragment "f3".*no finite assignment'),
+    ],
+)
+def test_scores_that_are_none_are_errors_that_name_a_fragment(
+    clusterer: Any, bad: float, of: set[str], says: str
+) -> None:
+    with pytest.raises(LikelihoodError, match=says):
+        run(quick(clusterer), Rule(lambda ids: bad if of <= ids else 0.0))
 
 
 @pytest.mark.parametrize("clusterer", OFFLINE)
@@ -346,14 +347,13 @@ def test_metropolis_never_proposes_where_a_fragment_is() -> None:
     assert sorted(map(tuple, found.clusters())) == [(0, 1), (2,)]
 
 
-def test_samplers_share_a_cache_without_a_trace() -> None:
+@pytest.mark.parametrize("clusterer", [Gibbs(sweeps=10), Agglomerative()])
+def test_runs_share_a_cache_without_a_trace(clusterer: Any) -> None:
     likelihood = BlackBox(normal(1.0, 4.0))
     cache, fragments = ScoreCache(likelihood), fragments_of(LOOSE)
     runs, asked = [], []
     for _ in range(2):
-        runs.append(
-            Gibbs(sweeps=10).cluster(fragments, Problem(cache, 1.0), np.random.default_rng(0))
-        )
+        runs.append(clusterer.cluster(fragments, Problem(cache, 1.0), np.random.default_rng(0)))
         asked.append(sum(likelihood.asked))
     assert runs[0] == runs[1]
     assert asked[0] == asked[1] == runs[0].model_evaluations

@@ -25,6 +25,7 @@ from kbforge.clustering.batch.splitmerge import (
     SplitMergeKernel,
 )
 from kbforge.contracts import Fragment, Problem
+from kbforge.errors import UsageError
 from kbforge.testing import UniformLikelihood
 from tests.clustering.chains import bring, total_variation
 from tests.clustering.chains import chain_of as begun
@@ -32,7 +33,7 @@ from tests.clustering.oracle import Grouping as Partition
 from tests.clustering.oracle import partitions
 from tests.clustering.test_chains_are_exact import SEEDS, problem_of
 from tests.clustering.test_exactness import FAMILIES, exact_posterior
-from tests.clustering.test_split_merge import after
+from tests.clustering.test_moves import after
 from tests.clustering.toys import fragments_of
 from tests.profile import examples
 
@@ -354,3 +355,10 @@ def test_long_runs_have_the_exact_distribution(family: str) -> None:
 
 def test_gibbs_sampling_by_turns_leaves_it_so() -> None:
     assert distance("minsm", "gaussian", 40_000, moves=10, gibbs=2) < 0.02
+
+
+def test_a_kernel_that_only_moves_what_has_a_place_cannot_start_sequentially() -> None:
+    fragments, problem = problem_of("gaussian", SEEDS["gaussian"], 4)
+    chain, _ = chain_of(alike(HASHES[0][:4]), fragments, problem)
+    with pytest.raises(UsageError, match="cannot start sequentially"):
+        list(chain.start(None))

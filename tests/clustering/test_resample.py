@@ -36,7 +36,7 @@ from tests.clustering.both_engines import (
 )
 from tests.clustering.contents import contents
 from tests.clustering.oracle import SlowSmc, Target, log_sum_exp
-from tests.clustering.test_conductor import RULES, of_people
+from tests.clustering.test_sharding import RULES, of_people
 from tests.clustering.toys import POINTS, BlackBox, Chain, Rule, fragments_of, normal
 from tests.profile import examples
 

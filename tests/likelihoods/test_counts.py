@@ -100,38 +100,6 @@ def test_a_random_life_equals_recomputation_bit_for_bit(name: str, seed: int) ->
     assert min(reused, rebuilds, dense) > 3, "the test must reach these paths"
 
 
-@pytest.mark.usefixtures("small")
-@given(seed=st.integers(0, 10_000), noise=st.integers(0, 60))
-@examples(25)
-def test_company_and_history_change_no_bit(seed: int, noise: int) -> None:
-    """One cluster alone in a table, and among others that came and went."""
-    rng = np.random.default_rng(seed)
-    items = pool(seed)
-    model = Bigram()
-    model.fit(items)
-    alone, crowd = model.live_clusters(), model.live_clusters()
-    slot_alone, slot, others = -1, -1, 0
-    for fragment in (items[i] for i in rng.integers(len(items), size=6)):
-        x = alone.encode(fragment)
-        alone.extend(x, np.array([slot_alone]), np.array([slot_alone + 1]))
-        slot_alone += 1
-        children = rng.permutation(np.arange(others, others + rng.integers(1, 6)))
-        others += len(children)
-        parents = np.full(len(children), -1)
-        parents[0], slot_before = slot, slot
-        crowd.extend(x, parents, children)
-        slot = int(children[0])
-        if slot_before >= 0:
-            crowd.release(np.array([slot_before]))
-        for other in (items[i] for i in rng.integers(len(items), size=noise)):
-            crowd.extend(crowd.encode(other), np.array([-1]), np.array([others]))
-            others += 1
-    for query in items:
-        x = alone.encode(query)
-        lonely = alone.log_predictive(x, slot_alone + 1)[slot_alone]
-        assert crowd.log_predictive(x, others)[slot] == lonely
-
-
 def test_empty_calls_and_growth_in_one_step() -> None:
     model = Bigram()
     table = model.live_clusters()

@@ -71,20 +71,6 @@ def test_predictives_sum_to_the_marginal_far_from_zero(offset: float) -> None:
     assert sequential(moved, fragments) == pytest.approx(home, rel=1e-7)
 
 
-def test_marginal_is_a_density() -> None:
-    """In one dimension, the predictive after two points integrates to one."""
-    from scipy.integrate import quad
-
-    model = Gaussian(a=2.0, b=0.5, mu=0.0, lam=0.1)
-    base = model.log_marginal([points(np.array([[0.3], [0.9]]))])[0]
-
-    def density(x: float) -> float:
-        fragments = points(np.array([[0.3], [0.9], [x]]))
-        return float(np.exp(model.log_marginal([fragments])[0] - base))
-
-    assert quad(density, -200, 200, points=[0.6], limit=200)[0] == pytest.approx(1, abs=1e-4)
-
-
 def test_many_dimensions_and_one_slot_give_the_same_bits_as_many_slots() -> None:
     rng = np.random.default_rng(1)
     fragments = points(rng.normal(size=(40, 64)))

@@ -21,7 +21,7 @@ from kbforge.models.scoring import LEAST, RemoteLikelihood, ScoreWorker, pieces_
 from kbforge.testing import BlackBox
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from tests.clustering.crews import Here, HereExecutor
-from tests.clustering.test_conductor import of_people
+from tests.clustering.test_sharding import of_people
 from tests.people import people, write_people
 from tests.program import Run
 

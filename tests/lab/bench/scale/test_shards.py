@@ -9,8 +9,7 @@ from kbforge.clustering.sharding.shard import Shard
 from kbforge.contracts import Fragment, Problem
 from kbforge_lab.bench.scale.measuring import Step, simulate, steps_in_groups
 from kbforge_plugins.resamplers import Greedy
-from tests.clustering.test_conductor import of_people
-from tests.clustering.test_sharding import sharded
+from tests.clustering.test_sharding import of_people, sharded
 
 
 def steps_of(fragments: Iterable[Fragment], problem: Problem, rules: Rules) -> Iterator[Step]:
