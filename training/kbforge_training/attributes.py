@@ -27,7 +27,11 @@ from kbforge_plugins.likelihoods.attributes.fitting import (
     vocabularies_of,
 )
 from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind
-from kbforge_plugins.likelihoods.attributes.likelihood import RATES_FILE, VALUES_FILE
+from kbforge_plugins.likelihoods.attributes.likelihood import (
+    RATES_FILE,
+    VALUES_FILE,
+    AttributeModel,
+)
 from kbforge_plugins.likelihoods.attributes.urn import AttributeRates, rates_to_toml
 
 _OBJECTIVE = "expected entities"
@@ -97,7 +101,7 @@ def train(
             raise KBForgeError("--labels: no fragment has a label")
         fitted = fit_labelled(fragments, gold, vocabularies)
     else:
-        fitted = fit_unlabelled(fragments, vocabularies, index)
+        fitted = fit_unlabelled(fragments, vocabularies, index, AttributeModel)
     write_bundle(folder, _bundle(fitted, fragments, use_labels))
     return TrainedAttributes(
         fragments=len(fragments),

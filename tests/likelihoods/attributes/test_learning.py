@@ -25,9 +25,9 @@ from kbforge_plugins.likelihoods.attributes.fitting import (
     vocabularies_of,
 )
 from kbforge_plugins.likelihoods.attributes.kinds import Kind, counts_of, feature_names
-from kbforge_plugins.likelihoods.attributes.model import Encoder
+from kbforge_plugins.likelihoods.attributes.likelihood import AttributeModel
 from kbforge_plugins.likelihoods.attributes.urn import SLIPS, AttributeRates, Urns, component_names
-from kbforge_plugins.likelihoods.attributes.vocabulary import LEAST_COUNT, Vocabulary
+from kbforge_plugins.likelihoods.attributes.vocabulary import LEAST_COUNT, Encoder, Vocabulary
 from tests.people import people
 
 
@@ -231,7 +231,7 @@ def test_a_cluster_of_very_many_different_values() -> None:
 def fit(fragments: list[Fragment]) -> FittedAttributes:
     index = Selective()
     index.fit(fragments)
-    return fit_unlabelled(fragments, vocabularies_of(fragments), index)
+    return fit_unlabelled(fragments, vocabularies_of(fragments), index, AttributeModel)
 
 
 def test_the_order_of_the_fragments_does_not_matter() -> None:
@@ -337,7 +337,7 @@ def test_kinds_and_rates_that_are_known_are_kept() -> None:
     given = {"town": AttributeRates.of("category", [0.5, 0.1, 0.1, 0.1, 0.2], 3.0)}
     index = Selective()
     index.fit(fragments)
-    found = fit_unlabelled(fragments, vocabularies, index, given)
+    found = fit_unlabelled(fragments, vocabularies, index, AttributeModel, given)
     assert found.rates["town"] == given["town"]
     assert found.rates["name"] != AttributeRates.prior("text")
 

@@ -18,7 +18,6 @@ from kbforge.errors import ModelError
 from kbforge.testing.likelihood import same, stored
 from kbforge_plugins.likelihoods.attributes.fitting import discounts_of, vocabularies_of
 from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind, features_of
-from kbforge_plugins.likelihoods.attributes.model import Encoder
 from kbforge_plugins.likelihoods.attributes.urn import (
     SLIPS,
     AttributeRates,
@@ -26,7 +25,7 @@ from kbforge_plugins.likelihoods.attributes.urn import (
     components,
     words_kept,
 )
-from kbforge_plugins.likelihoods.attributes.vocabulary import RETENTIONS, Vocabulary
+from kbforge_plugins.likelihoods.attributes.vocabulary import RETENTIONS, Encoder, Vocabulary
 from tests.likelihoods.attributes.toys import LETTERS, random_rates, random_vocabulary, world
 from tests.profile import examples
 

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from math import exp, log
@@ -52,11 +52,16 @@ from scipy.special import digamma, gammaln
 
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.sample import neighbourhoods
-from kbforge.contracts import CandidateIndex, Cluster, FloatArray, Problem
+from kbforge.contracts import (
+    CandidateIndex,
+    Cluster,
+    ConjugateLikelihood,
+    FloatArray,
+    Problem,
+)
 from kbforge.contracts.fragment import Fragment
 from kbforge_plugins.clusterers.sequential import GreedyClusterer
 from kbforge_plugins.likelihoods.attributes.kinds import Contents, Kind, counts_of, kind_of
-from kbforge_plugins.likelihoods.attributes.model import AttributeModel, Encoder, Record
 from kbforge_plugins.likelihoods.attributes.urn import (
     COPY,
     AttributeRates,
@@ -64,10 +69,18 @@ from kbforge_plugins.likelihoods.attributes.urn import (
     Urns,
     components,
 )
-from kbforge_plugins.likelihoods.attributes.vocabulary import LEAST_COUNT, Vocabulary
+from kbforge_plugins.likelihoods.attributes.vocabulary import (
+    LEAST_COUNT,
+    Encoder,
+    Record,
+    Vocabulary,
+)
 
 Counts: TypeAlias = dict[int, int]
 """A cluster's values of one attribute by number, and how often each was seen."""
+
+ModelOf: TypeAlias = Callable[[dict[str, Vocabulary], Rates], ConjugateLikelihood]
+"""The attribute likelihood with known rates (`likelihood.AttributeModel`)."""
 
 _ROUNDS = 40
 _CONVERGED = 1e-4
@@ -340,6 +353,7 @@ def fit_unlabelled(
     fragments: Sequence[Fragment],
     vocabularies: dict[str, Vocabulary],
     index: CandidateIndex,
+    model: ModelOf,
     given: Rates | None = None,
 ) -> FittedAttributes:
     """Learn from the fragments that will be clustered.
@@ -348,6 +362,7 @@ def fit_unlabelled(
         fragments: at least one.
         vocabularies: of the attributes to learn about.
         index: fitted to the fragments.
+        model: the likelihood with given rates.
         given: by attribute, known rates that are not learned.
 
     """
@@ -365,7 +380,7 @@ def fit_unlabelled(
     encoder = Encoder(vocabularies)
     records = [encoder.encode(fragment) for fragment in sample]
     for _ in range(_MOST_ROUNDS):
-        problem = Problem(AttributeModel(vocabularies, rates), alpha, index=index)
+        problem = Problem(model(vocabularies, rates), alpha, index=index)
         clusters = GreedyClusterer().cluster(sample, problem, np.random.default_rng(0)).clusters()
         vocabularies = counted_by_entity(by_record, records, clusters)
         rates = rates_of(vocabularies, records, clusters, _DOUBT) | known

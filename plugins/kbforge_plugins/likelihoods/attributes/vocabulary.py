@@ -41,14 +41,20 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import chain
 from math import fsum
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import FloatArray, IntArray, LearnedState
+from kbforge.contracts import FloatArray, Fragment, IntArray, LearnedState
 from kbforge.models.keeping import KeptReader
-from kbforge_plugins.likelihoods.attributes.kinds import Kind, feature_names, features_of, has_digit
+from kbforge_plugins.likelihoods.attributes.kinds import (
+    Kind,
+    feature_names,
+    features_of,
+    has_digit,
+    stated,
+)
 from kbforge_plugins.likelihoods.texts import LARGEST, Places, digests_of
 
 _LAST_LETTER = 0x10FFFF
@@ -511,3 +517,35 @@ class Vocabulary:
 def _totals(letters: Mapping[str, int], counts: Mapping[str, float]) -> VocabularyTotals:
     discounts = (min(n, 1.0) * _DISCOUNT for n in counts.values())
     return VocabularyTotals(letters, len(counts), float(sum(counts.values())), math.fsum(discounts))
+
+
+Record: TypeAlias = tuple[tuple[int, int], ...]
+"""A fragment as (index of an attribute, number of its value), in order of the index."""
+
+
+class Encoder:
+    """Encodes fragments as records; the index of an attribute is its place in the vocabularies."""
+
+    def __init__(self, vocabularies: Mapping[str, Vocabulary]) -> None:
+        self._vocabularies = vocabularies
+        self.attributes = tuple(vocabularies)
+        self._number: list[dict[tuple[str, ...], int | None]] = [{} for _ in vocabularies]
+
+    def encode(self, fragment: Fragment) -> Record:
+        """The record of a fragment, without attributes that have only blank values."""
+        out = []
+        for index, attribute in enumerate(self.attributes):
+            raw = fragment.properties.get(attribute)
+            number = None if raw is None else self.number(index, raw)
+            if number is not None:
+                out.append((index, number))
+        return tuple(out)
+
+    def number(self, index: int, raw: tuple[str, ...]) -> int | None:
+        """The number of an attribute's values; None if they are blank."""
+        numbers = self._number[index]
+        if raw not in numbers:
+            value = stated(raw)
+            vocabulary = self._vocabularies[self.attributes[index]]
+            numbers[raw] = vocabulary.number(value) if value else None
+        return numbers[raw]
