@@ -30,20 +30,12 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationResult:
-    """The chosen alpha.
-
-    Attributes:
-        alpha: the concentration.
-        objective: the calibrator's objective at alpha (its unit is the calibrator's).
-        at_edge: "low" or "high" if the maximum lies at that edge of the search range, else "".
-        curve: (alpha, objective) of every evaluation, by alpha.
-
-    """
+    """The chosen alpha."""
 
     alpha: float
-    objective: float
-    at_edge: str
-    curve: tuple[tuple[float, float], ...]
+    objective: float  # at alpha, in the calibrator's unit
+    at_edge: str  # "low" or "high" if the maximum is at that edge of the search range, else ""
+    curve: tuple[tuple[float, float], ...]  # (alpha, objective) of every evaluation, by alpha
 
 
 class Calibrator(ABC):

@@ -137,15 +137,14 @@ class Provenance(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
 class Entity:
     """One entity.
 
-    `name` is for people to read (`kbforge.kb.entities.name_of`), `id` for what refers to it.
+    `name` is for people to read (`kbforge.kb.entities.name_of`), `id` for references.
     `confidence` is how often entities like this one are exactly right, by a confidence map.
     `reported` is what the map read: the posterior probability of exactly this cluster among its
-    subproblem's particles. Where there is no map, `reported` is None and `confidence` is that
-    probability. Particles are truncated, so 1.0 means "no kept particle disagrees". The
-    probabilities of alternatives are as reported.
-    `explanations` say of fragments why they are here, where that was asked for.
-    `made` says how the knowledge base was made, in its first entity; two entities are equal
-    however they were made.
+    subproblem's particles. Without a map, `reported` is None and `confidence` is that probability.
+    Particles are truncated, so 1.0 means "no kept particle disagrees". The probabilities of
+    alternatives are as reported. `explanations` say of fragments why they are here, where that was
+    asked for. `made`, in the first entity, says how the knowledge base was made; it does not count
+    when entities are compared.
     """
 
     id: str
@@ -202,10 +201,9 @@ class View(Protocol):
 
     @property
     def knows_fragments(self) -> bool:
-        """Whether fragments are as they went in; if not, they are told from the entity's values.
+        """Whether fragments are as they went in; if not, they are made from the entity's values.
 
-        A fragment that is told has no source, metadata, vector and label, and its values are each
-        there once.
+        Such a fragment has no source, metadata, vector and label, and each of its values once.
         """
         ...
 
@@ -216,9 +214,7 @@ class View(Protocol):
     def fragments(self, entity: Entity) -> Sequence[Fragment]:
         """The fragments of one of the entities, in its order.
 
-        Raises:
-            KBForgeError: one of them is not where fragments are known from.
-
+        Raises a KBForgeError if one of them is not where fragments are known from.
         """
         ...
 
@@ -235,12 +231,7 @@ class Exporter(Protocol):
     endings: ClassVar[tuple[str, ...]] = ()
 
     def export(self, view: View, target: str) -> None:
-        """Write what the view shows.
-
-        Args:
-            view: the knowledge base.
-            target: path of a file, or of a folder where the format has several files; "-" is
-                standard output.
+        """Write the view to a file, or a folder of several files; "-" is standard output.
 
         Raises:
             OutputError: the target cannot be written.
@@ -252,48 +243,27 @@ class Exporter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One command that wrote.
+    """One command that wrote."""
 
-    Attributes:
-        number: from 1 on.
-        verb: such as "cluster" or "remove".
-        about: what it was given, for people to read.
-        finished: false while it goes on, or after it was killed.
-        added: fragments.
-        removed: fragments.
-        entities: how many there were when it ended, or by now.
-        seconds: wall time.
-        began: seconds since 1970, UTC.
-
-    """
-
-    number: int
-    verb: str
-    about: str
-    finished: bool
-    added: int
-    removed: int
-    entities: int
-    seconds: float
-    began: float
+    number: int  # from 1
+    verb: str  # such as "cluster" or "remove"
+    about: str  # what it was given, for people to read
+    finished: bool  # False while it goes on, or after it was killed
+    added: int  # fragments
+    removed: int  # fragments
+    entities: int  # how many there were when it ended, or are now
+    seconds: float  # wall time
+    began: float  # seconds since 1970, UTC
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """A decision in force, or one that was undone.
+    """A decision in force, or one that was undone."""
 
-    Attributes:
-        number: from 1 on, in the order in which they were made.
-        decision: what was decided; its name is "decision NUMBER".
-        run: the number of the run that made it.
-        undone: the number of the run that undid it, None while it is in force.
-
-    """
-
-    number: int
-    decision: Decision
-    run: int
-    undone: int | None
+    number: int  # from 1, in order
+    decision: Decision  # its name is "decision NUMBER"
+    run: int  # the number of the run that made it
+    undone: int | None  # the number of the run that undid it
 
 
 class Kind(StrEnum):
@@ -317,16 +287,14 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How an entity is other than it was.
+    """How an entity changed.
 
     Attributes:
         entity: its id.
-        kind: what became of it.
         before: ids of its fragments then; none if it is new.
         after: ids of its fragments now; none if it is no more.
-        others: ids of entities: of one that merged, the one that has taken it in; of one that
-            split, its parts; of one that was created or changed, those that it took from, and
-            which are no more or lost fragments to it.
+        others: ids of entities: the one that took in a merged entity; the parts of one that split;
+            those that a created or changed entity took fragments from.
 
     """
 

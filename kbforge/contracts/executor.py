@@ -34,15 +34,9 @@ class Worker(Protocol):
     """Takes orders."""
 
     def do(self, order: Any, parcels: Sequence[Any]) -> tuple[Any, Any]:
-        """Carry out an order.
+        """Carry out an order, given parcels from other workers.
 
-        Args:
-            order: plain data.
-            parcels: from other workers.
-
-        Returns:
-            The answer, and a parcel for other workers.
-
+        Returns the answer, and a parcel for other workers. Orders and answers are plain data.
         """
         ...
 
@@ -56,16 +50,13 @@ class Crew(ABC):
 
     @abstractmethod
     def send(self, worker: int, order: Any, parcels: Sequence[Any] = ()) -> Any:
-        """Send an order.
+        """Send an order; returns a receipt for `wait`.
 
         Args:
             worker: from 0.
             order: plain data.
             parcels: results of earlier `send`s, whose parcels the worker gets, or parcels that
                 `wait` has returned.
-
-        Returns:
-            A receipt for `wait`.
 
         """
 
@@ -85,12 +76,7 @@ class Crew(ABC):
 
     @abstractmethod
     def replace(self, worker: int) -> None:
-        """Make a new worker in place of a lost one.
-
-        Raises:
-            KBForgeError: there is no place for it.
-
-        """
+        """Make a new worker in place of a lost one; a KBForgeError if there is no place for it."""
 
     @abstractmethod
     def close(self) -> None:
@@ -102,13 +88,8 @@ class Executor(ABC):
 
     @abstractmethod
     def start(self, make: Callable[[], Worker], workers: int | None = None) -> Crew:
-        """Start workers, each in a process of its own.
+        """Start workers, each in a process of its own, where `make` makes the worker.
 
-        Args:
-            make: makes a worker, in its process.
-            workers: how many; None is as many as there are places for.
-
-        Raises:
-            KBForgeError: they cannot be started; the message says what to do.
-
+        With None there are as many workers as places. Raises a KBForgeError that says what to do if
+        they cannot be started.
         """

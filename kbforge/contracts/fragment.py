@@ -109,16 +109,9 @@ class Fragment:
 
     @classmethod
     def from_json(cls, record: object, where: str, shared: Shared | None = None) -> Fragment:
-        """Check one parsed JSON value and make a fragment of it.
+        """Check one parsed JSON value and make a fragment of it; `where` is `file:line`.
 
-        Args:
-            record: what the JSON parser returned.
-            where: `file:line`, for the error.
-            shared: of the fragments before this one; None shares nothing.
-
-        Raises:
-            BadRecord: at the first law that the record breaks.
-
+        Raises a BadRecord at the first law that the record breaks.
         """
         if not isinstance(record, dict):
             raise BadRecord(where, "a JSON object", _kind(record))
@@ -159,21 +152,14 @@ def is_of_source(source: str | None, name: str | None) -> bool:
 
 
 class Shared:
-    """Attributes and values of earlier fragments: they are checked once, and equal ones are one.
-
-    Attributes:
-        attributes: by itself.
-        values: a single value -> the tuple of it.
-        lists: several values, by themselves.
-
-    """
+    """Attributes and values of earlier fragments: they are checked once, and equal ones are one."""
 
     __slots__ = ("attributes", "lists", "values")
 
     def __init__(self) -> None:
         self.attributes: dict[str, str] = {}
-        self.values: dict[str, tuple[str, ...]] = {}
-        self.lists: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self.values: dict[str, tuple[str, ...]] = {}  # by their only value
+        self.lists: dict[tuple[str, ...], tuple[str, ...]] = {}  # several values, by themselves
 
     def checked(self, values: tuple[str, ...]) -> tuple[str, ...]:
         """The same values, as they were met first, if they are short."""
