@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tests.sources.harness import check_refused, ids_in
+from tests.sources.harness import ids_in
 from tests.sources.readers import BY_LINE, READERS, gzipped, zstandard
 
 EVERY = pytest.mark.parametrize("name", READERS)
@@ -40,34 +40,25 @@ def test_good_file(program, good, tmp_path, name):
 
 
 @EVERY
-def test_no_such_file(program, tmp_path, name):
+@pytest.mark.parametrize("why", ["no such file or directory", "is a directory"])
+def test_input_that_is_no_file(refused, tmp_path, name, why):
     file = tmp_path / f"none{READERS[name].suffix}"
-    sentence = f"cannot read {file}: no such file or directory"
-    check_refused(program, READERS[name].arguments, file, sentence)
+    if why == "is a directory":
+        file.mkdir()
+    refused(READERS[name].arguments, file, f"cannot read FILE: {why}")
 
 
 @EVERY
 def test_no_such_file_after_a_good_one(program, good, tmp_path, name):
     """No half results: the output appears only when all inputs were read."""
     missing = tmp_path / f"none{READERS[name].suffix}"
-    output = tmp_path / "out.jsonl"
-    ran = program("load", *READERS[name].arguments, good(name), missing, "-o", output)
-    assert ran.code == 1
-    assert ran.err == f"kbforge: cannot read {missing}: no such file or directory\n"
-    assert not output.exists()
+    reader = [*READERS[name].arguments, good(name), missing]
+    check_failed(program, *reader, "-o", tmp_path / "out", why=f"read {missing}: {NO_FILE}")
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [READERS[name].suffix]
 
 
 @EVERY
-def test_folder(program, tmp_path, name):
-    folder = tmp_path / f"folder{READERS[name].suffix}"
-    folder.mkdir()
-    sentence = f"cannot read {folder}: is a directory"
-    check_refused(program, READERS[name].arguments, folder, sentence)
-
-
-@EVERY
-def test_no_permission(program, good, monkeypatch, name):
+def test_no_permission(refused, good, monkeypatch, name):
     """Simulated, because the tests may run as a user whom no permission stops."""
     file, real = good(name), builtins.open
 
@@ -77,48 +68,46 @@ def test_no_permission(program, good, monkeypatch, name):
         return real(path, *arguments, **options)
 
     monkeypatch.setattr(builtins, "open", guarded)
-    check_refused(program, READERS[name].arguments, file, f"cannot read {file}: permission denied")
+    refused(READERS[name].arguments, file, "cannot read FILE: permission denied")
 
 
-@EVERY
-def test_output_folder_missing(program, good, tmp_path, name):
-    output = tmp_path / "none" / "out.jsonl"
-    ran = program("load", *READERS[name].arguments, good(name), "-o", output)
-    assert ran.err == f"kbforge: cannot write {output}: no such file or directory\n"
+NO_FILE = "no such file or directory"
+
+
+def check_failed(program, *arguments, why):
+    """`kbforge load` fails with one sentence."""
+    ran = program("load", *arguments)
+    assert ran.err == f"kbforge: cannot {why}\n"
     assert ran.code == 1
 
 
 @EVERY
-def test_output_is_a_folder(program, good, tmp_path, name):
-    ran = program("load", *READERS[name].arguments, good(name), "-o", tmp_path)
-    assert ran.err == f"kbforge: cannot write {tmp_path}: is a directory\n"
-    assert ran.code == 1
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        ("none/out.jsonl", NO_FILE),
+        ("", "is a directory"),
+        pytest.param("/dev/full", "no space left on device", marks=FULL),
+    ],
+)
+def test_output_that_cannot_be_written(program, good, tmp_path, name, output, why):
+    output = tmp_path / output
+    reader = [*READERS[name].arguments, good(name)]
+    check_failed(program, *reader, "-o", output, why=f"write {output}: {why}")
 
 
-@EVERY
-@FULL
-def test_disk_full(program, good, name):
-    ran = program("load", *READERS[name].arguments, good(name), "-o", "/dev/full")
-    assert ran.err == "kbforge: cannot write /dev/full: no space left on device\n"
-    assert ran.code == 1
-
-
-@FULL
-def test_disk_full_for_the_quarantine(program, tmp_path):
-    file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+@pytest.mark.parametrize(
+    ("aside", "why"),
+    [
+        ("none/q.jsonl", NO_FILE),
+        pytest.param("/dev/full", "no space left on device", marks=FULL),
+    ],
+)
+def test_quarantine_that_cannot_be_written(program, tmp_path, aside, why):
+    file, output, aside = tmp_path / "in.jsonl", tmp_path / "out.jsonl", tmp_path / aside
     file.write_bytes(b"bad\n")
-    ran = program("load", "jsonl", file, "-o", output, "--quarantine", "/dev/full")
-    assert ran.err == "kbforge: cannot write /dev/full: no space left on device\n"
-    assert ran.code == 1
-    assert not output.exists()
-
-
-def test_quarantine_folder_missing(program, good, tmp_path):
-    aside = tmp_path / "none" / "q.jsonl"
-    output = tmp_path / "out.jsonl"
-    ran = program("load", "jsonl", good("jsonl"), "-o", output, "--quarantine", aside)
-    assert ran.err == f"kbforge: cannot write {aside}: no such file or directory\n"
-    assert ran.code == 1
+    arguments = ("jsonl", file, "-o", output, "--quarantine", aside)
+    check_failed(program, *arguments, why=f"write {aside}: {why}")
     assert not output.exists()
 
 
@@ -186,18 +175,70 @@ def test_damaged_gzip(program, tmp_path, name):
             "the output and the quarantine are both x.jsonl",
             2,
         ),
-        (
-            ["load", "rebel", "in.jsonl", "--id", "id"],
-            'source rebel has no option "id"; options: min_text, relations, relations_file, '
-            "dedupe, members",
-            2,
-        ),
     ],
 )
 def test_bad_call(program, arguments, sentence, code):
     ran = program(*arguments)
     assert ran.err == f"kbforge: {sentence}\n"
     assert ran.code == code
+
+
+ENCODINGS = ["klingon", "hex", "rot13", "idna", "unicode_escape", "utf-7", "\x1b"]
+COLUMNS = "id, label, name, map, vector, separator, null, prefix, serial_dates, delimiter, encoding"
+KIND = '--set likelihood.a=1: unknown kind "likelihood", expected one of source'
+
+
+@pytest.mark.parametrize(
+    ("source", "option", "sentence"),
+    [
+        ("csv", ["--map", "name"], 'map: expected column=attribute, got "name"'),
+        ("csv", "delimiter=ab", 'delimiter: expected one character or tab, got "ab"'),
+        ("csv", "colour=red", f'source csv has no option "colour"; options: {COLUMNS}'),
+        (
+            "csv",
+            ["--set", "colour=red"],
+            '--set: expected kind.option=value, got "colour=red"',
+        ),
+        ("csv", ["--set", "likelihood.a=1"], KIND),
+        ("csv", "prefix=perhaps", "source csv: prefix: expected true or false, got perhaps"),
+        ("rebel", "min_text=many", "source rebel: min_text: expected a whole number, got many"),
+        ("rebel", "dedupe=perhaps", "source rebel: dedupe: expected true or false, got perhaps"),
+        (
+            "rebel",
+            ["--id", "id"],
+            'source rebel has no option "id"; options: min_text, relations, relations_file, '
+            "dedupe, members",
+        ),
+        ("tweetnerd", "top=0", "top: expected at least 1, got 0"),
+        ("tweetnerd", "top=many", "source tweetnerd: top: expected a whole number, got many"),
+        (
+            "tweetnerd",
+            "unlinked=maybe",
+            "source tweetnerd: unlinked: expected one of keep, drop, got maybe",
+        ),
+        *(
+            (
+                source,
+                f"encoding={name}",
+                "encoding: expected a text encoding such as cp1252, latin-1 or utf-16, got "
+                '"{}"'.format(name.replace("\x1b", "\\x1b")),
+            )
+            for source, names in (("csv", ENCODINGS), ("jsonl", [*ENCODINGS, ""]))
+            for name in names
+        ),
+    ],
+)
+def test_bad_option(refused, good, source, option, sentence):
+    given = ["--set", f"source.{option}"] if isinstance(option, str) else option
+    refused([source, *given], good(source), sentence, code=2)
+
+
+@pytest.mark.parametrize(
+    ("source", "option"), [("rebel", "relations_file"), ("tweetnerd", "tweets")]
+)
+def test_missing_file_of_an_option(refused, good, tmp_path, source, option):
+    reader = [source, "--set", f"source.{option}={tmp_path}/none"]
+    refused(reader, good(source), f"cannot read {tmp_path}/none: {NO_FILE}")
 
 
 def run(*arguments: object, stdin: bytes = b"", stdout: object = subprocess.PIPE):

@@ -11,6 +11,7 @@ import pytest
 from kbforge import registry
 from kbforge.files.fragments import stop
 from kbforge_plugins.sources.mentions import nearest
+from tests.sources import harness
 from tests.sources.rebel_documents import FILLER, document, fact, mention
 
 
@@ -18,8 +19,7 @@ def read(tmp_path, *documents, **options):
     """(fragments, the source's counts)."""
     file = tmp_path / "in.jsonl"
     file.write_text("\n".join(map(json.dumps, documents)))
-    source = registry.create("sources", "rebel", options)
-    return list(source.read([str(file)], stop)), source.counts
+    return harness.read("rebel", file, **options)
 
 
 ROME = mention("Q220", "Rome", 20)

@@ -11,22 +11,23 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from kbforge import registry
-from kbforge.files.fragments import stop
+from tests.sources import harness
+
+
+@pytest.fixture
+def csv(written):
+    """csv(content, filename, option=value, ...) -> the fragments of a file."""
+    return lambda content, filename="in.csv", **options: read(
+        "csv", written(content, filename), **options
+    )
 
 
 def read(kind, *files, **options):
-    return list(registry.create("sources", kind, options).read([str(f) for f in files], stop))
+    return harness.read(kind, *files, **options)[0]
 
 
-def csv(tmp_path, content, filename="in.csv", **options):
-    file = tmp_path / filename
-    file.write_bytes(content.encode())
-    return read("csv", file, **options)
-
-
-def test_every_column_is_an_attribute(tmp_path):
-    (one, two) = csv(tmp_path, "name,born\nAnn,1970\nBo,\n")
+def test_every_column_is_an_attribute(csv):
+    (one, two) = csv("name,born\nAnn,1970\nBo,\n")
     assert one.to_json() == {
         "id": "in-1",
         "properties": {"name": ["Ann"], "born": ["1970"]},
@@ -37,15 +38,15 @@ def test_every_column_is_an_attribute(tmp_path):
     assert two.id == "in-2"
 
 
-def test_id_label_and_vector_are_no_attributes(tmp_path):
+def test_id_label_and_vector_are_no_attributes(csv):
     content = "key,gold,x,y,name\nk1,g1,1.5,-2e3,Ann\n"
-    (one,) = csv(tmp_path, content, id="key", label="gold", vector="x,y")
+    (one,) = csv(content, id="key", label="gold", vector="x,y")
     assert (one.id, one.label, one.vector) == ("k1", "g1", (1.5, -2000.0))
     assert one.properties == {"name": ("Ann",)}
 
 
-def test_vector_alone(tmp_path):
-    (one, two) = csv(tmp_path, "x,y,label\n1,2,a\n3,4,\n", vector="x,y", label="label")
+def test_vector_alone(csv):
+    (one, two) = csv("x,y,label\n1,2,a\n3,4,\n", vector="x,y", label="label")
     assert (one.vector, one.properties, one.label) == ((1.0, 2.0), {}, "a")
     assert two.label is None
 
@@ -78,22 +79,22 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("content", "options", "properties"), ROWS)
-def test_options_say_what_a_column_is(tmp_path, content, options, properties):
-    (one,) = csv(tmp_path, content, **options)
+def test_options_say_what_a_column_is(csv, content, options, properties):
+    (one,) = csv(content, **options)
     assert one.properties == properties
     assert one.id == ("123" if "id" in options else "in-1")
 
 
-def test_quotes_line_breaks_and_blank_lines(tmp_path):
+def test_quotes_line_breaks_and_blank_lines(csv):
     content = 'name,note\r\n"Ann ""A"" Lee","one, two\r\n\r\nthree"\r\n\r\nBo,x\r\n'
-    (one, two) = csv(tmp_path, content)
+    (one, two) = csv(content)
     assert one.properties == {"name": ('Ann "A" Lee',), "note": ("one, two\n\nthree",)}
     assert (two.id, two.place) == ("in-2", "in.csv:6")
 
 
 @pytest.mark.parametrize("filename", ["in.tsv", "in.tab", "IN.TSV"])
-def test_tabs_by_the_ending(tmp_path, filename):
-    (one,) = csv(tmp_path, "name\ttown\nAnn\tRome, Italy\n", filename=filename)
+def test_tabs_by_the_ending(csv, filename):
+    (one,) = csv("name\ttown\nAnn\tRome, Italy\n", filename=filename)
     assert one.properties == {"name": ("Ann",), "town": ("Rome, Italy",)}
 
 

@@ -6,20 +6,19 @@ import json
 
 import pytest
 
-from kbforge import registry
-from kbforge.files.fragments import stop
+from tests.sources import harness
 
 
 def read(tmp_path, rows, tweets=None, **options):
-    """(fragments, the source's counts); `tweets` is {id: text}."""
+    """(fragments, the source's counts); `tweets` is {id: text}, or what their file says."""
     file = tmp_path / "in.tsv"
     file.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
     if tweets is not None:
         options["tweets"] = str(tmp_path / "tweets.jsonl")
-        lines = (json.dumps({"id": i, "text": text}) for i, text in tweets.items())
-        (tmp_path / "tweets.jsonl").write_text("\n".join(lines))
-    source = registry.create("sources", "tweetnerd", options)
-    return list(source.read([str(file)], stop)), source.counts
+        if not isinstance(tweets, str):
+            tweets = "\n".join(json.dumps({"id": i, "text": t}) for i, t in tweets.items())
+        (tmp_path / "tweets.jsonl").write_text(tweets)
+    return harness.read("tweetnerd", file, **options)
 
 
 def test_a_mention_becomes_a_fragment(tmp_path):
@@ -41,19 +40,12 @@ def test_header_and_rows_without_an_entity(tmp_path):
     assert counts == {"tweets without an entity": 1}
 
 
-UNLINKED = [(1, "Ada", 0, 3, "NOT FOUND", 2), (2, "Ada", 0, 3, "AMBIGUOUS", 2)]
-
-
-def test_unlinked_mentions_have_no_label(tmp_path):
-    found, _ = read(tmp_path, UNLINKED)
-    assert [(f.id, f.label) for f in found] == [
-        ("1-0-3-not-found", None),
-        ("2-0-3-ambiguous", None),
-    ]
-
-
-def test_unlinked_mentions_are_dropped_on_request(tmp_path):
-    found, counts = read(tmp_path, UNLINKED, unlinked="drop")
+def test_unlinked_mentions_have_no_label_and_are_dropped_on_request(tmp_path):
+    rows = [(1, "Ada", 0, 3, "NOT FOUND", 2), (2, "Ada", 0, 3, "AMBIGUOUS", 2)]
+    found, _ = read(tmp_path, rows)
+    ids = ["1-0-3-not-found", "2-0-3-ambiguous"]
+    assert [(f.id, f.label) for f in found] == [(id, None) for id in ids]
+    found, counts = read(tmp_path, rows, unlinked="drop")
     assert found == []
     assert counts["unlinked mentions"] == 2
 
@@ -92,10 +84,7 @@ def test_a_tweet_that_is_gone(tmp_path):
 
 
 def test_tweets_as_a_table(tmp_path):
-    (tmp_path / "t.tsv").write_text("1\tAda here\n")
-    (one,), _ = read(tmp_path, [(1, "Ada", 0, 3, "Q7", 3)], tweets=None)
-    source = registry.create("sources", "tweetnerd", {"tweets": str(tmp_path / "t.tsv")})
-    (one,) = source.read([str(tmp_path / "in.tsv")], stop)
+    (one,), _ = read(tmp_path, [(1, "Ada", 0, 3, "Q7", 3)], "1\tAda here\n")
     assert one.metadata["text"] == "Ada here"
 
 
