@@ -39,26 +39,15 @@ _OBJECTIVE = "expected entities"
 
 @dataclass(frozen=True, slots=True)
 class TrainedAttributes:
-    """What training found.
-
-    Attributes:
-        fragments: how many were read.
-        sample: how many the rates were learned from.
-        labelled: whether gold clusters were used.
-        alpha: concentration of the Dirichlet process.
-        values: different values, by attribute.
-        rates: by attribute.
-        recall: of the index, None without labels.
-
-    """
+    """What training found."""
 
     fragments: int
-    sample: int
-    labelled: bool
+    sample: int  # how many the rates were learned from
+    labelled: bool  # whether gold clusters were used
     alpha: float
-    values: Mapping[str, int]
+    values: Mapping[str, int]  # different values, by attribute
     rates: Mapping[str, AttributeRates]
-    recall: IndexRecall | None
+    recall: IndexRecall | None  # of the index, with labels
 
 
 def train(

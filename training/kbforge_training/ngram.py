@@ -35,36 +35,24 @@ _EDGE = 0.01  # of the range: a maximum nearer to an end than this is reported
 
 @dataclass(frozen=True, slots=True)
 class TrainedNgram:
-    """What training did.
+    """What training did."""
 
-    Attributes:
-        likelihood: name of the likelihood plugin the bundle is for.
-        fragments: how many were counted.
-        values: different values among them, each counted once.
-        ngrams: distinct n-grams over all attributes.
-        clusters: labelled clusters the scale was tuned on, 0 if it was not tuned.
-        scale: pseudo-observations of each history.
-        evidence: sum of L(C) over those clusters in nats, None if it was not tuned.
-        at_edge: "low" or "high" if the best scale lies at that edge of the range, else "".
-
-    """
-
-    likelihood: str
+    likelihood: str  # the plugin's name
     fragments: int
-    values: int
+    values: int  # different values
     ngrams: int
-    clusters: int
+    clusters: int  # that the scale was tuned on, 0 if it was not
     scale: float
-    evidence: float | None
-    at_edge: str
+    evidence: float | None  # sum of L(C) over those clusters, in nats
+    at_edge: str  # "low" or "high" if the best scale lies at that edge of the range
 
 
 @dataclass(frozen=True, slots=True)
 class NgramEvidence:
     """The labelled clusters' counts, ready to be scored at any scale.
 
-    Entry i says that some cluster has `counts[i]` n-grams of probability `probabilities[i]`;
-    `totals` are the counts of (cluster, history) pairs.
+    Some cluster has `counts[i]` n-grams of probability `probabilities[i]`; `totals` are the counts
+    of (cluster, history) pairs.
     """
 
     probabilities: FloatArray

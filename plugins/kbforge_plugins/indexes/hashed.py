@@ -62,13 +62,7 @@ def require_least(index: str, least: int, **options: int) -> None:
 
 
 class OwnedNumbers(NamedTuple):
-    """Numbers of several owners, laid end to end.
-
-    Attributes:
-        starts: where each owner's begin, shape [owners + 1].
-        numbers: all of them.
-
-    """
+    """Numbers of several owners, end to end, and where each's begin, shape [owners + 1]."""
 
     starts: IntArray
     numbers: Hashes
@@ -100,13 +94,7 @@ def starts_of(lengths: Sequence[int] | IntArray) -> IntArray:
 
 
 def spread(starts: IntArray, runs: IntArray) -> tuple[IntArray, IntArray]:
-    """The entries of some runs, end to end: their places, and the position of the run in `runs`.
-
-    Args:
-        starts: of all runs, as `starts_of` gives them.
-        runs: the runs to read.
-
-    """
+    """The entries of some runs, end to end: their places, and the position of the run in `runs`."""
     first = starts[runs]
     sizes = starts[runs + 1] - first
     number = np.arange(len(runs)).repeat(sizes)
@@ -168,11 +156,7 @@ def combined(parts: OwnedNumbers, which: Sequence[Sequence[int]]) -> OwnedNumber
 def grams_of(said: Sequence[Said], order: int, most: int) -> OwnedNumbers:
     """By value, the hashes of its n-grams, as often as they occur; attributes share none.
 
-    Args:
-        said: attributes and values.
-        order: n; a shorter text is one n-gram.
-        most: characters of a value that are read.
-
+    A shorter text is one n-gram; at most `most` characters are read.
     """
     texts = [START + normalised(value[:most]) + END for _, value in said]
     points = "".join(texts).encode("utf-32-le", "surrogatepass")
@@ -184,14 +168,7 @@ def grams_of(said: Sequence[Said], order: int, most: int) -> OwnedNumbers:
 
 
 def words_of(said: Sequence[Said], order: int, most: int) -> OwnedNumbers:
-    """By value, the hashes of each `order` words in a row; fewer are one, too.
-
-    Args:
-        said: attributes and values.
-        order: words of one hash.
-        most: characters of a value that are read.
-
-    """
+    """By value, the hashes of each `order` words in a row; fewer are one, too."""
     number: dict[Said, int] = {}
     of_value = [
         [number.setdefault((name, word), len(number)) for word in normalised(value[:most]).split()]
@@ -207,16 +184,7 @@ def words_of(said: Sequence[Said], order: int, most: int) -> OwnedNumbers:
 def _runs(
     units: Hashes, lengths: IntArray, counts: IntArray, order: int, seed: Hashes
 ) -> OwnedNumbers:
-    """By text, the hashes of runs of its units.
-
-    Args:
-        units: of all texts, end to end.
-        lengths: units of each text.
-        counts: runs of each text; one begins at each of its first units.
-        order: units of a run, which does not go beyond its text.
-        seed: of the hashes of each text.
-
-    """
+    """By text, the hashes of runs of `order` units: one from each of its first `counts` units."""
     begins, starts = starts_of(lengths), starts_of(counts)
     places = np.arange(starts[-1]) + (begins[:-1] - starts[:-1]).repeat(counts)
     ends, hashes = begins[1:].repeat(counts), seed.repeat(counts)
@@ -228,17 +196,7 @@ def _runs(
 
 
 class Values:
-    """What fragments say, each value once.
-
-    Args:
-        fragments: any.
-        attributes: to read; by default all.
-
-    Attributes:
-        said: the different attributes with a value.
-        of_fragment: by fragment, the places in `said` of what it says.
-
-    """
+    """What fragments say, each value once, and by fragment the places of what it says."""
 
     def __init__(self, fragments: Iterable[Fragment], attributes: Sequence[str]) -> None:
         place: dict[Said, int] = {}
@@ -274,10 +232,7 @@ class RandomDirections:
         self._directions = draws.normal(size=(folded, tables, rows))
 
     def projected(self, vectors: FloatArray) -> FloatArray:
-        """On every direction, shape [vectors, tables, rows].
-
-        Sums are taken in one order, so that other vectors do not change their bits.
-        """
+        """On every direction, shape [vectors, tables, rows]; the bits do not depend on other vectors."""
         n, dimensions = vectors.shape
         folded, *shape = self._directions.shape
         out = np.zeros((n, *shape))
@@ -326,11 +281,7 @@ def features_of(
 ) -> Features:
     """What a likelihood compares fragments by; by default their vectors, or else their bigrams.
 
-    Args:
-        fragments: at least one.
-        likelihood: may give the features.
-        standardised: whether each dimension of vectors is centred and scaled, as in `located`.
-
+    If `standardised`, each dimension of vectors is centred and scaled, as in `located`.
     """
     own = likelihood.features(fragments)
     if own is not None:

@@ -1,31 +1,28 @@
 """Indexes of long texts and of sets of many features: by MinHash, or by signs of projections.
 
+The features of a fragment are its words, or its character n-grams, each with its attribute.
+
 *MinHash.* A hash function orders all features at random, and the first feature of a set is its
 minimum. Two sets A and B have the same one with the probability J = |A & B| / |A | B|, Jaccard's
 similarity (Broder, "On the resemblance and containment of documents", 1997). Of the `bands` keys
-`single` are one minimum each, and the others are `rows` minima together, so that two fragments
-share one with the probability
+`single` are one minimum each, the others `rows` minima together: two fragments share a key with
 
     1 - (1 - J)^single (1 - J^rows)^(bands - single)
 
 Minima together lead to few fragments of other entities, and miss fragments of the same entity when
-J is small. Single ones find these, and as most of them are of rare features, they do not lead far
-either.
+J is small. Single ones, mostly of rare features, find these.
 
-Where the file was looked at, a feature that few fragments have comes earlier, at an exponential
-rate w = log((n + 1) / (n_f + 1/2)) for one that n_f of n fragments have. Then J is the weighted
-similarity w(A & B) / w(A | B), in which common features do not hide rare ones.
+Where the file was looked at, rare features come earlier: at the exponential rate
+w = log((n + 1) / (n_f + 1/2)) for one that n_f of n fragments have. Then J is the weighted
+similarity w(A & B) / w(A | B).
 
-The features of a fragment are its words, or its character n-grams, each with its attribute.
-
-*Times.* Every feature comes at a random time, and a fragment's hash is the time of its first one,
-which says which feature it was. Two fragments have the same hash with the probability
+*Times.* Every feature comes at a random time, and a fragment's hash is the time of its first one.
+Two fragments have the same hash with the probability
 
     J(x, y) = sum over f of min(x_f, y_f) / sum over f of max(x_f, y_f)
 
 *Sets* (`first_of_sets`): the times are exponential, at a rate w_f that is the feature's own, so
-that x_f is w_f or nothing. The least of independent exponential times is each one's with a
-probability in proportion to its rate.
+that x_f is w_f or nothing.
 
 *Amounts* (`Amounts`): x_f is each fragment's own, above 0. This is consistent weighted
 sampling (Ioffe, "Improved consistent sampling, weighted minhash and L1 sketching", 2010):
@@ -34,28 +31,24 @@ sampling (Ioffe, "Improved consistent sampling, weighted minhash and L1 sketchin
     t = floor(log x_f / r_f + b_f),  the time is c_f / exp(r_f (t - b_f) + r_f)
 
 An amount below 0 is one of another feature (Li, "Linearized GMM kernels and normalized random
-Fourier features", 2017), so that there are twice as many.
+Fourier features", 2017).
 
 *Binary hashes.* A fragment is the vector of its features, each with the weight w. Two vectors at an
 angle t are on the same side of a random hyperplane with probability 1 - t / pi (Goemans and
 Williamson 1995; Charikar 2002; theorem 1 of the FastEx poster). `rows` such bits together are a
 key, and there are `bands` keys.
 
-Vectors that share nothing are at a right angle, where every other bit is equal, so that only many
-bits a key keep them apart. But then fragments that share half their words are hardly ever found: at
-60 degrees two keys of 16 bits are equal once in 650 times. So each key reads only a *part* of the
-features, the same ones of every fragment: each feature of weight w independently, with probability
-1 - (1 - part)^(w / W), where W is the weight of a feature that no fragment has. In some parts the
-two have nearly the same features and a small angle. Fragments that share nothing share nothing in
-any part. Two fragments have a key of a part in common with the probability
+Fragments that share nothing have every other bit equal, so that only many bits keep them apart; but
+at 60 degrees two keys of 16 bits are equal once in 650 times. So each key reads only a *part* of
+the features, the same ones of every fragment: each of weight w with probability
+1 - (1 - part)^(w / W), where W is the weight of a feature that no fragment has. Two fragments have
+a key of a part in common with the probability
 
     E over parts in which both have features of (1 - t_part / pi)^rows
 
 which lies far above that of the mean angle, since a power of many rows is convex. The first key
 reads all features, so that equal fragments always share one; a part without any has no key.
-
-Coordinates are normal, in 256 steps, and weights whole numbers, so that sums are exact. For the
-vectors of fragments there is `projection` with `angles`.
+Coordinates are normal, in 256 steps, and weights whole numbers, so that sums are exact.
 """
 
 from __future__ import annotations
@@ -104,14 +97,7 @@ def uniform(drawn: Hashes) -> FloatArray:
 
 
 def first_of_sets(drawn: Hashes, rates: FloatArray | None, begins: IntArray) -> Hashes:
-    """By owner, the time of its first feature, which identifies the feature.
-
-    Args:
-        drawn: a random number for each feature, shape [..., features].
-        rates: of the features; None if all are equal.
-        begins: where each owner's features begin; every owner has at least one.
-
-    """
+    """By owner, the time of its first feature; each has one at least. Rates of None are equal."""
     if rates is None:
         return np.asarray(np.minimum.reduceat(drawn, begins, axis=-1))
     first = np.minimum.reduceat(-np.log(uniform(drawn)) / rates, begins, axis=-1)
@@ -385,15 +371,7 @@ class BinaryHash(MinHash):
 
 
 def _sides(drawn: Hashes, weights: IntArray, begins: IntArray, rows: int) -> Hashes:
-    """By group of features, the sides of some directions that their sum is on, a bit each.
-
-    Args:
-        drawn: a random number for each feature.
-        weights: of the features.
-        begins: where each group begins.
-        rows: directions.
-
-    """
+    """By group of features, the sides of some directions that their sum is on, a bit each."""
     bits = np.zeros(len(begins), dtype=np.uint64)
     for row in range(0, rows, len(_BYTES)):
         drawn = mixed(drawn)

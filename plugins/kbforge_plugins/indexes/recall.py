@@ -19,29 +19,15 @@ from kbforge.contracts.fragment import Fragment
 
 @dataclass(frozen=True, slots=True)
 class IndexRecall:
-    """What an index finds.
+    """What an index finds."""
 
-    Attributes:
-        recall: share of the fragments with an earlier one of the same entity for which the index
-            leads to that entity; 1 if there are none.
-        candidates: entities that a fragment is compared with, on average; 0 without fragments.
-        entities: in all.
-
-    """
-
-    recall: float
-    candidates: float
+    recall: float  # of fragments with an earlier one of their entity; 1 without any
+    candidates: float  # entities that a fragment is compared with, on average
     entities: int
 
 
 def recall_of(index: CandidateIndex, fragments: Sequence[Fragment]) -> IndexRecall:
-    """Measure an index.
-
-    Args:
-        index: fitted.
-        fragments: all with labels.
-
-    """
+    """Measure a fitted index on fragments that all have labels."""
     candidates = Candidates(index)
     starts, flat = index.keys_of(fragments)
     keys = np.split(flat, starts[1:-1])

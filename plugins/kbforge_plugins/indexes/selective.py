@@ -52,12 +52,7 @@ _MOST_ORDERS = 4096  # cached orders of attributes
 class CompiledKeys:
     """Composes the keys of fragments in the kernel.
 
-    Args:
-        kernel: the library.
-        keys_of_value: gives the keys of an attribute's values, and those of them that are paired
-            with other attributes'.
-        most: maximum keys of a fragment.
-
+    `keys_of_value` gives the keys of an attribute's values, and which are paired with others.
     """
 
     def __init__(
@@ -78,13 +73,7 @@ class CompiledKeys:
     def keys_of(
         self, stated: Sequence[Mapping[str, tuple[str, ...]]], more: Sequence[Sequence[int]]
     ) -> tuple[IntArray, IntArray]:
-        """The keys of fragments: where each one's begin, shape [fragments + 1], and all.
-
-        Args:
-            stated: by fragment, its values by attribute.
-            more: by fragment, further keys.
-
-        """
+        """Where each fragment's keys begin, shape [fragments + 1], and all keys, with `more`."""
         orders, values, new = self._orders, list[int](), list[_Item]()
         for of_fragment in stated:
             order = orders.get(tuple(of_fragment))

@@ -103,17 +103,7 @@ class _NameFacts:
 
 
 class _Rarity:
-    """How rare names are, from the different names of a file.
-
-    Args:
-        names: number of names.
-        lengths: number of names by their number of words.
-        words: number of names with each word.
-        places: of further words, by digest.
-        counts: number of names with each further word, shape [places].
-        together: q, if it is given.
-
-    """
+    """How rare names are: the words of the different names of a file, further ones by digest."""
 
     def __init__(
         self,

@@ -68,11 +68,7 @@ _AT_ONCE = 10_000  # values whose n-grams are counted at once
 
 @dataclass
 class NgramCounts:
-    """n-gram counts by attribute: {attribute: {n-gram: count}}.
-
-    Each different value of an attribute counts once: a file repeats values because of its entities,
-    and the prior describes the language.
-    """
+    """Counts by attribute and n-gram, of different values: the prior describes the language."""
 
     order: int
     by_attribute: dict[str, Counter[str]]
@@ -159,13 +155,7 @@ def _checked(counter: Any, order: int, where: str) -> Counter[str]:
 
 
 class NgramPrior:
-    """P(c | h) by attribute, from counts.
-
-    Args:
-        counts: of text.
-        alphabet: U, the number of symbols that can follow a history.
-
-    """
+    """P(c | h) by attribute, from counts of text; U symbols can follow a history."""
 
     def __init__(self, counts: NgramCounts, alphabet: int = ALPHABET) -> None:
         self.counts, self.alphabet = counts, alphabet
@@ -204,14 +194,7 @@ _MOST_CACHED = 1 << 15  # fragments whose encoding is cached, because names recu
 
 
 class NgramRows(DirichletRows):
-    """Rows of characters after histories.
-
-    Args:
-        prior: P(c | h).
-        scale: the pseudo-observations of each history.
-        attributes: the attributes to read; each has histories of its own.
-
-    """
+    """Rows of characters after histories, which each attribute has of its own."""
 
     def __init__(self, prior: NgramPrior, scale: float, attributes: Iterable[str]) -> None:
         super().__init__()
@@ -330,14 +313,10 @@ class _NgramLikelihood(ConjugateLikelihood):
         return cls.trained(counts, tuple(attributes or counts.by_attribute), scale)
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
-        """Without trained counts, count the values of the input.
-
-        Returns:
-            One sentence for the user, or None for a trained model.
+        """Without trained counts, count the values of the input, and say so.
 
         Raises:
-            UsageError: there is nothing to count, as no fragment has the attributes that are read.
-
+            UsageError: no fragment has the attributes that are read.
         """
         if self._trained:
             return None
@@ -383,10 +362,7 @@ class _NgramLikelihood(ConjugateLikelihood):
         return self._rows.log_marginal(clusters)
 
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
-        """What the characters of each attribute say for the fragment's joining the cluster, nats.
-
-        Attributes have chains of their own, so the sum is L(C + x) - L(C) - L({x}).
-        """
+        """L_a(C + x) - L_a(C) - L_a({x}), in nats, by attribute a; their sum is that of L."""
         out = {}
         for attribute in self.attributes:
             if attribute in fragment.properties:

@@ -1,14 +1,11 @@
 """Texts as numbers of 63 bits, and as n-grams of normalised characters.
 
-*Digests* are the same on every machine. Two texts of n have the same one with probability
-n^2 / 2^64, which is 3e-7 for ten million. What was learned of many texts is stored as arrays in the
-order of their digests (`Places`).
+*Digests* are the same on every machine. Two of n texts share one with probability n^2 / 2^64,
+3e-7 for ten million. `Places` stores arrays of many texts in the order of their digests.
 
 *N-grams* are of characters between start and end symbols. The published model folds text to
-`[a-z0-9 -]` by transliteration. Here letters and digits of every script are kept, so that a name in
-Greek or Chinese is not empty; accents and case are folded away and dashes become hyphens, other
-punctuation disappears. Start and end are symbols of their own (the published model starts with a
-space, which cannot be told from an inner one).
+`[a-z0-9 -]`; here letters and digits of every script are kept, so that a name in Greek or Chinese
+is not empty. Accents and case are folded away, dashes become hyphens, other punctuation disappears.
 """
 
 from __future__ import annotations

@@ -47,46 +47,26 @@ METRICS = "metrics.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a step did, for progress bars and metrics.
+    """What a step did, for progress bars and metrics."""
 
-    Attributes:
-        step: number of steps done.
-        tokens: tokens read so far.
-        learning_rate: of the step.
-        nats_per_token: the step's training loss.
-        nats_per_fragment: the same by fragment.
-        nats_per_pair: the step's loss on pairs, if it had any.
-        dev_nats_per_fragment: validation loss, on the steps that measured it.
-        seconds: since the process began to train.
-
-    """
-
-    step: int
-    tokens: int
+    step: int  # number of steps done
+    tokens: int  # read so far
     learning_rate: float
-    nats_per_token: float
+    nats_per_token: float  # the step's training loss
     nats_per_fragment: float
     nats_per_pair: float | None
-    dev_nats_per_fragment: float | None
-    seconds: float
+    dev_nats_per_fragment: float | None  # validation loss, if measured
+    seconds: float  # since the process began to train
 
 
 @dataclass(frozen=True, slots=True)
 class LoopSettings:
-    """The settings of a run that do not change the weights.
+    """The settings of a run that do not change the weights."""
 
-    Attributes:
-        folder: where checkpoint and metrics are.
-        device: where to train.
-        checkpoint_seconds: between checkpoints.
-        validate_every: steps between measurements of the validation loss.
-
-    """
-
-    folder: Path
+    folder: Path  # of checkpoint and metrics
     device: torch.device
     checkpoint_seconds: float = 300.0
-    validate_every: int = 250
+    validate_every: int = 250  # steps
 
 
 class Sized(Protocol):
@@ -108,17 +88,11 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class Loop(Generic[M, B]):
-    """One run.
+    """One run, which changes the model in place.
 
-    Args:
-        model: with its first weights; changed in place.
-        stream: gives batches without end from a place on, each with the place after it.
-        dev: batches to validate on.
-        loss: of a model and a batch, in nats, a scalar.
-        schedule: how to fit.
-        settings: where and how often.
-        pairs: a further loss of a model and a number of steps, in nats a pair, and its weight.
-
+    From a place on, `stream` gives batches without end, each with the place after it. `loss` is of
+    a model and a batch, in nats; `pairs` a further loss of a model and a number of steps, in nats a
+    pair, and its weight.
     """
 
     def __init__(
@@ -146,19 +120,15 @@ class Loop(Generic[M, B]):
         self._done = RunProgress()
 
     def run(self, on_step: Callable[[Step], None] | None = None) -> Step:
-        """Train to the end of the schedule, from the checkpoint in the folder if there is one.
+        """Train to the end of the schedule, from the folder's checkpoint if any; the last step.
 
-        Ctrl-C leaves a checkpoint of the step it came in. Any other end, such as an error in
-        `on_step`, leaves the last checkpoint.
-
-        Returns:
-            the last step.
+        Ctrl-C leaves a checkpoint of its step; any other end, such as an error in `on_step`, the
+        last checkpoint.
 
         Raises:
             KBForgeError: the loss became infinite or NaN.
             ModelError: the checkpoint or the metrics are damaged or cannot be written.
             KeyboardInterrupt: Ctrl-C, after the checkpoint.
-
         """
         self._resume()
         began = saved = time.monotonic()
@@ -280,16 +250,7 @@ _HEADROOM = 0.08  # of the height, above and below the curves
 
 
 def metrics_and_picture(work: Path, say: Callable[[str], None]) -> dict[str, bytes]:
-    """The metrics of a run's folder as files of its bundle, with a picture if one can be drawn.
-
-    Args:
-        work: the folder.
-        say: told why there is no picture.
-
-    Raises:
-        KBForgeError: the picture cannot be written.
-
-    """
+    """A run's metrics as files of its bundle, with a picture if one can be drawn; else says why."""
     files = {METRICS: (work / METRICS).read_bytes()}
     try:
         require_matplotlib()

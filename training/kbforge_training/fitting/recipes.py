@@ -1,13 +1,9 @@
 """Recipes of training runs: TOML files, the schedule of a run, and its optimizers.
 
-A recipe file is read strictly into dataclasses; recipes that ship are known by name, others by
-path.
-
 *Optimizers.* AdamW (Loshchilov and Hutter 2019) scales each number by its own history. Muon (Jordan
 et al. 2024) replaces the averaged gradient of a matrix by the nearest matrix with singular values
-of about one, so that no direction is neglected. It is scaled as Liu et al. (2025, "Muon is scalable
-for LLM training") do and takes AdamW's learning rates. Embeddings and norms, which are no maps
-between features, stay with AdamW.
+of about one. It is scaled as Liu et al. (2025, "Muon is scalable for LLM training") do and takes
+AdamW's learning rates. Embeddings and norms stay with AdamW.
 """
 
 from __future__ import annotations
@@ -34,15 +30,7 @@ _BETAS = (0.9, 0.95)
 def make_optimizers(
     name: str, model: nn.Module, learning_rate: float, weight_decay: float
 ) -> tuple[torch.optim.Optimizer, ...]:
-    """The optimizers of a recipe, each with parameters of its own; vectors are not decayed.
-
-    Args:
-        name: one of OPTIMIZERS.
-        model: whose parameters they change.
-        learning_rate: of their first step.
-        weight_decay: of matrices.
-
-    """
+    """The optimizers of a recipe, each with parameters of its own; vectors are not decayed."""
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     vectors = [p for p in model.parameters() if p.dim() < 2]
     layers = [layer for layer in model.modules() if isinstance(layer, nn.Embedding)]
@@ -92,11 +80,10 @@ def shipped(folder: str = RECIPES) -> list[str]:
 
 
 def read_table(name_or_path: str, folder: str = RECIPES) -> tuple[dict[str, Any], str]:
-    """A recipe that ships in a folder of the package, or a file: its table and its name in errors.
+    """The table of a recipe that ships in `folder`, or of a file, and its name in errors.
 
     Raises:
         UsageError: there is no such recipe, or the file is not TOML.
-
     """
     where = f"recipe {quoted(name_or_path, 400)}"
     if name_or_path in shipped(folder):
@@ -128,17 +115,10 @@ def from_table(
     sections: Mapping[str, type[Any]],
     where: str,
 ) -> _Section:
-    """A dataclass from a table and its sections, every key and type checked.
-
-    Args:
-        kind: the dataclass.
-        table: of TOML.
-        sections: the dataclasses of the keys that are tables.
-        where: the recipe's name in errors.
+    """A dataclass from a TOML table; `sections` are the dataclasses of keys that are tables.
 
     Raises:
         UsageError: a key is unknown, missing or of another type.
-
     """
     plain = dict(table)
     for name, inner in sections.items():

@@ -47,18 +47,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """How far a run has come.
+    """How far a run has come."""
 
-    Attributes:
-        step: number of steps done.
-        tokens: tokens read so far.
-        place: where the next batch is.
-
-    """
-
-    step: int = 0
-    tokens: int = 0
-    place: Place = field(default_factory=Place)
+    step: int = 0  # number of steps done
+    tokens: int = 0  # read so far
+    place: Place = field(default_factory=Place)  # of the next batch
 
 
 def save_checkpoint(
@@ -113,12 +106,7 @@ def read_progress(folder: Path) -> RunProgress | None:
 def load_checkpoint(
     folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]
 ) -> None:
-    """Load a checkpoint's tensors into a model and its optimizers, all or none.
-
-    Raises:
-        ModelError: it is damaged, or of another model, with what differs.
-
-    """
+    """Load a checkpoint's tensors, all or none; a ModelError if it is damaged or does not fit."""
     path = folder / CHECKPOINT
     try:
         with safe_open(path, framework="pt") as file:
@@ -203,16 +191,11 @@ def folder_of_run(bundle: Path) -> Path:
 
 
 def begin_run(work: Path, run: Mapping[str, Any]) -> None:
-    """Make the folder of a run, or check that it belongs to this run.
-
-    Args:
-        work: the folder.
-        run: identifies the run (JSON).
+    """Make the folder of a run, or check that it belongs to this run (`run`, JSON).
 
     Raises:
         UsageError: the folder is another run's, with what differs, or no run's.
         KBForgeError: it cannot be read or written.
-
     """
     path, where = work / RUN, quoted(str(work), 400)
     try:

@@ -1,20 +1,18 @@
 """Batches of training sets, and their losses: of tokens, and of pairs of sets.
 
 *Batches* are token arrays of about equal length, in an order that a seed determines. An epoch
-visits the entities in random order, a pool at a time. The sets of a pool are drawn, written as
-tokens, sorted by length and cut into batches of at most `budget` tokens, padding included; the
-batches of a pool come in random order. Each pool has its own seed, so that a killed run resumes
-without drawing earlier pools again. The loss is the nats of the right token among the legal ones.
+visits the entities in random order, a pool at a time: its sets are drawn, sorted by length and cut
+into batches of at most `budget` tokens, padding included, which come in random order. Each pool has
+its own seed, so that a killed run resumes without drawing earlier pools again. The loss is the nats
+of the right token among the legal ones.
 
-*Pairs.* One entity or two? A pair is two small sets A and B, drawn from one entity or from two. Two
-entities often share a name or a word of one, as those that clustering has to tell apart do. The
-gain
+*Pairs* are two small sets A and B, drawn from one entity or from two, which often share a word of a
+name. The gain
 
     L(A + B) - L(A) - L(B)
 
-is the log Bayes factor for one entity. The loss is logistic, on the gain less an offset: clustering
-joins where the gain exceeds about log alpha, so the offset is the log alpha at which the model will
-be good.
+is the log Bayes factor for one entity. The loss is logistic, on the gain less an offset: the log
+alpha at which the model will be good.
 """
 
 from __future__ import annotations
@@ -44,34 +42,17 @@ _DEV_SETS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Token sequences, padded at the end with 0.
+    """Token sequences, padded at the end with 0."""
 
-    Attributes:
-        tokens: [B, T]; each row begins with 0, the token that begins every sequence.
-        lengths: number of tokens after it in each row, [B].
-        fragments: number of fragments of all rows.
-
-    """
-
-    tokens: Tokens
-    lengths: Tokens
-    fragments: int
+    tokens: Tokens  # [B, T]; each row begins with 0, the token that begins every sequence
+    lengths: Tokens  # tokens after it, [B]
+    fragments: int  # of all rows
 
 
 class Batches:
-    """The endless stream of a training run's batches.
+    """The endless stream of a run's batches: at most `budget` tokens each, padding included.
 
-    Args:
-        entities: what to draw sets from.
-        tokenizer: of their texts.
-        rule: how sets are drawn.
-        budget: maximum tokens of a batch, padding included.
-        context: maximum tokens of a row; longer texts are cut.
-        seed: of everything that is random.
-
-    Raises:
-        UsageError: there are no entities.
-
+    Texts longer than the context are cut. Without entities it is a UsageError.
     """
 
     def __init__(
@@ -123,10 +104,7 @@ def encoded(fragments: Sequence[Fragment], tokenizer: SetTokenizer, context: int
 
 
 def cut(rows: Sequence[tuple[Tokens, int]], budget: int) -> list[Batch]:
-    """Batches of rows of about equal length: (tokens, number of fragments) each.
-
-    No batch has more than `budget` tokens, padding included, unless a single row has.
-    """
+    """Batches of rows (tokens, fragments) of about equal length, within `budget` or of one row."""
     rows = sorted(rows, key=lambda row: len(row[0]))
     batches, first = [], 0
     for at in range(1, len(rows) + 1):
@@ -197,11 +175,7 @@ def states_of(
 ) -> NDArray[np.int64]:
     """The state before each token after the first column, [B, T-1]; of padding, some state.
 
-    Args:
-        table: of the grammar.
-        tokens: [B, T], each row begun by the token that begins every sequence.
-        first: the first state of each row, [B]; by default that of the beginning of a text.
-
+    `first` is that of each row, [B]; by default the beginning of a text.
     """
     out = np.empty((tokens.shape[0], tokens.shape[1] - 1), dtype=np.int64)
     state = np.full(len(tokens), table.first_state) if first is None else first
@@ -307,15 +281,7 @@ class SetPairs:
 
 
 class PairLoss:
-    """Mean logistic loss of pairs.
-
-    Args:
-        loss: of sequences.
-        tokenizer: of their texts.
-        offset: see `PairRule`.
-        context: maximum tokens of a sequence; longer ones are cut.
-
-    """
+    """Mean logistic loss of pairs; texts longer than the context are cut."""
 
     def __init__(
         self, loss: GrammarLoss, tokenizer: SetTokenizer, offset: float, context: int

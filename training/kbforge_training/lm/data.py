@@ -107,10 +107,7 @@ class SetRule:
 
 
 def by_entity(fragments: Iterable[Fragment]) -> tuple[list[Entity], int]:
-    """Fragments grouped by label, in order of first appearance, and how many had no label.
-
-    Each fragment without a label is an entity.
-    """
+    """Fragments by label, in order of first appearance, or alone; and how many had no label."""
     entities: dict[object, list[Fragment]] = {}
     unlabelled = 0
     for fragment in fragments:
@@ -170,33 +167,21 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """The data of a run.
+    """The data of a run."""
 
-    Attributes:
-        fragments: with properties.
-        unlabelled: how many of them have no label.
-        entities: to learn from.
-        held_out: to validate on.
-
-    """
-
-    fragments: list[Fragment]
-    unlabelled: int
-    entities: list[Entity]
-    held_out: list[Entity]
+    fragments: list[Fragment]  # with properties
+    unlabelled: int  # how many of them
+    entities: list[Entity]  # to learn from
+    held_out: list[Entity]  # to validate on
 
 
 def examples_of(data: Data, seed: int, say: Callable[[str], None]) -> Examples:
-    """Group the fragments by entity and hold some entities out.
+    """Group the fragments by entity and hold some out, which the seed chooses.
 
-    Args:
-        data: of the user.
-        seed: of the choice of what is held out.
-        say: called with a warning if the labels teach nothing about co-reference.
+    `say` is told if the labels teach nothing about co-reference.
 
     Raises:
         KBForgeError: there is nothing to learn from, to validate on or to calibrate on.
-
     """
     fragments = _readable(data)
     everyone, unlabelled = by_entity(fragments)

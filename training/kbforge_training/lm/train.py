@@ -121,12 +121,7 @@ class Recipe:
 
 
 def read_recipe(name_or_path: str) -> Recipe:
-    """A recipe that ships, by name, or that of a file.
-
-    Raises:
-        UsageError: there is no such recipe, or the file is not a recipe.
-
-    """
+    """A recipe that ships, by name, or that of a file; a UsageError if it is none."""
     table, where = read_table(name_or_path)
     sections: dict[str, type[Any]] = {"shape": ModelSizes, "sets": SetRule, "schedule": Schedule}
     if "pairs" in table:
@@ -186,10 +181,7 @@ def add_alpha(
     device: str,
     say: Callable[[str], None],
 ) -> float | None:
-    """Add alpha to the draft of a bundle that will be called `name`; returns it.
-
-    A failure costs the calibration, not the model: alpha can be found later.
-    """
+    """Add alpha to the draft of a bundle to be called `name`; a failure only leaves it out."""
     fragments = _to_calibrate_on(held_out) if given is None else list(given)
     later = "kbforge calibrate finds alpha on labelled fragments"
     if not fragments:
@@ -233,30 +225,17 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class TrainedLm:
-    """What training did.
-
-    Attributes:
-        parameters: of the model.
-        fragments: with properties, to learn from and to validate on.
-        unlabelled: fragments without a label, each a set of its own.
-        entities: learned from.
-        held_out: entities validated on.
-        steps: of the optimizer.
-        tokens: read in all steps.
-        nats_per_fragment: validation loss at the end; None without held-out entities.
-        alpha: calibrated concentration; None if the labels do not determine it.
-
-    """
+    """What training did."""
 
     parameters: int
-    fragments: int
-    unlabelled: int
-    entities: int
-    held_out: int
+    fragments: int  # with properties, to learn from and to validate on
+    unlabelled: int  # each a set of its own
+    entities: int  # learned from
+    held_out: int  # entities validated on
     steps: int
     tokens: int
-    nats_per_fragment: float | None
-    alpha: float | None
+    nats_per_fragment: float | None  # validation loss at the end
+    alpha: float | None  # None if the labels do not determine it
 
 
 def train_lm(

@@ -5,36 +5,29 @@
     repeat: cluster the sample greedily; from its clusters learn the rates, how many entities
             have each value, and alpha
 
-Clusters are not labels, so two thirds of every weight are the prior's (`AttributeRates.prior`) and
-a third is learned. The sample is chosen by hashes of the fragments' ids, so that the result depends
-on the set of fragments and not on their order.
+Clusters are not labels, so two thirds of every weight are the prior's (`AttributeRates.prior`). The
+sample is chosen by hashes of the fragments' ids: the order of the fragments changes nothing.
 
-*Rates.* The hidden facts are the true value of each cluster, how often each value was drawn afresh
-and did not repeat an earlier one (the tables of the Chinese restaurant: a value seen n times with
-a = c G(u|v) sits at a (psi(a + n) - psi(a)) of them on average, Antoniak 1974), and the component
-that made each fresh draw. Given their expectations, the weights are the components' shares of the
-fresh draws, and c solves a fixed point: fresh draws = c (psi(c + n) - psi(c)) summed over clusters
-(Minka 2000).
+*Rates.* Hidden are each cluster's true value, how often each value was drawn afresh (a value seen
+n times with a = c G(u|v) is drawn afresh a (psi(a + n) - psi(a)) times on average, as tables of the
+Chinese restaurant, Antoniak 1974), and the component of each fresh draw. Given their expectations,
+the weights are the components' shares of the fresh draws, and c solves a fixed point: fresh draws =
+c (psi(c + n) - psi(c)) summed over clusters (Minka 2000).
 
-*Discounts* make an agreement worth less where other attributes agree already. Records of two
-products of one line share the brand, words of the title and often the price; if these were
-independent, the products would be one. How often they go together is seen in near misses: records
-of different clusters that have a rare key of some other attribute in common. One pair of records
-votes for a pair of clusters. With
+*Discounts* make an agreement worth less where other attributes agree already. Two products of one
+line share brand, words of the title and often the price. Near misses show how often: records of
+different clusters with a rare key of another attribute in common. With
 
     q = share of near misses that agree on the attribute
     m = share of pairs of one cluster that do
     e = mean evidence of such an agreement, in nats
 
-the evidence is multiplied by a discount d, so that agreement is worth what its frequency among near
-misses warrants: q exp(d e) = 1, as the mean of a likelihood ratio is 1 among pairs that do not
-match.
+the evidence is multiplied by the discount d with q exp(d e) = 1, as the mean of a likelihood ratio
+is 1 among pairs that do not match. One pair of records votes for a pair of clusters.
 
-Some near misses are entities that were split. They agree on all attributes nearly as often as pairs
-of one cluster do, while dependence raises q of some only. So the share of split entities is
-estimated by the lower quartile of q / m over the attributes, and m times as much is subtracted from
-every q first. So entities with many records, of which some stay apart, are hardly mistaken for
-dependence; nor is a file discounted whose records state one attribute.
+Some near misses are entities that were split: these agree on all attributes nearly as often as
+pairs of one cluster do, while dependence raises q of some only. So the lower quartile of q / m
+estimates the share of split entities, and m times as much is first subtracted from every q.
 """
 
 from __future__ import annotations
@@ -93,14 +86,9 @@ _SMALLEST = 1e-300  # the least probability, so that logs are finite
 def learn_rates(
     vocabulary: Vocabulary, clusters: Sequence[Counts], prior: AttributeRates, doubt: float = 0.0
 ) -> AttributeRates:
-    """The most probable rates, with the prior worth a few draws.
+    """The most probable rates given each cluster's values; the prior is worth a few draws.
 
-    Args:
-        vocabulary: of the attribute.
-        clusters: the attribute's values in each; a cluster with one observation says nothing.
-        prior: the first guess, and the result without data.
-        doubt: additional weight of the prior, in draws for each draw of the data.
-
+    `doubt` is additional weight of the prior, in draws for each draw of the data.
     """
     clusters = [c for c in clusters if sum(c.values()) > 1]
     if not clusters:
@@ -124,12 +112,7 @@ def learn_rates(
 
 
 class _ClusterCells:
-    """All clusters, flat: a cell for each cluster, true value v (a row) and value u of it.
-
-    Attributes:
-        sizes: observations of each cluster.
-
-    """
+    """All clusters, flat: a cell for each cluster, true value v (a row) and value u of it."""
 
     def __init__(self, vocabulary: Vocabulary, clusters: Sequence[Counts]) -> None:
         kept = [_most_seen(counts) for counts in clusters]
@@ -208,14 +191,7 @@ _LEAST_DISCOUNT = 0.1
 def discounts_of(
     urns: Sequence[Urns], records: Sequence[Record], clusters: Sequence[Cluster]
 ) -> list[float]:
-    """The discount of each attribute's evidence, above 0 and at most 1, by its index.
-
-    Args:
-        urns: of each attribute, without a discount.
-        records: of the clustered fragments.
-        clusters: of places among the records.
-
-    """
+    """The discount of each attribute's evidence, above 0 and at most 1; the urns have none."""
     apart = [_Votes() for _ in urns]
     for i, j, shared in _near_misses(urns, records, clusters):
         _vote(apart, urns, records[i], records[j], shared)
@@ -237,14 +213,7 @@ def discounts_of(
 
 
 class _Votes:
-    """Pairs of records that both state an attribute.
-
-    Attributes:
-        all: pairs.
-        agreeing: those that agree.
-        evidence: sum over these, in nats.
-
-    """
+    """Pairs of records that both state an attribute; the evidence of those that agree, in nats."""
 
     def __init__(self) -> None:
         self.all = self.agreeing = 0
@@ -314,32 +283,18 @@ _START_SIZE = 2.0  # fragments of an entity, as a first guess
 
 @dataclass(frozen=True, slots=True)
 class FittedAttributes:
-    """What was learned.
-
-    Attributes:
-        vocabularies: by attribute.
-        rates: of the attributes.
-        alpha: the concentration that expects as many entities as were found.
-        sample: number of fragments that were clustered (or labelled).
-
-    """
+    """What was learned."""
 
     vocabularies: dict[str, Vocabulary]
     rates: Rates
-    alpha: float
-    sample: int
+    alpha: float  # expects as many entities as were found
+    sample: int  # number of fragments that were clustered or are labelled
 
 
 def vocabularies_of(
     fragments: Sequence[Fragment], kinds: dict[str, Kind] | None = None
 ) -> dict[str, Vocabulary]:
-    """Every attribute's values; the rarest attributes of very many are left out.
-
-    Args:
-        fragments: to count.
-        kinds: by attribute, known kinds; the values tell the others.
-
-    """
+    """Every attribute's values, its kind given or told by them; of very many the commonest."""
     counts = counts_of(fragments)
     common = sorted(counts, key=lambda a: (-counts[a].total(), a))[:_MOST_ATTRIBUTES]
     given = kinds or {}
@@ -356,16 +311,7 @@ def fit_unlabelled(
     model: ModelOf,
     given: Rates | None = None,
 ) -> FittedAttributes:
-    """Learn from the fragments that will be clustered.
-
-    Args:
-        fragments: at least one.
-        vocabularies: of the attributes to learn about.
-        index: fitted to the fragments.
-        model: the likelihood with given rates.
-        given: by attribute, known rates that are not learned.
-
-    """
+    """Learn from the fragments that will be clustered, at least one; given rates stay."""
     drawn = neighbourhoods(fragments, index, _SAMPLE, _digest)
     seeds, sample = drawn.seeds, drawn.fragments
     known = {a: rates for a, rates in (given or {}).items() if a in vocabularies}
@@ -410,12 +356,11 @@ def fit_labelled(
 
 
 def most_entities(contents: Contents) -> float:
-    """The maximum number of entities that is believed, whatever a clustering says.
+    """The maximum number of entities that is believed, whatever a clustering says: D / (n / D).
 
-    Of n fragments D are different. Each is stated n / D times word for word, and an entity is taken
-    to have at least as many different ones: D / (n / D). Where nothing repeats that is n. Without
-    the bound, a grouping that leaves alone all fragments with little more than a name would confirm
-    itself: with an alpha above n no agreement on one attribute outweighs a new entity.
+    Each of the D different contents of n fragments is stated n / D times, and an entity is taken to
+    have as many different ones. Without the bound, a grouping that leaves bare names alone would
+    confirm itself: with an alpha above n no agreement on one attribute outweighs a new entity.
     """
     return contents.different**2 / contents.fragments
 
@@ -425,8 +370,7 @@ def _counted_by_content(
 ) -> dict[str, Vocabulary]:
     """The vocabularies with fragments that state the same counted once.
 
-    Counted by fragment, a bare name of fifty fragments looks common and agreement on it weak, so
-    that the fifty stay apart in every round.
+    Otherwise a bare name of fifty fragments looks common, and the fifty stay apart in every round.
     """
     counts = contents.counts()
     return {
@@ -442,10 +386,8 @@ def counted_by_entity(
 ) -> dict[str, Vocabulary]:
     """The vocabularies with each value counted once an entity, as far as the clusters tell.
 
-    The base distribution is of the true values of entities. Counted by record, the value of an
-    entity with many records looks common, and agreement on it weak. Values that are not in the
-    clusters are counted as others are on average. An entity may have as many variants of a title as
-    records; they are counted once together.
+    The base distribution is of the true values of entities. Values outside the clusters are counted
+    as others are on average; an entity's variants of a title are counted once together.
     """
     titles = [vocabulary.kind == "title" for vocabulary in vocabularies.values()]
     of_records: list[Counter[int]] = [Counter() for _ in vocabularies]

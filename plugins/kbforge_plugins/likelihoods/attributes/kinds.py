@@ -1,8 +1,7 @@
 """Kinds of attributes: what sort of values they have, and which features two values may share.
 
-A feature is a part of a value that survives when the rest is distorted: a word of a name, the
-year of a date, the district of a postcode. `urn` draws a variant of a value from all values
-that have a feature in common with it.
+A feature is a part of a value that survives when the rest is distorted. `urn` draws a variant of a
+value from all values that have a feature in common with it.
 
 | kind | features |
 |---|---|
@@ -14,8 +13,8 @@ that have a feature in common with it.
 | category | none |
 | set | members, words |
 
-An attribute with several values a record (authors, aliases, types) is read as one value, the set:
-its members come together, so they are no separate evidence.
+Several values of an attribute (authors, aliases, types) are read as one value, the set: they come
+together, so they are no separate evidence.
 """
 
 from __future__ import annotations
@@ -69,11 +68,10 @@ _WORDS_OF_A_TITLE = 4.0
 
 @lru_cache(maxsize=1 << 16)
 def normalised(value: str) -> str:
-    """A value as it is compared.
+    """A value as it is compared: in compatibility form, case folded, single spaces, bounded length.
 
-    In compatibility form, with folded case, single spaces and bounded length; and spelled as others
-    that mean the same: +49 174 1234567 as 00491741234567, 1,234.50 as 1234.5, 12.0 as 12, "Ohlsson,
-    Margarethe" as "Margarethe Ohlsson". Knowledge bases keep the values as they were written.
+    Values that mean the same are spelled the same: +49 174 1234567 as 00491741234567, 1,234.50 as
+    1234.5, 12.0 as 12, "Ohlsson, Margarethe" as "Margarethe Ohlsson".
     """
     folded = unicodedata.normalize("NFKC", value[:LONGEST_VALUE]).casefold()
     return _meant(" ".join(folded.split())[:LONGEST_VALUE])
@@ -279,13 +277,7 @@ def counts_of(fragments: Sequence[Fragment]) -> dict[str, Counter[str]]:
 
 
 class Contents:
-    """The distinct contents of fragments.
-
-    Attributes:
-        fragments: number of fragments.
-        different: number of distinct contents.
-
-    """
+    """The distinct contents of fragments."""
 
     def __init__(self, fragments: Sequence[Fragment]) -> None:
         numbers: dict[tuple[str, str], int] = {}

@@ -90,11 +90,7 @@ class EncodedRecord:
 
 
 class _ClusterUrns:
-    """A cluster whose urns are made on first use, from those of the cluster that it grew from.
-
-    Most clusters that a step makes are never asked about, nor most clusters of a subproblem that is
-    fetched from a store.
-    """
+    """A cluster whose urns are made on first use: most clusters of a step are never asked about."""
 
     __slots__ = ("_from", "_urns", "_x")
 
@@ -126,13 +122,7 @@ class _ClusterUrns:
 
 
 class AttributeTable(LiveClusters):
-    """See `kbforge.contracts.likelihood`: live clusters that fragments can also leave.
-
-    Args:
-        encoder: of the fragments.
-        urns: by index of the attribute.
-
-    """
+    """See `kbforge.contracts.likelihood`: live clusters that fragments can also leave."""
 
     editable = mergeable = True
 
@@ -290,17 +280,7 @@ _MOST_ORDERS = 4096  # cached orders of attributes
 
 
 class CompiledUrns:
-    """See `kbforge.contracts.CompiledClusters`.
-
-    Args:
-        kernel: the library.
-        encoder: of the fragments.
-        urns: by index of the attribute.
-
-    Attributes:
-        handle: address of the kernel's table.
-
-    """
+    """See `kbforge.contracts.CompiledClusters`."""
 
     def __init__(self, kernel: CDLL, encoder: Encoder, urns: Sequence[Urns]) -> None:
         self._kernel, self._encoder, self._urns = kernel, encoder, urns
@@ -635,10 +615,9 @@ class Attributes(AttributeModel):
         return f"attributes: no fragment has an attribute that the model reads ({names})"
 
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
-        """What each attribute says for the fragment's joining the cluster, in nats.
+        """L_a(C + x) - L_a(C) - L_a({x}), in nats, by each attribute a that both have.
 
-        For attributes that both have it is L_a(C + x) - L_a(C) - L_a({x}); the sum over attributes
-        is L(C + x) - L(C) - L({x}).
+        The sum over attributes is L(C + x) - L(C) - L({x}).
         """
         table = self.live_clusters()
         values = table.contributions(table.encode(fragment), [table.encode(f) for f in cluster])

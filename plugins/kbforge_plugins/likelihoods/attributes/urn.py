@@ -13,15 +13,14 @@ ways a value can come about, each a distribution of its own over u:
     a retention     of titles, in place of features: so many of the words of v (`Titles`)
     noise           any value other than v, drawn from the base distribution
 
-The mixing weights are the attribute's rates. Slips sum to at most 1 over all strings u, and the
-other components over the values counted (a feature that no other value has, or an edit that has two
-shortest paths, leaves a little less). Slips write letters of the vocabulary only, and in dates and
-numbers digits only. G(v | v) is the weight of copies, nothing else.
+The mixing weights are the attribute's rates. Slips write letters of the vocabulary only, and in
+dates and numbers digits only; they sum to at most 1 over all strings u, the other components to at
+most 1 over the values counted. G(v | v) is the weight of copies, nothing else.
 
 *A cluster.* The entity has a true value v, drawn from the base distribution. Its records draw from
 a Dirichlet process around G(. | v) with concentration c, so that a variant that has turned up once
-is likely to turn up again, which a model with independent errors does not know. Integrated out
-(Blackwell and MacQueen 1973), with n_u observations of the different values u, n in all,
+is likely to turn up again. Integrated out (Blackwell and MacQueen 1973), with n_u observations of
+the different values u, n in all,
 
     P(x_1..x_n | v) = prod over u of [c G(u|v)]_(n_u) / [c]_n      [a]_k = a (a + 1) ... (a + k - 1)
 
@@ -30,23 +29,19 @@ value is taken to explain them by chance, G(u | elsewhere) = (1 - copy) base(u):
 
     L = log( sum over v seen of base(v) P(x | v) + P(x | elsewhere) )
 
-For one observation that is base(x), a distribution over the values counted. For n it sums to at
-most 1 over all sequences of these: G(v | v) is copy, so that the true value is not among n values
-with probability q = [(1 - copy) c]_n / [c]_n, whatever it is; the first term sums to at most 1 - q
-and the second to q. As c grows it becomes the hit-miss model with independent errors of Copas and
-Hilton (1990) and Steorts (2015); a small c suits attributes of which an entity has several values.
+For one observation that is base(x). For n it sums to at most 1 over all sequences of counted
+values: with q = [(1 - copy) c]_n / [c]_n the true value is not among them, so that the first term
+sums to at most 1 - q and the second to q. As c grows it becomes the hit-miss model with independent
+errors (Copas and Hilton 1990; Steorts 2015).
 
 Where other attributes tell most of this one (`discounts_of`), every base probability is raised to
-the power of a discount d. The result is P(x | the other attributes agree) over a measure that is no
-distribution over all strings. In the odds of two groupings only ratios of L count, and an agreement
-is worth d times the logarithm of its rarity.
+the power of a discount d: an agreement is worth d times the logarithm of its rarity. In the odds of
+two groupings only ratios of L count.
 
-An `Urn` is the multiset of values with its L. Equal multisets are one object, so what was computed
-for a cluster serves every other cluster with the same values. L depends on the multiset alone, to
-the last bit: logs are added as whole numbers of a small unit, so that any urn that differs in one
-observation gives the same result.
+An `Urn` is the multiset of values with its L. Equal multisets are one object. L depends on the
+multiset alone, to the last bit, as logs are added as whole numbers of a small unit.
 
-*Rates* are the readable part of a model:
+*Rates* are the readable part of a model, read strictly:
 
     format = 2
 
@@ -56,8 +51,6 @@ observation gives the same result.
     discount = 0.8               # 1: no other attribute predicts this one's values
     [attributes."birth place".weights]
     copy = 0.81                  # and so on, one number a component; they sum to 1
-
-Reading is strict: a field that is missing, unknown or out of range is an error that names it.
 """
 
 from __future__ import annotations
@@ -114,10 +107,9 @@ def components(vocabulary: Vocabulary, u: int, v: int) -> list[float]:
 
 
 def shares_kept(vocabulary: Vocabulary, v: int, discount: float = 1.0) -> dict[int, float]:
-    """By feature of v: the probability that it is kept, over the mass of other values with it.
+    """By feature of v: the probability that it is kept, over the discounted mass of other values.
 
-    Times base(u) this is the probability of u, a counted value, under the feature's name. The mass
-    is raised to the power of the discount.
+    Times base(u) this is the probability of u, a counted value, under the feature's name.
     """
     theirs = vocabulary.features[v]
     several: dict[int, int] = {}
@@ -133,10 +125,7 @@ def shares_kept(vocabulary: Vocabulary, v: int, discount: float = 1.0) -> dict[i
 
 
 def words_kept(vocabulary: Vocabulary, u: int, v: int, discount: float = 1.0) -> tuple[float, ...]:
-    """By retention: the probability of u, a counted title, if v is true, over base(u).
-
-    The mass of other titles with the shared words is raised to the power of the discount.
-    """
+    """By retention: the probability of u, a counted title, if v is true, over base(u)."""
     assert vocabulary.titles is not None, "the values are not titles"
     theirs = vocabulary.words[v]
     common = vocabulary.words[u] & theirs
@@ -216,20 +205,12 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class AttributeRates:
-    """The rates of one attribute.
-
-    Attributes:
-        kind: which features its values have.
-        mixture: component -> weight, all of the kind's, positive, summing to 1.
-        concentration: c of the urn.
-        discount: power of the base probabilities, above 0 and at most 1 (`dependence`).
-
-    """
+    """The rates of one attribute."""
 
     kind: Kind
-    mixture: Mapping[str, float]
-    concentration: float
-    discount: float = 1.0
+    mixture: Mapping[str, float]  # by component, positive, summing to 1
+    concentration: float  # c of the urn
+    discount: float = 1.0  # power of the base probabilities, above 0 and at most 1
 
     @classmethod
     def prior(cls, kind: Kind) -> AttributeRates:
@@ -245,10 +226,7 @@ class AttributeRates:
     def of(
         cls, kind: Kind, weights: list[float], concentration: float, discount: float = 1.0
     ) -> AttributeRates:
-        """From weights in the order of `component_names`, which are normalised.
-
-        Weights that are normalised already keep every bit.
-        """
+        """From weights in the order of `component_names`; normalised ones keep every bit."""
         total = sum(weights)
         if abs(total - 1) > _ROUNDING:
             weights = [weight / total for weight in weights]
@@ -330,15 +308,7 @@ _SHORT = 8  # factors that are multiplied; gamma functions give the others and l
 
 
 class Urns:
-    """All urns of one attribute, whose vocabulary grows with values never seen.
-
-    Attributes:
-        concentration: c.
-        weights: of G's components, in order.
-        discount: power of every base probability.
-        titles: whether words in common count, not features.
-
-    """
+    """All urns of one attribute, whose vocabulary grows with values never seen."""
 
     def __init__(self, vocabulary: Vocabulary, rates: AttributeRates) -> None:
         self.vocabulary = vocabulary
@@ -579,18 +549,11 @@ class Urns:
 
 
 class Urn:
-    """A multiset of values of one attribute, and what joining it is worth.
+    """A multiset of values of one attribute, ascending, and what joining it is worth.
 
-    Attributes:
-        values: distinct, by ascending number.
-        counts: how often each was seen.
-        size: observations.
-        true: the values that the sum takes for the true one, ascending.
-        sums: log of the term of each in L's sum, in units and without the norm [c]_n.
-        chance: the same if the true value is elsewhere.
-        log_marginal: L, in nats.
-        gains: cached L(urn + u) - L(urn) by value u.
-
+    `true` are the values that the sum takes for the true one; `sums` the log of the term of each,
+    in units and without the norm [c]_n; `chance` the same of a true value elsewhere;
+    `log_marginal` L, in nats; `gains` caches L(urn + u) - L(urn) by value u.
     """
 
     __slots__ = (

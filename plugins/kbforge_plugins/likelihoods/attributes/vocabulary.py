@@ -1,21 +1,17 @@
-"""An attribute's values as numbers, each with its base probability.
+"""An attribute's values as numbers, each with its base probability; fragments as records of these.
 
     base(v) = (n_v - d) / (N + 1) + (d D + 1) / (N + 1) * spelling(v)         v seen
     base(v) = (1 - d) / (N + 1)                                               otherwise
 
 of N observations of D different values, n_v of them v, with an absolute discount d (Ney, Essen
-and Kneser 1994) that leaves room for values never seen, spelled letter by letter: `spelling` draws
-letters by their share of the vocabulary until an end sign. It is a distribution over all strings
-of the vocabulary's letters and a thousand others. An unseen value counts as if it had been seen
-once: by its spelling alone, two unrelated records that agree on a new town would be one entity for
-certain. Titles may be counted less than once: then d n_v is subtracted from them.
+and Kneser 1994) that leaves room for values never seen; `spelling` draws letters by their share of
+the vocabulary until an end sign. An unseen value counts as if it had been seen once: by its
+spelling alone, two unrelated records that agree on a new town would be one entity for certain.
+Titles may be counted less than once: then d n_v is subtracted from them.
 
-The facts about a value are computed on first use and do not depend on earlier uses.
-
-*Kept vocabularies* are arrays in which a value or a feature is found by its digest: which values
-were counted, their base probabilities, the mass of each feature, the titles with each word. A
-value's features follow from it alone and are not kept. Reading computes nothing for each value, so
-that a file of a million records is read about as fast as one of a thousand.
+The facts about a value are computed on first use and do not depend on earlier uses. *Kept
+vocabularies* are arrays in which a value or a feature is found by its digest. Reading them computes
+nothing for each value, so that a million records are read about as fast as a thousand.
 
 *Titles.* Whoever writes a variant of a text v keeps each word with probability r, a word with a
 digit with another, and fills in the rest from an existing text that has the kept words. With S the
@@ -25,10 +21,9 @@ words that u and v have in common,
 
     mass(S) = base probability of all texts other than v that have every word of S
 
-The mass is of the words together: words that come together, such as those of a brand and its
-product line, are no separate evidence. Summed over u it is at most 1: u is drawn with S as the kept
-words, and S is only one of the sets of kept words that u may have been drawn with. How much is kept
-differs between texts, so there are four such components (`RETENTIONS`).
+The mass is of the words together, as a brand and its product line are no separate evidence. Summed
+over u it is at most 1. Texts differ in how much is kept, so there are four such components
+(`RETENTIONS`).
 """
 
 from __future__ import annotations
@@ -62,45 +57,25 @@ _LAST_LETTER = 0x10FFFF
 
 @dataclass(frozen=True, slots=True)
 class VocabularyTotals:
-    """What base probabilities are made of.
+    """What base probabilities are made of."""
 
-    Attributes:
-        letters: how often each occurs in the values, each value once.
-        values: how many there are.
-        observed: sum of their counts.
-        discounted: sum of what is taken off these.
-
-    """
-
-    letters: Mapping[str, int]
-    values: int
-    observed: float
-    discounted: float
+    letters: Mapping[str, int]  # how often each occurs in the values, each value once
+    values: int  # how many there are
+    observed: float  # sum of their counts
+    discounted: float  # sum of what is taken off these
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VocabularyTables:
-    """Values and their features by digest.
-
-    Attributes:
-        values: digests.
-        number: of each value, shape [values].
-        base: base probability by number, shape [values].
-        features: digests.
-        mass: of each feature, shape [features].
-        starts: of titles, where the holders of each feature begin, and where the last ones end,
-            shape [features + 1]; otherwise empty.
-        holders: numbers of the values that have a word, by feature, each ascending.
-
-    """
+    """Values and their features by digest."""
 
     values: Places
-    number: NDArray[np.int32]
-    base: FloatArray
+    number: NDArray[np.int32]  # of each value, shape [values]
+    base: FloatArray  # by number, shape [values]
     features: Places
-    mass: FloatArray
-    starts: IntArray
-    holders: NDArray[np.int32]
+    mass: FloatArray  # shape [features]
+    starts: IntArray  # of titles, of the holders of each feature, shape [features + 1]
+    holders: NDArray[np.int32]  # the values that have a word, by feature, each ascending
 
     @classmethod
     def of(
@@ -110,15 +85,7 @@ class VocabularyTables:
         features: Mapping[tuple[int, str], float],
         holders: Mapping[tuple[int, str], AbstractSet[int]] | None,
     ) -> VocabularyTables:
-        """The tables of a vocabulary.
-
-        Args:
-            values: by number.
-            base: by number.
-            features: the mass of each.
-            holders: of titles, the values that have each word.
-
-        """
+        """The tables: values and their bases by number, masses, and the titles with each word."""
         digests = digests_of(values)
         order = np.argsort(digests, kind="stable")
         of_features = digests_of(_feature_text(*feature) for feature in features)
@@ -198,14 +165,9 @@ _MOST_SETS = 1 << 20  # cached masses
 
 
 class Titles:
-    """The texts of one attribute by their words.
+    """The texts of one attribute by their words; `holding` gives those of words outside `holders`.
 
-    Args:
-        base: base probability of each counted text, by number.
-        digits: the words with a digit, by number; the set may grow.
-        holding: gives the texts with a word that is not among `holders`.
-        holders: by word, the numbers of its texts.
-
+    `base` and `digits`, the words that have a digit, belong to the vocabulary and may grow.
     """
 
     def __init__(
@@ -269,34 +231,18 @@ _UNSEEN_LETTERS = 1000.0  # so many letters outside the vocabulary share the pro
 
 
 class Vocabulary:
-    """The values of one attribute.
+    """The values of one attribute, by number: those counted, ascending, then others by first use.
 
-    Args:
-        kind: says which features values have.
-        counts: value -> how often it occurs, at least `LEAST_COUNT`.
-
-    Attributes:
-        counts: by ascending value; none of a vocabulary that was taken up.
-        values: by number: those counted, ascending, then others in order of first use. In a
-            vocabulary that was taken up "" stands for counted values that were not used yet.
-        base: base probability by number.
-        features: by number, the value's features as (index of the feature's name, its number).
-        numeric: whether slips of the pen concern digits.
-        letters: what a slip of the pen may write: all letters of the values, or all digits.
-        alphabet: number of these, at least 2.
-        mass: base probability of all counted values that have a feature, by its number.
-        words: of titles, by number, the features that are words.
-        titles: of titles, the counted values by their words.
-
+    In a vocabulary that was taken up, "" stands for counted values that were not used yet.
     """
 
-    counts: dict[str, float]
+    counts: dict[str, float]  # at least `LEAST_COUNT`; empty if taken up
     values: list[str]
-    base: list[float]
-    features: list[tuple[tuple[int, int], ...]]
-    words: list[frozenset[int]]
-    mass: list[float]
-    titles: Titles | None
+    base: list[float]  # probability by number
+    features: list[tuple[tuple[int, int], ...]]  # of each value: (index of its name, its number)
+    words: list[frozenset[int]]  # of titles, the features that are words
+    mass: list[float]  # by feature, base probability of all counted values that have it
+    titles: Titles | None  # the counted values by their words
     _names: dict[str, int]
     _number: dict[str, int]
     _spelling: array[float]

@@ -91,12 +91,7 @@ class Gpt(Likelihood):
         reading_mb: int = 512,
         surrogate_weight: float = 1.0,
     ) -> Self:
-        """Load what `kbforge train-lm` wrote; the options are the constructor's.
-
-        Raises:
-            ModelError: the bundle is damaged or does not fit this installation, with what differs.
-
-        """
+        """Load what `kbforge train-lm` wrote; a ModelError if it is damaged or does not fit."""
         model = cls.__new__(cls)
         model._load(path, device, precision, batch_tokens, cache_mb, reading_mb, surrogate_weight)
         return model

@@ -67,14 +67,7 @@ def pieces_of(bpe: Tokenizer) -> list[bytes]:
 
 
 class SetTokenizer:
-    """Tokens of sets of fragments under a grammar.
-
-    Attributes:
-        grammar: of the texts.
-        bpe: the pieces of strings.
-        table: legal tokens.
-
-    """
+    """Tokens of sets of fragments under a grammar, with byte-level BPE inside strings."""
 
     def __init__(self, grammar: Grammar, bpe: Tokenizer) -> None:
         self.grammar = grammar
@@ -169,24 +162,14 @@ _EPSILON = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class GptShape:
-    """Sizes of a model.
+    """Sizes of a model."""
 
-    Attributes:
-        n_tokens: V.
-        d_model: D, a multiple of twice n_heads.
-        n_layers: blocks.
-        n_heads: H.
-        d_ff: width of the feed-forward layer.
-        context: maximum tokens of a sequence.
-
-    """
-
-    n_tokens: int
-    d_model: int = 256
+    n_tokens: int  # V
+    d_model: int = 256  # D, a multiple of twice n_heads
     n_layers: int = 10
-    n_heads: int = 8
-    d_ff: int = 768
-    context: int = 1024
+    n_heads: int = 8  # H
+    d_ff: int = 768  # width of the feed-forward layer
+    context: int = 1024  # maximum tokens of a sequence
 
     @property
     def parameters(self) -> int:
@@ -346,14 +329,7 @@ _LARGEST = {
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """A model and the tokenizer of its texts.
-
-    Attributes:
-        gpt: in evaluation mode, float32.
-        tokenizer: of the same vocabulary.
-        training: how it was trained (JSON).
-
-    """
+    """A model, in evaluation mode and float32, and the tokenizer of its texts."""
 
     gpt: GPT
     tokenizer: SetTokenizer

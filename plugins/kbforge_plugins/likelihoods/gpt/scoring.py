@@ -81,7 +81,7 @@ def scores_by_key(
     sets: Mapping[Key, Value],
     score: Callable[[Mapping[Key, Value]], FloatArray],
 ) -> dict[Key, float]:
-    """The scores of sets, in nats; `score` computes those that are not in memory in one batch.
+    """The scores of sets, in nats; `score` computes the new ones in one batch.
 
     The batch changes the last bits of a score, so the first score of a key stays.
     """
@@ -97,24 +97,14 @@ def scores_by_key(
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of a sequence that the model reads by itself.
-
-    Attributes:
-        sequence: number of the sequence.
-        tokens: what the model reads after the token that begins every sequence.
-        states: of the grammar, before each token.
-        first: the place of the first token that is scored here.
-        ends: where its passages end: after each fragment, before `first`, after the last token.
-        keys: identify what is read up to each end.
-
-    """
+    """A stretch of a sequence that the model reads by itself."""
 
     sequence: int
     tokens: Sequence[int]
-    states: Sequence[int]
-    first: int
-    ends: Sequence[int]
-    keys: Sequence[bytes]
+    states: Sequence[int]  # of the grammar, before each token
+    first: int  # the place of the first token that is scored here
+    ends: Sequence[int]  # of passages: after each fragment, before `first`, after the last token
+    keys: Sequence[bytes]  # identify what is read up to each end
 
 
 def windows_of(
@@ -186,19 +176,10 @@ class PrefixReader:
     def read(
         self, tokens: Tensor, rows: Tensor, columns: Tensor, known: Tensor, before: Tensor
     ) -> Tensor:
-        """Read on.
+        """Hidden states of new tokens, [N, D], whose rows and columns are [N].
 
-        Args:
-            tokens: of all rows, without padding, [N].
-            rows: the row of each, [N].
-            columns: its place among the row's new tokens, [N].
-            known: keys and values, [L, 2, B, P + S, H, W]: those of the tokens before, which end
-                at P, and room for those of the new tokens, which are written there.
-            before: number of tokens before, [B].
-
-        Returns:
-            Hidden states, [N, D].
-
+        `known` are keys and values, [L, 2, B, P + S, H, W]: those of the `before` tokens of each
+        row, [B], end at P; those of the new tokens are written after them.
         """
         b, length = known.shape[2:4]
         s = int(columns.max()) + 1
@@ -316,22 +297,13 @@ _ENTRY_BYTES = 700  # of a passage in memory, without its keys and values and it
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """The tokens of a fragment, or a part of one, read after others.
-
-    Attributes:
-        before: the passage that this one follows.
-        length: number of tokens to its end, including those before.
-        last: the last token.
-        nats: log probability of all these tokens.
-        keys_values: of its own tokens, [L, 2, tokens, H, W].
-
-    """
+    """The tokens of a fragment, or a part of one, read after another passage."""
 
     before: Passage | None
-    length: int
+    length: int  # of all tokens to its end, those before included
     last: int
-    nats: float
-    keys_values: Tensor
+    nats: float  # log probability of all these tokens
+    keys_values: Tensor  # of its own tokens, [L, 2, tokens, H, W]
 
 
 @dataclass(slots=True)
@@ -363,17 +335,8 @@ class UnreadPassage:
 class SequenceScorer:
     """Log-probabilities of token sequences under the grammar.
 
-    Args:
-        model: with its tokenizer.
-        device: where it runs.
-        precision: "fp32", "bf16", or "auto" for the faster one.
-        batch_tokens: maximum tokens of a batch, padding included; None is the device's default.
-        memory_bytes: for passages, to read on from.
-
-    Attributes:
-        precision: "fp32" or "bf16".
-        tokens_read: by the model so far.
-
+    A batch has at most `batch_tokens`, padding included (None: the device's default).
+    `memory_bytes` hold passages to read on from.
     """
 
     def __init__(
@@ -482,19 +445,15 @@ class SequenceScorer:
 
 
 def faster_precision(device: torch.device) -> str:
-    """bf16 where the processor has units for it; others emulate it slowly.
-
-    This is not measured, so that a machine always gives the same scores.
-    """
+    """bf16 where the processor has units for it; not measured, so that scores stay the same."""
     has_units = device.type != "cpu" or torch.cpu._is_amx_tile_supported()
     return "bf16" if has_units else "fp32"
 
 
 def batches_of(stretches: Iterable[Stretch], budget: int) -> Iterator[list[Stretch]]:
-    """Stretches of about equal length, at most `budget` tokens together.
+    """Stretches of about equal length, at most `budget` tokens together, or one alone.
 
-    Only attention sees padding, but the room for keys and values, padding included, is bounded too.
-    A stretch that alone exceeds a bound is a batch of its own.
+    The room for keys and values, padding included, is bounded too.
     """
     batch: list[Stretch] = []
     tokens = before = 0

@@ -44,14 +44,7 @@ def flattened(part: Part) -> LearnedState:
 
 
 class PartReader:
-    """Reads a flattened part by name; what is missing or of another kind is a ModelError.
-
-    Args:
-        kept: the whole model.
-        within: precedes each name.
-        read: collects the names that were read.
-
-    """
+    """Reads a flattened part by name; what is missing or of another kind is a ModelError."""
 
     def __init__(self, kept: LearnedState, within: str = "", read: set[str] | None = None) -> None:
         self._kept, self._within = kept, within
@@ -150,13 +143,7 @@ class PartReader:
 
 
 class Strings:
-    """Many short texts in one long one.
-
-    Args:
-        whole: the texts, end to end.
-        starts: where each begins, and the last one ends, in characters, shape [texts + 1].
-
-    """
+    """Many short texts in one long one, with the places where each begins, shape [texts + 1]."""
 
     __slots__ = ("starts", "whole")
 
@@ -201,16 +188,9 @@ _UNSEEN_COLUMNS = 1 << 12
 
 
 class Weights:
-    """The tokens of a file, and their weights.
+    """The tokens of a file, distinct and ascending, and their weights by column.
 
-    Args:
-        tokens: distinct, ascending; the number of a token is its column.
-        counts: texts of the file that have each.
-        n: texts of the file.
-
-    Attributes:
-        weight: by column; the last columns are for tokens that the file does not have.
-
+    The last columns are for tokens that the file does not have.
     """
 
     def __init__(self, tokens: Strings, counts: IntArray, n: int) -> None:
@@ -277,15 +257,9 @@ class Weights:
 
 
 class Bags:
-    """Rows of tokens.
+    """Rows of tokens: columns ascending within a row, the sum of its weights, and a scale.
 
-    Args:
-        weight: by column.
-        starts: of each row, shape [rows + 1].
-        columns: of the rows, end to end, ascending within a row.
-        mass: the sum of the weights of each row.
-        scale: scales the squares of a row to sum 1; 0 for a text without tokens.
-
+    Scaled, the squares of a row sum to 1; the scale of a text without tokens is 0.
     """
 
     __slots__ = ("columns", "mass", "scale", "starts", "weight")
@@ -347,10 +321,7 @@ class Bags:
         return cls.of(weights.weight, starts, columns)
 
     def unit(self) -> sparse.csr_array:
-        """Weights with squares that sum to 1 in each row, shape [rows, columns].
-
-        The matrix shares no memory with the bags, as SciPy removes zeros in place.
-        """
+        """Weights with squares that sum to 1 in each row; a copy: SciPy removes zeros in place."""
         data = self.weight[self.columns] * self.scale.repeat(np.diff(self.starts))
         shape = len(self), len(self.weight)
         return sparse.csr_array((data, self.columns, self.starts), shape=shape, copy=True)
@@ -364,12 +335,9 @@ class Bags:
 def overlap(
     a: Bags, i: IntArray, b: Bags, j: IntArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """What rows i of one and j of another with the same columns have in common, and what not.
+    """By pair of rows i and j: the cosine, the shared weight, and what is not shared.
 
-    Returns:
-        By pair: the cosine; the weight of the shared tokens; the largest weight of a token that
-        only the one has; and that only the other has.
-
+    The latter two are the largest weights of a token that only the one has, and only the other.
     """
     (pair_a, x), (pair_b, y), in_a, in_b = _tokens_of_pairs(a, i, b, j)
     weights, pair = a.weight[a.columns[x[in_a]]], pair_a[in_a]

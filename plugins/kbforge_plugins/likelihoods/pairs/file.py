@@ -1,17 +1,15 @@
 """A file as the pair model describes it: candidate pairs, and the features of a pair.
 
-Everything that features read is frozen when the file is read: later rows are compared with the
-file and change nothing in it.
+All that features read is frozen when the file is read: later rows change nothing in it.
 
 *Candidates* are the nearest rows by letters and by words, and rows with equal forms of a name.
 Nearness is the cosine of rows of weights, found by sparse products. Columns that many rows have
 are left out, rarest first until the allowed work is spent.
 
-*Features* describe two rows' names, their attributes, and the pair's rank among others. What an
-attribute is worth is learned from the file without labels, after Fellegi and Sunter (1969): by how
-near two values are (equal, close, alike, different), the log ratio of its frequency among pairs
-that are each other's nearest, which are mostly one entity, and among pairs drawn at random. For
-equal values the rarity of the value takes the place of chance.
+*Features* describe two rows' names, their attributes, and the pair's rank among others. The worth
+of an attribute is learned without labels (Fellegi and Sunter 1969): by how near two values are, the
+log ratio of its frequency among pairs that are each other's nearest, which are mostly one entity,
+and among random pairs. For equal values the rarity of the value takes the place of chance.
 """
 
 from __future__ import annotations
@@ -88,10 +86,7 @@ _COSINE = NAME_FEATURES.index("name trigrams cosine")
 
 
 def name_features(a: RecordTable, i: IntArray, b: RecordTable, j: IntArray) -> list[FloatArray]:
-    """`NAME_FEATURES` and `DIGIT_FEATURES` of rows i of one table and j of another.
-
-    Where rows have several names, the nearest two names are described.
-    """
+    """`NAME_FEATURES` and `DIGIT_FEATURES` of the nearest two names of rows i and j."""
     pair, x, y = _named(a, i, b, j)
     both = x * len(b.names) + y
     _, first, whole = np.unique(both, return_index=True, return_inverse=True)
@@ -145,15 +140,7 @@ def _features(a: NameForms, i: IntArray, b: NameForms, j: IntArray) -> list[Floa
 def _masses(
     mass: FloatArray, shared: FloatArray, only_a: FloatArray, only_b: FloatArray
 ) -> list[FloatArray]:
-    """How much of the lighter and heavier is covered, what is shared, and what is unmatched.
-
-    Args:
-        mass: of both, shape [2, pairs].
-        shared: the weight of the shared tokens.
-        only_a: the largest weight of a token that only the one has.
-        only_b: that only the other has.
-
-    """
+    """How much of the lighter and heavier is covered, what is shared, and what is unmatched."""
     covered = np.divide(shared, mass, out=np.zeros_like(mass), where=mass > 0)
     return [*_ordered(*covered), shared, *_ordered(only_a, only_b)]
 
@@ -229,12 +216,8 @@ _SMOOTHING = 2.0
 class Worth:
     """What agreement and conflict in one attribute are worth in one file.
 
-    Args:
-        values: numbers of the values of the file, ascending.
-        counts: fragments that state each.
-        log_ratio: by bin of nearness, in nats.
-        functional: how much more often the trusted agree than chance does, from 0 to 1.
-
+    `log_ratio` is in nats, by bin of nearness; `functional` says how much more often the trusted
+    agree than chance does, from 0 to 1.
     """
 
     def __init__(
@@ -252,15 +235,7 @@ class Worth:
         trusted: tuple[IntArray, IntArray],
         chance: tuple[IntArray, IntArray],
     ) -> Worth:
-        """What it is worth in a file.
-
-        Args:
-            column: of the table of the file.
-            counts: fragments of each row.
-            trusted: pairs of rows that are mostly one entity.
-            chance: pairs of rows drawn at random.
-
-        """
+        """What it is worth, from trusted pairs, which are mostly one entity, and random pairs."""
         stating = np.bincount(column.which, weights=counts, minlength=len(column.numbers))
         order = np.argsort(column.numbers)
         order = order[column.numbers[order] != 0]
@@ -424,11 +399,7 @@ def _nearest(
 ) -> Iterator[tuple[int, IntArray, FloatArray]]:
     """For each row, those nearest to it and their cosines, the nearest first.
 
-    Args:
-        rows: shape [rows, columns].
-        among: by column, shape [columns, all].
-        other: whether row k of `rows` is row k of `among`, and so left out.
-
+    `among` is by column, shape [columns, all]; if `other`, row k of `rows` is its row k, left out.
     """
     for start in range(0, rows.shape[0], _ROWS_AT_ONCE):
         some = rows if rows.shape[0] <= _ROWS_AT_ONCE else rows[start : start + _ROWS_AT_ONCE]
@@ -493,23 +464,13 @@ _MOST_TRUSTED = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some rows with all that pairs of them are described by.
-
-    Attributes:
-        table: of the rows.
-        letters: the cosines of the rows of the file nearest to each by letters, descending, -1
-            where there are none, shape [rows, nearest].
-        words: the same by words.
-        named: fragments of the file that have the row's name, and rows, shape [2, rows].
-        seen: fragments of the file that state the same, at least 1.
-
-    """
+    """Some rows with all that pairs of them are described by."""
 
     table: RecordTable
-    letters: FloatArray
-    words: FloatArray
-    named: FloatArray
-    seen: FloatArray
+    letters: FloatArray  # the greatest cosines with rows of the file, -1 for none, [rows, nearest]
+    words: FloatArray  # the same by words
+    named: FloatArray  # fragments of the file that have the row's name, and rows, shape [2, rows]
+    seen: FloatArray  # fragments of the file that state the same, at least 1
 
     @classmethod
     def joined(cls, some: Sequence[Rows]) -> Rows:
@@ -524,18 +485,10 @@ class Rows:
 
 
 class File:
-    """The statements of a file, as they were read.
+    """The statements of a file: their digests, shape [rows, 2], and fragments by row.
 
-    Args:
-        reader: of statements.
-        digests: of the statement of each row, shape [rows, 2].
-        counts: fragments of each row.
-        rows: all rows of the file.
-        names: numbers of the first names, ascending, and how many fragments and rows have each,
-            shape [2, names].
-        facts: `FILE_FEATURES`.
-        worths: by attribute, what agreement in it is worth.
-
+    `names` are the numbers of the first names, ascending, and how many fragments and rows have
+    each, shape [2, names]; `facts` are the `FILE_FEATURES`.
     """
 
     def __init__(

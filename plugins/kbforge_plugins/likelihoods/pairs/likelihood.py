@@ -2,9 +2,7 @@
 
 A model that ships scores whether two fragments are the same entity, from numbers that need no
 schema: how near their names are, how rare what they share, which attributes agree or conflict, and
-whether each is the other's best. A cluster's likelihood is the sum of the clipped log odds of its
-pairs, in which repeated statements have less weight. The file that is clustered decides what a
-pair is worth.
+whether each is the other's best. The file that is clustered decides what a pair is worth.
 
 A row that was seen n times weighs w_n = sqrt(n), so that fifty equal mentions do not outvote all
 other evidence, but outweigh the prior's preference for large clusters however many there are:
@@ -15,10 +13,9 @@ with o the clipped log odds of a pair. All sums are of whole numbers, so that L 
 multiset alone, to the last bit.
 
 *Contributions.* A tree's sum for a pair is split over the features on its path: each node's feature
-gets the change of the mean of the leaves from the node to the child (Saabas 2014), which adds up
-exactly. Features of agreement and of all words are shared out over the attributes that both rows
-state, by how much the nearness of their values tells in this file; all other features describe the
-name.
+gets the change of the mean of the leaves from the node to the child (Saabas 2014). Features of
+agreement and of all words are shared out over the attributes that both rows state, by how much
+their nearness tells in this file; all other features describe the name.
 """
 
 from __future__ import annotations
@@ -76,13 +73,7 @@ def weight(n: int) -> int:
 
 
 class Members:
-    """One cluster: how often each row was seen.
-
-    Attributes:
-        counts: by row.
-        weight: the sum of the rows' weights.
-
-    """
+    """One cluster: how often each row was seen, and the sum of the rows' weights."""
 
     __slots__ = ("counts", "weight")
 
@@ -104,15 +95,7 @@ def nats(units: int) -> float:
 
 
 def gain_of(odds: Odds, members: Members, x: Row, before: int | None = None) -> int:
-    """What one more x adds to the cluster's sum, or what the last x added.
-
-    Args:
-        odds: of pairs.
-        members: of the cluster.
-        x: the row.
-        before: for the last x, how often x was seen before it.
-
-    """
+    """What one more x adds to the cluster's sum, or what the last x did, if seen `before` times."""
     here = members.counts.get(x, 0)
     n = here if before is None else before
     step = weight(n + 1) - weight(n)
@@ -152,12 +135,7 @@ def counted(rows: Iterable[Row]) -> Members:
 
 
 class PairTable(LiveClusters):
-    """See `kbforge.contracts.likelihood`: clusters that fragments can leave, and that can merge.
-
-    Args:
-        odds: of pairs; shared by all tables of a likelihood.
-
-    """
+    """See `kbforge.contracts.likelihood`: clusters that fragments can leave, and that can merge."""
 
     editable = mergeable = True
 
@@ -281,16 +259,7 @@ class PairTable(LiveClusters):
 
 
 class CompiledPairs:
-    """See `kbforge.contracts.CompiledClusters`.
-
-    Args:
-        kernel: the library.
-        odds: of pairs; shared by all tables of a likelihood.
-
-    Attributes:
-        handle: address of the kernel's table.
-
-    """
+    """See `kbforge.contracts.CompiledClusters`."""
 
     def __init__(self, kernel: CDLL, odds: Odds) -> None:
         self._kernel, self._odds = kernel, odds
@@ -351,12 +320,7 @@ class Pairs(ConjugateLikelihood):
         self.index: CandidateIndex = self._nearby
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
-        """Read the file: how rare its names and values are, and what agreement in them is worth.
-
-        Returns:
-            One sentence for the user.
-
-        """
+        """Read how rare names and values are, and what agreement is worth; says so to the user."""
         self._odds = Odds.fitted(fragments, self._trees)
         self._nearby.follow(self._odds)
         pairs = len(self._odds.links)
@@ -372,12 +336,7 @@ class Pairs(ConjugateLikelihood):
         return flattened({**own, **self._odds.kept()})
 
     def take_up(self, kept: LearnedState) -> None:
-        """Restore what a likelihood with the same model kept.
-
-        Raises:
-            ModelError: it is damaged, of another format, or of another model.
-
-        """
+        """Restore what was kept; a ModelError if it is damaged, or of another format or model."""
         reading = PartReader(kept)
         for name, mine in (("format", _FORMAT), ("model", self._digest)):
             if reading.value(name) != mine:
@@ -407,11 +366,8 @@ class Pairs(ConjugateLikelihood):
     ) -> PairOdds:
         """The clipped log odds of the pairs of these fragments, by row.
 
-        Args:
-            fragments: of the file that this was fitted to, or others.
-            placed: which of the others to place against the file, the rest being `UNREAD`; None is
-                all.
-
+        Fragments that the file does not have are placed against it if `placed` says so (None: all);
+        the others are `UNREAD`.
         """
         odds = self._odds
         row = np.full(len(fragments), UNREAD, np.int64)
@@ -422,10 +378,9 @@ class Pairs(ConjugateLikelihood):
         return PairOdds(row, first, second, (above + APART) / UNITS, APART / UNITS)
 
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
-        """What each attribute says for the fragment's joining the cluster, in nats.
+        """What each attribute (or `name`) says for the fragment's joining the cluster, in nats.
 
-        The sum over attributes is L(C + x) - L(C) - L({x}). A fragment without attributes has one
-        entry, `name`.
+        The sum over attributes is L(C + x) - L(C) - L({x}).
         """
         odds = self._odds
         x = odds.encode(fragment)

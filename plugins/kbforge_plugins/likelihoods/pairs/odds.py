@@ -38,14 +38,8 @@ Row: TypeAlias = int
 
 
 def training_pairs(counts: IntArray, pairs: IntArray) -> IntArray:
-    """The pairs of a file that the model scores, shape [pairs, 2].
-
-    They are the candidates, and each row with itself where several fragments state the same.
-
-    Args:
-        counts: fragments of each row.
-        pairs: the candidates.
-
+    """The pairs that the model scores: candidates, and rows that several fragments state with
+    themselves, shape [pairs, 2].
     """
     own = np.flatnonzero(counts > 1)
     return np.concatenate([pairs, np.stack([own, own], axis=1)])
@@ -135,18 +129,10 @@ def _tokens(bags: Bags) -> Iterator[tuple[int, float]]:
 
 
 class OddsLinks:
-    """The candidate pairs of a file, and their log odds.
+    """The candidate pairs of a file by row, ascending, and their log odds less `APART`, in units.
 
-    Args:
-        starts: by row, where its candidates that come after it begin, shape [rows + 1].
-        second: these candidates, by row, ascending.
-        above: their log odds less `APART`, in units.
-        own: by row, the log odds less `APART` of two fragments that state it.
-
-    Attributes:
-        arrays: of the links by first row, the starts, second rows and log odds; by second row,
-            the starts, numbers of links and first rows; and `own`.
-
+    `arrays` are, by first row, the starts, second rows and log odds; by second row, the starts,
+    numbers of links and first rows; and `own`, of two fragments that state the same.
     """
 
     def __init__(
@@ -219,14 +205,7 @@ _MOST_CACHED = 1 << 14
 
 
 class Odds:
-    """The log odds of pairs in one file.
-
-    Args:
-        file: as it was read.
-        trees: their sum is the log odds of a row of `file.FEATURES`.
-        links: the pairs of the file.
-
-    """
+    """The log odds of pairs in one file: the sum of the trees of a row of `file.FEATURES`."""
 
     def __init__(self, file: File, trees: Trees, links: OddsLinks) -> None:
         self.file, self._trees, self.links = file, trees, links
@@ -262,14 +241,7 @@ class Odds:
         return row
 
     def row_of(self, fragment: Fragment, place: bool) -> Row | None:
-        """The row of what a fragment states.
-
-        Args:
-            fragment: to look up.
-            place: whether a statement that the file does not have is placed against it; otherwise
-                its row is None, even if it was placed before.
-
-        """
+        """The row of what a fragment states; if the file lacks it, it is placed or None."""
         said = statement_of(fragment)
         row = self._row_of.get(said) if place else None
         row = self._row_in_file.get(said) if row is None else row
@@ -303,15 +275,9 @@ class Odds:
         return near
 
     def near_of(self, rows: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """The candidate pairs of some rows.
+        """The first and second rows of the candidate pairs of some rows, and their `near`.
 
-        Args:
-            rows: distinct, ascending.
-
-        Returns:
-            The first row of each pair, ascending, the second, ascending within, and `near` of
-            them. A pair of two of the rows is there both ways round.
-
+        All rows ascend; a pair of two of the given rows is there both ways round.
         """
         links, n = self.links, len(self.file.counts)
         of_file = rows[rows < n]
@@ -381,13 +347,7 @@ _NAMES = ("name", "bare")
 
 
 class PairIndex(CandidateIndex):
-    """Keys by pairs of the file that may be one entity.
-
-    Args:
-        odds: of pairs.
-        leading: by link of the file, whether it is a key; by default it is found out.
-
-    """
+    """Keys by pairs of the file that may be one entity."""
 
     def __init__(self, odds: Odds, leading: NDArray[np.bool_] | None = None) -> None:
         self.follow(odds, leading)

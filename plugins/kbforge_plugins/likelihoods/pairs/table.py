@@ -1,10 +1,8 @@
 """The distinct fragments of a file as a table: one row for all that state the same.
 
-A table holds each distinct name and value once, in the forms that are compared. Tables with the
-same columns can be joined. A `StatementReader` makes tables from statements, with the tokens,
-weights and attributes of one file. The names of a fragment are the values of `name`; in a file
-without that attribute, those of the attributes that are called like names, or else of the attribute
-with the most different values.
+A table holds each distinct name and value once, in the forms that are compared. A `StatementReader`
+makes tables of one file, which can be joined. The names of a fragment are the values of `name`, or
+else of the attributes that are called like names, or else of the one with the most values.
 
 *Forms of a string* that survive another spelling, another script, or a cut:
 
@@ -14,8 +12,8 @@ with the most different values.
 | skeleton | dj hr | ntnl hl srvk |
 | acronym | | nhs |
 
-Letters of other alphabets are written with Latin ones by tables that keep the consonants apart as
-far as most transliterations do; vowels of Semitic scripts are not written and not compared.
+Other alphabets are written in Latin letters by tables that keep the consonants apart as far as most
+transliterations do; vowels of Semitic scripts are not written and not compared.
 """
 
 from __future__ import annotations
@@ -138,18 +136,10 @@ def statement_of(fragment: Fragment) -> Statement:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One attribute of a table.
+    """One attribute of a table."""
 
-    Attributes:
-        which: by row, the place of its value among the different ones.
-        numbers: of each different value, the number that stands for it; 0 of a missing one.
-        text: of each, folded.
-        bags: of each, its tokens.
-
-    """
-
-    which: IntArray
-    numbers: IntArray
+    which: IntArray  # by row, the place of its value among the different ones
+    numbers: IntArray  # of each different value; 0 of a missing one
     text: Strings
     bags: Bags
 
@@ -189,27 +179,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class NameForms:
-    """Different names, in the forms that are compared.
-
-    Attributes:
-        text: the names.
-        bare: their consonants.
-        sorted: their words in alphabetical order.
-        numbers: by form of the name, the numbers that stand for it.
-        letters: first letters of their words, and their words of one letter, as bits.
-        count: their words.
-        bags: by kind of token (trigrams of the folded name; words; digits, which are words that
-            have one; sounds, which are skeletons of the words).
-
-    """
+    """Different names, in the forms that are compared."""
 
     text: Strings
-    bare: Strings
-    sorted: Strings
-    numbers: Mapping[str, IntArray]
-    letters: Mapping[str, IntArray]
-    count: IntArray
-    bags: Mapping[str, Bags]
+    bare: Strings  # their consonants
+    sorted: Strings  # their words in alphabetical order
+    numbers: Mapping[str, IntArray]  # by form
+    letters: Mapping[str, IntArray]  # first letters, words of one letter, as bits
+    count: IntArray  # of their words
+    bags: Mapping[str, Bags]  # trigrams of the folded name, words, words with a digit, skeletons
 
     def __len__(self) -> int:
         return len(self.count)
@@ -259,26 +237,14 @@ class NameForms:
 
 @dataclass(frozen=True, slots=True)
 class RecordTable:
-    """Rows of statements in the forms that are compared.
-
-    Attributes:
-        names: the different names of all rows.
-        called: where the names of each row begin in `which`, shape [rows + 1]; each row has at
-            least one, which may be empty.
-        which: the places of the names, by row.
-        trigrams: of all names of a row.
-        soup: words of all values of a row, whatever their attributes.
-        stated: number of attributes of each row.
-        columns: the attributes that are compared one by one.
-
-    """
+    """Rows of statements in the forms that are compared."""
 
     names: NameForms
-    called: IntArray
+    called: IntArray  # where the names of each row begin in `which`, at least one, maybe ""
     which: IntArray
-    trigrams: Bags
-    soup: Bags
-    stated: IntArray
+    trigrams: Bags  # of all names of a row
+    soup: Bags  # words of all values of a row
+    stated: IntArray  # number of attributes of each row
     columns: Mapping[str, Column]
 
     def __len__(self) -> int:
@@ -356,18 +322,7 @@ _LETTERS = 64
 
 
 class _Parts:
-    """Statements taken apart.
-
-    Attributes:
-        names: the distinct names, ascending.
-        tokens: by kind of token, those of each name.
-        which: by statement, the places of its names, at least one.
-        soups: the words of all values of each statement.
-        values: by attribute that is compared, the distinct values, ascending.
-        stated: by such an attribute and by statement, the place of its value.
-        attributes: number of attributes of each statement.
-
-    """
+    """Statements taken apart: distinct names and values, ascending, and their places."""
 
     def __init__(
         self, statements: Sequence[Statement], naming: tuple[str, ...], attributes: Sequence[str]
@@ -396,14 +351,7 @@ class _Parts:
 
 
 class StatementReader:
-    """Makes tables of statements, all with the columns of one file.
-
-    Args:
-        naming: the attributes that name a fragment.
-        weights: of the file, by kind of token.
-        columns: by attribute that is compared, the weights of its tokens.
-
-    """
+    """Makes tables of statements, all with the columns and weights of one file."""
 
     def __init__(
         self,
