@@ -232,7 +232,7 @@ class RandomDirections:
         self._directions = draws.normal(size=(folded, tables, rows))
 
     def projected(self, vectors: FloatArray) -> FloatArray:
-        """On every direction, shape [vectors, tables, rows]; the bits do not depend on other vectors."""
+        """On every direction, shape [vectors, tables, rows]; other vectors change no bit."""
         n, dimensions = vectors.shape
         folded, *shape = self._directions.shape
         out = np.zeros((n, *shape))
