@@ -29,12 +29,7 @@ ray.init(address=sys.argv[1], log_to_driver=False, logging_level="ERROR")
 
 
 def require_answer(address: str, seconds: float) -> None:
-    """Refuse an address, as `ray.init` takes it, where no cluster answers within some seconds.
-
-    Raises:
-        KBForgeError: no answer; the message has the address.
-
-    """
+    """Refuse an address, as `ray.init` takes it, where no cluster answers within some seconds."""
     _require_listener(address, seconds)
     try:
         tried = subprocess.run(
@@ -111,7 +106,6 @@ class Ray(Executor):
         self._patience = patience
 
     def start(self, make: Callable[[], Worker], workers: int | None = None) -> Crew:
-        """See `kbforge.contracts.executor`."""
         ray = _ray()
         if ray.is_initialized():
             ours = False
@@ -211,12 +205,7 @@ class _Crew(Crew):
             self._ray.shutdown()
 
     def _started(self) -> Any:
-        """A new actor; one that is lost while it starts is started again.
-
-        Raises:
-            KBForgeError: there is no place for it, or it is lost again and again.
-
-        """
+        """A new actor; one that is lost while it starts is started again."""
         for _ in range(_STARTS):
             try:
                 return self._one_started()
@@ -277,17 +266,13 @@ class _Place:
 
 
 def _silence() -> None:
-    """Stop Ray's messages about lost workers, which would go to standard output.
-
-    Nothing public does that: `log_to_driver` is for what workers print.
-    """
+    """Stop Ray's messages about lost workers on standard output; nothing public does that."""
     from ray._private import worker
 
     worker._worker_logs_enabled = False
 
 
 def _ray() -> Any:
-    """The library, if it is installed."""
     try:
         import ray
     except ImportError as error:

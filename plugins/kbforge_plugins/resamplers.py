@@ -62,17 +62,9 @@ class Stratified(Resampler):
 
 
 def stratified_counts(share: FloatArray, size: int, offset: float) -> IntArray:
-    """How many of the points (k + offset)/size fall into each particle's share.
+    """How many of `size` points (k + offset)/size fall into each particle's share.
 
-    Args:
-        share: non-negative weights, in the order in which the strata walk through them.
-        size: the number of points.
-        offset: uniform in [0, 1).
-
-    Returns:
-        Counts, shape [len(share)], that sum to `size`; count i has mean size * share_i and is
-        its floor or its ceiling.
-
+    The offset is uniform in [0, 1). A count is the floor or the ceiling of its mean, size * share.
     """
     cumulative = np.cumsum(share)
     points = (np.arange(size) + offset) * (cumulative[-1] / size)

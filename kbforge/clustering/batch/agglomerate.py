@@ -60,7 +60,6 @@ class PairMatrix:
         self._gain[:, a] = gains
 
     def settle(self) -> None:
-        """Find every row's best."""
         self._refresh(np.ones(len(self._best), dtype=np.bool_))
 
     def update(self, a: int, b: int, gains: FloatArray) -> None:
@@ -117,17 +116,11 @@ class MergeGains:
         self._log_prior = self._log_cluster[self._size - 1]
 
     def merged(self, a: int, b: int) -> None:
-        """C_b has gone into C_a."""
         self._size[a] += self._size[b]
         self._log_prior[a] = self._log_cluster[self._size[a] - 1]
 
     def row(self, model: GroupingModel, slot: int) -> FloatArray:
-        """What merging a cluster with each other gains, -inf where there is none, shape [n].
-
-        Raises:
-            LikelihoodError: NaN or +inf.
-
-        """
+        """What merging a cluster with each other gains, -inf where there is none, shape [n]."""
         others = self._grouping.in_use()
         others[slot] = False
         ratio = np.where(others, model.merges(slot), -np.inf)
@@ -159,19 +152,7 @@ def agglomerate(
 ) -> Posterior:
     """Merge clusters of the fragments, from a partition of them on.
 
-    Args:
-        fragments: what is clustered.
-        problem: by what.
-        start: the partition.
-        rng: draws the pairs of a batch.
-        batch: pairs to draw and compare in a round; None compares all.
-        budget: see `Watch`.
-        on_step: see `Watch`.
-
-    Raises:
-        LikelihoodError: NaN, or a fragment that is possible in no cluster; the message names it.
-        UsageError: too many fragments to hold all pairs.
-
+    A round compares `batch` random pairs; None compares all, for which there must be few enough.
     """
 
     def begun() -> _Agglomeration:
@@ -226,7 +207,6 @@ class _Agglomeration:
             self._rounds = _best_of_all(model, grouping, gains)
 
     def until_done(self, watch: Watch) -> Ending:
-        """See `BatchRun`."""
         for _ in self._begin():
             watch.step(self.progress)
         for found in self._rounds:
@@ -293,7 +273,6 @@ class _Agglomeration:
         )
 
     def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
-        """See `BatchRun`."""
         return self._prior.log_terms(clusters, self._models[0].log_marginal(clusters))
 
 

@@ -73,12 +73,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def propose(self, grouping: Grouping, rng: np.random.Generator) -> Move:
-        """A move that leaves the posterior invariant; only reads.
-
-        Raises:
-            LikelihoodError: NaN, or no place is possible.
-
-        """
+        """A move that leaves the posterior invariant; `LikelihoodError` if no place is possible."""
 
     def sweep(self, grouping: Grouping, rng: np.random.Generator) -> Iterator[Move]:
         """As many proposals as there are fragments; make each before asking for the next."""
@@ -86,12 +81,7 @@ class Kernel(ABC):
             yield self.propose(grouping, rng)
 
     def place(self, grouping: Grouping, fragment: int, u: Sequence[float]) -> Move:
-        """Where a fragment without a cluster goes; u are two numbers uniform in [0, 1).
-
-        Raises:
-            UsageError: this kernel moves only fragments that have a cluster.
-
-        """
+        """Where a fragment without a cluster goes; u are two numbers uniform in [0, 1)."""
         raise UsageError("start: this sampler cannot start sequentially; expected singletons")
 
 
@@ -100,20 +90,9 @@ class FragmentKernel(Kernel):
 
     @abstractmethod
     def choose(self, grouping: Grouping, fragment: int, u: Sequence[float]) -> Move:
-        """x's next place; only reads.
-
-        Args:
-            grouping: the state.
-            fragment: x, perhaps without a cluster.
-            u: two numbers, uniform in [0, 1).
-
-        Raises:
-            LikelihoodError: NaN, or no place is possible.
-
-        """
+        """The next place of x, which may have no cluster; u are two numbers uniform in [0, 1)."""
 
     def propose(self, grouping: Grouping, rng: np.random.Generator) -> Move:
-        """Move a fragment drawn at random."""
         fragment = int(rng.integers(grouping.n_fragments))
         return self.place(grouping, fragment, rng.random(2).tolist())
 
@@ -161,13 +140,8 @@ class MetropolisKernel(FragmentKernel):
     two fragments that are as well together as apart would then move at every chance, and every
     sweep would end where it began: hence the .9.
 
-    x leaves a place that the model or the surrogate calls impossible, if it can.
-
-    Args:
-        model: L.
-        proposal: the surrogate, or None to propose from the prior alone, q(C) = |C|.
-        log_alpha: of the prior.
-
+    x leaves a place that the model or the surrogate calls impossible, if it can. Without a
+    surrogate (`proposal`) the prior proposes, q(C) = |C|.
     """
 
     def __init__(self, model: SetModel, proposal: GroupingModel | None, log_alpha: float) -> None:
@@ -230,12 +204,7 @@ def _log_prior(grouping: Grouping, log_alpha: float, fragment: int) -> FloatArra
 def _log_weights(
     model: GroupingModel, grouping: Grouping, log_alpha: float, fragment: int
 ) -> FloatArray:
-    """log pi, shape [n_slots + 1], the last of a new cluster.
-
-    Raises:
-        LikelihoodError: NaN, +inf, or -inf everywhere.
-
-    """
+    """log pi, shape [n_slots + 1], the last of a new cluster; refuses NaN, +inf and only -inf."""
     out = _log_prior(grouping, log_alpha, fragment)
     n_slots, own = grouping.n_slots, grouping.slot_of[fragment]
     out[:n_slots] += model.joins(fragment)
@@ -284,21 +253,8 @@ _FEW_SLOTS = 64
 class MarkovChain:
     """The chain's state, and the most probable grouping that it has visited.
 
-    Args:
-        kernel: proposes moves.
-        grouping: the kernel's, with no fragment placed.
-        prior: of the groupings.
-        rng: draws all random numbers.
-
-    Attributes:
-        placed: number of fragments placed; all of them, once the start is over.
-        log_posterior: of the present grouping, unnormalised, nats; rounded from a start of
-            likelihood 0 to the end of the sweep that leaves it.
-        best: the most probable grouping visited, as `leaders`, shape [placed]; before all
-            fragments are placed, the part of the start that is.
-        best_log_posterior: its `log_posterior`; -inf until all fragments are placed.
-        best_clusters: how many clusters it has.
-
+    `log_posterior` is that of the present grouping, unnormalised, in nats. It is rounded from a
+    start of likelihood 0 to the end of the sweep that leaves it.
     """
 
     def __init__(
@@ -322,25 +278,19 @@ class MarkovChain:
 
     @property
     def n_fragments(self) -> int:
-        """Number of fragments, placed or not."""
         return self.grouping.n_fragments
 
     def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
-        """What clusters contribute to the log posterior, in nats, one each."""
         return self._prior.log_terms(clusters, self._kernel.models[0].log_marginal(clusters))
 
     @property
     def best(self) -> IntArray:
+        """The most probable grouping visited (of the start, while it goes on), shape [placed]."""
         best = self.grouping.slot_of if self._at_best else self._best
         return leaders(best[: self.placed])
 
     def start(self, groups: Sequence[Cluster] | None) -> Iterator[None]:
-        """Place all fragments; a step scores the sets of some, or places one.
-
-        Args:
-            groups: a partition; None places each fragment by the kernel, given those before it.
-
-        """
+        """Place all fragments as groups; None places each by the kernel, given those before it."""
         # drawn either way: the sweeps that follow do not depend on it
         draws = self._rng.random((self.n_fragments, 2)).tolist()
         if groups is not None:
@@ -423,21 +373,12 @@ class MarkovChain:
 
 @dataclass(frozen=True, slots=True)
 class ChainRules:
-    """When a chain stops, and how much of it is kept.
+    """When a chain stops (None: never by that rule), and how much of it is kept."""
 
-    Attributes:
-        patience: stop after so many sweeps without a more probable grouping; None never does.
-        sweeps: stop after so many; None never does.
-        budget: stop after so many seconds; None never does.
-        particles: P, the most groupings of a subproblem that are kept.
-        resampler: chooses them.
-
-    """
-
-    patience: int | None
+    patience: int | None  # sweeps without a more probable grouping
     sweeps: int | None
-    budget: float | None
-    particles: int
+    budget: float | None  # seconds
+    particles: int  # P, the most groupings of a subproblem that are kept
     resampler: Resampler
 
     def __post_init__(self) -> None:
@@ -462,13 +403,7 @@ def run_chain(
     rng: np.random.Generator,
     on_step: OnStep | None = None,
 ) -> Posterior:
-    """Sample groupings of the fragments, from a `start` as of `MarkovChain.start`.
-
-    Raises:
-        LikelihoodError: NaN, or a fragment has no possible place; the message names it.
-        UsageError: the problem has constraints.
-
-    """
+    """Sample groupings of the fragments, from a `start` as of `MarkovChain.start`."""
 
     def begun() -> _ChainRun:
         prior = DirichletProcess(problem.alpha)
@@ -497,7 +432,6 @@ class _ChainRun(MarkovChain):
         self._sweeps = 0
 
     def until_done(self, watch: Watch) -> Ending:
-        """See `BatchRun`."""
         rules = self._rules
         for _ in self.start(self._start):
             watch.step(self.progress)
@@ -526,7 +460,6 @@ class _ChainRun(MarkovChain):
         )
 
     def posterior(self, ended: Ending) -> Posterior:
-        """See `BatchRun`."""
         subproblems, log_posterior = subproblems_of(
             self._visits.after_burn_in(),
             self.best,

@@ -59,7 +59,6 @@ class Grouping:
 
     @property
     def n_clusters(self) -> int:
-        """How many clusters there are."""
         return len(self.members) - len(self._free)
 
     def begin(self, clusters: Sequence[Cluster]) -> None:
@@ -142,10 +141,6 @@ class Follower(ABC):
 
     Questions may raise and change no later answer. `moved` and `regrouped` ask no likelihood, so
     they cannot fail.
-
-    Attributes:
-        fragments: all of them, by number.
-
     """
 
     fragments: Sequence[Fragment]
@@ -161,12 +156,7 @@ class Follower(ABC):
 
     @abstractmethod
     def read(self, fragments: range) -> None:
-        """Read the next fragments, in one batch, before anything is asked of them.
-
-        Raises:
-            LikelihoodError: a fragment that the model cannot read.
-
-        """
+        """Read the next fragments, in one batch, before anything is asked of them."""
 
     @abstractmethod
     def moved(self, fragments: Sequence[int], old: int, new: int) -> None:
@@ -178,18 +168,11 @@ class Follower(ABC):
 
 
 class Move(NamedTuple):
-    """A move of fragments of one cluster, or of one fragment that has none yet.
+    """A move of fragments of one cluster, or of one fragment that has none yet."""
 
-    Attributes:
-        fragments: empty if nothing moves.
-        place: the slot of a cluster, or NEW.
-        gain: what the move adds to the log posterior, nats.
-
-    """
-
-    fragments: Sequence[int]
-    place: int
-    gain: float
+    fragments: Sequence[int]  # empty if nothing moves
+    place: int  # the slot of a cluster, or NEW
+    gain: float  # of the log posterior, nats
 
 
 STAY = Move((), NEW, 0.0)
@@ -219,12 +202,8 @@ def merge(grouping: Grouping, a: int, b: int, gain: float) -> Move:
 def apply(move: Move, grouping: Grouping, models: Sequence[Follower]) -> bool:
     """Make a move; returns whether anything changed.
 
-    No model is asked for a score, so this cannot fail half way. A fragment that goes where it is
-    and a whole cluster that goes into a new one stay.
-
-    Raises:
-        ValueError: this is no move of this grouping, and nothing has changed.
-
+    What is no move of this grouping is a `ValueError`, before anything has changed. A fragment that
+    goes where it is and a whole cluster that goes into a new one stay.
     """
     fragments, place = move.fragments, move.place
     if not fragments:

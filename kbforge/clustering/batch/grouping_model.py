@@ -1,12 +1,8 @@
 """What a likelihood says of the clusters of one grouping.
 
-Samplers, agglomeration and the calibrator by reassignment ask the same questions of a likelihood:
-how well does a fragment fit each cluster, how well its own without it, what do two clusters gain by
-a merge. Two classes answer: `TableModel` by a live table of a conjugate likelihood, which has the
+How well does a fragment fit each cluster, how well its own without it, what do two clusters gain by
+a merge? Two classes answer: `TableModel` by a live table of a conjugate likelihood, which has the
 grouping's slots, and `SetModel` by whole sets that a black box scores, each distinct content once.
-
-Online clusterers have another way (`scoring`): there particles share clusters, which are
-copied to grow. Here is one grouping, and its clusters change in place.
 
 *Impossible sets.* Nothing joins a set with L = -inf, but a run may start in one, and leaving it
 must be worth more than any other move: there it counts as -1e12 nats (IMPOSSIBLE).
@@ -152,12 +148,7 @@ class GroupingModel(Follower):
 
     @abstractmethod
     def fill(self, slots: Sequence[int]) -> None:
-        """Add these clusters as they are, before they move or are asked for.
-
-        Raises:
-            LikelihoodError: a fragment that the model cannot read.
-
-        """
+        """Add these clusters as they are, before they move or are asked for."""
 
     @abstractmethod
     def alone(self, fragment: int) -> float:

@@ -33,11 +33,8 @@ class OutOfTime(Exception):
 class Watch:
     """Looks at the clock between the small steps of a run.
 
-    Args:
-        budget: seconds that the run may take from now on, without those of `on_step`; None is no
-            limit. A result that ends by a budget depends on the machine.
-        on_step: called after every round, and now and then within long ones.
-
+    The budget is in seconds, without those of `on_step`, which is called after every round and now
+    and then within long ones.
     """
 
     def __init__(self, budget: float | None, on_step: OnStep | None) -> None:
@@ -46,13 +43,7 @@ class Watch:
         self._deadline = float("inf") if budget is None else self._reported + budget
 
     def step(self, progress: Callable[[], Progress]) -> None:
-        """After a step within a round.
-
-        Raises:
-            OutOfTime: the budget is spent.
-            Interrupted: `on_step` ends the run.
-
-        """
+        """After a step within a round; raises `OutOfTime`, or the `Interrupted` of `on_step`."""
         self._look(progress, _SECONDS_BETWEEN_REPORTS)
 
     def round(self, progress: Callable[[], Progress]) -> None:
@@ -77,12 +68,7 @@ def stretches(count: int) -> Iterator[range]:
 
 
 def require_positive(**options: float | None) -> None:
-    """Refuse options that are not above 0; None is no limit.
-
-    Raises:
-        UsageError: the first that is not.
-
-    """
+    """Refuse options that are not above 0; None is no limit."""
     for name, value in options.items():
         if value is not None and not value > 0:
             raise UsageError(f"{name}: expected a number above 0, got {value}")
@@ -111,19 +97,12 @@ def concluded(
     budget: float | None,
     on_step: OnStep | None,
 ) -> Posterior:
-    """The posterior of a run, which says what ended it.
-
-    Args:
-        make_run: begins the run, in the run's time; not called without fragments.
-        fragments: to cluster.
-        problem: by what.
-        budget: see `Watch`.
-        on_step: see `Watch`.
+    """The posterior of a run, which says what ended it; `make_run` begins it, in the run's time.
 
     Raises:
         UsageError: the problem has constraints.
         LikelihoodError: the run ended by its own rule, and a fragment, which the message names, has
-            no possible place. With more time it might have found one.
+            no possible place.
 
     """
     problem.require_free()

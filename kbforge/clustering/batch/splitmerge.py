@@ -8,13 +8,8 @@ followed with the probability
 
 A kernel that can suggest the same split in several ways may count all of them, in q(there) and in
 q(back), or only the way that it took; what else it drew is then part of the state for that step,
-and the way back draws the same. Both leave the posterior invariant. Gibbs sampling in between
-corrects single fragments, and leaves it invariant, too.
-
-The prior's part of a split of C, by Ewens' formula, is log alpha + lgamma|A| + lgamma|B| -
-lgamma|C|. A split or merge asks for L of three sets. A likelihood that has read the fragments once
-(`ConjugateLikelihood.set_marginals`) adds up what it has read, so a proposal costs as much as the
-clusters concerned are large.
+and the way back draws the same. The prior's part of a split of C, by Ewens' formula, is
+log alpha + lgamma|A| + lgamma|B| - lgamma|C|.
 
 *MinSM.* Fragments with the same weighted MinHash are split off, and bring clusters together (Luo
 and Shrivastava, "Scaling-up split-merge MCMC with locality sensitive sampling", 2018, section 3.2,
@@ -27,8 +22,8 @@ with K = L = 1). One hash h is drawn, and S(u) are the fragments v with h(v) = h
 | S(u) | the bucket of u, which holds u itself |
 
 The paper averages the probability of a proposal over all h. Only K = 1 MinHash has a formula for
-that, which is a lower bound (its equation 4), multiplied with the size of a bucket of one h. Here h
-is drawn first, whatever the grouping, and is given from then on. Then everything can be counted:
+that, a lower bound (its equation 4). Here h is drawn first, whatever the grouping, and is then
+given, so everything can be counted:
 
 *Smart split.* u is uniform over the n fragments; its cluster C falls apart into C & S(u) and the
 rest. C becomes {A, B} if C & S(u) is A or is B, so
@@ -56,23 +51,18 @@ a second coin the move:
 | 1 | smart split of C into {A, B}, dumb merge | any two of M clusters: 2 / (M (M - 1)) |
 | 2 | smart merge of A and B, dumb split | any of M clusters, a coin a fragment: 2^(1 - |C|) / M |
 
-Both coins are the same there and back and cancel. A move that turns out to be none (one cluster and
-nothing to merge, a part without a fragment) is a rejection.
+Both coins cancel. A move that turns out to be none (nothing to merge, an empty part) is rejected.
 
 *Proof that the posterior p stays.* Given h, u and v depend on the grouping z alone. The move
 {C} -> {A, B} of pair 1 is suggested with probability q(split)/4 and undone with 1/4 2/(M'(M'-1)),
 M' = M + 1; that of pair 2 is suggested with 2^(1-|C|)/(4M) and undone with q(merge)/4.
-Metropolis-Hastings has detailed balance for each pair by itself, so also for their mixture, and for
-a mixture over h that does not depend on z. Whether pairs 1 and 2 lead to the same z' does not
-matter. Nothing of this depends on how buckets are made: several MinHashes may be one hash together
+Each pair by itself has detailed balance. So has their mixture, and a mixture over h that does not
+depend on z. How buckets are made does not matter: several MinHashes may be one hash together
 (K > 1), which is better with many clusters, where a bucket of one MinHash mixes too many.
 
-*Cost.* A split costs O(|C|) and a merge O(|A| + |B|): hashes are compared and L is added up. A hash
-table of all fragments serves as many moves as there are fragments, so a move's share of its cost is
-constant. A few tables are kept, and every move draws one. Which tables there are and which one is
-drawn depends on the number of moves and on random numbers that nothing else reads, never on the
-grouping, so a move is conditional on its table. This is the `Given` of a move; given it, there and
-back are as likely as `log_split` and `log_merge` say.
+*Cost.* A split costs O(|C|) and a merge O(|A| + |B|). A hash table of all fragments serves as many
+moves as there are fragments. A few tables are kept, and every move draws one, its `Given`, whatever
+the grouping is.
 """
 
 from __future__ import annotations
@@ -156,7 +146,7 @@ class SplitMergeGains(Follower):
         return self._slots[index]
 
     def members(self, slot: int) -> IntArray:
-        """The fragments of a cluster, ascending."""
+        """Ascending."""
         held = self.grouping.members[slot]
         members = np.fromiter(held, np.int64, len(held))
         members.sort()
@@ -173,12 +163,7 @@ class SplitMergeGains(Follower):
         return float(one) - self.prior_of_split(len(a), len(b)) - sum(map(self.known, slots))
 
     def scores(self, sets: Sequence[IntArray]) -> FloatArray:
-        """L of sets of fragments, shape [len(sets)].
-
-        Raises:
-            LikelihoodError: NaN or +inf.
-
-        """
+        """L of sets of fragments, shape [len(sets)]; NaN and +inf are errors."""
         if self._sets is not None:
             return self._sets.score([tuple(one.tolist()) for one in sets])
         self._asked += len(sets)
@@ -250,7 +235,6 @@ class SplitMergeKernel(Kernel):
         """A split or a merge, or None, which changes nothing."""
 
     def propose(self, grouping: Grouping, rng: np.random.Generator) -> Move:
-        """A suggestion, if it is accepted."""
         return self.decided(grouping, RandomChoices(rng))
 
     def decided(self, grouping: Grouping, draws: RandomChoices) -> Move:
@@ -262,7 +246,6 @@ class SplitMergeKernel(Kernel):
         return suggestion.move if followed else STAY
 
     def sweep(self, grouping: Grouping, rng: np.random.Generator) -> Iterator[Move]:
-        """The suggestions of a sweep."""
         for _ in range(grouping.n_fragments if self._moves is None else self._moves):
             yield self.propose(grouping, rng)
 
@@ -294,17 +277,14 @@ class WithGibbs(Kernel):
         self._first, self._gibbs, self._sweeps = first, gibbs, sweeps
 
     def propose(self, grouping: Grouping, rng: np.random.Generator) -> Move:
-        """A split or a merge."""
         return self._first.propose(grouping, rng)
 
     def sweep(self, grouping: Grouping, rng: np.random.Generator) -> Iterator[Move]:
-        """A sweep of splits and merges, then those of Gibbs sampling."""
         yield from self._first.sweep(grouping, rng)
         for _ in range(self._sweeps):
             yield from self._gibbs.sweep(grouping, rng)
 
     def place(self, grouping: Grouping, fragment: int, u: Sequence[float]) -> Move:
-        """By Gibbs sampling."""
         return self._gibbs.place(grouping, fragment, u)
 
 
@@ -342,14 +322,7 @@ _FEWEST_MOVES = 1000
 
 
 class Rotation(Generic[Table]):
-    """The hash tables at hand.
-
-    Args:
-        make: makes a table from a seed.
-        n_fragments: moves before the next new table, at least some.
-        kept: number of tables kept; a new one replaces the oldest.
-
-    """
+    """The `kept` newest hash tables; a new one comes after as many moves as there are fragments."""
 
     def __init__(self, make: Callable[[int], Table], n_fragments: int, kept: int) -> None:
         self._make, self._every = make, max(n_fragments, _FEWEST_MOVES)
@@ -357,7 +330,6 @@ class Rotation(Generic[Table]):
         self._moves = 0
 
     def next(self, draws: RandomChoices) -> Table:
-        """The table of the next move."""
         if self._moves % self._every == 0:
             self._tables.append(self._make(draws.below(_SEEDS)))
         self._moves += 1
@@ -405,7 +377,6 @@ class SmartDumb(SplitMergeKernel, Generic[Given]):
         """log of the probability that `smart_merge` gives these clusters, -inf if never."""
 
     def suggest(self, grouping: Grouping, draws: RandomChoices) -> Suggestion | None:
-        """One of the four moves."""
         given = self.given(draws)
         moves = self._split_smartly, self._merge_dumbly, self._merge_smartly, self._split_dumbly
         return moves[draws.below(4)](grouping, given, draws)
@@ -485,14 +456,7 @@ def log_dumb_split(size: int, n_clusters: int) -> float:
 
 
 class AlikeKernel(SmartDumb[Buckets]):
-    """See the module.
-
-    Args:
-        clusters: of the grouping.
-        tables: the hashes to take in turn.
-        moves: suggestions of a sweep; None is as many as there are fragments.
-
-    """
+    """MinSM, see the module; `moves` is the suggestions of a sweep, None one for each fragment."""
 
     def __init__(
         self, clusters: SplitMergeGains, tables: Rotation[Buckets], moves: int | None = None

@@ -80,20 +80,13 @@ class Visits:
 
 @dataclass(frozen=True, slots=True)
 class VisitSample:
-    """Different groupings, and how often each was visited.
+    """Different groupings, and how often each was visited."""
 
-    Attributes:
-        groupings: as `leaders`, shape [groupings, n].
-        often: at least 1, shape [groupings].
-
-    """
-
-    groupings: NDArray[np.int32]
-    often: IntArray
+    groupings: NDArray[np.int32]  # as `leaders`, shape [groupings, n]
+    often: IntArray  # at least 1, shape [groupings]
 
     @property
     def visits(self) -> int:
-        """Number of visits."""
         return int(self.often.sum())
 
 
@@ -106,13 +99,7 @@ def subproblems_of(
 ) -> tuple[tuple[Subproblem, ...], float]:
     """The subproblems, and the log posterior of the point estimate, in nats.
 
-    Args:
-        sample: perhaps of no visit.
-        best: the most probable grouping visited, shape [n].
-        particles: P.
-        resampler: chooses among more than P groupings.
-        log_terms: scores clusters.
-
+    The sample may have no visit; `best` is the most probable grouping visited, shape [n].
     """
     if not sample.visits:
         sample = VisitSample(best[None].astype(np.int32), np.ones(1, dtype=np.int64))

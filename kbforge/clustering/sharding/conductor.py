@@ -50,24 +50,14 @@ NewFragment: TypeAlias = tuple[int, Fragment, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a shard is to do, after it has taken what is handed over to it.
+    """What a shard is to do, after it has taken what is handed over to it."""
 
-    Attributes:
-        turn: number of earlier orders.
-        adds: fragments to add, first.
-        gives: fragments whose subproblems it is to hand over then, as the parcel.
-        ask: what the answer is to hold beside reports: a checkpoint, or all subproblems.
-        saved: a checkpoint to go on from, whatever the shard held before.
-        fragments: those of `saved`, by number, ascending.
-
-    """
-
-    turn: int
+    turn: int  # number of earlier orders
     adds: tuple[NewFragment, ...] = ()
-    gives: tuple[int, ...] = ()
-    ask: Literal["", "saved", "pages"] = ""
-    saved: ShardState | None = None
-    fragments: Mapping[int, Fragment] | None = None
+    gives: tuple[int, ...] = ()  # fragments whose subproblems it then hands over, as the parcel
+    ask: Literal["", "saved", "pages"] = ""  # for a checkpoint, or for all subproblems
+    saved: ShardState | None = None  # to go on from, whatever the shard held before
+    fragments: Mapping[int, Fragment] | None = None  # those of `saved`, by number, ascending
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +70,10 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class OrderResult:
-    """A shard's answer to an order.
-
-    Attributes:
-        reports: of the added fragments, in order.
-        refused: the next fragment, if it was refused; the shard does nothing more.
-        evaluations: sets that the shard has scored.
-        saved: a checkpoint, if asked for.
-        pages: all subproblems, if asked for.
-
-    """
+    """A shard's answer to an order: reports of the added fragments, and what was asked for."""
 
     reports: tuple[ShardReport, ...]
-    refused: Refusal | None = None
+    refused: Refusal | None = None  # the next fragment; the shard does nothing more
     evaluations: int = 0
     saved: ShardState | None = None
     pages: tuple[Page, ...] = ()
@@ -114,12 +95,7 @@ class ShardWorker:
     def do(
         self, order: Order, parcels: Sequence[Handover | Refusal]
     ) -> tuple[OrderResult, Handover | Refusal | None]:
-        """Carry out an order; a shard that has refused a fragment hands over the refusal.
-
-        Raises:
-            OrderGap: another order was to come first.
-
-        """
+        """Carry out an order; a shard that has refused a fragment hands over the refusal."""
         if order.saved is not None:
             self._shard = Shard(*self._parts, order.saved, order.fragments)
         elif order.turn != self._turn:
@@ -164,19 +140,11 @@ _MOST_LOSSES = 10
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much is on its way at once; the result does not depend on it.
+    """How much is on its way at once; the result does not depend on it."""
 
-    Attributes:
-        ahead: pending fragments per worker.
-        letter: most fragments in a letter.
-        save: fragments before a worker's next checkpoint; more once it holds more, so that the work
-            stays in proportion.
-
-    """
-
-    ahead: int = 128
-    letter: int = 32
-    save: int = 4000
+    ahead: int = 128  # pending fragments per worker
+    letter: int = 32  # most fragments in a letter
+    save: int = 4000  # fragments before a worker's next checkpoint; more once it holds more
 
 
 @dataclass(eq=False, slots=True)
@@ -192,12 +160,9 @@ class _Parcel:
 
 @dataclass(eq=False, slots=True)
 class _Letter:
-    """An order with its parcels; `number` counts the letters of all shards.
+    """An order with its parcels; `done` once the present worker is known to have carried it out."""
 
-    It is `done` once the present worker is known to have carried it out.
-    """
-
-    number: int
+    number: int  # among the letters of all shards
     worker: int
     order: Order
     takes: list[_Parcel]
@@ -208,30 +173,16 @@ class _Letter:
 
 @dataclass(eq=False, slots=True)
 class _Desk:
-    """What the conductor keeps of one shard.
-
-    Attributes:
-        takes: parcels for the next letter.
-        adds: fragments for the next letter.
-        turn: of the next letter.
-        letters: sent since the last checkpoint.
-        unheard: letters without an answer.
-        saved: the last checkpoint.
-        since: fragments sent since a checkpoint was asked for.
-        total: fragments sent.
-        evaluations: sets scored, as of the last answer.
-        pages: all subproblems, in the end.
-
-    """
+    """What the conductor keeps of one shard: first what the next letter will have."""
 
     takes: list[_Parcel] = field(default_factory=list)
     adds: list[NewFragment] = field(default_factory=list)
     turn: int = 0
-    letters: deque[_Letter] = field(default_factory=deque)
-    unheard: deque[_Letter] = field(default_factory=deque)
+    letters: deque[_Letter] = field(default_factory=deque)  # since the last checkpoint
+    unheard: deque[_Letter] = field(default_factory=deque)  # without an answer
     saved: ShardState | None = None
-    since: int = 0
-    total: int = 0
+    since: int = 0  # fragments sent since a checkpoint was asked for
+    total: int = 0  # fragments sent
     evaluations: int = 0
     pages: Sequence[Page] = ()
 
@@ -253,22 +204,14 @@ class Conductor:
 
     @property
     def n_subproblems(self) -> int:
-        """Number of subproblems, as of the last report."""
         return self._router.n_subproblems
 
     @property
     def evaluations(self) -> int:
-        """Sets scored, as of the last answers."""
         return sum(desk.evaluations for desk in self._desks)
 
     def add(self, x: Fragment, keys: Sequence[int]) -> None:
-        """Add a fragment, some time from now.
-
-        Raises:
-            LikelihoodError: an earlier fragment was refused; the message names it.
-            KBForgeError: workers are lost again and again.
-
-        """
+        """Add a fragment, some time from now; an earlier one may turn out to have been refused."""
         while self._router.n_pending >= self._pace.ahead * len(self._desks):
             self._hear()
         route = self._router.route(keys)
@@ -287,7 +230,7 @@ class Conductor:
             self._send(route.shard)
 
     def finish(self) -> list[Page]:
-        """Wait for all shards; returns all subproblems, by ascending name. Raises as `add`."""
+        """Wait for all shards; returns all subproblems, by ascending name."""
         while self._where:
             self._hear()
         for worker in range(len(self._desks)):
@@ -382,12 +325,7 @@ class Conductor:
     # -- losses -------------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        """Replace lost workers, and send again what was not carried out.
-
-        Raises:
-            KBForgeError: workers were lost too often without an answer between.
-
-        """
+        """Replace lost workers, and send again what was not carried out."""
         self._in_vain += 1
         if self._in_vain > _MOST_LOSSES:
             raise KBForgeError(
@@ -441,16 +379,8 @@ def cluster_on_workers(
 ) -> Posterior:
     """Cluster fragments on several workers; the posterior is that of one session, bit for bit.
 
-    The number of evaluations of a black box may be larger: sets may be scored again elsewhere.
-
-    Args:
-        executor: starts the workers.
-        workers: how many; None leaves it to the executor.
-        rules: how to cluster.
-        fragments: in order, one at least.
-        problem: what to cluster by, its models fitted.
-        on_step: called now and then; it may raise `Interrupted` to end the run there.
-        pace: how much is on its way at once.
+    A black box may be asked more often: sets may be scored again elsewhere. None for
+    `workers` leaves their number to the executor. There must be a fragment.
 
     Raises:
         UsageError: the problem or the rules cannot be clustered in parts.
@@ -486,7 +416,6 @@ def cluster_on_workers(
 def _keyed(
     fragments: Sequence[Fragment], index: CandidateIndex
 ) -> Iterator[tuple[Fragment, Sequence[int]]]:
-    """Fragments, each with its keys."""
     for begin in range(0, len(fragments), _AT_ONCE):
         part = fragments[begin : begin + _AT_ONCE]
         starts, keys = index.keys_of(part)

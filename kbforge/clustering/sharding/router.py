@@ -30,20 +30,12 @@ _FEW = 16
 
 @dataclass(slots=True)
 class KeyCounts:
-    """What a router has asked of its shards.
+    """What a router has asked of its shards."""
 
-    Attributes:
-        fragments: routed to each shard, shape [shards].
-        crossing: fragments that needed subproblems of several shards.
-        moves: hand-overs, each from one shard to another.
-        moved: subproblems and pending fragments in these.
-
-    """
-
-    fragments: list[int]
-    crossing: int = 0
-    moves: int = 0
-    moved: int = 0
+    fragments: list[int]  # routed to each shard
+    crossing: int = 0  # fragments that needed subproblems of several shards
+    moves: int = 0  # hand-overs, each from one shard to another
+    moved: int = 0  # subproblems and pending fragments in these
 
     @property
     def messages(self) -> int:
@@ -58,35 +50,21 @@ class KeyCounts:
 
 
 class Route(NamedTuple):
-    """Where a fragment goes.
-
-    Attributes:
-        fragment: its number.
-        shard: adds the fragment.
-        moves: before that, shards that hand over, and fragments whose subproblems they hand over.
-        closed: keys of the fragment that are known to lead too far.
-
-    """
+    """Where a fragment goes."""
 
     fragment: int
     shard: int
+    # before that, shards that hand over, and fragments whose subproblems they hand over
     moves: tuple[tuple[int, tuple[int, ...]], ...]
-    closed: tuple[int, ...]
+    closed: tuple[int, ...]  # those of its keys that are known to lead too far
 
 
 class Router:
     """Knows which subproblems every key may lead to, and on which shard they are.
 
     A *node* is a subproblem by name or a pending fragment by number. Both are numbers of fragments,
-    and stand for the subproblem that holds that fragment.
-
-    Args:
-        shards: how many there are, >= 1.
-        families: of the index: how many a key leads to before it may be closed.
-
-    Raises:
-        UsageError: there is no shard.
-
+    and stand for the subproblem that holds that fragment. A key that leads to more than `families`
+    may be closed.
     """
 
     def __init__(self, shards: int, families: int) -> None:
@@ -108,12 +86,10 @@ class Router:
 
     @property
     def n_pending(self) -> int:
-        """Number of fragments routed and not reported."""
         return len(self._pending)
 
     @property
     def n_subproblems(self) -> int:
-        """Number of subproblems as of the last report."""
         return len(self._families)
 
     def route(self, keys: Sequence[int]) -> Route:

@@ -36,38 +36,23 @@ from kbforge.errors import LikelihoodError, UsageError, quoted
 
 
 class ShardReport(NamedTuple):
-    """What adding one fragment did, as far as the router must know.
-
-    Attributes:
-        fragment: its number.
-        before: names of the subproblems that were replaced.
-        after: name and live families, ascending, of those in their place and of the fragment's own.
-        led: families of the clusters that hold the fragment; its open keys lead there now.
-        closed: those of its keys that were found to lead too far.
-
-    """
+    """What adding one fragment did, as far as the router must know."""
 
     fragment: int
-    before: tuple[int, ...]
+    before: tuple[int, ...]  # names of the subproblems that were replaced
+    # name and live families, ascending, of those in their place and of the fragment's own
     after: tuple[tuple[int, tuple[int, ...]], ...]
-    led: tuple[int, ...]
-    closed: tuple[int, ...]
+    led: tuple[int, ...]  # families of the clusters that hold it: its open keys lead there now
+    closed: tuple[int, ...]  # those of its keys that were found to lead too far
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Handover:
-    """Subproblems on their way from one shard to another, or in a checkpoint.
+    """Subproblems on their way from one shard to another, or in a checkpoint."""
 
-    Attributes:
-        pages: one a subproblem, by ascending name, with the slots of the shard that had it.
-        fragments: of the subproblems, by number.
-        led: the families of these subproblems that keys lead to.
-
-    """
-
-    pages: tuple[Page, ...]
-    fragments: Mapping[int, Fragment]
-    led: Mapping[int, KeyFamilies]
+    pages: tuple[Page, ...]  # by ascending name, with the slots of the shard that had them
+    fragments: Mapping[int, Fragment]  # by number
+    led: Mapping[int, KeyFamilies]  # the families of these subproblems that keys lead to
 
 
 class ShardCandidates(Candidates):
@@ -82,13 +67,12 @@ class ShardCandidates(Candidates):
         self._closed.update(keys)
 
     def extend(self, reached: KeyLookup, families: IntArray, children: IntArray) -> None:
-        """See `Candidates`."""
         super().extend(reached, families, children)
         for family in families.tolist():
             self._leading.setdefault(family, set()).update(reached.open)
 
     def release(self, slots: IntArray) -> None:
-        """See `Candidates`; keys forget families that have no cluster left."""
+        """Keys forget families that have no cluster left."""
         families = {self._family[slot] for slot in slots.tolist()}
         super().release(slots)
         self.give(family for family in families if family not in self._live)
@@ -174,36 +158,21 @@ def _ints(numbers: Iterable[int]) -> IntArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShardState:
-    """A checkpoint of a shard, which needs only its fragments to go on.
-
-    Attributes:
-        pages: its subproblems.
-        led: where keys lead.
-        closed: keys that are known to lead too far.
-        n_numbers: above the numbers of all fragments that it has seen.
-        evaluations: sets that it has scored.
-
-    """
+    """A checkpoint of a shard, which needs only its fragments to go on."""
 
     pages: PackedPages
     led: PackedKeys
-    closed: tuple[int, ...]
-    n_numbers: int
+    closed: tuple[int, ...]  # keys that are known to lead too far
+    n_numbers: int  # above the numbers of all fragments that it has seen
     evaluations: int
 
     def numbers(self) -> list[int]:
-        """Numbers of its fragments, ascending."""
         found: list[int] = np.unique(self.pages[1]["members"][0]).tolist()
         return found
 
 
 def require_shardable(problem: Problem, rules: Rules) -> None:
-    """Refuse problems and rules that cannot be clustered in independent parts.
-
-    Raises:
-        UsageError: plain SMC, a resampler that draws, constraints, or no index.
-
-    """
+    """Refuse problems and rules that cannot be clustered in independent parts."""
     if not rules.splits:
         raise UsageError(
             "workers own subproblems, but plain smc has only one; use --clusterer split-smc or "
@@ -224,15 +193,9 @@ def require_shardable(problem: Problem, rules: Rules) -> None:
 
 
 class Shard:
-    """Some subproblems of a run.
+    """Some subproblems of a run, perhaps from a checkpoint and its fragments, by ascending number.
 
-    Args:
-        problem: what to cluster by; `require_shardable` has passed.
-        rules: how to cluster.
-        first: the first fragment of the run, which may settle what a live table reads.
-        saved: a checkpoint to go on from.
-        fragments: those of `saved`, by number, ascending.
-
+    The first fragment of the run may settle what a live table reads.
     """
 
     def __init__(
@@ -267,21 +230,10 @@ class Shard:
 
     @property
     def evaluations(self) -> int:
-        """Number of sets scored."""
         return self._core.table.evaluations
 
     def add(self, number: int, x: Fragment, closed: Iterable[int]) -> ShardReport:
-        """Add a fragment; everything that its step may look at is here.
-
-        Args:
-            number: larger than those before.
-            x: the fragment.
-            closed: those of its keys that are known to lead too far.
-
-        Raises:
-            LikelihoodError: as `kbforge.contracts.Session.add`.
-
-        """
+        """Add a fragment, some of whose keys are closed; all that its step may look at is here."""
         core, run = self._core, self._run
         self._number(number)
         self._candidates.close(closed)
@@ -334,7 +286,6 @@ class Shard:
         self._candidates.receive(handed.led)
 
     def pages(self) -> tuple[Page, ...]:
-        """All its subproblems, by ascending name."""
         return tuple(self._run.pages(self._run.names()))
 
     def save(self) -> ShardState:

@@ -58,16 +58,7 @@ ONE = "one"
 
 
 def require_start(start: str, *words: str) -> str:
-    """The start itself.
-
-    Args:
-        start: one of the words, or a file that `kbforge cluster` wrote.
-        words: what else the clusterer can start from.
-
-    Raises:
-        UsageError: it is neither.
-
-    """
+    """The start itself, which is one of the words or a file that `kbforge cluster` wrote."""
     if start not in words and not Path(start).is_file():
         raise UsageError(
             f"start: expected {', '.join(words)} or a file that kbforge cluster wrote, "
@@ -82,18 +73,9 @@ def chain_start(start: str, fragments: Sequence[Fragment]) -> list[Cluster] | No
 
 
 def groups_from(start: str, fragments: Sequence[Fragment]) -> list[Cluster]:
-    """A partition of the fragments, by smallest fragment.
+    """A partition of the fragments, by smallest fragment: `singletons`, `one`, or that of a file.
 
-    Args:
-        start: `singletons`, `one`, or a file; fragments that it does not have are by themselves,
-            and those that only it has are left out.
-        fragments: what is clustered.
-
-    Raises:
-        BadRecord: a line of the file that is no entity.
-        KBForgeError: the file cannot be read.
-        UsageError: the file has none of the fragments.
-
+    Fragments that the file lacks are by themselves, and those that only it has are left out.
     """
     if start == SINGLETONS:
         return [(i,) for i in range(len(fragments))]
@@ -145,7 +127,6 @@ class Agglomerative(Clusterer):
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
-        """See `kbforge.contracts.clusterer`."""
         start = groups_from(self._start, fragments)
         return agglomerate(fragments, problem, start, rng, self._batch, self._budget, on_step)
 
@@ -194,7 +175,6 @@ class ChainSampler(Clusterer):
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
-        """See `kbforge.contracts.clusterer`."""
         start = chain_start(self._start, fragments)
         return run_chain(fragments, problem, self.make_kernel, self._rules, start, rng, on_step)
 
@@ -212,7 +192,6 @@ class Gibbs(ChainSampler):
     def make_kernel(
         fragments: Sequence[Fragment], problem: Problem, grouping: Grouping, log_alpha: float
     ) -> GibbsKernel:
-        """By the live table of a conjugate likelihood, by sets of a black box."""
         model = model_of(without_model(problem).likelihood, fragments, grouping)
         return GibbsKernel(model, log_alpha)
 
@@ -236,7 +215,6 @@ class Metropolis(ChainSampler):
     def make_kernel(
         fragments: Sequence[Fragment], problem: Problem, grouping: Grouping, log_alpha: float
     ) -> Kernel:
-        """The surrogate proposes by its live table, the likelihood accepts by sets."""
         if problem.max_evals == 0:  # a surrogate that accepts its own proposals is a Gibbs sampler
             surrogate = without_model(problem).likelihood
             return GibbsKernel(model_of(surrogate, fragments, grouping), log_alpha)
@@ -285,7 +263,6 @@ class SplitMerge(ChainSampler):
     def make_kernel(
         self, fragments: Sequence[Fragment], problem: Problem, grouping: Grouping, log_alpha: float
     ) -> Kernel:
-        """Splits and merges, and Gibbs sampling where it is asked for or places fragments."""
         ground = KernelInput(fragments, without_model(problem).likelihood, grouping, log_alpha)
         kernel = self.splitting(ground)
         if not self._gibbs and self._start != SEQUENTIAL:
@@ -322,7 +299,6 @@ class MinSm(SplitMerge):
         self._standardised = standardised
 
     def splitting(self, ground: KernelInput) -> AlikeKernel:
-        """See `SplitMerge`."""
         features = features_of(ground.fragments, ground.likelihood, self._standardised)
         tables = hash_tables(features, self._rows, self._hashes)
         return AlikeKernel(ground.clusters, tables, self._moves)

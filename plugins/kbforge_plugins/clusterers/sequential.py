@@ -123,5 +123,4 @@ class SplitSmc(SequentialMonteCarlo):
         )
 
     def finish(self, session: Session, after_step: Callable[[], None]) -> None:
-        """Revise."""
         session.revise(self._passes, after_step=after_step)

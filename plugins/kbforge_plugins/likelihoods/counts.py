@@ -75,7 +75,6 @@ class DirichletRows:
 
     @property
     def size(self) -> int:
-        """How many rows there are."""
         return self._settled + len(self._unsettled)
 
     def count(self, fragment: Fragment) -> Mapping[int, int]:
@@ -83,7 +82,6 @@ class DirichletRows:
         raise NotImplementedError
 
     def encode(self, fragment: Fragment) -> RowCounts:
-        """The rows and counts of a fragment."""
         return self._counted(self.pairs_of((fragment,))[0])
 
     def pairs_of(self, fragments: Sequence[Fragment]) -> list[list[tuple[int, int]]]:
@@ -105,19 +103,16 @@ class DirichletRows:
         return starts, rows, counts
 
     def family_of(self, fragments: Sequence[Fragment]) -> SparseCounts:
-        """The fragments as an exponential family."""
         starts, rows, counts = self.entries_of(fragments)
         n = self._settled
         return SparseCounts(starts, rows, counts, self._pseudo_counts[:n], self._signs[:n])
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
-        """L(C), shape [len(clusters)]: the closed form."""
         sets = self.set_marginals([fragment for cluster in clusters for fragment in cluster])
         ends = np.cumsum([0, *map(len, clusters)]).tolist()
         return sets.log_marginal([np.arange(*bounds) for bounds in pairwise(ends)])
 
     def set_marginals(self, fragments: Sequence[Fragment]) -> RowsOfSets:
-        """These fragments' rows, read once."""
         return RowsOfSets(self, [self.encode(fragment) for fragment in fragments])
 
     def _counted(self, pairs: Sequence[tuple[int, int]]) -> RowCounts:
@@ -484,7 +479,6 @@ class _SparseRows:
         self.lengths = np.zeros(0, dtype=np.int64)
 
     def fit_rows(self, n_rows: int) -> None:
-        """Know at least rows 0..n_rows-1."""
         if n_rows > len(self.lengths):
             capacity = capacity_for(n_rows, len(self.lengths))
             self._starts = grown(self._starts, capacity)
@@ -572,7 +566,6 @@ class _DenseRows:
         self._filled = 0
 
     def fit_rows(self, n_rows: int) -> None:
-        """Know at least rows 0..n_rows-1."""
         known = len(self.number_of)
         if n_rows > known:
             self.number_of = grown(self.number_of, capacity_for(n_rows, known))
@@ -588,7 +581,6 @@ class _DenseRows:
         self._counts[number, cells] = counts
 
     def enter(self, numbers: IntArray, cells: IntArray, counts: IntArray) -> None:
-        """Set counts of new cells."""
         if len(numbers):
             self._counts[numbers, cells] = counts
 

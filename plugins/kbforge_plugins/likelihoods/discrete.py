@@ -105,12 +105,7 @@ class DirichletMultinomial(ConjugateLikelihood):
         self._rows = self._rows_for(vocabulary)
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
-        """Learn which values there are, from the input.
-
-        Returns:
-            One sentence for the user, or None for vectors, whose categories are given.
-
-        """
+        """Learn which values there are; the categories of vectors are given."""
         if self.reads == "vector":
             return None
         seen: dict[str, set[str]] = {}
@@ -155,12 +150,7 @@ class DirichletMultinomial(ConjugateLikelihood):
         return self.reads == "words"
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
-        """L(C), shape [len(clusters)]: the closed form.
-
-        Raises:
-            LikelihoodError: reading vectors, one that is missing or not of counts.
-
-        """
+        """L(C), shape [len(clusters)]: the closed form."""
         return self._readable().log_marginal(clusters)
 
     def live_clusters(self) -> LiveRows:
@@ -184,7 +174,7 @@ class DirichletMultinomial(ConjugateLikelihood):
 def _read(
     fragment: Fragment, attributes: tuple[str, ...], by_words: bool
 ) -> Mapping[str, Sequence[str]]:
-    """What the fragment's attributes count, by attribute; none of them counts nothing."""
+    """What the fragment's attributes count, by attribute."""
     read: Mapping[str, Sequence[str]] = fragment.properties
     if attributes:
         read = {a: read[a] for a in attributes if a in read}
@@ -245,7 +235,6 @@ class _CountRows(DirichletRows):
         self._concentration = concentration
 
     def count(self, fragment: Fragment) -> Mapping[int, int]:
-        """The counts of a fragment's vector."""
         dimensions = self.size - 1 if self.size else None
         vector = vector_of(fragment, dimensions, "dirichlet-multinomial")
         bad = [v for v in vector.tolist() if not (v.is_integer() and 0 <= v < _LARGEST_COUNT)]
@@ -304,12 +293,7 @@ class BetaBernoulli(ConjugateLikelihood):
         self._features = _Features(attributes, reads)
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
-        """Learn which values there are, from the input.
-
-        Returns:
-            One sentence for the user, or None for vectors, whose features are given.
-
-        """
+        """Learn which values there are; the features of vectors are given."""
         if self.reads == "vector":
             return None
         self._features = _Features(self.attributes, self.reads)
@@ -328,12 +312,7 @@ class BetaBernoulli(ConjugateLikelihood):
         self._features = features
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
-        """L(C), shape [len(clusters)]: the closed form.
-
-        Raises:
-            LikelihoodError: reading vectors, one that is missing or not of zeros and ones.
-
-        """
+        """L(C), shape [len(clusters)]: the closed form."""
         out = np.zeros(len(clusters))
         features = self._readable()
         for i, cluster in enumerate(clusters):
@@ -431,12 +410,6 @@ class LiveBetaBernoulli(LiveClusters):
         self._shown: NDArray[np.int32] = np.zeros((0, 0), dtype=np.int32)
 
     def encode(self, fragment: Fragment) -> IntArray:
-        """The features that a fragment shows.
-
-        Raises:
-            LikelihoodError: reading vectors, one that is missing or not of zeros and ones.
-
-        """
         shown = self._features.encode(fragment)
         # vectors fix the number of features only when the first is seen
         if self._shown.shape[1] != self._features.size or not len(self._sizes):

@@ -57,17 +57,7 @@ _LARGEST = 1e100
 
 
 def vector_of(fragment: Fragment, dimensions: int | None, reader: str) -> FloatArray:
-    """The vector of a fragment, shape [dimensions].
-
-    Args:
-        fragment: any fragment.
-        dimensions: the length it must have; None accepts any.
-        reader: the likelihood's name, for the error.
-
-    Raises:
-        LikelihoodError: no vector, or one of another length; names the fragment.
-
-    """
+    """The vector of a fragment, shape [dimensions]; None accepts any length."""
     if fragment.vector is None:
         raise LikelihoodError(
             f'fragment "{quoted(fragment.id)}" has no vector, which the {reader} likelihood reads '
@@ -82,16 +72,7 @@ def vector_of(fragment: Fragment, dimensions: int | None, reader: str) -> FloatA
 
 
 def point_of(fragment: Fragment, dimensions: int | None) -> FloatArray:
-    """The vector of a fragment, shape [D].
-
-    Args:
-        fragment: any fragment.
-        dimensions: D, if it is known.
-
-    Raises:
-        LikelihoodError: no vector, one of another length, or a number that is too large.
-
-    """
+    """The vector of a fragment, shape [D]; refuses numbers whose squares could overflow."""
     x = vector_of(fragment, dimensions, "gaussian")
     if np.abs(x).max() > _LARGEST:
         raise LikelihoodError(
@@ -106,25 +87,15 @@ class PlacedPoints(Points):
     """Points relative to the first one of a run, and the prior in these coordinates.
 
     L of sets of them is equation 95, with the constants of every size cached.
-
-    Attributes:
-        origin: the first point, shape [D].
-        runs: dimensions in a row with the same a, of which one log can be taken.
-
     """
 
-    origin: FloatArray
-    runs: tuple[slice, ...]
+    origin: FloatArray  # the first point, shape [D]
+    runs: tuple[slice, ...]  # dimensions in a row with the same a, of which one log can be taken
     _constants: dict[int, float] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, model: Gaussian, fragments: Sequence[Fragment]) -> Self:
-        """The points of fragments, of which there is one at least.
-
-        Raises:
-            LikelihoodError: one has no vector, or a vector that does not fit the parameters.
-
-        """
+        """The points of fragments, of which there is one at least."""
         origin = point_of(fragments[0], None)
         model.require_dimensions(len(origin))
         points = _relative(fragments, origin)
@@ -132,7 +103,7 @@ class PlacedPoints(Points):
         return cls(points, a, b, lam, model.mu - origin, origin, _runs_of(a))
 
     def relative(self, fragments: Sequence[Fragment]) -> FloatArray:
-        """Further points in the same coordinates, shape [n, D]; raises as `of`."""
+        """Further points in the same coordinates, shape [n, D]."""
         return _relative(fragments, self.origin)
 
     def log_gamma_ratios(self, sizes: IntArray) -> FloatArray:
@@ -200,19 +171,13 @@ class LiveGaussian(LiveClusters):
         self._capacity = 0
 
     def encode(self, fragment: Fragment) -> FloatArray:
-        """The fragment's vector as a column, relative to the first one's, shape [D, 1].
-
-        Raises:
-            LikelihoodError: no vector, or one of another length than the first.
-
-        """
+        """The fragment's vector as a column, relative to the first one's, shape [D, 1]."""
         if self._placed is None:
             self._start(PlacedPoints.of(self._model, (fragment,)))
         return self.placed.relative((fragment,)).T
 
     @property
     def placed(self) -> PlacedPoints:
-        """The prior around the first fragment encoded."""
         assert self._placed is not None
         return self._placed
 
@@ -470,12 +435,7 @@ class Gaussian(ConjugateLikelihood):
         self._dimensions = next(iter(lengths.values()), None)
 
     def require_dimensions(self, dimensions: int) -> None:
-        """Refuse vectors of another length than the lists of parameters.
-
-        Raises:
-            LikelihoodError: they differ.
-
-        """
+        """Refuse vectors of another length than the lists of parameters."""
         if self._dimensions not in (None, dimensions):
             raise LikelihoodError(
                 f"the vectors have {dimensions} numbers, and likelihood gaussian was given "
@@ -483,12 +443,7 @@ class Gaussian(ConjugateLikelihood):
             )
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
-        """L(C), shape [len(clusters)]: the closed form, equation 95 of the source.
-
-        Raises:
-            LikelihoodError: a fragment without a vector, or with one of another length.
-
-        """
+        """L(C), shape [len(clusters)]: the closed form, equation 95 of the source."""
         out = np.zeros(len(clusters))
         first = next((fragment for cluster in clusters for fragment in cluster), None)
         if first is None:
@@ -523,7 +478,7 @@ class Gaussian(ConjugateLikelihood):
         return PlacedPoints.of(self, fragments) if fragments else None
 
     def exponential_family(self, fragments: Sequence[Fragment]) -> Points | None:
-        """See `kbforge.contracts.likelihood`; the points are relative to the first one."""
+        """The points are relative to the first one."""
         return self.set_marginals(fragments)
 
     def compiled_clusters(self, kernel: CDLL) -> CompiledGaussian:
