@@ -30,7 +30,7 @@ from shell import table
 
 from kbforge.errors import KBForgeError
 from kbforge.fit.choices import Choices
-from kbforge.kernel.library import SWITCH, kernel_status
+from kbforge.kernel.binding import SWITCH, kernel_status
 from kbforge.pictures import save
 from kbforge_lab.bench.figures import seconds_by_size
 from kbforge_lab.bench.scale.measuring import measure_all, write_parts

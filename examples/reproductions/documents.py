@@ -33,7 +33,7 @@ from kbforge.clustering.batch.grouping_model import model_of
 from kbforge.clustering.batch.run import Watch
 from kbforge.contracts import IntArray, SparseCounts
 from kbforge.evaluation.scores import compare
-from kbforge.kernel.library import use_workers
+from kbforge.kernel.binding import use_workers
 from kbforge_lab.fastex.families import DocumentFamily, Mixture, Taylor
 from kbforge_lab.fastex.run import FastExRules, FastExRun, MixtureRun, UncollapsedRun
 from kbforge_lab.suites.documents import DocumentMixture

@@ -44,7 +44,7 @@ import numpy as np
 from shell import data_folder, table
 
 from kbforge import registry
-from kbforge.clustering.rules import Rules
+from kbforge.clustering.propose import Rules
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import Fragment, Info, Problem, Snapshot
 from kbforge.errors import KBForgeError
@@ -52,7 +52,7 @@ from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import Choices
 from kbforge.fit.prepare import prepare
-from kbforge.kernel.library import kernel_library, kernel_status
+from kbforge.kernel.binding import kernel_library, kernel_status
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.recall import recall_of
 

@@ -19,7 +19,7 @@ from kbforge import registry
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem, Session
 from kbforge.files.fragments import read_fragments
-from kbforge.kernel.library import kernel_library, kernel_status
+from kbforge.kernel.binding import kernel_library, kernel_status
 from kbforge_plugins.clusterers.sequential import SplitSmc
 
 _PART = 1000

@@ -23,11 +23,11 @@ import numpy as np
 from shell import table
 
 from kbforge import registry
-from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import Cluster, Fragment, Posterior, Problem
 from kbforge.evaluation.scores import compare
 from kbforge.kb.consensus import consensus
-from kbforge.kernel.library import kernel_library
+from kbforge.kernel.binding import kernel_library
 from kbforge_lab.bench.runs import order
 from kbforge_lab.contracts.suite import Task
 from kbforge_lab.suites.gauss import Gauss

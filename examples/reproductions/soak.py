@@ -31,7 +31,7 @@ from kbforge.clustering.session import SmcSession
 from kbforge.contracts import Fragment, Problem
 from kbforge.fit.choices import Choices
 from kbforge.jobs.update import add_fragments
-from kbforge.kernel.library import kernel_status
+from kbforge.kernel.binding import kernel_status
 from kbforge_lab.bench.perform import resident_mib
 from kbforge_lab.bench.scale.measuring import records
 from kbforge_plugins.clusterers.sequential import SplitSmc

@@ -18,7 +18,7 @@ import numpy as np
 from kbforge import registry
 from kbforge.clustering.batch.chain import MarkovChain
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import Fragment, Problem
 from kbforge_lab.suites.gauss import separate_gaussians
 from kbforge_plugins.likelihoods.gaussian import Gaussian

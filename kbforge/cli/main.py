@@ -208,7 +208,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from kbforge.kernel.library import kernel_status
+        from kbforge.kernel.binding import kernel_status
 
         typer.echo(f"kbforge {__version__}\n{kernel_status()}")
         raise typer.Exit

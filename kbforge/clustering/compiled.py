@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from kbforge.clustering.grow import draw
 from kbforge.clustering.pages import RunTotals
-from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.propose import Rules
 from kbforge.clustering.reference import FATES
-from kbforge.clustering.rules import Rules
+from kbforge.clustering.state import DirichletProcess
 from kbforge.clustering.step import InfeasibleFragment
 from kbforge.contracts import (
     CandidateIndex,
@@ -34,8 +34,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError
 from kbforge.kernel import binding
-from kbforge.kernel.binding import address
-from kbforge.kernel.library import workers
+from kbforge.kernel.binding import address, workers
 from kbforge.numerics import on_grid
 
 _FIRST_SIZES = 1024

@@ -27,7 +27,7 @@ import numpy as np
 from kbforge.clustering.compiled import CompiledRun, Records
 from kbforge.clustering.constraints import Bindings, Closure
 from kbforge.clustering.pages import clusters_of, numbers_in, require_same, settings_of
-from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.propose import Rules
 from kbforge.clustering.reference import ReferenceRun
 from kbforge.clustering.regroup import (
     Replacement,
@@ -36,8 +36,8 @@ from kbforge.clustering.regroup import (
     led_after,
     settled_pages,
 )
-from kbforge.clustering.rules import Rules
 from kbforge.clustering.scoring import SessionScores, shared
+from kbforge.clustering.state import DirichletProcess
 from kbforge.clustering.tables import (
     BlackBoxTable,
     ClusterTable,

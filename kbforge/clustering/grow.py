@@ -27,8 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.clustering.propose import Pool, PutativeScores, distinct
-from kbforge.clustering.rules import Rules, Weights
+from kbforge.clustering.propose import Pool, PutativeScores, Rules, Weights, distinct
 from kbforge.clustering.state import Block, NewClusters, State
 from kbforge.contracts import Cluster, FloatArray, IntArray, Resampler
 from kbforge.numerics import GRID, in_units, log_sum_exp, normalised, on_grid

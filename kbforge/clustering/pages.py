@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kbforge.clustering.rules import Rules
 from kbforge.contracts import (
     Cluster,
     FloatArray,
@@ -25,8 +24,9 @@ from kbforge.errors import UsageError, quoted
 from kbforge.numerics import on_grid
 
 if TYPE_CHECKING:
-    # it imports SciPy, which takes longer than showing an entity of a store
-    from kbforge.clustering.prior import DirichletProcess
+    # they import SciPy, which takes longer than showing an entity of a store
+    from kbforge.clustering.propose import Rules
+    from kbforge.clustering.state import DirichletProcess
 
 
 class RunTotals(NamedTuple):

@@ -12,10 +12,8 @@ import numpy as np
 
 from kbforge.clustering.candidates import Candidates, KeyLookup
 from kbforge.clustering.pages import RunTotals, clusters_of, numbers_in, posterior_of
-from kbforge.clustering.prior import DirichletProcess
-from kbforge.clustering.propose import Pool, PutativeScores, propose_joins
-from kbforge.clustering.rules import Rules
-from kbforge.clustering.state import Block, Lineage, State
+from kbforge.clustering.propose import Pool, PutativeScores, Rules, propose_joins
+from kbforge.clustering.state import Block, DirichletProcess, Lineage, State
 from kbforge.clustering.step import Plan, commit, consider, opening
 from kbforge.contracts import (
     CandidateIndex,

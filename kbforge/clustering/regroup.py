@@ -18,8 +18,8 @@ import numpy as np
 
 from kbforge.clustering.grow import rank_pairs
 from kbforge.clustering.pages import clusters_of
-from kbforge.clustering.prior import DirichletProcess
-from kbforge.clustering.rules import Rules
+from kbforge.clustering.propose import Rules
+from kbforge.clustering.state import DirichletProcess
 from kbforge.clustering.tables import ClusterTable
 from kbforge.contracts import Cluster, FloatArray, IntArray, KeyFamilies, Page
 from kbforge.errors import LikelihoodError

@@ -22,8 +22,8 @@ from kbforge.clustering.constraints import Closure, called
 from kbforge.clustering.core import Core
 from kbforge.clustering.decide import add_cornered, bridged, decide, lift, plan_removal
 from kbforge.clustering.pages import numbers_in, subproblem_of
+from kbforge.clustering.propose import Rules
 from kbforge.clustering.revise import revised
-from kbforge.clustering.rules import Rules
 from kbforge.clustering.scoring import SessionScores, StepDemand
 from kbforge.clustering.step import InfeasibleFragment
 from kbforge.clustering.tables import BlackBoxTable, ClusterTable, keys_of
@@ -46,7 +46,7 @@ from kbforge.contracts import (
     SubproblemChanges,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
-from kbforge.kernel.library import kernel_library
+from kbforge.kernel.binding import kernel_library
 
 _AT_ONCE = 512
 """Fragments that are read before they are taken in."""

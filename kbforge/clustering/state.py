@@ -49,17 +49,56 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import digamma, gammaln
 
-from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray, LiveClusters, Observation
+from kbforge.errors import UsageError
 from kbforge.numerics import on_grid
 
 _START_CAPACITY = 256
+_NO_PAIRS = 1e9
+"""An alpha so many times the fragments leaves each alone."""
 
 _Number = TypeVar("_Number", bound=np.generic)
 
 Link: TypeAlias = "tuple[Link | None, int]"
 """A cluster as a linked list: the cluster before its newest fragment, and that fragment."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirichletProcess:
+    """The prior over partitions (Ewens 1972; split-SMC paper, eqs. 1 and 3); all values in nats.
+
+    A new fragment joins a cluster C with probability proportional to |C| and opens a new cluster
+    with probability proportional to alpha, the concentration, > 0. The shared normaliser
+    log(t - 1 + alpha) cancels wherever assignments of one fragment are compared; it is left out.
+    """
+
+    alpha: float
+
+    def __post_init__(self) -> None:
+        if not (self.alpha > 0 and math.isfinite(self.alpha)):
+            raise UsageError(f"alpha: expected a finite positive number, got {self.alpha}")
+
+    @property
+    def log_alpha(self) -> float:
+        """The prior term of a new cluster."""
+        return math.log(self.alpha)
+
+    def expected_clusters(self, fragments: int) -> float:
+        """E[K] = alpha (psi(alpha + n) - psi(alpha)) of n fragments, Antoniak (1974)."""
+        if self.alpha > _NO_PAIRS * fragments:  # the difference of the two loses all digits
+            return float(fragments)
+        return float(self.alpha * (digamma(self.alpha + fragments) - digamma(self.alpha)))
+
+    def log_cluster(self, sizes: IntArray) -> FloatArray:
+        """The factor of each cluster in the unnormalised prior: log alpha + lgamma(|C|)."""
+        return np.asarray(self.log_alpha + gammaln(sizes), dtype=np.float64)
+
+    def log_terms(self, clusters: Sequence[Cluster], log_marginal: FloatArray) -> FloatArray:
+        """log alpha + lgamma(|C|) + L(C) of each cluster, on the grid of `kbforge.numerics`."""
+        sizes = np.array([len(cluster) for cluster in clusters], dtype=np.int64)
+        return on_grid(self.log_cluster(sizes) + log_marginal)
 
 
 @dataclass(frozen=True, slots=True)

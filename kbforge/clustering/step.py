@@ -31,12 +31,12 @@ from kbforge.clustering.grow import discard_weak_merges, grow, merge, split
 from kbforge.clustering.propose import (
     Pool,
     PutativeScores,
+    Rules,
     distinct,
     propose_joins,
     resample,
     with_singletons,
 )
-from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import Block, NewClusters, State
 from kbforge.contracts import IntArray
 from kbforge.errors import LikelihoodError

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import cast
 
 from kbforge import registry
-from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.sample import Sample
+from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import (
     CandidateIndex,
     ConjugateLikelihood,

@@ -58,7 +58,7 @@ from kbforge.kb.consensus import MOST, consensus
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble
 from kbforge.kb.read import with_made
 from kbforge.kb.view import EntitiesView, export
-from kbforge.kernel.library import use_workers
+from kbforge.kernel.binding import kernel_notes, use_workers
 from kbforge.models.scoring import scorers
 from kbforge.words import counted
 
@@ -115,7 +115,7 @@ def cluster(
         Times(preparing=ready - begin, clustering=time.perf_counter() - ready),
         prepared.alpha,
         prepared.confidence,
-        (*prepared.notes, *too_large),
+        (*kernel_notes(), *prepared.notes, *too_large),
         prepared.likelihood,
         choices.alternatives,
         likelihood.probability,

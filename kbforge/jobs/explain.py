@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import Entity, Explanation, Fragment, Provenance
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.fit.choices import Choices, Fit, choices_of

@@ -27,6 +27,7 @@ from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.files.fragments import to_line
 from kbforge.fit.choices import Choices, Fit, require_link
 from kbforge.jobs.models import Drift, drift_of, freeze, reading_of, require_same, restore, seen_of
+from kbforge.kernel.binding import kernel_notes
 from kbforge.store.database import Database, is_store
 from kbforge.store.pages import fragment_from_bytes
 from kbforge.store.store import Store
@@ -328,7 +329,7 @@ def add_fragments(
             alpha=held.prepared.alpha,
             drift=held.drift.figure,
             worth_it=held.drift.worth_it,
-            notes=tuple(notes),
+            notes=(*kernel_notes(), *notes),
             complete=added == len(new),
         )
 

@@ -1,7 +1,12 @@
-"""The signatures of the kernel's functions for ctypes: `src/api.hpp` line by line."""
+"""The compiled kernel: found, checked and loaded when it is first asked for.
+
+The signatures of its functions for ctypes are those of `src/api.hpp`, line by line.
+"""
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Mapping
 from ctypes import (
     CDLL,
@@ -14,13 +19,24 @@ from ctypes import (
     c_uint8,
     c_void_p,
 )
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, IntArray
+from kbforge.errors import UsageError, quoted
+from kbforge.kernel.build import HERE, LIBRARY, SWITCH, about_library
 
+FOLDER = "KBFORGE_KERNEL_FOLDER"
+"""Variable that names the folder of another library, such as one built to look for errors."""
+WORKERS = "KBFORGE_WORKERS"
+"""Variable that says how many threads the kernel uses, where nobody else does."""
+_MOST_WORKERS = 8
+_LARGEST_WORKERS = 256
+_SLOWER = "clustering runs on the NumPy engine, which is slower"
 _FEW = 256
 """Fewer numbers are copied sooner as a list than as an array."""
 _INTS, _DOUBLES = POINTER(c_int64), POINTER(c_double)
@@ -245,19 +261,101 @@ def address(array: NDArray[Any]) -> int:
     return array.ctypes.data
 
 
-__all__ = [
-    "BY_WORDS",
-    "DRAW",
-    "FACTORS",
-    "SAMPLE",
-    "VERSION",
-    "CKeyFamilies",
-    "CPages",
-    "CTotals",
-    "Done",
-    "Rival",
-    "address",
-    "declare",
-    "floats",
-    "ints",
-]
+def kernel_library() -> CDLL | None:
+    """The kernel, None if there is none."""
+    return None if _switched_off() else _loaded(_folder())[0]
+
+
+def kernel_status() -> str:
+    """Which kernel there is, or why there is none, in one line."""
+    if _switched_off():
+        return f"no kernel: {SWITCH}=0 switches it off; {_SLOWER}"
+    return _loaded(_folder())[1]
+
+
+def kernel_notes() -> tuple[str, ...]:
+    """The status as a note for the user, if a kernel is there and cannot be used."""
+    unused = not _switched_off() and (_folder() / LIBRARY).is_file() and kernel_library() is None
+    return (kernel_status(),) if unused else ()
+
+
+def use_workers(workers: int) -> None:
+    """Have the kernel use so many threads from now on, in processes that this one starts, too.
+
+    Raises:
+        UsageError: it is no such number.
+
+    """
+    _checked(str(workers))
+    os.environ[WORKERS] = str(workers)
+
+
+def workers() -> int:
+    """How many threads the kernel uses; what comes out is the same for any number.
+
+    Raises:
+        UsageError: the environment says something else than a number of them.
+
+    """
+    said = os.environ.get(WORKERS)
+    return min(_cores(), _MOST_WORKERS) if said is None else _checked(said)
+
+
+def _checked(said: str) -> int:
+    if said.isascii() and said.isdigit() and 1 <= int(said) <= _LARGEST_WORKERS:
+        return int(said)
+    raise UsageError(
+        f"{WORKERS}: expected a number of workers from 1 to {_LARGEST_WORKERS}, got {quoted(said)}"
+    )
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _switched_off() -> bool:
+    return os.environ.get(SWITCH) == "0"
+
+
+def _folder() -> Path:
+    return Path(os.environ.get(FOLDER, HERE))
+
+
+@lru_cache(maxsize=4)
+def _loaded(folder: Path) -> tuple[CDLL | None, str]:
+    """The library of a folder, if it can be used, and its status."""
+    about = about_library(folder)
+    if not (folder / LIBRARY).is_file():
+        reason = about.get("none", "it was not built; install KBForge again")
+        return None, f"no kernel: {reason}; {_SLOWER}"
+    other = f"no kernel: it belongs to another version; install KBForge again; {_SLOWER}"
+    try:
+        library = CDLL(str(folder / LIBRARY))
+        declare(library)
+    except OSError as error:
+        return None, f"no kernel: the library cannot be loaded ({error}); {_SLOWER}"
+    except AttributeError:
+        return None, other
+    if library.kb_version() != VERSION:
+        return None, other
+    if not _says_the_same(library):
+        return None, f"no kernel: its exp and log are not those of this Python; {_SLOWER}"
+    return library, f"compiled kernel ({about.get('compiler', 'of an unknown compiler')})"
+
+
+def _says_the_same(library: CDLL) -> bool:
+    """Whether exp, log and powers are to the last bit those that Python calls."""
+    x = np.random.default_rng(0).uniform(0.0, 30.0, 200)
+    out = np.empty((4, len(x)))
+    library.kb_functions(len(x), x.ctypes.data, out.ctypes.data)
+    values = x.tolist()
+    expected = [
+        [math.exp(-value) for value in values],
+        [math.log(value) for value in values],
+        [math.log10(value) for value in values],
+        [value**0.7 for value in values],
+    ]
+    return bool(out.tolist() == expected)

@@ -108,10 +108,10 @@ def wheel_platform(folder: Path = HERE) -> str:
     A kernel of zig runs on every Linux with the C library that it was linked against, or a later
     one; a kernel of the system's compiler on systems like this one.
     """
-    told = _told(folder / ABOUT).get("platform")
+    platform_of_zig = about_library(folder).get("platform")
     # a Python for two kinds of Mac compiles for one
     system = sysconfig.get_platform().replace("universal2", platform.machine())
-    return (told or system).replace("-", "_").replace(".", "_")
+    return (platform_of_zig or system).replace("-", "_").replace(".", "_")
 
 
 def wants_zig() -> bool:
@@ -148,7 +148,7 @@ def _build(folder: Path, sanitize: bool) -> str:
         return _without(library, about, "no C++ compiler was found when KBForge was installed")
     flags = (*_FLAGS, *(_SANITIZERS if sanitize else ()), *_own_flags(compiler, sanitize))
     digest = _digest(compiler, flags)
-    if library.is_file() and _told(about).get("digest") == digest:
+    if library.is_file() and about_library(folder).get("digest") == digest:
         return f"the kernel is up to date ({compiler.version})"
     failure = _compile(compiler, flags, library)
     if failure:
@@ -166,12 +166,13 @@ def _without(library: Path, about: Path, reason: str) -> str:
     return f"{NONE}{reason}"
 
 
-def _told(about: Path) -> dict[str, str]:
+def about_library(folder: Path) -> dict[str, str]:
+    """What the last build into a folder wrote about its library, {} if nothing can be read."""
     try:
-        told = json.loads(about.read_text())
+        told = json.loads((folder / ABOUT).read_text())
     except (OSError, ValueError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return {key: str(value) for key, value in told.items()} if isinstance(told, dict) else {}
 
 
 def _sources() -> Iterator[Path]:

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.errors import ModelError, quoted
-from kbforge.kernel.binding import address
-from kbforge.kernel.library import kernel_library
+from kbforge.kernel.binding import address, kernel_library
 
 _FORMAT = "kbforge trees 1"
 _MOST_NODES = 4_000_000

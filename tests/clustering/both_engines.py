@@ -11,9 +11,8 @@ import numpy as np
 
 import kbforge.clustering.reference
 from kbforge.clustering.core import Core
-from kbforge.clustering.propose import PutativeScores
+from kbforge.clustering.propose import PutativeScores, Rules
 from kbforge.clustering.reference import ReferenceRun
-from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State
 from kbforge.clustering.step import Plan
 from kbforge.clustering.tables import PythonTable

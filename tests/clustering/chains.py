@@ -12,7 +12,7 @@ import numpy as np
 from kbforge.clustering.batch.chain import MakeKernel, MarkovChain
 from kbforge.clustering.batch.grouping import NEW, Move
 from kbforge.clustering.batch.grouping import Grouping as State
-from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import Cluster, Fragment, Problem
 from tests.clustering.oracle import Grouping
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import registry
-from kbforge.clustering.rules import Rules
+from kbforge.clustering.propose import Rules
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import (
     CandidateIndex,
@@ -25,7 +25,7 @@ from kbforge.contracts import (
     Problem,
 )
 from kbforge.errors import LikelihoodError, UsageError
-from kbforge.kernel.library import kernel_library
+from kbforge.kernel.binding import kernel_library
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.resamplers import Greedy
 from tests.clustering.contents import contents

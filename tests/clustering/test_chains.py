@@ -13,7 +13,7 @@ from kbforge.clustering.batch import run as offline
 from kbforge.clustering.batch.agglomerate import agglomerate
 from kbforge.clustering.batch.chain import MarkovChain
 from kbforge.clustering.batch.grouping import NEW, Grouping
-from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import Ending, Interrupted, Posterior, Problem, Progress
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.models.scoring import ScoreCache

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from kbforge.clustering.compiled import CompiledRun
 from kbforge.clustering.constraints import Closure
-from kbforge.clustering.rules import Rules
+from kbforge.clustering.propose import Rules
 from kbforge.clustering.session import SmcSession
 from kbforge.clustering.tables import KernelTable
 from kbforge.contracts import ConjugateLikelihood, Constraints, Decision, Fragment, Problem, Session
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
-from kbforge.kernel.library import WORKERS, kernel_library, kernel_status, use_workers, workers
+from kbforge.kernel.binding import WORKERS, kernel_library, kernel_status, use_workers, workers
 from kbforge.models.tempering import tempered
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.ngrams import Ngrams

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.rules import Rules
+from kbforge.clustering.propose import Rules
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import Decision, Fragment, Problem, Session
 from kbforge.errors import LikelihoodError
-from kbforge.kernel.library import kernel_library, kernel_status
+from kbforge.kernel.binding import kernel_library, kernel_status
 from kbforge.testing import MemoryPages
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.resamplers import Greedy, Multinomial, Optimal, Stratified

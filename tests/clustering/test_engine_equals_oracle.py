@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering.rules import Rules
+from kbforge.clustering.propose import Rules
 from kbforge.contracts import (
     ConjugateLikelihood,
     FloatArray,

@@ -9,7 +9,7 @@ import pytest
 
 from kbforge.clustering.batch.chain import MakeKernel, MarkovChain
 from kbforge.clustering.batch.grouping_model import SetModel
-from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import Cluster, FloatArray, Fragment, Problem
 from kbforge.errors import LikelihoodError
 from kbforge_plugins.clusterers.offline import Gibbs, Metropolis

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
-from kbforge.clustering.rules import Rules
+from kbforge.clustering.propose import Rules
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import (
     CandidateIndex,

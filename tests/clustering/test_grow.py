@@ -13,10 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.grow import GrownParticles, Joint, grow, merge, split
-from kbforge.clustering.prior import DirichletProcess
-from kbforge.clustering.propose import Pool, propose_joins, with_singletons
-from kbforge.clustering.rules import Rules, Weights
-from kbforge.clustering.state import Block, NewClusters, State
+from kbforge.clustering.propose import Pool, Rules, Weights, propose_joins, with_singletons
+from kbforge.clustering.state import Block, DirichletProcess, NewClusters, State
 from kbforge.contracts import Cluster, IntArray, Problem
 from kbforge_plugins.resamplers import Greedy
 from tests.clustering.both_engines import ALPHA, SEEDS, after, bridging_stream, scores_of, state_of

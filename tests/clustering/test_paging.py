@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.rules import Rules
+from kbforge.clustering.propose import Rules
 from kbforge.clustering.session import SmcSession
 from kbforge.clustering.tables import CompactTable
 from kbforge.contracts import (

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from kbforge.clustering import propose
-from kbforge.clustering.prior import DirichletProcess
-from kbforge.clustering.propose import Pool, PutativeScores, propose_joins, with_singletons
-from kbforge.clustering.rules import Rules
-from kbforge.clustering.state import State
+from kbforge.clustering.propose import Pool, PutativeScores, Rules, propose_joins, with_singletons
+from kbforge.clustering.state import DirichletProcess, State
 from kbforge.contracts import FloatArray, IntArray, Problem
 from kbforge.errors import LikelihoodError
 from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import registry
-from kbforge.clustering.propose import Pool, PutativeScores, resample
-from kbforge.clustering.rules import Rules
+from kbforge.clustering.propose import Pool, PutativeScores, Rules, resample
 from kbforge.clustering.sample import neighbourhoods
 from kbforge.clustering.session import SmcSession
 from kbforge.clustering.sharding.shard import pack_led, pack_pages, unpack_led, unpack_pages

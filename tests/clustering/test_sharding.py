@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.pages import posterior_of
-from kbforge.clustering.prior import DirichletProcess
-from kbforge.clustering.rules import Rules
+from kbforge.clustering.propose import Rules
 from kbforge.clustering.session import SmcSession
 from kbforge.clustering.sharding.conductor import Pace, cluster_on_workers
 from kbforge.clustering.sharding.router import KeyCounts, Router
 from kbforge.clustering.sharding.shard import Shard, ShardReport, require_shardable
+from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import (
     ConjugateLikelihood,
     Constraints,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kbforge.clustering.core import Core
-from kbforge.clustering.rules import Rules
+from kbforge.clustering.propose import Rules
 from kbforge.clustering.step import commit
 from kbforge.clustering.tables import PythonTable
 from kbforge.contracts import Fate, FloatArray, IntArray, Problem

@@ -33,7 +33,7 @@ from kbforge.errors import BadRecord
 from kbforge.fit.choices import Choices
 from kbforge.fit.review import Evidence
 from kbforge.jobs.api import ChoiceKeywords, in_keywords
-from kbforge.kernel.library import WORKERS
+from kbforge.kernel.binding import WORKERS
 from tests.people import people as people_of
 from tests.program import Run
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from kbforge.kernel import build, library
-from kbforge.kernel.binding import VERSION
+from kbforge.kernel import binding, build
+from tests.registry.distributions import kbforge
 
 ROOT = Path(__file__).parents[2]
 needs_compiler = pytest.mark.skipif(
@@ -38,7 +38,7 @@ def asked(code: str, env: dict[str, str]) -> str:
     return done.stdout.strip()
 
 
-STATUS = "from kbforge.kernel.library import kernel_status; print(kernel_status())"
+STATUS = "from kbforge.kernel.binding import kernel_status; print(kernel_status())"
 
 
 @pytest.mark.slow
@@ -50,7 +50,7 @@ def test_it_is_built_once_and_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     before = (tmp_path / build.LIBRARY).stat().st_mtime_ns
     assert build.build(tmp_path).startswith("the kernel is up to date (")
     assert (tmp_path / build.LIBRARY).stat().st_mtime_ns == before
-    said = asked(STATUS, {**os.environ, library.FOLDER: str(tmp_path)})
+    said = asked(STATUS, {**os.environ, binding.FOLDER: str(tmp_path)})
     compiler = json.loads((tmp_path / build.ABOUT).read_text())["compiler"]
     assert said == f"compiled kernel ({compiler})"
 
@@ -73,7 +73,7 @@ def test_without_a_compiler_there_is_none_and_a_sentence(tmp_path: Path) -> None
     )
     reason = "no C++ compiler was found when KBForge was installed"
     assert done.stdout.strip() == f"no kernel: {reason}"
-    said = asked(STATUS, {**os.environ, library.FOLDER: str(tmp_path)})
+    said = asked(STATUS, {**os.environ, binding.FOLDER: str(tmp_path)})
     assert said == f"no kernel: {reason}; clustering runs on the NumPy engine, which is slower"
 
 
@@ -195,7 +195,7 @@ def test_zig_builds_one_that_loads_and_leaves_nothing_else(
     assert build.build(made).startswith("the kernel is built (zig, ")
     assert {path.name for path in made.iterdir()} == {build.LIBRARY, build.ABOUT}
     assert list(home.iterdir()) == []
-    said = asked(STATUS, {**os.environ, library.FOLDER: str(made)})
+    said = asked(STATUS, {**os.environ, binding.FOLDER: str(made)})
     assert said.startswith("compiled kernel (zig, ")
     if platform.system() == "Linux":
         assert build.wheel_platform(made) == f"manylinux_2_28_{platform.machine()}"
@@ -232,19 +232,25 @@ def test_a_wheel_with_the_kernel_of_a_systems_compiler_is_for_systems_like_it(
 @pytest.mark.parametrize("content", [b"", b"\x7fELF and no more", b"text"])
 def test_a_damaged_library_is_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / build.LIBRARY).write_bytes(content)
-    said = asked(STATUS, {**os.environ, library.FOLDER: str(tmp_path)})
+    said = asked(STATUS, {**os.environ, binding.FOLDER: str(tmp_path)})
     assert said.startswith("no kernel: the library cannot be loaded (")
+
+
+def other_functions() -> str:
+    """All functions of the interface, of a later version."""
+    names = "".join(f"void {name}() {{}} " for name in binding._PROTOTYPES if name != "kb_version")
+    return f'extern "C" {{ int kb_version() {{ return {binding.VERSION + 1}; }} {names}}}'
 
 
 @needs_compiler
 @pytest.mark.parametrize(
     "source",
-    [
-        'extern "C" int nothing() { return 1; }',
-        f'extern "C" int kb_version() {{ return {VERSION + 1}; }}',
-    ],
+    ['extern "C" int nothing() { return 1; }', other_functions()],
+    ids=["functions missing", "another version"],
 )
-def test_a_library_of_another_version_is_none(tmp_path: Path, source: str) -> None:
+def test_a_library_of_another_version_is_none_and_a_run_says_so(
+    tmp_path: Path, source: str
+) -> None:
     compiler = build.find_compiler()
     assert compiler is not None
     (tmp_path / "other.cpp").write_text(source)
@@ -252,8 +258,19 @@ def test_a_library_of_another_version_is_none(tmp_path: Path, source: str) -> No
     subprocess.run(
         [*compiler.command, "-shared", "-fPIC", str(tmp_path / "other.cpp"), "-o", out], check=True
     )
-    said = asked(STATUS, {**os.environ, library.FOLDER: str(tmp_path)})
-    assert said.startswith("no kernel: it belongs to another version; install KBForge again;")
+    (tmp_path / "f.jsonl").write_text('{"id": "a", "properties": {"name": ["Ann"]}}\n')
+    said = "no kernel: it belongs to another version; install KBForge again; "
+    said += "clustering runs on the NumPy engine, which is slower\n"
+    folder = str(tmp_path)
+    assert kbforge("--version", KBFORGE_KERNEL_FOLDER=folder).out.endswith(f"\n{said}")
+    for target in (("-o", "kb.jsonl"), ("--into", "kb.sqlite")):
+        done = kbforge("cluster", "f.jsonl", *target, cwd=tmp_path, KBFORGE_KERNEL_FOLDER=folder)
+        assert done.code == 0
+        assert f"note: {said}" in done.err
+    off = kbforge(
+        "cluster", "f.jsonl", cwd=tmp_path, KBFORGE_KERNEL_FOLDER=folder, KBFORGE_KERNEL="0"
+    )
+    assert "kernel" not in off.err
 
 
 def test_it_can_be_switched_off() -> None:
@@ -271,6 +288,6 @@ def test_help_does_not_load_it() -> None:
     code = (
         "import sys; from typer.testing import CliRunner; from kbforge.cli.main import app\n"
         "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
-        "print('kbforge.kernel.library' in sys.modules)"
+        "print('kbforge.kernel.binding' in sys.modules)"
     )
     assert asked(code, dict(os.environ)) == "False"

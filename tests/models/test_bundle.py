@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from kbforge.errors import ModelError, UsageError
+from kbforge.kernel.binding import kernel_library, kernel_status
 from kbforge.kernel.build import SWITCH
-from kbforge.kernel.library import kernel_library, kernel_status
 from kbforge.models.bundle import (
     MANIFEST,
     Bundle,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import kbforge as package
-from kbforge.kernel.library import kernel_status
+from kbforge.kernel.binding import kernel_status
 from tests.registry.distributions import Distribution, kbforge, python
 
 HEAVY = ("torch", "datasets", "pyarrow", "numpy", "scipy", "tokenizers", "pandas")

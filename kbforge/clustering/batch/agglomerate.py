@@ -26,8 +26,8 @@ import numpy as np
 from kbforge.clustering.batch.grouping import Grouping, Move, apply
 from kbforge.clustering.batch.grouping_model import GroupingModel, SetModel, merging_model_of
 from kbforge.clustering.batch.run import Watch, concluded, stretches
-from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.scoring import without_model
+from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import (
     Cluster,
     Ending,

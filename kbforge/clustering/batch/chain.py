@@ -45,7 +45,7 @@ from kbforge.clustering.batch.grouping import (
 from kbforge.clustering.batch.grouping_model import IMPOSSIBLE, GroupingModel, SetModel
 from kbforge.clustering.batch.run import Watch, concluded, require_positive, stretches
 from kbforge.clustering.batch.visits import Visits, subproblems_of
-from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import (
     Cluster,
     Ending,

@@ -20,8 +20,7 @@ from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from kbforge.clustering.pages import posterior_of
-from kbforge.clustering.prior import DirichletProcess
-from kbforge.clustering.rules import Rules
+from kbforge.clustering.propose import Rules
 from kbforge.clustering.sharding.router import Route, Router
 from kbforge.clustering.sharding.shard import (
     Handover,
@@ -30,6 +29,7 @@ from kbforge.clustering.sharding.shard import (
     ShardState,
     require_shardable,
 )
+from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import (
     CandidateIndex,
     Ending,

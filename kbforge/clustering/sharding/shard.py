@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from kbforge.clustering.candidates import Candidates, KeyLookup
 from kbforge.clustering.core import Core
 from kbforge.clustering.pages import numbers_in
+from kbforge.clustering.propose import Rules
 from kbforge.clustering.reference import ReferenceRun
-from kbforge.clustering.rules import Rules
 from kbforge.contracts import (
     CandidateIndex,
     Fragment,

@@ -1,4 +1,4 @@
-// The kernel's interface: plain C, for ctypes (kbforge/kernel/library.py).
+// The kernel's interface: plain C, for ctypes (kbforge/kernel/binding.py).
 //
 // Pointers that a function gives back are to memory of the kernel, and are valid until the next call
 // on the same run. A likelihood's table belongs to the caller and must outlive the runs it is given to.

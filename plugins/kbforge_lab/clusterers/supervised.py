@@ -17,8 +17,8 @@ import orjson
 from kbforge.clustering.batch.grouping import clusters_of, leaders
 from kbforge.clustering.batch.run import Watch, concluded, require_positive
 from kbforge.clustering.batch.visits import VisitSample, subproblems_of
-from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.scoring import without_model
+from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import (
     Cluster,
     Clusterer,

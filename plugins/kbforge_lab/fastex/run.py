@@ -36,7 +36,7 @@ from kbforge.contracts import (
     SparseCounts,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
-from kbforge.kernel.library import kernel_library, workers
+from kbforge.kernel.binding import kernel_library, workers
 from kbforge.numerics import on_grid
 from kbforge_lab.fastex.compiled import CompiledSampler
 from kbforge_lab.fastex.families import (

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from kbforge import registry
-from kbforge.clustering.rules import WAVE, Rules, Weights
+from kbforge.clustering.propose import WAVE, Rules, Weights
 from kbforge.clustering.session import SequentialMonteCarlo
 from kbforge.contracts import Session
 from kbforge.errors import UsageError

@@ -22,8 +22,7 @@ import numpy as np
 from kbforge.contracts import Fragment, IntArray, LearnedState
 from kbforge.errors import UsageError, quoted
 from kbforge.kernel import binding
-from kbforge.kernel.binding import address
-from kbforge.kernel.library import kernel_library
+from kbforge.kernel.binding import address, kernel_library
 from kbforge.models.keeping import KeptReader
 from kbforge_plugins.indexes.hashed import HashedIndex, require_least, starts_of
 from kbforge_plugins.likelihoods.attributes.kinds import (

@@ -13,7 +13,7 @@ import pytest
 from kbforge.clustering.batch.chain import ChainRules
 from kbforge.clustering.batch.run import Watch
 from kbforge.contracts import Fragment
-from kbforge.kernel.library import kernel_library
+from kbforge.kernel.binding import kernel_library
 from kbforge_lab.fastex import reference
 from kbforge_lab.fastex.families import Mixture
 from kbforge_lab.fastex.proposals import ELSEWHERE, Purpose, log_weight, stream

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbforge.kernel.library import kernel_library
+from kbforge.kernel.binding import kernel_library
 from kbforge_lab.fastex.compiled import CompiledSampler
 from kbforge_lab.fastex.families import Mixture, Taylor
 from kbforge_lab.fastex.proposals import (

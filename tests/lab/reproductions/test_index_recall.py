@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kbforge.contracts import CandidateIndex, Fragment, Problem
-from kbforge.kernel.library import kernel_library
+from kbforge.kernel.binding import kernel_library
 from kbforge_plugins.likelihoods.names import Names
 from tests.scripts import script
 

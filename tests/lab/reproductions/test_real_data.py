@@ -17,7 +17,7 @@ from kbforge import registry
 from kbforge.contracts import Fragment, Problem
 from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments, write_fragments
-from kbforge.kernel.library import kernel_library
+from kbforge.kernel.binding import kernel_library
 from kbforge_lab.suites.circles import SURROGATE, draw_clusters
 from kbforge_lab.suites.gauss import Gauss
 from kbforge_plugins.clusterers.offline import Agglomerative

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kbforge.kernel.library import kernel_library, kernel_status
+from kbforge.kernel.binding import kernel_library, kernel_status
 from kbforge_lab.suites.accuracy import SETS, LabelledSet
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes

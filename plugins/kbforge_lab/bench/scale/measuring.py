@@ -38,7 +38,7 @@ from kbforge.files.io import open_output, read_lines
 from kbforge.fit.choices import Choices
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.cluster import KnowledgeBase, Times
-from kbforge.kernel.library import kernel_status
+from kbforge.kernel.binding import kernel_status
 from kbforge_lab.bench.perform import Clocks, peak_mib, resident_mib
 
 Draw: TypeAlias = Literal["first", "random"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kbforge.clustering.rules import Rules
+from kbforge.clustering.propose import Rules
 from kbforge.clustering.sharding.shard import Shard
 from kbforge.contracts import Fragment, Problem
 from kbforge_lab.bench.scale.measuring import Step, simulate, steps_in_groups
