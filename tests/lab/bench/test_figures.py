@@ -80,6 +80,8 @@ def test_without_rows_there_is_no_figure() -> None:
     assert figures.metric_by_particles([r for r in ROWS if r.particles == 10], TABLE) is None
     assert figures.metric_by_observations([], TABLE, "Split SMC") is None
     assert figures.surrogate_ablation([r for r in ROWS if not r.surrogate], TABLE) is None
+    assert seconds_by_size({"none": []}) is None
+    assert log_posterior_by_seconds([row(GREEDY)], TABLE) is None
 
 
 def test_runs_that_saw_a_part_are_drawn_only_as_far_as_they_got(tmp_path: Path) -> None:
@@ -249,10 +251,6 @@ def test_every_program_has_its_curve_in_order_of_size() -> None:
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
 
 
-def test_nothing_to_show_is_no_figure() -> None:
-    assert seconds_by_size({"none": []}) is None
-
-
 # Metrics by M, from the surrogate alone to no surrogate at all.
 
 
@@ -326,10 +324,8 @@ def test_where_a_surrogate_always_proposes_its_rows_are_the_curves() -> None:
     ablation = axes_of(figures.surrogate_ablation(rows, TABLE))["B-cubed F1"]
     # M = 1, M = P = 10, and without a surrogate
     assert curves(ablation)["Split SMC"] == ([1, 10, 40], pytest.approx([0.41, 0.1, 0.9]))
-    black_box = axes_of(figures.surrogate_ablation([r for r in rows if r.surrogate], TABLE))[
-        "B-cubed F1"
-    ]
-    assert curves(black_box)["Split SMC"] == ([1, 10], pytest.approx([0.41, 0.1]))
+    drawn = axes_of(figures.surrogate_ablation([r for r in rows if r.surrogate], TABLE))
+    assert curves(drawn["B-cubed F1"])["Split SMC"] == ([1, 10], pytest.approx([0.41, 0.1]))
 
 
 # The figure of a race.
@@ -348,7 +344,3 @@ def test_a_line_goes_along_the_marks_to_where_the_run_ended() -> None:
         assert line.get_xdata().tolist() == [0.01, 2.0, 8.0]
         assert line.get_ydata().tolist() == [-20.0, -9.0, -5.0]
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["Gibbs"]
-
-
-def test_without_a_way_there_is_no_figure() -> None:
-    assert log_posterior_by_seconds([row(GREEDY)], TABLE) is None

@@ -28,6 +28,8 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 # three clusterers, two orders of 60 points: a second of work
 SMALL = ("gauss", "--quick", "--set", "suite.points=60", "--shuffles", "2", "--methods")
 METHODS = "greedy,smc,split smc"
+PLAIN = ("--no-sweeps", "--no-figures")
+TOYS = ("lab", "bench", "toys", "--no-figures", "-o")
 
 
 def rows(folder: Path, name: str = "results.jsonl") -> list[dict[str, Any]]:
@@ -79,7 +81,7 @@ def test_progress_names_the_setting_of_a_run(
 
 
 def test_one_run_is_one_run(program: Run, tmp_path: Path) -> None:
-    job = ("lab", "bench", *SMALL, "greedy", "--no-sweeps", "--no-figures", "--shuffles", "1")
+    job = ("lab", "bench", *SMALL, "greedy", *PLAIN, "--shuffles", "1")
     first, again = (program(*job, "-o", tmp_path).err.splitlines()[-1] for _ in range(2))
     assert first == f"1 run; wrote {tmp_path}/report.md"
     assert again == f"1 run, 1 finished before; wrote {tmp_path}/report.md"
@@ -89,7 +91,7 @@ def test_the_report_says_how_it_was_made_and_the_command_repeats_it(
     program: Run, tmp_path: Path
 ) -> None:
     folder = tmp_path / "a folder"
-    job = (*SMALL, METHODS, "--no-sweeps", "--no-figures", "--seconds", "2.5", "--seed", "3")
+    job = (*SMALL, METHODS, *PLAIN, "--seconds", "2.5", "--seed", "3")
     assert program("lab", "bench", *job, "--tasks", "gauss", "-o", folder).code == 0
     report = (folder / "report.md").read_text()
     how, line = report.split("\n\n")[1:3]
@@ -108,8 +110,7 @@ def test_names_from_plugins_are_no_markup(tmp_path: Path) -> None:
     renamed = "replace(FAILING, name='[red]Mine[/]')"
     source = module.read_text().replace("GREEDY, FAILING)", f"GREEDY, {renamed})")
     module.write_text(f"from dataclasses import replace\n{source}")
-    job = ("lab", "bench", "toys", "--no-figures", "-o", str(tmp_path / "b"))
-    ran = kbforge(*job, path=tmp_path / "path", cwd=ROOT)
+    ran = kbforge(*TOYS, str(tmp_path / "b"), path=tmp_path / "path", cwd=ROOT)
     assert ran.code == 0, ran.err
     assert "[red]Mine[/]" in ran.out
 
@@ -130,8 +131,7 @@ def test_table_and_report_say_how_runs_ended(
     tmp_path: Path, body: str, cell: str, meaning: str
 ) -> None:
     install_failing(tmp_path / "path", body)
-    job = ("lab", "bench", "toys", "--no-figures", "-o", str(tmp_path / "b"))
-    ran = kbforge(*job, path=tmp_path / "path", cwd=ROOT)
+    ran = kbforge(*TOYS, str(tmp_path / "b"), path=tmp_path / "path", cwd=ROOT)
     assert ran.code == 0, ran.err
     report = (tmp_path / "b" / "report.md").read_text()
     assert re.search(r"^toy +Greedy +2 ", ran.out, re.MULTILINE)
@@ -158,17 +158,7 @@ def test_a_task_that_cannot_name_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_another_seed_is_another_bench_in_the_same_folder(program: Run, tmp_path: Path) -> None:
-    job = (
-        "lab",
-        "bench",
-        *SMALL,
-        "greedy",
-        "--no-sweeps",
-        "--no-figures",
-        "-o",
-        tmp_path,
-        "--json",
-    )
+    job = ("lab", "bench", *SMALL, "greedy", *PLAIN, "-o", tmp_path, "--json")
     first, moved, again = (program(*job, "--seed", seed) for seed in (0, 7, 7))
     assert [ran.json["finished_before"] for ran in (first, moved, again)] == [0, 0, 2]
     assert [row["seed"] for row in rows(tmp_path)] == [0, 0, 7, 7]
@@ -227,9 +217,8 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
 
 @LINUX
 def test_a_worker_is_deaf_to_ctrl_c_from_its_first_moment(tmp_path: Path) -> None:
-    with started(
-        "lab", "bench", *SMALL, METHODS, "--no-figures", "-o", str(tmp_path / "b")
-    ) as bench:
+    job = ("lab", "bench", *SMALL, METHODS, "--no-figures", "-o", str(tmp_path / "b"))
+    with started(*job) as bench:
         wait_for(bench, lambda: bool(workers_of(bench.pid)))
         (worker,) = workers_of(bench.pid)
         status = (worker / "status").read_text()
@@ -246,16 +235,7 @@ def test_a_killed_bench_leaves_no_run_behind(tmp_path: Path, end: signal.Signals
     begun = tmp_path / "begun"
     endless = f"import time; open({str(begun)!r}, 'w').close(); time.sleep(3600)"
     install_failing(tmp_path / "path", endless)
-    job = (
-        "lab",
-        "bench",
-        "toys",
-        "--methods",
-        "failing",
-        "--no-figures",
-        "-o",
-        str(tmp_path / "b"),
-    )
+    job = (*TOYS, str(tmp_path / "b"), "--methods", "failing")
     path = f"{tmp_path / 'path'}{os.pathsep}{ROOT}"
     with started(*job, PYTHONPATH=path) as bench:
         wait_for(bench, begun.exists)
@@ -319,7 +299,7 @@ def test_a_failed_run_is_told_ends_no_other_and_is_tried_again(tmp_path: Path) -
     ready = tmp_path / "ready"
     failing = f"if not os.path.exists({str(ready)!r}): raise ZeroDivisionError('no [b]such[/b]')"
     install_failing(tmp_path / "path", failing)
-    job = ("lab", "bench", "toys", "--no-figures", "-o", str(tmp_path / "b"))
+    job = (*TOYS, str(tmp_path / "b"))
     ran = kbforge(*job, path=tmp_path / "path", cwd=ROOT)
     sentence = "Failing on toy, order 0, and 1 other run failed: ZeroDivisionError: no [b]such[/b]"
     assert ran.code == 1
@@ -349,7 +329,7 @@ def test_expectations_that_fail_are_an_exit_code_with_check(
     def hopeless(*arguments: Any) -> list[Verdict]:
         return [Verdict(v.expectation, False, v.sentence) for v in verdicts(*arguments)]
 
-    job = ("lab", "bench", *SMALL, METHODS, "--no-sweeps", "--no-figures", "-o", tmp_path / "b")
+    job = ("lab", "bench", *SMALL, METHODS, *PLAIN, "-o", tmp_path / "b")
     assert program(*job, "--check").code == 0
     monkeypatch.setattr("kbforge_lab.bench.experiment.verdicts", hopeless)
     assert program(*job).code == 0
@@ -364,7 +344,7 @@ def test_expectations_that_could_not_be_tested_do_not_pass_a_check(
     program: Run, tmp_path: Path
 ) -> None:
     # greedy alone: nothing to compare it with, so nothing fails and nothing holds
-    job = ("lab", "bench", *SMALL, "greedy", "--no-sweeps", "--no-figures", "-o", tmp_path / "b")
+    job = ("lab", "bench", *SMALL, "greedy", *PLAIN, "-o", tmp_path / "b")
     ran = program(*job, "--json")
     assert (ran.code, ran.json["holds"]) == (0, None)
     ran = program(*job, "--check")
@@ -415,16 +395,8 @@ def test_accuracy_from_end_to_end_and_on_after_a_part(
 ) -> None:
     monkeypatch.delenv("KBFORGE_DATA", raising=False)
     monkeypatch.setenv("COLUMNS", "40")  # cuts no figure short
-    job = (
-        "lab",
-        "bench",
-        "accuracy",
-        "--quick",
-        "--set",
-        "suite.likelihoods=bigram",
-        "-o",
-        tmp_path,
-    )
+    quick = ("accuracy", "--quick", "--set", "suite.likelihoods=bigram")
+    job = ("lab", "bench", *quick, "-o", tmp_path)
     methods = ("--methods", "exact name,default,ceiling")
     part = program(*job, *methods, "--tasks", "invented-records")
     assert part.code == 0, part.err
@@ -438,10 +410,8 @@ def test_accuracy_from_end_to_end_and_on_after_a_part(
     assert whole.json["figures"] == []
     assert {line["task"] for line in whole.json["table"]} == {"invented-records", "invented-names"}
     report = (tmp_path / "report.md").read_text()
-    assert (
-        "| set | family | fragments | entities | exact name | default | above exact name |"
-        in report
-    )
+    head = "| set | family | fragments | entities | exact name | default | above exact name |"
+    assert head in report
     assert "## What the models had seen\n\n- The default's models were trained on no set" in report
     for method in ("default", "bigram"):
         assert f"\n## {method}\n" in report
@@ -492,11 +462,3 @@ def test_what_cannot_be_measured_is_said_before_anything_runs(program: Run, tmp_
         assert ran.code != 0
         assert sentence in ran.err
     assert program("lab", "bench", "scale", "-").code != 0
-
-
-def test_a_suite_is_still_a_suite(program: Run) -> None:
-    unknown = program("lab", "bench", "scales")
-    assert unknown.code == 1
-    assert 'there is no suite "scales"' in unknown.err
-    assert "SUITE" in program("lab", "bench", "--help").out.decode().upper()
-    assert "--sizes" in program("lab", "bench", "scale", "--help").out.decode()

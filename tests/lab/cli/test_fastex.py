@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,50 +34,49 @@ def texts(tmp_path: Path) -> Path:
     return path
 
 
-def test_texts_in_topics_out(program: Run, texts: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def fastex(program: Run, texts: Path, tmp_path: Path) -> Callable[..., Any]:
+    """Clusters the texts; writes kb.jsonl unless told otherwise."""
+    job = ("cluster", texts, "--clusterer", "fastex", "-o", tmp_path / "kb.jsonl")
+    return lambda *options, reading=READING: program(*job, *reading, *options)
+
+
+def test_texts_in_topics_out(
+    program: Run, fastex: Callable[..., Any], texts: Path, tmp_path: Path
+) -> None:
     kb = tmp_path / "kb.jsonl"
     sweeps = ("--set", "clusterer.sweeps=40")
-    done = program("cluster", texts, "--clusterer", "fastex", *READING, *sweeps, "--json", "-o", kb)
+    done = fastex(*sweeps, "--json")
     assert done.json["ended"] == "sweeps"
     assert done.json["fragments"] == 90
     assert done.json["entities"] == 3
     scores = program("evaluate", kb, texts, "--json").json
     assert scores["bcubed_f1_item_mean"] == pytest.approx(1.0)
     again = tmp_path / "again.jsonl"
-    program("cluster", texts, "--clusterer", "fastex", *READING, *sweeps, "-o", again)
+    fastex(*sweeps, "-o", again)
     assert again.read_bytes() == kb.read_bytes()
 
 
 @pytest.mark.parametrize("clusterer", ["fastex", "uncollapsed"])
-def test_a_mixture_has_at_most_its_components(
-    program: Run, texts: Path, tmp_path: Path, clusterer: str
-) -> None:
+def test_a_mixture_has_at_most_its_components(fastex: Callable[..., Any], clusterer: str) -> None:
     options = ("--set", "clusterer.components=2", "--set", "clusterer.sweeps=20")
-    kb = tmp_path / "kb.jsonl"
-    done = program(
-        "cluster", texts, "--clusterer", clusterer, *READING, *options, "--json", "-o", kb
-    )
+    done = fastex("--clusterer", clusterer, *options, "--json")
     assert done.json["entities"] <= 2
 
 
 def test_without_a_kernel_the_result_is_the_same(
-    program: Run, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fastex: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = []
     for switch in ("1", "0"):
         monkeypatch.setenv("KBFORGE_KERNEL", switch)
         files.append(tmp_path / f"{switch}.jsonl")
-        options = ("--set", "clusterer.sweeps=12", "-o", files[-1])
-        program("cluster", texts, "--clusterer", "fastex", *READING, *options)
+        fastex("--set", "clusterer.sweeps=12", "-o", files[-1])
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
-def test_a_budget_ends_it(program: Run, texts: Path, tmp_path: Path) -> None:
-    options = ("--set", "clusterer.budget=0.3", "--set", "clusterer.patience=none")
-    kb = tmp_path / "kb.jsonl"
-    done = program(
-        "cluster", texts, "--clusterer", "fastex", *READING, *options, "--json", "-o", kb
-    )
+def test_a_budget_ends_it(fastex: Callable[..., Any]) -> None:
+    done = fastex("--set", "clusterer.budget=0.3", "--set", "clusterer.patience=none", "--json")
     assert done.json["ended"] == "budget"
     assert done.json["complete"]
 
@@ -93,25 +94,21 @@ def test_a_budget_ends_it(program: Run, texts: Path, tmp_path: Path) -> None:
     ],
 )
 def test_bad_options_get_one_sentence(
-    program: Run, texts: Path, tmp_path: Path, options: tuple[str, ...], sentence: str
+    fastex: Callable[..., Any], options: tuple[str, ...], sentence: str
 ) -> None:
-    kb = tmp_path / "kb.jsonl"
-    done = program("cluster", texts, "--clusterer", "fastex", *READING, *options, "-o", kb)
+    done = fastex(*options)
     assert done.code != 0
     assert sentence in done.err
 
 
-def test_other_likelihoods_are_refused(program: Run, texts: Path, tmp_path: Path) -> None:
+def test_other_likelihoods_are_refused(fastex: Callable[..., Any]) -> None:
     bigram = ("--likelihood", "bigram", "--set", "likelihood.attributes=text", "--alpha", "1")
-    kb = tmp_path / "kb.jsonl"
-    done = program("cluster", texts, "--clusterer", "fastex", *bigram, "-o", kb)
+    done = fastex(reading=bigram)
     assert done.code != 0
     assert "expected dirichlet-multinomial or gaussian" in done.err
 
 
-def test_a_tempered_likelihood_is_refused(program: Run, texts: Path, tmp_path: Path) -> None:
-    kb = tmp_path / "kb.jsonl"
-    options = ("--temperature", "2", "-o", kb)
-    ran = program("cluster", texts, "--clusterer", "fastex", *READING, *options)
+def test_a_tempered_likelihood_is_refused(fastex: Callable[..., Any]) -> None:
+    ran = fastex("--temperature", "2")
     assert ran.code == 2
     assert ran.err.startswith("kbforge: --temperature: at temperature 2 DirichletMultinomial is ")

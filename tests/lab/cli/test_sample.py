@@ -87,10 +87,7 @@ def test_unlabelled_fragments_are_passed_over():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (
-            {"entities": 1},
-            "entities: expected at least 2, got 1",
-        ),
+        ({"entities": 1}, "entities: expected at least 2, got 1"),
         ({"entities": 4, "max_fragments": 0}, "max-fragments: expected at least 1, got 0"),
         (
             {"entities": 4, "splits": ["a", "a"]},
@@ -154,17 +151,8 @@ def test_files(program, tmp_path, labelled):
 
 def test_standard_input(program, tmp_path, labelled):
     folder = tmp_path / "sample"
-    ran = program(
-        "lab",
-        "sample",
-        "confusable",
-        "-",
-        "-o",
-        folder,
-        "--entities",
-        5,
-        stdin=labelled.read_bytes(),
-    )
+    command = ("lab", "sample", "confusable", "-", "-o", folder, "--entities", 5)
+    ran = program(*command, stdin=labelled.read_bytes())
     assert ran.code == 0
     assert len(ran.err.splitlines()) == 3
 

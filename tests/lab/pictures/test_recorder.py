@@ -22,26 +22,20 @@ def numbers(recorder: Recorder) -> list[str]:
     return [frame.view.title.split(":")[0] for frame in recorder.frames]
 
 
-def test_frames_of_fragments_show_the_newest() -> None:
+def test_frames_of_fragments_show_the_newest_and_say_what_they_stand_for() -> None:
     recorder = Recorder(POINTS, 3)
     for n in range(1, 6):
         recorder(Progress(n, 5, 2, 3.0, 0, lambda: POSTERIOR))
     recorder.finish(POSTERIOR)
     assert [frame.newest for frame in recorder.frames] == [0, 2, 4]
+    assert recorder.frames[1].view.title == (
+        "3 of 5 fragments: 3 entities\n2 subproblems stand for $10^{3}$ groupings"
+    )
     recorder = Recorder(POINTS, 3)
     alone = Posterior((subproblem((0,), (1.0, [(0,)])),), -1.0, 1, 1)
     recorder(Progress(1, 5, 1, 0.0, 0, lambda: alone))
     assert recorder.frames[0].view.title == (
         "1 of 5 fragments: 1 entity\n1 subproblem stands for $10^{0}$ groupings"
-    )
-
-
-def test_frames_of_fragments_say_what_they_stand_for() -> None:
-    recorder = Recorder(POINTS, 3)
-    for n in range(1, 6):
-        recorder(Progress(n, 5, 2, 3.0, 0, lambda: POSTERIOR))
-    assert recorder.frames[1].view.title == (
-        "3 of 5 fragments: 3 entities\n2 subproblems stand for $10^{3}$ groupings"
     )
 
 

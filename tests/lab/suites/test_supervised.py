@@ -237,16 +237,8 @@ def test_the_coarse_row_has_the_harmonic_mean_that_the_paper_prints() -> None:
 
 def test_the_bench_from_end_to_end(program: Run, tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
-    job = [
-        "lab",
-        "bench",
-        "supervised",
-        "--quick",
-        "--methods",
-        "coarse,k-means,scdp-1",
-        "-o",
-        tmp_path,
-    ]
+    plan = ("supervised", "--quick", "--methods", "coarse,k-means,scdp-1")
+    job = ("lab", "bench", *plan, "-o", tmp_path)
     ran = program(*job)
     assert ran.code == 0, ran.err
     assert b"paper's F" in ran.out

@@ -35,10 +35,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Family]:
     fragments = [
         Fragment(
             f"label{entity}-{member}",
-            {
-                "city": (f"c{entity % 7}",),
-                "name": (f"Name{entity // 3 if entity < 300 else entity} Common",),
-            },
+            {"city": (f"c{entity % 7}",), "name": (_name(entity),)},
             label=f"label{entity}",
             source="where",
         )
