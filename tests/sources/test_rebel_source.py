@@ -110,16 +110,14 @@ def test_repeats_are_left_out_whatever_the_order_of_values(tmp_path):
     assert len(found) == 4
 
 
+@pytest.mark.parametrize("option", ["relations", "relations_file"])
 @pytest.mark.parametrize("relations", ["residence,population", "P551,P1082"])
-def test_relations(tmp_path, relations):
-    (rome, ada), _ = read(tmp_path, page(), relations=relations)
+def test_relations(tmp_path, option, relations):
+    if option == "relations_file":
+        (tmp_path / "r.tsv").write_text(relations.replace(",", "\t12\n") + "\t3\n")
+        relations = tmp_path / "r.tsv"
+    (rome, ada), _ = read(tmp_path, page(), **{option: relations})
     assert list(rome.properties) == ["name", "population"]
-    assert list(ada.properties) == ["name", "residence"]
-
-
-def test_relations_file(tmp_path):
-    (tmp_path / "r.tsv").write_text("residence\t12\npopulation\t3\n")
-    (_, ada), _ = read(tmp_path, page(), relations_file=tmp_path / "r.tsv")
     assert list(ada.properties) == ["name", "residence"]
 
 
@@ -147,14 +145,9 @@ def test_a_name_that_is_not_in_the_text_is_kept_without_a_span(tmp_path):
     assert counts["mentions not found in the text"] == 1
 
 
-@pytest.mark.parametrize(
-    ("start", "found"), [(0, 0), (1, 0), (3, 0), (4, 6), (5, 6), (6, 6), (9, 6), (10, 12), (99, 12)]
-)
-def test_nearest(start, found):
-    assert nearest("ab....ab....ab", "ab", start) == found
-
-
-def test_nearest_of_nothing():
+def test_nearest():
+    starts = {0: 0, 1: 0, 3: 0, 4: 6, 5: 6, 6: 6, 9: 6, 10: 12, 99: 12}
+    assert {start: nearest("ab....ab....ab", "ab", start) for start in starts} == starts
     assert nearest("abc", "x", 1) is None
     assert nearest("abc", "", 1) is None
 
