@@ -268,131 +268,88 @@ def test_linkages_differ_where_they_should() -> None:
 # Names, values and vectors of entities.
 
 
-def named(*properties):
-    return name_of([Fragment(str(i), p) for i, p in enumerate(properties)])
+def of_rows(*rows):
+    """Fragments of rows: a name, or values (or tuples of values) by attribute."""
+    records = ({"name": row} if isinstance(row, str) else row for row in rows)
+    return [
+        Fragment(str(i), {a: v if isinstance(v, tuple) else (v,) for a, v in record.items()})
+        for i, record in enumerate(records)
+    ]
 
 
-@pytest.mark.parametrize(
-    ("properties", "name"),
-    [
-        ([{"name": ("A",)}, {"name": ("B",)}, {"name": ("B",)}], "B"),
-        ([{"name": ("A. L.",)}, {"name": ("The longer",)}], "The longer"),
-        ([{"name": ("b",)}, {"name": ("a",)}], "a"),
-        ([{"name": ("Twice", "Twice")}, {"name": ("Thrice!",)}], "Thrice!"),
-        ([{"title": ("T",), "name": ("N",)}, {"title": ("T",)}], "N"),
-        ([{"brand": ("B",), "Title": ("T",), "brand_name": ("B",)}], "T"),
-        ([{"first_name": ("A",), "surname": ("L",), "Full Name": ("A. L.",)}], "A. L."),
-        ([{"town": ("a",), "type": ("b",)}, {"type": ("b",)}], "a"),
-        ([{"type": ("b",)}, {"zone": ("zzz",), "type": ("b",)}], "b"),
-        ([{"born": ("1900",)}, {"born": ("1901", "1900")}], "1900"),
-        ([{}], None),
-        ([], None),
-        ([{"name": ("ADA",)}, {"name": ("Ada",)}, {"name": ("Bob Ross",)}], "Ada"),
-        ([{"name": ("ADA",)}, {"name": ("ADA",)}, {"name": ("Ada",)}], "ADA"),
-        (
-            [
-                {"name": ("Ada Lovelace",)},
-                {"name": ("Adda Lovelacce",)},
-                {"name": ("Ada",)},
-                {"name": ("Lovelace",)},
-            ],
-            "Ada Lovelace",
-        ),
-        (
-            [{"name": ("J. Smith",)}, {"name": ("John Smithh",)}, {"name": ("John Smith",)}],
-            "John Smith",
-        ),
-        ([{"name": ("Wrennick, Hamish",)}, {"name": ("Hamish Wrennick",)}], "Hamish Wrennick"),
-    ],
-    ids=[
-        "most frequent",
-        "longest",
-        "code point",
-        "a repeat counts once",
-        "name before title",
-        "title before what ends in name",
-        "a full name is not joined",
-        "the first attribute as it stands",
-        "of the earliest fragment",
-        "each of several values counts",
-        "no properties",
-        "no fragments",
-        "case does not divide a name, and both cases are better than one",
-        "the commonest case",
-        "words that stand once may be typos, however long",
-        "of words that others state the longest",
-        "not turned around",
-    ],
-)
-def test_names(properties, name):
-    assert named(*properties) == name
+FULL = {"first_name": "tom", "surname": "c"}
+NAMES = {
+    "most frequent": (["A", "B", "B"], "B"),
+    "longest": (["A. L.", "The longer"], "The longer"),
+    "code point": (["b", "a"], "a"),
+    "a repeat counts once": ([{"name": ("Twice", "Twice")}, "Thrice!"], "Thrice!"),
+    "name before title": ([{"title": "T", "name": "N"}, {"title": "T"}], "N"),
+    "title before what ends in name": ([{"brand": "B", "Title": "T", "brand_name": "B"}], "T"),
+    "a full name is not joined": (
+        [{"first_name": "A", "surname": "L", "Full Name": "A. L."}],
+        "A. L.",
+    ),
+    "the first attribute as it stands": ([{"town": "a", "type": "b"}, {"type": "b"}], "a"),
+    "of the earliest fragment": ([{"type": "b"}, {"zone": "zzz", "type": "b"}], "b"),
+    "each of several values counts": ([{"born": "1900"}, {"born": ("1901", "1900")}], "1900"),
+    "no properties": ([{}], None),
+    "no fragments": ([], None),
+    "case does not divide a name, and both cases are better than one": (
+        ["ADA", "Ada", "Bob Ross"],
+        "Ada",
+    ),
+    "the commonest case": (["ADA", "ADA", "Ada"], "ADA"),
+    "words that stand once may be typos, however long": (
+        ["Ada Lovelace", "Adda Lovelacce", "Ada", "Lovelace"],
+        "Ada Lovelace",
+    ),
+    "of words that others state the longest": (
+        ["J. Smith", "John Smithh", "John Smith"],
+        "John Smith",
+    ),
+    "not turned around": (["Wrennick, Hamish", "Hamish Wrennick"], "Hamish Wrennick"),
+    "joined": ([{"birthplace": "devon", "first_name": "thomas", "surname": "c"}], "thomas c"),
+    "joined in the order of the record": (
+        [{"Surname": "c", "town": "devon", "First name": "thomas"}],
+        "c thomas",
+    ),
+    "a single part comes last": (
+        [{"first_name": "tom"}, {"first_name": "tom"}, {"first_name": "thomas", "surname": "c"}],
+        "thomas c",
+    ),
+    "the commonest, not the fullest": ([FULL, FULL, FULL | {"middle_name": "p"}], "tom c"),
+    "as one record states them": (
+        [{"first_name": "ann", "surname": "x"}, {"first_name": "zoe", "surname": "a"}],
+        "ann x",
+    ),
+    "one part each": ([{"first_name": "tom"}, {"surname": "chudleigh"}], "chudleigh"),
+    "from the record that has one": ([{"town": "devon"}, {"town": "devon", "surname": "c"}], "c"),
+}
 
 
-@pytest.mark.parametrize(
-    ("people", "name"),
-    [
-        (
-            [{"birthplace": "devon", "first_name": "thomas", "surname": "chudleigh"}],
-            "thomas chudleigh",
-        ),
-        ([{"Surname": "chudleigh", "town": "devon", "First name": "thomas"}], "chudleigh thomas"),
-        (
-            [
-                {"first_name": "tom"},
-                {"first_name": "tom"},
-                {"first_name": "thomas", "surname": "c"},
-            ],
-            "thomas c",
-        ),
-        (
-            [
-                {"first_name": "tom", "surname": "c"},
-                {"first_name": "tom", "surname": "c"},
-                {"first_name": "tom", "middle_name": "p", "surname": "c"},
-            ],
-            "tom c",
-        ),
-        ([{"first_name": "ann", "surname": "x"}, {"first_name": "zoe", "surname": "a"}], "ann x"),
-        ([{"first_name": "tom"}, {"surname": "chudleigh"}], "chudleigh"),
-        ([{"town": "devon"}, {"town": "devon", "surname": "chudleigh"}], "chudleigh"),
-    ],
-    ids=[
-        "joined",
-        "in the order of the record",
-        "a single part comes last",
-        "the commonest, not the fullest",
-        "as one record states them",
-        "one part each",
-        "from the record that has one",
-    ],
-)
-def test_joined_names(people, name):
-    assert named(*({key: (value,) for key, value in p.items()} for p in people)) == name
+@pytest.mark.parametrize("why", NAMES)
+def test_names(why):
+    rows, name = NAMES[why]
+    assert name_of(of_rows(*rows)) == name
 
 
 def test_attributes_in_another_order_name_alike():
-    one = {"first_name": ("thomas",), "surname": ("chudleigh",)}
-    two = {"born": ("1630",), "first_name": ("tom",), "surname": ("chudleigh",)}
-    assert named(one, two, two) == named(two, two, one) == "tom chudleigh"
+    two = {"born": "1630"} | FULL
+    one = {"first_name": "thomas", "surname": "c"}
+    assert name_of(of_rows(one, two, two)) == name_of(of_rows(two, two, one)) == "tom c"
 
 
 def test_attributes_keep_the_order_of_the_file():
     """A cell that is empty in the first record does not move its column to the end."""
     rows = [{"surname": "x", "born": "1900"}, {"first_name": "y", "surname": "x"}, {"town": "z"}]
-    found = collect([Fragment(str(i), {a: (v,) for a, v in r.items()}) for i, r in enumerate(rows)])
-    assert list(found) == ["first_name", "surname", "born", "town"]
+    assert list(collect(of_rows(*rows))) == ["first_name", "surname", "born", "town"]
 
 
 def test_values_are_ordered_by_count_then_code_point():
-    found = collect(
-        [Fragment("1", {"b": ("z", "é"), "a": ("q",)}), Fragment("2", {"b": ("é", "a")})]
-    )
+    found = collect(of_rows({"b": ("z", "é"), "a": "q"}, {"b": ("é", "a")}))
     assert list(found) == ["b", "a"]
-    assert [(v.value, v.fragments) for v in found["b"]] == [
-        ("é", ("1", "2")),
-        ("a", ("2",)),
-        ("z", ("1",)),
-    ]
+    values = [(v.value, v.fragments) for v in found["b"]]
+    assert values == [("é", ("0", "1")), ("a", ("1",)), ("z", ("0",))]
 
 
 @pytest.mark.parametrize(
