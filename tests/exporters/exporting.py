@@ -1,16 +1,29 @@
-"""Exports of entities in memory, read back as bytes."""
+"""Exports of entities in memory, read back as bytes, as rows or by a reader of files."""
 
 from __future__ import annotations
 
+import csv
+import io
 import tempfile
 from pathlib import Path
 
 from kbforge.kb.view import EntitiesView
 
 
-def exported(exporter, entities, fragments=None):
-    """The bytes of the file that an exporter writes."""
+def exported(exporter, entities, fragments=None, read=Path.read_bytes):
+    """What `read` finds in the file (or folder) that an exporter writes."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "kb"
         exporter.export(EntitiesView(lambda: iter(entities), fragments), str(target))
-        return target.read_bytes()
+        return read(target)
+
+
+def rows(exporter, entities, fragments=None):
+    """The rows of a CSV file, the header first."""
+    return list(csv.reader(io.StringIO(exported(exporter, entities, fragments).decode())))
+
+
+def records(exporter, entities, fragments=None):
+    """The rows of a CSV file, by column."""
+    header, *others = rows(exporter, entities, fragments)
+    return [dict(zip(header, row, strict=True)) for row in others]

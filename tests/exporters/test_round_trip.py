@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,7 +10,6 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment, Particle, Posterior, Subproblem
 from kbforge.kb.entities import assemble
-from kbforge.kb.view import EntitiesView
 from kbforge.testing.examples import HOSTILE_VALUES
 from kbforge_plugins.exporters.graphs import (
     FtmExporter,
@@ -22,6 +19,7 @@ from kbforge_plugins.exporters.graphs import (
 )
 from kbforge_plugins.exporters.records import ParquetExporter
 from tests.exporters import readers
+from tests.exporters.exporting import exported
 from tests.profile import examples
 
 TEXTS = (
@@ -69,11 +67,14 @@ def expected(fragments, entities, known, told=said):
 
 
 def read_back(exporter, read, fragments, entities, known):
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "kb"
-        view = EntitiesView(lambda: iter(entities), fragments if known else None)
-        exporter.export(view, str(target))
-        return read(target)
+    return exported(exporter, entities, fragments if known else None, read)
+
+
+def one_entity(*fragments):
+    block = Subproblem(
+        tuple(range(len(fragments))), (Particle(0.0, (tuple(range(len(fragments))),)),)
+    )
+    return list(assemble(fragments, Posterior((block,), 0.0, len(fragments), 0)))
 
 
 @pytest.mark.parametrize(
@@ -137,11 +138,8 @@ def test_a_real_entity_in_every_vocabulary():
         Fragment("a", {"name": ("Ada Lovelace",), "Birth date": ("1815-12-10",)}, source="census"),
         Fragment("b", {"name": ("Ada",), "country": ("Great Britain", "Utopia")}, source="atlas"),
     ]
-    block = Subproblem((0, 1), (Particle(0.0, ((0, 1),)),))
-    entities = list(assemble(fragments, Posterior((block,), 0.0, 2, 0)))
-    (held,) = read_back(
-        FtmExporter(schema="Person"), readers.ftm, fragments, entities, True
-    ).values()
+    exporter = FtmExporter(schema="Person")
+    (held,) = exported(exporter, one_entity(*fragments), fragments, readers.ftm).values()
     assert held == {
         "a": ("census", {("name", "Ada Lovelace"), ("birthDate", "1815-12-10")}),
         "b": (
@@ -151,18 +149,18 @@ def test_a_real_entity_in_every_vocabulary():
     }
 
 
-def test_the_row_of_a_table_is_in_every_format_with_sources(tmp_path):
-    fragments = [Fragment("a", {"name": ("Ada",)}, source="in.csv", metadata={"row": 12})]
-    block = Subproblem((0,), (Particle(0.0, ((0,),)),))
-    entities = list(assemble(fragments, Posterior((block,), 0.0, 1, 0)))
-    said = {
-        FtmExporter: "in.csv:12",
-        NQuadsExporter: '<urn:kbforge:relation:row> "12"^^',
-        JsonLdExporter: '"source":"in.csv","row":12',
-        Neo4jExporter: '{""row"":12}',
-    }
-    for exporter, text in said.items():
-        target = tmp_path / exporter.__name__
-        exporter().export(EntitiesView(lambda: iter(entities), fragments), str(target))
-        file = target / "fragments.csv" if target.is_dir() else target
-        assert text in file.read_text(), exporter
+@pytest.mark.parametrize(
+    ("exporter", "text"),
+    [
+        (FtmExporter, "in.csv:12"),
+        (NQuadsExporter, '<urn:kbforge:relation:row> "12"^^'),
+        (JsonLdExporter, '"source":"in.csv","row":12'),
+        (Neo4jExporter, '{""row"":12}'),
+    ],
+)
+def test_the_row_of_a_table_is_in_every_format_with_sources(exporter, text):
+    def read(target):
+        return (target / "fragments.csv" if target.is_dir() else target).read_text()
+
+    fragment = Fragment("a", {"name": ("Ada",)}, source="in.csv", metadata={"row": 12})
+    assert text in exported(exporter(), one_entity(fragment), [fragment], read)
