@@ -243,12 +243,16 @@ def test_bundles_that_do_not_fit(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
+        (b"", "is not JSON"),
         (b"{", "is not JSON"),
+        (b'{"order": 2}', "should hold an order and counts"),
         (b"[]", "should hold an order and counts"),
         (b'{"order": "2", "counts": {}}', "expected an order from 1 to 9"),
         (b'{"order": 2, "counts": []}', "expected counts by attribute"),
         (b'{"order": 2, "counts": {"name": 3}}', "name: expected counts of n-grams"),
         (b'{"order": 2, "counts": {"name": {"ab": 0}}}', 'got 0 of "ab"'),
+        (b'{"order": 2, "counts": {"name": {"ab": -1}}}', "a positive count"),
+        (b'{"order": 2, "counts": {"name": {"ab": 1e999}}}', ""),
         (b'{"order": 2, "counts": {"name": {"ab": 1.5}}}', 'got 1.5 of "ab"'),
         (b'{"order": 2, "counts": {"name": {"abc": 1}}}', 'got 1 of "abc"'),
     ],

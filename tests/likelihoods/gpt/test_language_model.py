@@ -10,7 +10,6 @@ import json
 import os
 import pickle
 import resource
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ from kbforge_plugins.likelihoods.gpt.model import (
     TOKENIZER,
     WEIGHTS,
     LanguageModel,
-    SetTokenizer,
     from_bundle,
     to_bundle,
 )
@@ -149,35 +147,26 @@ def test_any_changed_byte_of_any_file_is_noticed(folder: Path) -> None:
     read(folder)
 
 
-@pytest.mark.parametrize("name", sorted(GOOD.files))
-@pytest.mark.parametrize("change", ["truncate", "grow", "delete", "link", "folder", "pickle"])
-def test_every_other_tampering_of_every_file_is_noticed(
-    folder: Path, name: str, change: str
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (WEIGHTS, rf'"{WEIGHTS}" has [0-9,]+ bytes, its manifest says'),
+        ("pytorch_model.bin", r'the file "pytorch_model\.bin" is not in the manifest'),
+    ],
+)
+def test_a_pickle_in_place_of_a_file_or_beside_them_is_not_read(
+    folder: Path, name: str, says: str
 ) -> None:
-    path = folder / name
-    content = path.read_bytes()
-    path.unlink()
-    if change in ("truncate", "grow"):
-        path.write_bytes(content[:-1] if change == "truncate" else content + b"\0")
-        says = f'"{name}" has [0-9,]+ bytes, its manifest says'
-    elif change == "delete":
-        says = f'the file "{name}" of its manifest is missing'
-    elif change == "pickle":
-        path.write_bytes(bomb())
-        says = f'"{name}" has [0-9,]+ bytes, its manifest says'
-    else:
-        elsewhere = folder.parent / "elsewhere"
-        elsewhere.write_bytes(content)
-        path.symlink_to(elsewhere) if change == "link" else path.mkdir()
-        says = f'"{name}" is not a regular file'
+    (folder / name).write_bytes(bomb())
     with pytest.raises(ModelError, match=says):
         read(folder)
     assert "KBFORGE_BOMB" not in os.environ
 
 
-def test_an_extra_file_is_noticed(folder: Path) -> None:
-    (folder / "pytorch_model.bin").write_bytes(bomb())
-    with pytest.raises(ModelError, match=r'the file "pytorch_model\.bin" is not in the manifest'):
+def test_a_folder_in_place_of_a_file_is_noticed(folder: Path) -> None:
+    (folder / WEIGHTS).unlink()
+    (folder / WEIGHTS).mkdir()
+    with pytest.raises(ModelError, match=f'"{WEIGHTS}" is not a regular file'):
         read(folder)
 
 
@@ -287,56 +276,25 @@ def refuses(bundle: Bundle, says: str) -> None:
     assert len(message) < 500
 
 
-def settings_of(change: Callable[[Table], object]) -> dict[str, bytes | None]:
-    """The tokenizer file after a change."""
+def with_one_more_piece() -> bytes:
     table: Table = json.loads(GOOD.files[TOKENIZER])
-    change(table)
-    return {TOKENIZER: json.dumps(table).encode()}
-
-
-def renamed(old: str, new: str) -> Callable[[Table], object]:
-    def change(table: Table) -> None:
-        vocabulary = table["model"]["vocab"]
-        vocabulary[new] = vocabulary.pop(old)
-
-    return change
-
-
-def _add_piece(table: Table) -> None:
     vocabulary = table["model"]["vocab"]
     vocabulary["AdaAda"] = len(vocabulary)
+    return json.dumps(table).encode()
 
 
 @pytest.mark.parametrize(
-    ("files", "says"),
+    ("content", "says"),
     [
-        ({TOKENIZER: None}, f"has no {TOKENIZER}: it is not a language model"),
-        ({TOKENIZER: b""}, "not a tokenizer"),
-        ({TOKENIZER: b"[]"}, "not a tokenizer"),
-        ({TOKENIZER: b"\xff\xfe"}, "not a tokenizer"),
-        ({TOKENIZER: b"{" * 50_000}, "not a tokenizer"),
-        ({TOKENIZER: GOOD.files[TOKENIZER][:-9]}, "not a tokenizer"),
-        (settings_of(lambda t: t.pop("model")), "not a tokenizer"),
-        (settings_of(lambda t: t["model"].update(type="WordPiece")), ""),
-        (settings_of(lambda t: t["model"].update(dropout=0.5)), "model.dropout"),
-        (settings_of(lambda t: t["model"].update(unk_token="A")), "model.unk_token"),
-        (settings_of(lambda t: t.update(normalizer={"type": "Lowercase"})), "normalizer"),
-        (settings_of(lambda t: t.update(pre_tokenizer=None)), "pre_tokenizer"),
-        (settings_of(lambda t: t.update(post_processor=None, decoder=None)), "decoder"),
-        (
-            settings_of(lambda t: t.update(truncation={
-                "direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0,
-            })),
-            "truncation",
-        ),
-        (settings_of(renamed("A", "🙂")), ""),
-        (settings_of(renamed("A", "")), ""),
-        (settings_of(_add_piece), "tokens with the grammar canonical-json, its weights are for"),
-        ({TOKENIZER: tokenizer(pieces=260).to_bytes()}, "tokens with the grammar canonical-json"),
+        (None, f"has no {TOKENIZER}: it is not a language model"),
+        (b"{" * 50_000, "not a tokenizer"),
+        (with_one_more_piece(), "tokens with the grammar canonical-json, its weights are for"),
+        (tokenizer(pieces=260).to_bytes(), "tokens with the grammar canonical-json"),
     ],
-)  # fmt: skip
-def test_another_tokenizer_is_refused(files: dict[str, bytes | None], says: str) -> None:
-    refuses(signed(files), says)
+)
+def test_another_tokenizer_is_refused(content: bytes | None, says: str) -> None:
+    """What a tokenizer itself refuses is in `test_tokenizer`."""
+    refuses(signed({TOKENIZER: content}), says)
 
 
 SIZES = {"n_tokens", "d_model", "n_layers", "n_heads", "d_ff", "context"}
@@ -355,10 +313,7 @@ def test_sizes_out_of_range_are_refused(name: str, value: Any) -> None:
         (lambda r: r.update(shape=3), "should give n_tokens, d_model"),
         (lambda r: r["shape"].pop("d_ff"), "should give n_tokens, d_model"),
         (lambda r: r["shape"].update(extra=1), "should give n_tokens, d_model"),
-        (
-            lambda r: r["shape"].update(n_heads=3),
-            "d_model 32 is not a multiple of twice its 3 heads",
-        ),
+        (lambda r: r["shape"].update(n_heads=3), "32 is not a multiple of twice its 3 heads"),
         (lambda r: r["shape"].update(n_heads=32), "d_model 32 is not a multiple of twice"),
         (lambda r: r["shape"].update(n_layers=3), "numbers, a model of its shape "),
         (lambda r: r["shape"].update(n_layers=1), "numbers, a model of its shape "),
@@ -372,10 +327,7 @@ def test_sizes_out_of_range_are_refused(name: str, value: Any) -> None:
         (lambda r: r["grammar"].update(name=["canonical-json"]), "its grammar: "),
         (lambda r: r["grammar"].update(version=2), "was trained on version 2 of the grammar"),
         (lambda r: r["grammar"].update(version="1"), "was trained on version '1' of the grammar"),
-        (
-            lambda r: r["grammar"].update(sha256="0" * 64),
-            "are not those it was trained on: SHA-256",
-        ),
+        (lambda r: r["grammar"].update(sha256="0" * 64), "not those it was trained on: SHA-256"),
         (lambda r: r["grammar"].update(sha256=None), "are not those it was trained on: SHA-256"),
         (
             lambda r: r.update(grammar=dict(to_bundle(FLAT, {}, {}).recipe)["grammar"]),
@@ -390,15 +342,9 @@ def test_another_recipe_is_refused(change: Callable[[Table], object], says: str)
 FLAT = language_model("flat-json")
 
 
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        ({"plugin": "bigram"}, "is a model for bigram, expected gpt"),
-        ({"kind": "surrogates"}, "is a model for gpt, expected gpt"),
-    ],
-)
-def test_a_model_for_something_else_is_refused(fields: Table, says: str) -> None:
-    refuses(signed(**fields), says)
+def test_a_model_for_something_else_is_refused() -> None:
+    refuses(signed(plugin="bigram"), "is a model for bigram, expected gpt")
+    refuses(signed(kind="surrogates"), "is a model for gpt, expected gpt")
 
 
 def test_absurd_sizes_take_no_memory() -> None:
@@ -411,25 +357,11 @@ def test_absurd_sizes_take_no_memory() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (b"", "is not JSON"),
-        (b"[]", "should hold an order and counts"),
-        (b'{"order": 2}', "should hold an order and counts"),
-        (b'{"order": 2, "counts": {"name": {"abc": 1}}}', "an n-gram of 2 characters"),
-        (b'{"order": 2, "counts": {"name": {"ab": -1}}}', "a positive count"),
-        (b'{"order": 2, "counts": {"name": {"ab": 1e999}}}', ""),
-        (b'{"order": 2, "counts": {"name": 3}}', "expected counts of n-grams"),
-        (b'{"order": 3, "counts": {"name": {"abc": 1}}}', "n-grams of order 3, not 2"),
-    ],
-)
-def test_other_counts_are_refused(tmp_path: Path, content: bytes, says: str) -> None:
-    write_bundle(tmp_path / "model", signed({COUNTS_FILE: content}))
-    with pytest.raises(ModelError) as refused:
+def test_other_counts_are_refused(tmp_path: Path) -> None:
+    """By the model's folder; what else counts may not be is in `test_ngram`."""
+    write_bundle(tmp_path / "model", signed({COUNTS_FILE: b'{"order": 2}'}))
+    with pytest.raises(ModelError, match=r"model.*should hold an order and counts"):
         make_likelihood(str(tmp_path / "model"))
-    assert says in str(refused.value)
-    assert str(tmp_path / "model") in str(refused.value)
 
 
 def test_the_good_bundle_is_a_likelihood(folder: Path) -> None:
@@ -437,8 +369,3 @@ def test_the_good_bundle_is_a_likelihood(folder: Path) -> None:
     scores = make_likelihood(str(folder)).log_marginal([PEOPLE[:2], [Fragment("x", {"a": ("b",)})]])
     assert scores.shape == (2,)
     assert (scores < 0).all()
-
-
-def test_a_copy_is_as_good(folder: Path, tmp_path: Path) -> None:
-    shutil.copytree(folder, tmp_path / "copy")
-    assert isinstance(read(tmp_path / "copy").tokenizer, SetTokenizer)

@@ -166,6 +166,14 @@ def replace_last(piece: str) -> Callable[[dict[str, Any]], None]:
     return change
 
 
+def renamed(old: str, new: str) -> Callable[[dict[str, Any]], None]:
+    def change(content: dict[str, Any]) -> None:
+        vocabulary = content["model"]["vocab"]
+        vocabulary[new] = vocabulary.pop(old)
+
+    return change
+
+
 def pre_tokenizer(content: dict[str, Any]) -> None:
     content["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = r"\s+"
 
@@ -181,6 +189,11 @@ WORDS = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}
     [
         (b"", r"not a tokenizer: .*"),
         (b"\xff\xfe", r"not a tokenizer: .*"),
+        (changed(lambda c: c["model"].update(type="WordPiece")), r".*"),
+        (changed(lambda c: c.update(pre_tokenizer=None)), r"the tokenizer's pre_tokenizer: .*"),
+        (changed(lambda c: c.update(post_processor=None, decoder=None)), r".*decoder.*"),
+        (changed(renamed("A", "🙂")), r".*"),
+        (changed(renamed("A", "")), r".*"),
         (b"[]", r"not a tokenizer: .*"),
         (b"{}", r"not a tokenizer: .*"),
         (tokenizer().to_bytes()[:-20], r"not a tokenizer: .*"),
