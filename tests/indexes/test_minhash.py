@@ -1,22 +1,17 @@
-"""MinHash: how often two fragments share a key is what the formula says."""
+"""MinHash and binary hashes: how often two fragments share a key is what the formulas say."""
 
 from __future__ import annotations
 
 import math
 import random
+from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
-from kbforge_plugins.indexes.minhash import MinHash
+from kbforge_plugins.indexes.minhash import BinaryHash, MinHash
 from kbforge_plugins.indexes.recall import recall_of
-from tests.indexes.records import sparse_records
-from tests.profile import examples
-
-WORDS = st.lists(st.sampled_from([f"w{i}" for i in range(40)]), min_size=1, max_size=25)
 
 
 def text(words: list[str], identity: str = "x") -> Fragment:
@@ -62,24 +57,11 @@ def test_weights_count_as_the_formula_says() -> None:
     assert abs(shared(index, text(one), text(other)) - 512 * plain) > error
 
 
-@examples(30)
-@given(several=st.lists(WORDS, min_size=1, max_size=6), unit=st.sampled_from(["word", "character"]))
-def test_keys_do_not_depend_on_who_was_asked_about(several: list[list[str]], unit: str) -> None:
-    index = MinHash(unit=unit, order=2, bands=8)  # type: ignore[arg-type]
-    fragments = [text(words, str(i)) for i, words in enumerate(several)]
-    index.fit(fragments[:3])
-    starts, keys = index.keys_of(fragments)
-    for i, fragment in enumerate(fragments):
-        assert keys[starts[i] : starts[i + 1]].tolist() == index.keys(fragment)
-        again = text(fragment.properties["text"][0].split(), "another")
-        assert index.keys(again) == index.keys(fragment)
-        assert len({*index.keys(fragment)}) == 8
-
-
 def test_order_and_repetition_of_words_do_not_matter_alone() -> None:
     one, two = MinHash(), MinHash(order=2)
     plain, turned = text(["a", "b", "c", "d"]), text(["d", "c", "b", "a", "a"])
     assert one.keys(plain) == one.keys(turned)
+    assert BinaryHash().keys(plain) == BinaryHash().keys(text(["d", "c", "b", "a"])) != []
     assert not shared(two, plain, turned)
 
 
@@ -90,18 +72,12 @@ def test_members_of_lists_are_features() -> None:
     assert not shared(MinHash(), one, Fragment("z", {"other": tags}))
 
 
-def test_seeds_draw_other_orders() -> None:
-    one = text(["a", "b", "c"])
-    assert not {*MinHash(seed=1).keys(one)} & {*MinHash(seed=2).keys(one)}
-    assert MinHash(seed=1).keys(one) == MinHash(seed=1).keys(one)
-
-
 def test_nothing_said_has_no_keys() -> None:
     index = MinHash()
     starts, keys = index.keys_of((text(["a"]), Fragment("y", {"text": ("!!!",)}), text(["b"])))
     assert np.diff(starts).tolist() == [40, 0, 40]
     assert len(keys) == 80
-    assert index.keys(Fragment("z", {}, (1.0,))) == []
+    assert index.keys(Fragment("z", {}, (1.0,))) == BinaryHash().keys(text([])) == []
 
 
 def test_fitted_to_nothing_said() -> None:
@@ -140,13 +116,88 @@ def test_recall_on_long_texts() -> None:
     assert recall_of(few, fragments).candidates < 5
 
 
-def test_single_minima_find_what_has_little_in_common() -> None:
+def sparse_records(people: int = 600) -> list[Fragment]:
+    """Three records each of some people: of seven words a person has, a record says four."""
+    rng = random.Random(5)
+    sizes = (400, 400, 400, 400, 60, 20, 5)  # of the vocabularies
+    out = []
+    for person in range(people):
+        own = [f"w{k}x{rng.randrange(size)}" for k, size in enumerate(sizes)]
+        for k in range(3):
+            said = {"text": (" ".join(rng.sample(own, 4)),)}
+            out.append(Fragment(f"{person}-{k}", said, label=str(person)))
+    rng.shuffle(out)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("few", "found", "less"),
+    [
+        (MinHash(single=12), MinHash(single=0), 0.015),
+        # two of five words are an angle of 60 degrees
+        (BinaryHash(part=0.2), BinaryHash(part=1.0), 0.47),
+    ],
+    ids=["single minima", "parts"],
+)
+def test_what_has_little_in_common_is_found(few: MinHash, found: MinHash, less: float) -> None:
     """Two records of a person share two of some five words."""
     fragments = sparse_records()
-    recall = {}
-    for single in (0, 12):
-        index = MinHash(single=single)
+    recall = []
+    for index in (few, found):
         index.fit(fragments)
-        recall[single] = recall_of(index, fragments).recall
-    assert recall[12] > 0.97
-    assert recall[0] < recall[12] - 0.015
+        recall.append(recall_of(index, fragments).recall)
+    assert recall[0] > 0.97
+    assert recall[1] < recall[0] - less
+
+
+# Signs of random projections.
+
+
+def equal_keys(both: int, one: int, other: int, rows: int) -> float:
+    """The probability that as many directions have two sets of words on one side."""
+    cosine = both / math.sqrt((both + one) * (both + other))
+    return (1 - math.acos(min(cosine, 1.0)) / math.pi) ** rows
+
+
+@pytest.mark.parametrize(("both", "rows"), [(0, 1), (2, 1), (3, 2), (4, 3), (2, 9), (2, 16)])
+@pytest.mark.parametrize("part", [1.0, 0.5, 0.2])
+def test_signs_are_shared_as_often_as_angles_and_parts_say(
+    both: int, rows: int, part: float
+) -> None:
+    """Of four words some are the same; within four standard errors, over 512 keys.
+
+    Enumerated are the parts of the different words that a key may read.
+    """
+    index = BinaryHash(rows=rows, bands=512, part=part, weighted=False)
+    one = text(["a0", "a1", "a2", "a3"])
+    other = text([f"a{i}" if i < both else f"b{i}" for i in range(4)])
+    p = 0.0
+    for read in product([0, 1], repeat=8 - both):
+        n = sum(read[:both]), sum(read[both:4]), sum(read[4:])
+        if n[0] + n[1] and n[0] + n[2]:
+            chance = part ** sum(read) * (1 - part) ** (len(read) - sum(read))
+            p += chance * equal_keys(*n, rows)
+    first = equal_keys(both, 4 - both, 4 - both, rows)  # reads all
+    error = 4 * math.sqrt(511 * p * (1 - p) + first * (1 - first)) + 1e-9
+    assert abs(shared(index, one, other) - (first + 511 * p)) <= error
+
+
+def test_common_words_are_read_less() -> None:
+    """A fragment of one word has a key of each part that reads it."""
+    crowd = [text(["common", f"w{i}"], f"f{i}") for i in range(200)]
+    index = BinaryHash(bands=512, part=0.3)
+    index.fit(crowd)
+    for word, n in (("common", 200), ("w3", 1), ("new", 0)):
+        weight = math.log(201 / (n + 0.5)) / math.log(201 / 0.5)
+        read = 1 - 0.7**weight
+        keys = len(index.keys(text([word])))
+        assert abs(keys - (1 + 511 * read)) <= 4 * math.sqrt(511 * read * (1 - read))
+
+
+def test_rare_words_count_for_more() -> None:
+    crowd = [text(["common", f"w{i}"], f"f{i}") for i in range(200)]
+    index = BinaryHash(rows=1, bands=512, part=1.0)
+    index.fit(crowd)
+    one = text(["common", "w1", "rare"])
+    rare, common = (shared(index, one, text(["w2", "w3", word])) for word in ("rare", "common"))
+    assert rare > common + 60

@@ -5,18 +5,13 @@ from __future__ import annotations
 import random
 import tracemalloc
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge_plugins.indexes.ngrams import Ngrams
 from kbforge_plugins.indexes.recall import recall_of
 from tests.people import people
-
-TEXTS = st.lists(st.text(min_size=1, max_size=30), min_size=1, max_size=4)
 
 
 def named(*names: str, identity: str = "x") -> Fragment:
@@ -87,26 +82,6 @@ def test_attributes_share_no_key_and_only_those_named_are_read() -> None:
     assert only.keys(Fragment("y", {"town": ("york",), "name": ("ann",)})) == only.keys(
         named("ann")
     )
-
-
-@given(names=st.lists(TEXTS, min_size=1, max_size=8))
-def test_keys_do_not_depend_on_who_was_asked_about(names: list[list[str]]) -> None:
-    index = fitted(people(20, 1), common=2)
-    fragments = [named(*some, identity=str(i)) for i, some in enumerate(names)]
-    starts, keys = index.keys_of(fragments)
-    assert starts.dtype == keys.dtype == np.int64
-    for i, fragment in enumerate(fragments):
-        of_one = keys[starts[i] : starts[i + 1]].tolist()
-        assert of_one == index.keys(fragment)
-        assert len(set(of_one)) == len(of_one) > 0
-
-
-def test_fitting_again_forgets() -> None:
-    index = fitted(people(20, 3))
-    fragments = people(20, 4)
-    index.fit(fragments)
-    again = fitted(fragments[::-1])
-    assert [index.keys(f) for f in fragments] == [again.keys(f) for f in fragments]
 
 
 def test_it_works_unfitted_and_without_fragments() -> None:

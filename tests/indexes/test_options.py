@@ -1,15 +1,21 @@
-"""What all indexes share: checked options, likeness, and one entity of many equal fragments."""
+"""What all indexes share: checked options, likeness, and keys that hang on nothing else."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kbforge import registry
 from kbforge.contracts import CandidateIndex, Fragment
 from kbforge.errors import UsageError
 from kbforge_plugins.indexes.recall import recall_of
+from tests.people import people
+from tests.profile import examples
 
 
 def make(name: str, **options: object) -> CandidateIndex:
@@ -39,6 +45,11 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         "tables: expected 1 to 512, a multiple of 4 unless by angles, got 6",
     ),
     ("projection", {"rows": 25}, "rows: expected 0 to 24, got 25"),
+    ("selective", {"families": 0}, "families: expected at least 1, got 0"),
+    ("selective", {"shared": 0}, "shared: expected at least 1, got 0"),
+    ("selective", {"common": -1}, "common: expected at least 1, got -1"),
+    ("selective", {"rules": ("a++b",)}, 'a rule names attributes joined by "+"'),
+    ("selective", {"rules": ("",)}, 'a rule names attributes joined by "+"'),
 ]
 
 
@@ -63,12 +74,17 @@ def test_bad_options(name: str, options: dict[str, Any], sentence: str) -> None:
         ("ngrams", {"attributes": ("name",)}, {}, False),
         ("projection", {"seed": 1}, {"seed": 1, "families": 9}, True),
         ("projection", {"seed": 1}, {"seed": 2}, False),
+        ("selective", {}, {"families": 3, "shared": 1}, True),
+        ("selective", {}, {"common": 21}, False),
+        ("selective", {}, {"attributes": ("name",)}, False),
+        ("selective", {}, {"rules": ("a+b",)}, False),
     ],
 )
 def test_indexes_are_alike_by_the_options_that_keys_depend_on(
     name: str, one: dict[str, Any], other: dict[str, Any], alike: bool
 ) -> None:
-    assert make(name, **one).like(make(name, **other)) is alike
+    first, second = make(name, **one), make(name, **other)
+    assert first.like(second) is second.like(first) is alike
 
 
 @pytest.mark.parametrize(
@@ -82,3 +98,75 @@ def test_equal_fragments_lead_to_their_one_entity(name: str, options: dict[str, 
     found = recall_of(index, same)
     assert (found.recall, found.entities) == (1.0, 1)
     assert found.candidates <= 1
+
+
+FITTED: list[tuple[str, dict[str, Any], int, int]] = [  # and how many keys a fragment has
+    ("binary-hash", {"rows": 3, "bands": 20}, 1, 20),
+    ("binary-hash", {"rows": 16, "bands": 20}, 1, 20),
+    ("minhash", {"order": 2, "bands": 8}, 8, 8),
+    ("minhash", {"unit": "character", "order": 2, "bands": 8}, 8, 8),
+    ("ngrams", {"common": 2}, 1, 512),
+    ("projection", {}, 32, 32),
+    ("projection", {"angles": True}, 32, 32),
+    ("selective", {}, 1, 512),
+]
+WORDS = st.lists(st.sampled_from([f"w{i}" for i in range(40)]), min_size=1, max_size=25)
+SAID = st.tuples(
+    WORDS.map(" ".join) | st.text("aé東1", min_size=1, max_size=30),
+    st.tuples(*[st.floats(-1e6, 1e6)] * 3),
+)
+
+
+@pytest.mark.parametrize(("name", "options", "fewest", "most"), FITTED)
+@examples(30)
+@given(said=st.lists(SAID, min_size=2, max_size=9))
+def test_keys_of_many_are_those_of_each_whoever_was_asked_about(
+    name: str,
+    options: dict[str, Any],
+    fewest: int,
+    most: int,
+    said: list[tuple[str, tuple[float, ...]]],
+) -> None:
+    fragments = [Fragment(str(i), {"name": (t,)}, vector=v) for i, (t, v) in enumerate(said)]
+    index = make(name, **options)
+    index.fit(fragments[1:4])
+    starts, keys = index.keys_of(fragments)
+    assert starts.dtype == keys.dtype == np.int64
+    assert len(starts) == len(fragments) + 1
+    for i, fragment in enumerate(fragments):
+        own = keys[starts[i] : starts[i + 1]].tolist()
+        assert own == list(index.keys(fragment)) == list(index.keys(replace(fragment, id="y")))
+        assert fewest <= len(set(own)) == len(own) <= most
+
+
+@pytest.mark.parametrize("name", ["binary-hash", "minhash"])
+def test_keys_of_many_are_those_of_few(name: str) -> None:
+    """However many features are drawn at once."""
+    words = [[f"w{(7 * i + k) % 97}" for k in range(i % 40)] for i in range(1000)]
+    fragments = [Fragment("x", {"text": (" ".join(some),)}) for some in words]
+    index = make(name)
+    index.fit(fragments)
+    starts, keys = index.keys_of(fragments)
+    parts = [index.keys_of(fragments[i : i + 10]) for i in range(0, 1000, 10)]
+    assert keys.tolist() == np.concatenate([found for _, found in parts]).tolist()
+    lengths = np.concatenate([np.diff(begins) for begins, _ in parts])
+    assert np.diff(starts).tolist() == lengths.tolist()
+
+
+@pytest.mark.parametrize("name", ["ngrams", "selective"])
+def test_fitting_again_forgets(name: str) -> None:
+    fragments = people(20, 4)
+    index, other = make(name), make(name)
+    index.fit(people(20, 3))
+    index.fit(fragments)
+    other.fit(fragments[::-1])
+    assert [list(index.keys(f)) for f in fragments] == [list(other.keys(f)) for f in fragments]
+
+
+@pytest.mark.parametrize(("name", "alike"), [("minhash", 0), ("projection", 31)])
+def test_seeds_draw_other_keys(name: str, alike: int) -> None:
+    one = Fragment("x", {"text": ("a b c",)}, (1.0, 2.0))
+    first, second = (set(make(name, seed=seed).keys(one)) for seed in (1, 2))
+    assert first
+    assert len(first & second) <= alike
+    assert set(make(name, seed=1).keys(one)) == first

@@ -7,16 +7,11 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge_plugins.indexes.projection import Projection, together_at
 from kbforge_plugins.indexes.recall import recall_of
-from tests.profile import examples
-
-NUMBER = st.floats(-1e6, 1e6)
 
 
 def point(*numbers: float, identity: str = "x", label: str | None = None) -> Fragment:
@@ -59,25 +54,6 @@ def test_cells_are_shared_as_often_as_the_distance_says(distance: float, rows: i
     other = point(0.3, -2.0 + distance * 0.6, 5.0 - distance * 0.8, 1.0)
     p = float(together_at(np.array([distance]), 1.0)[0]) ** rows
     assert abs(shared(index, one, other) - 512 * p) <= 4 * math.sqrt(512 * p * (1 - p)) + 1e-9
-
-
-@examples(40)
-@given(
-    vectors=st.lists(st.lists(NUMBER, min_size=3, max_size=3), min_size=2, max_size=9),
-    angles=st.booleans(),
-)
-def test_keys_do_not_depend_on_who_was_asked_about(
-    vectors: list[list[float]], angles: bool
-) -> None:
-    index = Projection(angles=angles)
-    fragments = [point(*vector, identity=str(i)) for i, vector in enumerate(vectors)]
-    index.fit(fragments[1:])
-    starts, keys = index.keys_of(fragments)
-    assert np.diff(starts).tolist() == [32] * len(fragments)
-    for i, fragment in enumerate(fragments):
-        of_one = keys[starts[i] : starts[i + 1]].tolist()
-        assert of_one == index.keys(fragment)
-        assert len(set(of_one)) == 32
 
 
 @pytest.mark.parametrize("dimensions", [2, 8, 40])
@@ -146,8 +122,3 @@ def test_very_many_dimensions() -> None:
 def test_it_suits_gaussian_clusters() -> None:
     assert isinstance(Projection.suited(registry.create("likelihoods", "gaussian")), Projection)
     assert Projection.suited(registry.create("likelihoods", "bigram")) is None
-
-
-def test_seeds_draw_other_directions() -> None:
-    one, other = Projection(seed=1), Projection(seed=2)
-    assert one.keys(point(1, 2)) != other.keys(point(1, 2))

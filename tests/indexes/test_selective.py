@@ -134,34 +134,10 @@ def test_who_was_asked_about_and_what_order_fitting_took_do_not_matter() -> None
     assert [fresh.keys(f) for f in strangers] == [one.keys(f) for f in strangers]
 
 
-def test_fitting_again_forgets() -> None:
-    index = fitted(people(20, 3))
-    fragments = people(20, 4)
-    index.fit(fragments)
-    again = fitted(fragments)
-    assert [index.keys(f) for f in fragments] == [again.keys(f) for f in fragments]
-
-
 def test_it_works_unfitted() -> None:
     index = Selective()
     assert in_common(index, record("x", name="Ann Lee"), record("y", name="ann lee"))
     assert not in_common(index, record("x", name="Ann Lee"), record("y", name="Bo Ek"))
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"families": 0}, "families: expected at least 1, got 0"),
-        ({"shared": 0}, "shared: expected at least 1, got 0"),
-        ({"common": -1}, "common: expected at least 1, got -1"),
-        ({"rules": ("a++b",)}, 'a rule names attributes joined by "+"'),
-        ({"rules": ("",)}, 'a rule names attributes joined by "+"'),
-    ],
-)
-def test_bad_options(options: dict[str, object], sentence: str) -> None:
-    with pytest.raises(UsageError) as error:
-        Selective(**options)  # type: ignore[arg-type]
-    assert str(error.value) == f"index selective: {sentence}"
 
 
 def test_a_rule_of_an_attribute_that_no_fragment_has() -> None:
@@ -199,12 +175,3 @@ def test_recall_is_counted() -> None:
     found = recall_of(ByName(), fragments)
     # the second finds the first; the third, of another name, does not; the fourth finds an entity
     assert (found.recall, found.candidates, found.entities) == (1 / 2, (0 + 1 + 0 + 1) / 4, 2)
-
-
-def test_indexes_with_other_keys_are_not_alike() -> None:
-    plain = Selective()
-    assert plain.like(Selective(families=3, shared=1))
-    for other in (Selective(common=21), Selective(attributes=("name",)), Selective(rules=("a+b",))):
-        assert not plain.like(other)
-        assert not other.like(plain)
-        assert other.like(other)
