@@ -18,6 +18,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,8 @@ NEURAL = (
     "kbforge_lab.training.defaults",
 )
 TEST_ONLY = {"pytest", "hypothesis", "_pytest"}
+LIGHT_ROOMS = {"", "cli", "errors", "interrupts", "registry", "version", "words"}
+LIGHT = {"typer", "kbforge", *sys.stdlib_module_names}
 
 LOOSE = {"errors", "interrupts", "version", "words"}
 RANKS = {
@@ -151,40 +154,71 @@ def test_every_module_is_in_a_known_room() -> None:
     assert {room(i.module) for i in PLUGINS} <= PLUGIN_ROOMS
 
 
-def test_the_library_imports_from_left_to_right() -> None:
-    wrong = [
-        str(i)
-        for i in LIBRARY
-        if package(i) == "kbforge" and RANKS[target_room(i.target)] > RANKS[room(i.module)]
-    ]
-    assert wrong == []
+def of(items: list[Import], *packages: str) -> list[Import]:
+    """The imports of these packages."""
+    return [i for i in items if package(i) in packages]
 
 
-def test_no_arrow_runs_back_to_the_root() -> None:
-    """The root names what users import; a room takes the version from its leaf."""
-    wrong = [str(i) for i in LIBRARY if i.target in ("kbforge", "kbforge.__version__")]
-    assert wrong == []
+HOUSE = of(LIBRARY, "kbforge")
+FORBIDDEN: dict[str, list[Import]] = {
+    "the library imports from left to right": [
+        i for i in HOUSE if RANKS[target_room(i.target)] > RANKS[room(i.module)]
+    ],
+    # the root names what users import; a room takes the version from its leaf
+    "no arrow runs back to the root": [
+        i for i in LIBRARY if i.target in ("kbforge", "kbforge.__version__")
+    ],
+    "plugins import what is below a use case": [
+        i
+        for i in of(PLUGINS, "kbforge")
+        if RANKS[target_room(i.target)] > FOR_PLUGINS or target_room(i.target) == "store"
+    ],
+    "no plugin imports training": of(PLUGINS, "kbforge_training"),
+    "contracts stand alone": [
+        i
+        for i in HOUSE
+        if room(i.module) == "contracts"
+        and target_room(i.target) not in {"contracts", "errors", "words", ""}
+    ],
+    "nobody imports the command line but itself": [
+        i
+        for i in EVERYTHING
+        if i.target.startswith("kbforge.cli") and not is_verb(i) and i.module != "kbforge.__main__"
+    ],
+    "the library reaches plugins only through the registry": of(
+        LIBRARY, "kbforge_plugins", "kbforge_training"
+    ),
+    # the help page imports every verb
+    "verbs are light to import": [
+        i
+        for i in EVERYTHING
+        if is_verb(i)
+        and i.at_import_time
+        and (
+            package(i) not in LIGHT
+            or (package(i) == "kbforge" and room(i.target) not in LIGHT_ROOMS)
+        )
+        and not i.target.startswith("kbforge_lab.cli.")
+    ],
+    "test libraries stay in the test kit": [
+        i for i in of(EVERYTHING, *TEST_ONLY) if room(i.module) != "testing"
+    ],
+    "nothing unpickles or evaluates": of(
+        EVERYTHING, "pickle", "cPickle", "dill", "shelve", "marshal", "joblib"
+    ),
+}
 
 
-def test_plugins_import_what_is_below_a_use_case() -> None:
-    wrong = [
-        str(i)
-        for i in PLUGINS
-        if package(i) == "kbforge"
-        and (RANKS[target_room(i.target)] > FOR_PLUGINS or target_room(i.target) == "store")
-    ]
-    assert wrong == []
-
-
-def test_nothing_imports_training_but_itself() -> None:
-    assert [str(i) for i in PLUGINS if package(i) == "kbforge_training"] == []
+@pytest.mark.parametrize("rule", FORBIDDEN)
+def test_rules_of_imports(rule: str) -> None:
+    assert list(map(str, FORBIDDEN[rule])) == []
 
 
 def test_nothing_imports_the_laboratory_but_itself() -> None:
     tests = [i for i in imports_below("tests") if not i.module.startswith("tests.lab.")]
     product = [*LIBRARY, *PLUGINS, *GRAMMARS, *TRAINING, *tests]
     wrong = [i for i in product if i.target.startswith(("kbforge_lab", "tests.lab"))]
-    assert [str(i) for i in wrong] == []
+    assert list(map(str, wrong)) == []
 
 
 def test_a_line_of_pyproject_is_of_the_laboratory_or_of_the_rest() -> None:
@@ -204,44 +238,12 @@ def test_a_line_of_pyproject_is_of_the_laboratory_or_of_the_rest() -> None:
     assert [e for e in entries.values() if e.split(":")[0] not in modules] == []
 
 
-def test_contracts_stand_alone() -> None:
-    allowed = {"contracts", "errors", "words", ""}
-    wrong = [
-        str(i)
-        for i in LIBRARY
-        if room(i.module) == "contracts"
-        and package(i) == "kbforge"
-        and target_room(i.target) not in allowed
-    ]
-    assert wrong == []
-
-
-def test_nobody_imports_the_command_line_but_itself() -> None:
-    wrong = [i for i in EVERYTHING if i.target.startswith("kbforge.cli") and not is_verb(i)]
-    assert [str(i) for i in wrong if i.module != "kbforge.__main__"] == []
-
-
 def test_parts_of_the_library_do_not_import_each_other_in_circles() -> None:
     edges: dict[str, set[str]] = {}
-    for i in LIBRARY:
-        if package(i) == "kbforge" and target_room(i.target) != room(i.module):
+    for i in HOUSE:
+        if target_room(i.target) != room(i.module):
             edges.setdefault(room(i.module), set()).add(target_room(i.target))
-    finished: set[str] = set()
-
-    def visit(name: str, path: tuple[str, ...]) -> None:
-        assert name not in path, " -> ".join([*path, name])
-        if name not in finished:
-            for other in sorted(edges.get(name, ())):
-                visit(other, (*path, name))
-            finished.add(name)
-
-    for name in sorted(edges):
-        visit(name, ())
-
-
-@pytest.mark.parametrize("package_name", ["kbforge_plugins", "kbforge_training"])
-def test_the_library_reaches_plugins_only_through_the_registry(package_name: str) -> None:
-    assert [str(i) for i in LIBRARY if package(i) == package_name] == []
+    assert tuple(TopologicalSorter(edges).static_order())  # a CycleError names the circle
 
 
 def test_heavy_libraries_are_imported_in_functions() -> None:
@@ -258,28 +260,3 @@ def test_heavy_libraries_are_imported_in_functions() -> None:
     assert "kbforge_plugins.likelihoods.gpt.model" in heavy
     wrong = [str(i) for i in at_import_time if i.module in heavy and not is_neural(i)]
     assert wrong == []
-
-
-def test_verbs_are_light_to_import() -> None:
-    """The help page imports every verb."""
-    allowed = {"typer", "kbforge", *sys.stdlib_module_names}
-    light = {"", "cli", "errors", "interrupts", "registry", "version", "words"}
-    wrong = [
-        str(i)
-        for i in EVERYTHING
-        if is_verb(i)
-        and i.at_import_time
-        and (package(i) not in allowed or (package(i) == "kbforge" and room(i.target) not in light))
-        and not i.target.startswith("kbforge_lab.cli.")
-    ]
-    assert wrong == []
-
-
-def test_test_libraries_stay_in_the_test_kit() -> None:
-    wrong = [str(i) for i in EVERYTHING if package(i) in TEST_ONLY and room(i.module) != "testing"]
-    assert wrong == []
-
-
-def test_nothing_unpickles_or_evaluates() -> None:
-    dangerous = {"pickle", "cPickle", "dill", "shelve", "marshal", "joblib"}
-    assert [str(i) for i in EVERYTHING if package(i) in dangerous] == []
