@@ -24,14 +24,13 @@ class Bare:
     def log_marginal(self, clusters: Any) -> Any: ...
 
 
-def test_a_class_with_its_base_class_stays_as_it_is() -> None:
+def test_a_class_has_its_base_class() -> None:
     assert checked(Categorical, "likelihoods", WHO) is Categorical
-
-
-def test_a_class_without_the_base_class_is_refused() -> None:
     says = "does not have the base class kbforge.contracts.Likelihood; derive Bare from it"
     with pytest.raises(PluginError, match=f"^{WHO} {says}"):
         checked(Bare, "likelihoods", WHO)
+    with pytest.raises(PluginError, match="is a function, expected a class"):
+        checked(lambda: Categorical(), "likelihoods", WHO)
 
 
 class Half(ConjugateLikelihood):
@@ -89,11 +88,6 @@ def test_a_distribution_adds_a_kind_by_its_base_class(tmp_path: Path) -> None:
     rows = {row["name"]: row for row in json.loads(listed.out)["plugins"]}
     assert (rows["good"]["status"], rows["bad"]["status"]) == ("ok", "broken")
     assert "has no method weigh, expected weigh(x)" in rows["bad"]["cause"]
-
-
-def test_a_plugin_that_is_no_class_is_refused() -> None:
-    with pytest.raises(PluginError, match="is a function, expected a class"):
-        checked(lambda: Categorical(), "likelihoods", WHO)
 
 
 @pytest.mark.parametrize(
@@ -270,17 +264,7 @@ def test_a_wrong_value_is_one_sentence(option: str, value: object, message: str)
     assert str(error.value).startswith(message)
 
 
-def test_an_option_without_default_is_needed() -> None:
-    class Needs:
-        def __init__(self, size: int) -> None: ...
-
-    with pytest.raises(UsageError, match="thing p needs the option size"):
-        bind_options(Needs, "thing p", {})
-
-
 def test_a_plugin_without_a_constructor_has_no_options() -> None:
-    class Bare: ...
-
     assert bind_options(Bare, "thing p", {}) == {}
     with pytest.raises(UsageError, match="options: none"):
         bind_options(Bare, "thing p", {"a": 1})

@@ -66,6 +66,13 @@ def broken(module: str) -> Distribution:
     )
 
 
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    """A path with the good distribution."""
+    GOOD.write(tmp_path)
+    return tmp_path
+
+
 def statuses(path: Path, *options: str) -> dict[tuple[str, str, str], tuple[str, str]]:
     found = kbforge("plugins", "list", "--json", *options, path=path)
     rows = json.loads(found.out)["plugins"]
@@ -76,9 +83,8 @@ def statuses(path: Path, *options: str) -> dict[tuple[str, str, str], tuple[str,
     }
 
 
-def test_list_names_strangers_and_ourselves(tmp_path: Path) -> None:
-    GOOD.write(tmp_path)
-    rows = json.loads(kbforge("plugins", "list", "--json", path=tmp_path).out)["plugins"]
+def test_list_names_strangers_and_ourselves(good: Path) -> None:
+    rows = json.loads(kbforge("plugins", "list", "--json", path=good).out)["plugins"]
     assert {(r["kind"], r["name"], r["distribution"], r["version"], r["status"]) for r in rows} >= {
         ("sources", "good", "kb-good", "1.0", "ok"),
         ("commands", "greet", "kb-good", "1.0", "ok"),
@@ -95,35 +101,32 @@ def test_list_imports_no_plugin(tmp_path: Path) -> None:
     assert python("-c", program, path=tmp_path).out == "[]\n"
 
 
-def test_list_keeps_to_one_kind(tmp_path: Path) -> None:
-    GOOD.write(tmp_path)
+def test_list_keeps_to_one_kind(good: Path) -> None:
     for kind in ("source", "sources"):
-        assert set(statuses(tmp_path, "--kind", kind)) == {("sources", "good", "kb-good")}
-    unknown = kbforge("plugins", "list", "--kind", "sauces", path=tmp_path)
+        assert set(statuses(good, "--kind", kind)) == {("sources", "good", "kb-good")}
+    unknown = kbforge("plugins", "list", "--kind", "sauces", path=good)
     assert unknown.code == 2
     assert 'there is no kind "sauces"; kinds: sources,' in unknown.err
 
 
 @pytest.mark.parametrize("module", BROKEN_MODULES.values(), ids=BROKEN_MODULES.keys())
-def test_a_broken_plugin_breaks_only_itself(tmp_path: Path, module: str) -> None:
-    broken(module).write(tmp_path)
-    GOOD.write(tmp_path)
-    help_page = kbforge("--help", path=tmp_path)
+def test_a_broken_plugin_breaks_only_itself(good: Path, module: str) -> None:
+    broken(module).write(good)
+    help_page = kbforge("--help", path=good)
     assert help_page.code == 0
     assert [line for line in help_page.out.splitlines() if " bad " in line and "broken" in line]
-    assert kbforge("greet", path=tmp_path).out == "hello\n"
-    refused = kbforge("bad", "some", "--option", path=tmp_path)
+    assert kbforge("greet", path=good).out == "hello\n"
+    refused = kbforge("bad", "some", "--option", path=good)
     assert refused.code == 1
     assert 'kbforge: the command "bad" of kb-broken 1.0 cannot be loaded: ' in refused.err
     assert "Traceback" not in refused.err
 
 
 @pytest.mark.slow
-def test_check_reports_the_cause_and_fails(tmp_path: Path) -> None:
-    broken("print('noise'); import module_that_is_not_there").write(tmp_path)
-    GOOD.write(tmp_path)
-    assert kbforge("plugins", "list", "--json", path=tmp_path).code == 0
-    checked = kbforge("plugins", "list", "--check", "--json", path=tmp_path)
+def test_check_reports_the_cause_and_fails(good: Path) -> None:
+    broken("print('noise'); import module_that_is_not_there").write(good)
+    assert kbforge("plugins", "list", "--json", path=good).code == 0
+    checked = kbforge("plugins", "list", "--check", "--json", path=good)
     assert checked.code == 1
     causes = {r["name"]: r["cause"] for r in json.loads(checked.out)["plugins"] if r["cause"]}
     assert causes["bad"].endswith(
@@ -171,49 +174,30 @@ def test_the_first_version_on_the_path_shadows_the_rest(tmp_path: Path) -> None:
     assert python("-c", program, PYTHONPATH=path).out == "['v2']\n"
 
 
-def damage_nothing(info: Path) -> None:
-    (info / "METADATA").unlink()
+METADATA = b"Metadata-Version: 2.1\nName: kb-broken\nVersion: 1.0\n"
+DAMAGE: dict[str, tuple[str, bytes | None]] = {
+    "no metadata": ("METADATA", None),
+    "metadata that are no text": ("METADATA", b"Name: kb-\xff\xfe\nVersion: 1\n"),
+    "no requirement": ("METADATA", METADATA + b"Requires-Dist: kbforge=>1 nonsense\n"),
+    "no entry": ("entry_points.txt", b"[kbforge.sources]\nno equals sign here\n"),
+    "entries that are no text": ("entry_points.txt", b"[kbforge.sources]\nx = y:\xff\n"),
+}
 
 
-def damage_bytes(info: Path) -> None:
-    (info / "METADATA").write_bytes(b"Name: kb-\xff\xfe\nVersion: 1\n")
-
-
-def damage_requirement(info: Path) -> None:
-    text = (info / "METADATA").read_text()
-    (info / "METADATA").write_text(text + "Requires-Dist: kbforge=>1 nonsense\n")
-
-
-def damage_entry_points(info: Path) -> None:
-    (info / "entry_points.txt").write_text("[kbforge.sources]\nno equals sign here\n")
-
-
-def damage_entry_bytes(info: Path) -> None:
-    (info / "entry_points.txt").write_bytes(b"[kbforge.sources]\nx = y:\xff\n")
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        damage_nothing,
-        damage_bytes,
-        damage_requirement,
-        damage_entry_points,
-        damage_entry_bytes,
-    ],
-)
-def test_damaged_metadata_are_reported_and_hurt_no_other(tmp_path: Path, damage: object) -> None:
-    assert callable(damage)
-    damage(broken("x = 1").write(tmp_path))
-    GOOD.write(tmp_path)
-    listed = kbforge("plugins", "list", "--json", path=tmp_path)
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_metadata_are_reported_and_hurt_no_other(good: Path, damage: str) -> None:
+    (file, content), info = DAMAGE[damage], broken("x = 1").write(good)
+    (info / file).unlink()
+    if content is not None:
+        (info / file).write_bytes(content)
+    listed = kbforge("plugins", "list", "--json", path=good)
     assert listed.code == 0
     found = json.loads(listed.out)
     assert [d["distribution"] for d in found["damaged"]] == ["kb_broken-1.0.dist-info"]
     assert found["damaged"][0]["cause"]
     assert "good" in {r["name"] for r in found["plugins"]}
-    assert kbforge("greet", path=tmp_path).out == "hello\n"
-    table = kbforge("plugins", "list", path=tmp_path)
+    assert kbforge("greet", path=good).out == "hello\n"
+    table = kbforge("plugins", "list", path=good)
     assert "kbforge: the plugins of kb_broken-1.0.dist-info" in table.err
 
 
@@ -225,23 +209,21 @@ def test_an_app_that_is_no_typer_app_is_listed_as_broken(tmp_path: Path) -> None
     assert kbforge("--help", path=tmp_path).code == 0
 
 
-def test_strangers_verbs_have_their_own_panel_and_no_markup(tmp_path: Path) -> None:
-    GOOD.write(tmp_path)
-    page = kbforge("--help", path=tmp_path).out
+def test_strangers_verbs_have_their_own_panel_and_no_markup(good: Path) -> None:
+    page = kbforge("--help", path=good).out
     assert "Commands of kb-good" in page
     assert "Say hello [/to] all." in page
     assert page.index("cluster") < page.index("greet")
 
 
-def test_show_documents_every_option(tmp_path: Path) -> None:
-    GOOD.write(tmp_path)
-    shown = json.loads(kbforge("plugins", "show", "source", "good", "--json", path=tmp_path).out)
+def test_show_documents_every_option(good: Path) -> None:
+    shown = json.loads(kbforge("plugins", "show", "source", "good", "--json", path=good).out)
     assert shown["summary"] == "A good source."
     assert shown["options"] == [
         {"name": "size", "type": "int", "default": None, "help": "how many at once."},
         {"name": "names", "type": "tuple[str, ...]", "default": "a", "help": "which."},
     ]
-    page = kbforge("plugins", "show", "sources", "good", path=tmp_path).out
+    page = kbforge("plugins", "show", "sources", "good", path=good).out
     assert "source.size" in page
     assert "(required)" in page
 
