@@ -6,6 +6,7 @@ import builtins
 import json
 import os
 import random
+import re
 import signal
 import socket
 from collections.abc import Iterator
@@ -181,24 +182,12 @@ def silent() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-@pytest.fixture
-def closed() -> str:
-    """An address where nobody listens."""
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_a_closed_port_is_refused_at_once(scheme: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    return f"127.0.0.1:{port}"
-
-
-@pytest.mark.parametrize("scheme", ["", "ray://"])
-def test_a_closed_port_is_refused_at_once(closed: str, scheme: str) -> None:
     with pytest.raises(KBForgeError, match=r"no Ray cluster answers at .*refused"):
-        require_answer(scheme + closed, 1e6)
-
-
-@needs_ray
-def test_a_port_that_never_answers_is_given_up(silent: str) -> None:
-    with pytest.raises(KBForgeError, match=r"no Ray cluster answers at .*within 4 s"):
-        Ray(address=silent, patience=4).start(object, 1)  # type: ignore[arg-type]
+        require_answer(f"{scheme}127.0.0.1:{port}", 1e6)
 
 
 @needs_ray
@@ -215,6 +204,6 @@ def test_the_program_says_it_in_one_sentence(tmp_path: Path, program: Run, silen
     ray = ["--executor", "ray", "--address", silent, "--set", "executor.patience=2"]
     done = program(*job, *ray, "-o", str(tmp_path / "kb.jsonl"))
     assert done.code != 0
-    assert done.err.count("no Ray cluster answers at") == 1
+    assert len(re.findall("no Ray cluster answers at .*within 2 s", done.err)) == 1
     assert "Traceback" not in done.err
     assert not (tmp_path / "kb.jsonl").exists()

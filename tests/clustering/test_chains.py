@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from kbforge.clustering.batch.agglomerate import agglomerate
 from kbforge.clustering.batch.chain import MarkovChain
 from kbforge.clustering.batch.grouping import NEW, Grouping
 from kbforge.clustering.state import DirichletProcess
-from kbforge.contracts import Ending, Interrupted, Posterior, Problem, Progress
+from kbforge.contracts import Ending, Interrupted, OnStep, Posterior, Problem, Progress
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.models.scoring import ScoreCache
 from kbforge_plugins.clusterers.offline import Agglomerative, Gibbs, Metropolis
@@ -32,10 +33,26 @@ LOOSE: list[Point] = [(0.0,), (1.0,), (2.5,), (3.0,), (9.0,), (10.0,)]
 OUT = Rule(lambda ids: 1.7 if len(ids) in (2, 3) else -np.inf)
 
 
-def run(clusterer: Any, likelihood: Any, points: list[Point] = POINTS, seed: int = 0) -> Posterior:
-    problem = Problem(likelihood, 1.0)
-    found: Posterior = clusterer.cluster(fragments_of(points), problem, np.random.default_rng(seed))
+def run(
+    clusterer: Any,
+    likelihood: Any,
+    points: list[Point] = POINTS,
+    on_step: OnStep | None = None,
+    seed: int = 0,
+    alpha: float = 1.0,
+    surrogate: Any = None,
+) -> Posterior:
+    problem, rng = Problem(likelihood, alpha, surrogate), np.random.default_rng(seed)
+    found: Posterior = clusterer.cluster(fragments_of(points), problem, rng, on_step)
     return found
+
+
+@pytest.fixture
+def ticking(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A clock on which a second passes whenever a run looks at it; the next second."""
+    ticks = itertools.count()
+    monkeypatch.setattr(offline.time, "monotonic", lambda: float(next(ticks)))
+    return ticks
 
 
 def quick(clusterer: Any) -> Any:
@@ -62,18 +79,17 @@ def test_scores_that_are_none_are_errors_that_name_a_fragment(
 
 
 @pytest.mark.parametrize("clusterer", OFFLINE)
-def test_impossible_joins_make_singletons(clusterer: Any) -> None:
-    likelihood = Rule(lambda ids: -np.inf if len(ids) > 1 else 0.0)
-    assert run(quick(clusterer), likelihood).clusters() == [(0,), (1,), (2,), (3,), (4,)]
-
-
-@pytest.mark.parametrize("clusterer", OFFLINE)
-def test_a_way_out_of_an_impossible_start_is_found(clusterer: Any) -> None:
-    """Only sets of two or three are possible: of five, one pair and one triple."""
-    likelihood = Rule(lambda ids: 0.0 if len(ids) in (2, 3) else -np.inf)
-    found = run(quick(clusterer), likelihood)
-    assert sorted(map(len, found.clusters())) == [2, 3]
-    assert found.log_posterior == pytest.approx(math.log(2))
+@pytest.mark.parametrize(
+    ("possible", "sizes"),
+    [((1,), [1] * 5), ((2, 3), [2, 3])],
+    ids=["no joins", "a way out of an impossible start"],
+)
+def test_only_sets_of_some_sizes_are_possible(
+    clusterer: Any, possible: tuple[int, ...], sizes: list[int]
+) -> None:
+    found = run(quick(clusterer), Rule(lambda ids: 0.0 if len(ids) in possible else -np.inf))
+    assert sorted(map(len, found.clusters())) == sizes
+    assert found.log_posterior == pytest.approx(sum(map(math.lgamma, sizes)))
 
 
 @pytest.mark.parametrize("likelihood", [Gaussian(), BlackBox(normal(1.0, 4.0)), OUT])
@@ -90,8 +106,7 @@ def test_progress_tells_the_log_posterior(clusterer: Any, likelihood: Any) -> No
         told.append((progress.rounds.log_posterior, progress.posterior().log_posterior))
 
     options = {} if clusterer is Agglomerative else {"sweeps": 9, "particles": 1}
-    problem = Problem(likelihood, 3.0)
-    clusterer(**options).cluster(fragments_of(LOOSE), problem, np.random.default_rng(0), on_step)
+    run(clusterer(**options), likelihood, LOOSE, on_step, alpha=3.0)
     assert clusterer is Agglomerative or done[-1] == 9
     told = [(rounds, found) for rounds, found in told if found > -np.inf]
     assert told
@@ -107,18 +122,14 @@ def test_a_sequential_start_needs_no_possible_singletons_but_the_first(clusterer
 
 @pytest.mark.parametrize("surrogate", [None, Chain(normal(1e-3, 16.0))])
 def test_metropolis_ends_as_the_others_where_nothing_is_possible(surrogate: Any) -> None:
-    problem = Problem(Rule(lambda _: -np.inf), 1.0, surrogate)
     with pytest.raises(LikelihoodError, match=r'fragment "f0".*no finite assignment'):
-        Metropolis(sweeps=9).cluster(fragments_of([(0.0,)]), problem, np.random.default_rng(0))
+        run(Metropolis(sweeps=9), Rule(lambda _: -np.inf), [(0.0,)], surrogate=surrogate)
 
 
+@pytest.mark.usefixtures("ticking")
 @pytest.mark.parametrize("clusterer", OFFLINE)
-def test_out_of_time_before_there_is_a_possible_grouping(
-    clusterer: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_out_of_time_before_there_is_a_possible_grouping(clusterer: Any) -> None:
     """Only all of them together are possible, and time is up at once."""
-    ticks = itertools.count()
-    monkeypatch.setattr(offline.time, "monotonic", lambda: float(next(ticks)))
     likelihood = Rule(lambda ids: 0.0 if len(ids) == len(POINTS) else -np.inf)
     found = run(clusterer(budget=0.5), likelihood)
     assert found.ended is Ending.INTERRUPTED
@@ -163,8 +174,7 @@ def test_the_best_grouping_is_the_best_of_all_that_were_visited(
         assert self.best_log_posterior == pytest.approx(max(visited), abs=1e-5)
 
     monkeypatch.setattr(MarkovChain, "_keep_best", keeping)
-    problem = Problem(Rule(lambda ids: 0.0), 0.9)
-    clusterer.cluster(fragments_of(LOOSE[:2]), problem, np.random.default_rng(0))
+    run(clusterer, Rule(lambda ids: 0.0), LOOSE[:2], alpha=0.9)
     (chain,) = chains
     assert max(visited) - min(visited) == pytest.approx(-math.log(0.9))
     assert chain.best.tolist() == [0, 0]
@@ -245,8 +255,7 @@ def test_it_stops_when_nothing_better_is_found_for_long(clusterer: Any) -> None:
         assert progress.rounds is not None
         seen.append((progress.rounds.done, progress.rounds.log_posterior))
 
-    problem = Problem(Gaussian(), 1.0)
-    clusterer(patience=40).cluster(fragments_of(LOOSE), problem, np.random.default_rng(1), on_step)
+    run(clusterer(patience=40), Gaussian(), LOOSE, on_step, seed=1)
     values = dict(seen)  # the last of each sweep
     best = max(values.values())
     found = min(sweep for sweep, value in values.items() if value == best)
@@ -255,12 +264,10 @@ def test_it_stops_when_nothing_better_is_found_for_long(clusterer: Any) -> None:
 
 
 @pytest.mark.parametrize("clusterer", OFFLINE)
-def test_it_stops_when_the_budget_is_spent(clusterer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = itertools.count()
-    monkeypatch.setattr(offline.time, "monotonic", lambda: float(next(ticks)))
+def test_it_stops_when_the_budget_is_spent(clusterer: Any, ticking: Iterator[int]) -> None:
     found = run(clusterer(budget=9.0), Gaussian(), LOOSE)
     assert (found.ended, found.complete) == (Ending.BUDGET, True)
-    assert next(ticks) < 16
+    assert next(ticking) < 16
     assert found.n_fragments == len(LOOSE)
 
 
@@ -296,28 +303,20 @@ def test_an_interrupted_run_keeps_all_fragments_as_grouped_by_then(
         if progress.rounds.done == 2:
             raise Interrupted
 
-    found = clusterer().cluster(
-        fragments_of(LOOSE), Problem(Gaussian(), 1.0), np.random.default_rng(1), stop
-    )
+    found = run(clusterer(), Gaussian(), LOOSE, stop, seed=1)
     assert found == shown[-1]
     assert len(shown) == 2
     assert found.ended is Ending.INTERRUPTED
     assert found.n_fragments == len(LOOSE)
 
 
-def test_an_interrupt_within_a_sequential_start_keeps_the_prefix(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    ticks = itertools.count()
-    monkeypatch.setattr(offline.time, "monotonic", lambda: float(next(ticks)))
-
+@pytest.mark.usefixtures("ticking")
+def test_an_interrupt_within_a_sequential_start_keeps_the_prefix() -> None:
     def stop(progress: Progress) -> None:
         if progress.fragments == 3:
             raise Interrupted
 
-    found = Gibbs(start="sequential").cluster(
-        fragments_of(LOOSE), Problem(Gaussian(), 1.0), np.random.default_rng(1), stop
-    )
+    found = run(Gibbs(start="sequential"), Gaussian(), LOOSE, stop, seed=1)
     assert (found.n_fragments, found.complete) == (3, False)
     assert sorted(i for cluster in found.clusters() for i in cluster) == [0, 1, 2]
 
@@ -330,8 +329,7 @@ def test_no_fragments_are_no_clusters(clusterer: Any) -> None:
 def test_metropolis_scores_one_or_two_sets_a_move() -> None:
     points = [tuple(p) for p in np.random.default_rng(2).normal(scale=4, size=(12, 1)).tolist()]
     likelihood = BlackBox(normal(1.0, 4.0))
-    problem = Problem(likelihood, 1.0, Chain(normal(1.3, 5.0)))
-    Metropolis(sweeps=20).cluster(fragments_of(points), problem, np.random.default_rng(0))
+    run(Metropolis(sweeps=20), likelihood, points, surrogate=Chain(normal(1.3, 5.0)))
     singletons, *moves = likelihood.asked
     assert singletons == len(points)
     assert set(moves) <= {1, 2}
@@ -342,18 +340,17 @@ def test_metropolis_never_proposes_where_a_fragment_is() -> None:
     """A surrogate that is sure of what there is keeps no one from asking the model."""
     points = [(0.0,), (1.0,), (9.0,)]
     model, surrogate = BlackBox(normal(1.0, 16.0)), Chain(normal(1e-3, 16.0))
-    problem = Problem(model, 1e-2, surrogate)
-    found = Metropolis(sweeps=3).cluster(fragments_of(points), problem, np.random.default_rng(0))
+    found = run(Metropolis(sweeps=3), model, points, alpha=1e-2, surrogate=surrogate)
     assert sorted(map(tuple, found.clusters())) == [(0, 1), (2,)]
 
 
 @pytest.mark.parametrize("clusterer", [Gibbs(sweeps=10), Agglomerative()])
 def test_runs_share_a_cache_without_a_trace(clusterer: Any) -> None:
     likelihood = BlackBox(normal(1.0, 4.0))
-    cache, fragments = ScoreCache(likelihood), fragments_of(LOOSE)
+    cache = ScoreCache(likelihood)
     runs, asked = [], []
     for _ in range(2):
-        runs.append(clusterer.cluster(fragments, Problem(cache, 1.0), np.random.default_rng(0)))
+        runs.append(run(clusterer, cache, LOOSE))
         asked.append(sum(likelihood.asked))
     assert runs[0] == runs[1]
     assert asked[0] == asked[1] == runs[0].model_evaluations

@@ -10,8 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge_lab.splitmerge.opposite import SignTables, TableTurn
-from kbforge_lab.splitmerge.two_clusters import shuffled, weighted
+from kbforge.clustering.batch.grouping_model import model_of
+from kbforge_lab.splitmerge.opposite import OppositeKernel, SignTables, TableTurn
+from kbforge_lab.splitmerge.two_clusters import (
+    LikelihoodGuidedKernel,
+    RestrictedGibbsKernel,
+    shuffled,
+    two_clusters,
+    weighted,
+)
 from tests.clustering.test_exactness import FAMILIES
 from tests.clustering.test_minsm import (
     Make,
@@ -19,12 +26,32 @@ from tests.clustering.test_minsm import (
     check_balance,
     distance,
     every_way,
+    fixed,
     kernel_of,
     parts,
     same,
 )
-from tests.lab.splitmerge.kernels import likelihood_guided, opposite, restricted_gibbs
 from tests.profile import examples
+
+
+def opposite(signs: Any) -> Make:
+    tables = SignTables(np.array(signs, dtype=bool))
+    return lambda items, problem, grouping, clusters: OppositeKernel(clusters, fixed(tables))
+
+
+def restricted_gibbs(scans: int) -> Make:
+    return lambda items, problem, grouping, clusters: RestrictedGibbsKernel(
+        clusters, two_clusters(problem.likelihood, items, clusters), scans
+    )
+
+
+def likelihood_guided() -> Make:
+    return lambda items, problem, grouping, clusters: LikelihoodGuidedKernel(
+        clusters,
+        model_of(problem.likelihood, items, grouping),
+        two_clusters(problem.likelihood, items, clusters),
+    )
+
 
 _BITS = np.random.default_rng(3)
 # signs of five fragments in two tables of two rows, so that buckets and their opposites are met
