@@ -1,19 +1,14 @@
-"""Looking ahead: the sets that the next fragments will ask a black box for, scored in one batch.
+"""Look ahead: score in one batch the sets that the next fragments will ask a black box for.
 
-A step asks for the few sets that it proposes, and a network wants many at once. So where a step has
-to ask, the fragments after it, a *wave*, are proposed on the same state, and what they would ask
-for is scored in the same batch. Then the steps are taken as without, one by one and in order: they
-find their scores. So the result is that of one by one, bit for bit if a score does not depend on
-what is scored with it.
+A step asks for few sets, and a network wants many at once. So where a step has to ask, the
+fragments after it, a *wave*, are proposed on the same state, and their sets are scored in the same
+batch. Then the steps are taken in order, and find their scores: the result is the same, bit for
+bit, if a score does not depend on what is scored with it.
 
-A fragment waits where one before it will probably change what it is compared with. Where one has
-done so after all, it is looked at again the next time that a step has to ask.
-
-What fails ahead fails again in the step that it is about, if it comes to that. So nothing is said
-of it, and for as long as a wave nobody looks ahead.
-
-How many fragments a wave has follows what comes of it: they are fewer if much is in vain, sets that
-the fragment's step did not ask for in the end, or if nearly every step has to ask nevertheless.
+A fragment waits if one before it will probably change what it is compared with. If one has done so
+after all, it is looked at again the next time that a step has to ask. What fails ahead fails again
+in its own step, so nothing is said of it, and nobody looks ahead for as long as a wave. Waves get
+shorter if many sets are in vain (no step asked for them) or if nearly every step has to ask.
 """
 
 from __future__ import annotations
@@ -44,38 +39,22 @@ _MOST_SETS = 4096
 
 
 class Foresight(Protocol):
-    """A session whose next steps can be looked at.
-
-    Attributes:
-        sets: what a black box was asked; None: the likelihood is none, and nobody looks ahead.
-
-    """
+    """A session whose next steps can be looked at; without `sets`, nobody looks ahead."""
 
     @property
     def sets(self) -> SessionScores | None: ...
 
     def coming(self, x: Fragment, after: int) -> StepDemand:
-        """What a step with x would ask for now. May raise; nothing changes that counts.
-
-        Args:
-            x: the fragment.
-            after: how many fragments come before it.
-
-        """
+        """What a step with x would ask for now, with `after` fragments before it; may raise."""
         ...
 
 
 @dataclass(slots=True)
 class _Glance:
-    """A fragment that was looked at.
+    """A fragment that was looked at; `fresh` as long as what it is compared with has not changed.
 
-    Attributes:
-        fresh: whether what it is compared with is as it was.
-        owners: subproblems that it was proposed to, by name.
-        likely: those that it will probably change.
-        keys: in the index, those that are followed.
-        scored: the sets that were scored ahead for it.
-
+    `owners` are the subproblems that it was proposed to, `likely` those of them that it will
+    probably change, `keys` its keys that are followed, and `scored` the sets scored ahead for it.
     """
 
     fresh: bool = False
@@ -87,15 +66,7 @@ class _Glance:
 
 @dataclass(slots=True)
 class _Tally:
-    """What came of looking ahead since the width was last chosen.
-
-    Attributes:
-        taken: fragments taken in.
-        asked: of those, how many had to ask.
-        scored: sets scored ahead for them.
-        in_vain: of those, how many their own steps did not ask for.
-
-    """
+    """Figures since the width was last chosen: steps, steps that asked, sets scored and in vain."""
 
     taken: int = 0
     asked: int = 0
@@ -104,12 +75,7 @@ class _Tally:
 
 
 class LookAhead:
-    """Which fragments come next, and what was scored for them.
-
-    Args:
-        wave: fragments at once, at most; 1 never looks ahead.
-
-    """
+    """Which fragments come next (at most `wave` at once), and what was scored for them."""
 
     def __init__(self, wave: int) -> None:
         self._most, self._width = wave, min(wave, _FIRST)
@@ -130,7 +96,7 @@ class LookAhead:
         return self._at < len(self._coming) and self._coming[self._at] is x
 
     def foresee(self, fragments: Sequence[Fragment]) -> None:
-        """These come next; it is taken for a hint, and they need not."""
+        """These fragments probably come next."""
         self._coming, self._at = fragments, 0
         self._seen.clear()
 
@@ -154,14 +120,7 @@ class LookAhead:
                 self._stop(self._width)
 
     def after(self, replaced: Sequence[int], asked: Iterable[Key], keys: Iterable[int]) -> None:
-        """A step has been taken.
-
-        Args:
-            replaced: names of the subproblems that it has replaced.
-            asked: the sets that it asked for, by content.
-            keys: of the fragment in the index, those that are followed.
-
-        """
+        """A step replaced these subproblems; it asked for these sets and followed these keys."""
         self._open.difference_update(asked)
         seen = self._seen.pop(self._at - 1, None)
         if seen is None:
@@ -178,12 +137,7 @@ class LookAhead:
                 other.fresh = not touched and other.keys.isdisjoint(followed)
 
     def _look(self, session: Foresight, sets: SessionScores, here: int) -> None:
-        """Score what the fragment here lacks, if anything, and what those after it do.
-
-        Raises:
-            Exception: whatever the model, the index or the pages raise.
-
-        """
+        """Score what the fragment here lacks, if anything, and what those after it lack."""
         unknown: dict[Key, Sequence[Fragment]] = {}
         changing: set[int] = set()
         for place in range(here, min(here + self._width, len(self._coming))):

@@ -1,16 +1,13 @@
-"""Candidates: the clusters that an index leads to, growing with the run.
+"""The clusters that an index leads to, growing with the run.
 
-A key leads to *families*: all live clusters with the same first fragment. A cluster only ever
-grows from one with the same first fragment, so a family's name never changes, whatever happens to
-its clusters, and a key need not be told when they do.
+A key leads to *families*: all live clusters with the same first fragment. A cluster only grows from
+one with the same first fragment, so a family keeps its name whatever happens to its clusters.
 
 One key in common is weak evidence, so families that several keys lead to are preferred. A key that
-leads to more families than the index allows is closed: no further ones are added, and it is
-followed only if the fragment's open keys lead nowhere, so that a fragment of common values alone is
-still compared with something. An index may bound how many families a fragment is compared with.
-
-Only families in the heaviest particles count towards that. Ten fragments of one entity are up to
-ten families, since improbable particles have each alone; the heaviest have one.
+leads to more families than the index allows is closed: it gets no further ones, and is followed
+only if the fragment's open keys lead nowhere, so that a fragment of common values alone is still
+compared with something. Only families in the heaviest particles count towards that: ten fragments
+of one entity are up to ten families, since improbable particles have each alone.
 """
 
 from __future__ import annotations
@@ -30,15 +27,10 @@ InHeaviest: TypeAlias = Callable[[IntArray], NDArray[np.bool_]]
 
 @dataclass(frozen=True, slots=True)
 class KeyLookup:
-    """Where a fragment's keys lead: read from the candidates, which are as they were.
+    """Where a fragment's keys lead.
 
-    Attributes:
-        slots: the clusters to compare the fragment with, ascending, shape [slots].
-        open: its keys that are not closed.
-        closed: its keys that have been found to lead too far.
-        families: by key, where that was looked into, the live families that it leads to.
-        followed: all families that its keys were followed to, live or not.
-
+    `slots` are the clusters to compare it with, ascending; `families` the live families of each key
+    that was looked into; `followed` all families that its keys were followed to, live or not.
     """
 
     slots: IntArray
@@ -163,10 +155,7 @@ class Candidates:
     def _leads_too_far(
         self, key: int, families: dict[int, list[int]], in_heaviest: InHeaviest
     ) -> bool:
-        """Whether an open key leads to more families than the index allows.
-
-        `families` takes what is left of those that it led to.
-        """
+        """Whether an open key leads to too many live families, which are noted in `families`."""
         led, most = self._families.get(key, ()), self._index.families
         if len(led) <= most:
             return False

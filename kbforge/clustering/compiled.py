@@ -55,11 +55,7 @@ Refusal: TypeAlias = LikelihoodError | InfeasibleFragment
 class Records:
     """Fragments as the kernel reads them, and their keys.
 
-    Args:
-        encoded: what the likelihood reads.
-        key_starts: where each fragment's keys begin, shape [fragments + 1].
-        keys: all keys; none without an index.
-
+    `key_starts` says where each fragment's keys begin, shape [fragments + 1].
     """
 
     def __init__(self, encoded: EncodedFragments, key_starts: IntArray, keys: IntArray) -> None:
@@ -80,17 +76,7 @@ class Records:
 
 
 class Draws:
-    """Random draws, as the kernel asks for them.
-
-    Args:
-        rules: the resampler, and P.
-        rng: of the session.
-
-    Attributes:
-        resample: resamples; is given to the kernel, and lives as long as this does.
-        sample: draws with replacement, likewise.
-
-    """
+    """Random draws, as the kernel asks for them; its two functions must live as long as the run."""
 
     def __init__(self, rules: Rules, rng: np.random.Generator) -> None:
         self._rules, self._rng = rules, rng
@@ -142,20 +128,9 @@ def _put(numbers: NDArray[Any], where: int) -> None:
 
 
 class CompiledRun:
-    """Particles in the kernel.
+    """Particles in the kernel; `handle` is the address of its run, freed with this object.
 
-    Args:
-        kernel: the library.
-        rules: how.
-        prior: over partitions.
-        index: whose keys say what to compare; None compares with all clusters.
-        rng: for resamplers that draw.
-
-    Attributes:
-        handle: address of the kernel's run; it is freed with this object.
-        n_numbers: how many numbers were given to fragments.
-        n_slots: how many slots are numbered, as far as fragments were taken in one by one.
-
+    `n_numbers` counts the numbers given to fragments, `n_slots` the slots numbered one by one.
     """
 
     def __init__(
@@ -189,15 +164,9 @@ class CompiledRun:
         self.n_numbers = self.n_slots = 0
 
     def look_up(self, number: int, keys: IntArray) -> IntArray | None:
-        """The clusters to compare a fragment with, ascending; nothing changes.
+        """The slots of the clusters to compare a coming fragment with, ascending; nothing changes.
 
-        Args:
-            number: the next fragment's, or that of one after it; constraints go by it.
-            keys: its keys in the index; of no meaning without one.
-
-        Returns:
-            Their slots; None: the keys lead to subproblems that lie elsewhere.
-
+        None if its keys lead to subproblems that lie elsewhere.
         """
         n = self._kernel.kb_look_up(
             self.handle, number, address(keys), len(keys), byref(self._slots)
@@ -210,18 +179,12 @@ class CompiledRun:
         return self._slots[:n]
 
     def propose(self, predictive: FloatArray, limit: int | None) -> tuple[IntArray, int]:
-        """Propose joins of the fragment that was looked up, the heaviest ones.
+        """The `limit` heaviest joins by a surrogate's L(C + x) - L(C), nats.
 
-        Args:
-            predictive: a surrogate's L(C + x) - L(C) of the clusters looked up, nats.
-            limit: how many joins; None is all.
-
-        Returns:
-            Their clusters, ascending, and the subproblem of the heaviest join, -1 if there is none.
+        Returns their clusters, ascending, and the heaviest join's subproblem, -1 if there is none.
 
         Raises:
             LikelihoodError: a number is NaN or +inf.
-
         """
         values = np.ascontiguousarray(predictive, dtype=np.float64)
         most = 2**62 if limit is None else limit
@@ -271,7 +234,6 @@ class CompiledRun:
         Raises:
             InfeasibleFragment: as `kbforge.clustering.step.consider`; nothing has changed.
             LikelihoodError: likewise.
-
         """
         self._begin(1)
         values = np.ascontiguousarray(predictive, dtype=np.float64)
@@ -290,12 +252,7 @@ class CompiledRun:
     # -- constraints --------------------------------------------------------------------------
 
     def bind(self, apart: Sequence[Sequence[int]] | None) -> None:
-        """From now on constraints are in force; no fragment has a tag yet.
-
-        Args:
-            apart: by component of decisions, those that it is not one with; None: there are none.
-
-        """
+        """Put constraints in force: components that are apart, None for none; no tag is set yet."""
         if apart is None:
             self._kernel.kb_bind(self.handle, -1, None, None)
             return
@@ -323,19 +280,10 @@ class CompiledRun:
     def add(
         self, table: CompiledClusters, records: Records, begin: int, end: int
     ) -> tuple[list[Info], Refusal | None]:
-        """Take in fragments by a likelihood of the kernel's own.
+        """Take in the fragments from `begin` to `end` by a likelihood of the kernel's own.
 
-        Args:
-            table: holds the run's clusters; it has been told what is new in the records.
-            records: of the fragments.
-            begin: the first of them to take in.
-            end: the first one after it not to.
-
-        Returns:
-            What was done, and what is wrong with the fragment after those taken in, if any is.
-            Nothing is if its keys lead to subproblems that lie elsewhere: it is to be tried again
-            when they are here.
-
+        Returns what was done, and what is wrong with the next fragment, if anything. Nothing is if
+        its keys lead to subproblems that lie elsewhere: it is to be tried again when they are here.
         """
         done = self._done
         self._begin(end - begin)
@@ -355,18 +303,9 @@ class CompiledRun:
     ) -> tuple[IntArray, FloatArray, float] | None:
         """The clusters of heaviest particles that a fragment could belong to instead of its own.
 
-        Args:
-            number: of the fragment, which has been taken in.
-            keys: its keys in the index.
-            lone: whether a fragment of a cluster of its own has any.
-            table: address of the one that holds the clusters; None: that one is not the kernel's.
-            record: addresses of what the table reads of the fragment.
-
-        Returns:
-            Their slots, log|C| + L(C + x) - L(C) of each (without a table, log|C|), and L({x})
-            (without a table, 0), None: its keys lead to
-            subproblems that lie elsewhere.
-
+        `lone` says whether a fragment of a cluster of its own has any, `record` what the table
+        reads of it. Returns slots, log|C| + L(C + x) - L(C) of each, and L({x}), nats; without a
+        table, log|C| and 0. None if its keys lead to subproblems that lie elsewhere.
         """
         out, key_starts = binding.Rival(), np.array([0, len(keys)], dtype=np.int64)
         n = self._kernel.kb_rivals(
@@ -484,15 +423,7 @@ class CompiledRun:
     def posterior(
         self, places: IntArray | None, n_fragments: int, evaluations: int, in_vain: int
     ) -> Posterior:
-        """What is known about the grouping.
-
-        Args:
-            places: of fragments among those that there are, by number; None: their numbers.
-            n_fragments: how many there are.
-            evaluations: sets scored.
-            in_vain: of a black box, sets scored ahead that no step asked for.
-
-        """
+        """The posterior, with fragments called by their places, or else their numbers."""
         names = self.names()
         told = [self._columns(names[i : i + _AT_ONCE]) for i in range(0, len(names), _AT_ONCE)]
         empty = self._columns(names[:0])
@@ -557,13 +488,7 @@ class CompiledRun:
         return _led(out)
 
     def put_led(self, led: Mapping[int, KeyFamilies], changes: bool) -> None:
-        """Keys lead there from now on.
-
-        Args:
-            led: by key.
-            changes: whether they led elsewhere before.
-
-        """
+        """Keys lead there from now on; `changes` if they led elsewhere before."""
         keys = np.fromiter(led, dtype=np.int64, count=len(led))
         counts = np.array([len(one.families) for one in led.values()], dtype=np.int64)
         all_of_them = chain.from_iterable(one.families for one in led.values())
@@ -575,13 +500,7 @@ class CompiledRun:
     # -- subproblems that come and go ---------------------------------------------------------
 
     def resume(self, totals: Totals, elsewhere: bool) -> None:
-        """Be as a run that knew this beside its subproblems, some of which may be here.
-
-        Args:
-            totals: what it knew.
-            elsewhere: whether all fragments lie elsewhere until they are held.
-
-        """
+        """Go on as a run that knew these totals; `elsewhere` if no fragment is here yet."""
         self.n_numbers, self.n_slots = totals.n_numbers, totals.n_slots
         free = np.ascontiguousarray(totals.free, dtype=np.int64)
         told = binding.CTotals(
@@ -632,13 +551,7 @@ class CompiledRun:
         return found
 
     def elsewhere(self, keys: IntArray, closed: bool) -> list[int]:
-        """The families that keys lead to and that lie elsewhere.
-
-        Args:
-            keys: any.
-            closed: whether closed keys count, too.
-
-        """
+        """The families that keys (closed ones, too, if `closed`) lead to and that lie elsewhere."""
         n = self._kernel.kb_elsewhere(
             self.handle, address(keys), len(keys), closed, byref(self._slots)
         )

@@ -1,12 +1,10 @@
 """Constraints: which fragments are one entity, and which clusters a fragment may join.
 
-Must-links close transitively into *components*; a cannot-link of two fragments holds of their
-components. A component is named by its smallest id.
-
-A constrained fragment has *tags*: its component, and its values of the linking attribute. A cluster
-has the tags of its fragments. The tags of a new fragment say what it may join: if clusters hold its
-own component, only those; never one with a component that its own is apart from, or with one of its
-linking values. A fragment without tags is free, and a session without constraints has no bindings.
+Must-links close transitively into *components*, named by their smallest ids; a cannot-link of two
+fragments holds of their components. A constrained fragment has *tags*: its component, and its
+values of the linking attribute. A cluster has the tags of its fragments. If clusters hold a new
+fragment's component, it may join only those, and never one with a component that its own is apart
+from, or with one of its linking values. A fragment without tags is free.
 """
 
 from __future__ import annotations
@@ -22,19 +20,10 @@ from kbforge.errors import ContradictionError, quoted
 
 
 class Closure:
-    """The components of some decisions.
-
-    Args:
-        decisions: any.
+    """The components of some decisions: by id, by component, and which ones are apart.
 
     Raises:
         ContradictionError: they cannot all hold; the message names those that cause it.
-
-    Attributes:
-        component: by id, its component, of all that the decisions name.
-        members: by component, its ids, ascending.
-        apart: by component, those that it is not one with; none where there are none.
-
     """
 
     def __init__(self, decisions: Sequence[Decision]) -> None:
@@ -125,16 +114,7 @@ _FREE: frozenset[Tag] = frozenset()
 
 
 class Bindings:
-    """What constraints say of the fragments of a run, which is told their tags as numbers.
-
-    Args:
-        run: is told.
-
-    Attributes:
-        constraints: those in force.
-        closure: of their decisions.
-
-    """
+    """What constraints say of a run's fragments; the run is told their tags as numbers."""
 
     def __init__(self, run: CompiledRun | ReferenceRun) -> None:
         self._run = run
@@ -148,16 +128,10 @@ class Bindings:
     def bind(
         self, constraints: Constraints, closure: Closure, fragments: Iterable[tuple[int, Fragment]]
     ) -> None:
-        """From now on these constraints are in force; the particles are as they were.
-
-        Args:
-            constraints: any.
-            closure: of their decisions.
-            fragments: those that are here, by ascending number.
+        """Put constraints in force on the fragments that are here; the particles are as they were.
 
         Raises:
             ContradictionError: they cannot all hold; nothing has changed.
-
         """
         before = self.constraints, self.closure, self._tags, self._stated
         self.constraints, self.closure, self._tags, self._stated = constraints, closure, {}, {}
@@ -185,12 +159,7 @@ class Bindings:
         return self.constraints.link is not None or x.id in self.closure.component
 
     def require_possible(self, x: Fragment) -> None:
-        """Refuse a fragment that decisions make one with another of its linking values.
-
-        Raises:
-            ContradictionError: it is so; the message names the decisions.
-
-        """
+        """Refuse a fragment that decisions make one with another of its linking values."""
         component = self.closure.component.get(x.id)
         known = self._stated.get(component, {}) if component is not None else {}
         for value in self.constraints.stated(x):
@@ -229,15 +198,9 @@ class Bindings:
     def expect(
         self, first: int, fragments: Sequence[Fragment]
     ) -> tuple[int, ContradictionError | None]:
-        """These fragments come next.
+        """These fragments come next, numbered from `first`.
 
-        Args:
-            first: the number that the first of them gets.
-            fragments: any.
-
-        Returns:
-            How many of them may come, and what is wrong with the one after those.
-
+        Returns how many of them may come, and what is wrong with the one after those.
         """
         bound, contradiction = list[int](), None
         for number, x in enumerate(fragments, first):
@@ -307,8 +270,8 @@ class Bindings:
     def bind_some(self, run: CompiledRun | ReferenceRun, fragments: Sequence[Fragment]) -> None:
         """Have a run honour the constraints that takes in these fragments alone, in order.
 
-        They are known beforehand. So no other fragment may take a place that has a linking value of
-        one with a component: the first of a component has the values of all.
+        The first fragment of a component has the linking values of all, so that no other fragment
+        takes a place that has one of them.
         """
         if not self.constraints:
             return

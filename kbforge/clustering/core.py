@@ -1,17 +1,14 @@
 """The parts of a session, and the subproblems that it has in memory.
 
-Its pages may lie elsewhere; then it has here those that it has looked at so far. A fragment is here
-if its page is. Where all clusters are here that a step looks at, the step decides what it would if
-all others were here, too: it looks at none of them.
+Pages may lie elsewhere; a session has here those that it has looked at. Where all clusters are here
+that a step looks at, the step decides as if all others were here, too.
 
-A live table is settled by the first fragment that it encodes. So it is shown the first one that
-there is before any page comes in, wherever that lies.
-
-Clusters keep their slots, and a page has them in the order in which they are to be freed: sums over
-particles are taken in an order that slots decide. What can be worked out again to the same bits is
-not in a page: membership masks, terms, and what a live table holds, which is filled again along the
-clusters' lineage. A black box's scores are stored, since a neural one need not say the same to the
-last bit in another batch.
+A live table is settled by the first fragment that it encodes, so it is shown the session's first
+fragment before any page comes in. Clusters keep their slots, and a page has them in the order in
+which they are to be freed, since sums over particles are taken in an order that slots decide. A
+page leaves out what can be worked out again to the same bits: membership masks, terms, and live
+tables, which are filled again along the clusters' lineage. It has a black box's scores: a network
+need not say the same to the last bit in another batch.
 """
 
 from __future__ import annotations
@@ -80,22 +77,14 @@ class Core:
         sparse: whether few of the subproblems may be here.
 
     Attributes:
-        problem: what to cluster by; a black box is a cache of scores, for several cores to share.
-        rules: how.
-        rng: the session's own.
-        prior: over partitions.
-        run: particles.
-        table: of their clusters.
-        bindings: what constraints say of the fragments that are here.
         held: fragments by number; None: it is not here.
         n_fragments: how many there are, here and elsewhere.
         source: where the other subproblems lie; None: all are here.
         last: the fragment taken in last, and where its record is; None: something else came after.
         changed: names of subproblems that are new since this was last asked.
         gone: names of those that are no more.
-        since: by name, the subproblems that were replaced or came since the last checkpoint, and
-            whether there was one of that name then; None: there was no checkpoint.
-
+        since: by name, the subproblems replaced or new since the last checkpoint, and whether there
+            was one of that name then; None: there was no checkpoint.
     """
 
     def __init__(
@@ -157,16 +146,10 @@ class Core:
         return PythonTable(run, likelihood, lambda: self.held, index, self._sparse)
 
     def begin(self, totals: Totals, said: str, source: Pages | None = None) -> None:
-        """Go on, while empty, from where another session was left; its subproblems are yet to come.
-
-        Args:
-            totals: what it knew.
-            said: what the totals are from, as messages call it, with its verb.
-            source: where its subproblems lie; None: they are yet to be put in.
+        """Go on, while empty, from another session's totals; its pages come later or from `source`.
 
         Raises:
-            UsageError: as `require_same`.
-
+            UsageError: as `require_same`; the message calls the totals `said`.
         """
         require_same(self.problem, self.rng, totals, self.settings, said)
         self.rng.bit_generator.state = deepcopy(dict(totals.rng))
@@ -228,9 +211,7 @@ class Core:
         return self.run.pages(np.array(list(names), dtype=np.int64))
 
     def cluster_of(self, number: int) -> tuple[Cluster, float]:
-        """The cluster of a fragment in the heaviest particle, and its term
-        log alpha + lgamma(|C|) + L(C).
-        """
+        """A fragment's cluster in the heaviest particle, and log alpha + lgamma(|C|) + L(C)."""
         page = self.run.page(self.home(number))
         held = list(clusters_of(page).values())
         heaviest = page.cells[: page.rows[0]].tolist()
@@ -238,13 +219,7 @@ class Core:
         return held[at], float(self.prior.log_terms([held[at]], page.scores[at : at + 1])[0])
 
     def rivals(self, number: int, lone: bool = True) -> Rivals:
-        """Where a fragment could be instead of its own cluster.
-
-        Args:
-            number: of the fragment.
-            lone: whether a fragment of a cluster of its own could be anywhere else, too.
-
-        """
+        """Where a fragment could be instead; `lone`: even if its cluster has no other."""
         x = self.fragment(number)
         if self.last is not None and self.last[0] == number:
             records, k = self.last[1:]
@@ -363,9 +338,7 @@ class Core:
             self.put(pages, self.source.fragments(numbers_in(pages)))
 
     def put(self, pages: Sequence[Page], fragments: Mapping[int, Fragment]) -> None:
-        """Hold subproblems, too, with their fragments by number. Whatever is raised, nothing has
-        changed.
-        """
+        """Hold these subproblems, too; if anything is raised, nothing has changed."""
         if not pages:
             return
         self.settle()
@@ -431,17 +404,13 @@ class Core:
     ) -> Replacement:
         """Decide what takes the place of subproblems. Whatever is raised, nothing has changed.
 
-        Args:
-            gone: the subproblems that go.
-            parts: lists of rows; those of one list group the same fragments, and all lists together
-                those of the subproblems but for `removed`.
-            removed: fragments that are no more.
+        Rows of one part group the same fragments, and all parts together those of `gone` but
+        `removed`.
 
         Raises:
             ImpossibleError: every row of a part is impossible.
             LikelihoodError: a likelihood is NaN.
             Exception: whatever the model or the index raises.
-
         """
         pages, score = self.pages(gone), dict[int, float]()
         before: dict[Cluster, int] = {}
@@ -493,8 +462,7 @@ class Core:
     ) -> tuple[ClusterTable, dict[int, Cluster]]:
         """The table that is to hold the clusters, and those that it is to be filled with.
 
-        Where the first fragment goes, which settled what the table reads, that is another one: it
-        must be as the first one left settles it.
+        It is another one if the first fragment goes, which settled what the table reads.
         """
         if not removed or self._first() not in removed:
             return self.table, {}

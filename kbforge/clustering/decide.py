@@ -1,27 +1,23 @@
 """Remove, decide and bridge: changes of a session for a few fragments.
 
-*Remove.* A particle without fragment x has the cluster C - x for C, or none for {x}. Its weight is
-to be its target density again, so that
+*Remove.* A particle without fragment x has the cluster C - x for C, or none for {x}. Its weight
+becomes its target density again:
 
     log w -= log(|C| - 1) + L(C) - L(C - x),  for a singleton  log alpha + L({x})
 
-Particles that become equal are one, and are not summed: each weighs what the target says of it. A
-subproblem of which x was the bridge falls apart. If the particles were all groupings there are, the
-result is the posterior of what is left, exactly. Clusters are made anew from their fragments, in
-order of arrival: a table that was edited in place would be off by a rounding from one that is
-filled from a snapshot. Where the likelihood forbids what is left of every particle, the fragments
-that are left of the subproblems are clustered again.
+Particles that become equal are one, and are not summed. A subproblem of which x was the bridge
+falls apart. If the particles were all groupings there are, the result is the exact posterior of
+what is left. Clusters are made anew in order of arrival: a table edited in place would differ by a
+rounding from one filled from a snapshot. If the likelihood forbids what is left of every particle,
+the fragments left are clustered again.
 
-*Decide.* Particles are conditioned on constraints that arrive after their fragments: those that
-violate one go. If a subproblem has none left, or fragments that are to be one are in several, those
-subproblems are merged, and the fragments of the clusters concerned are clustered again under the
-constraints. The clusters concerned are those of the heaviest particle that hold a fragment of the
-decision; everything else stays.
+*Decide.* Particles that violate new constraints go. If a subproblem has none left, or fragments
+that are to be one are in several, those subproblems are merged, and the fragments of the heaviest
+particle's clusters that hold a fragment of the decision are clustered again under the constraints.
 
-*Bridge.* Sequential Monte Carlo adds a fragment to one cluster at a time, and never makes one
-cluster of two. So where a new fragment has joined a cluster, and would rather join another one than
-be alone, too, the two are offered as one. They become one if the log of the sum of the target
-densities held grows by that.
+*Bridge.* Sequential Monte Carlo never makes one cluster of two. So where a new fragment has joined
+a cluster and would rather join another one than be alone, too, the two become one if the log of the
+sum of the target densities held grows by that.
 """
 
 from __future__ import annotations
@@ -64,13 +60,8 @@ _MARGIN = 1e-6
 def plan_removal(core: Core, removed: Collection[int]) -> Replacement:
     """Decide what is left without some fragments. Whatever is raised, nothing has changed.
 
-    Args:
-        core: holds them.
-        removed: their numbers.
-
     Raises:
         LikelihoodError: what is left has no possible grouping.
-
     """
     gone = sorted(set(core.run.homes(list(removed))))
     pages = core.pages(gone)
@@ -84,17 +75,11 @@ def plan_removal(core: Core, removed: Collection[int]) -> Replacement:
 
 
 def decide(core: Core, constraints: Constraints, new: Sequence[Decision]) -> None:
-    """Put constraints in force; whatever is raised, the old ones are.
-
-    Args:
-        core: satisfies the constraints that are in force.
-        constraints: those, and:
-        new: some decisions.
+    """Put constraints in force, with `new` decisions; whatever is raised, the old ones are.
 
     Raises:
         ContradictionError: they cannot all hold.
         LikelihoodError: no grouping that satisfies them is possible.
-
     """
     closure = Closure(constraints.decisions)
     # before they are in force: what comes in later would not be known to the old ones
@@ -116,10 +101,8 @@ def decide(core: Core, constraints: Constraints, new: Sequence[Decision]) -> Non
 def lift(core: Core, constraints: Constraints, old: Sequence[Decision]) -> None:
     """Put fewer constraints in force, and cluster again what the others had decided.
 
-    Raises:
-        LikelihoodError: as a session's `add`; the others are no longer in force, and the particles
-            satisfy them as before, at least in part.
-
+    If the likelihood fails, the others are no longer in force, but some particles satisfy them
+    still.
     """
     core.have_ids(_ids(core.bindings.closure, old))
     freed = _bound(core, old)
@@ -131,12 +114,10 @@ def lift(core: Core, constraints: Constraints, old: Sequence[Decision]) -> None:
 def add_cornered(core: Core, x: Fragment) -> Info:
     """Take in a fragment that constraints leave no place on any particle.
 
-    That can be where it is one with others by decision, and has a linking value in common with what
-    these are with: nobody could know before it came.
+    Decisions make it one with fragments whose clusters already have one of its linking values.
 
     Raises:
         LikelihoodError: as `decide`; the fragment has not been taken in then.
-
     """
     number = len(core.held)
     core.bindings.expect(number, (x,))
@@ -194,19 +175,13 @@ def _bound(core: Core, decisions: Sequence[Decision]) -> list[int]:
 def plan_enforcement(
     core: Core, concerned: Collection[int], expelled: Sequence[int] = ()
 ) -> Replacement | None:
-    """Decide what satisfies the constraints. Whatever is raised, nothing has changed.
+    """What to write so that the constraints hold, None if they do; nothing is written yet.
 
-    Args:
-        core: all its particles satisfy the constraints, but perhaps for those that speak of:
-        concerned: the numbers of some fragments.
-        expelled: those of them that may have to leave a cluster, and should see the next best.
-
-    Returns:
-        What to write, None if nothing violates anything.
+    Only particles of the concerned fragments may violate one. `expelled` are those that may have to
+    leave a cluster, and should see the next best.
 
     Raises:
         LikelihoodError: no grouping that satisfies the constraints is possible.
-
     """
     groups = _tied(core, concerned)
     busy = {name for names in groups for name in names}
@@ -281,14 +256,9 @@ def _with_rivals(
 def _reinserted(
     core: Core, names: list[int], concerned: Collection[int], clusters: Collection[Cluster]
 ) -> list[Row]:
-    """Rows for some subproblems together, with the fragments of the clusters concerned put anew.
+    """Rows for some subproblems together, the fragments of the clusters concerned clustered again.
 
-    Args:
-        core: is read.
-        names: the subproblems.
-        concerned: fragments of which the clusters are taken.
-        clusters: others to take.
-
+    Those are `clusters` and all that hold a fragment concerned.
     """
     both = joined(core.pages(names), core.prior, core.rules.particles)
     wanted = set(concerned)
@@ -299,21 +269,16 @@ def _reinserted(
 
 
 def _bound_first(core: Core, fragments: list[int]) -> list[int]:
-    """In order of arrival, but those that are bound come first, component by component.
+    """Order of arrival, but those that are bound first, component by component.
 
-    Then none of them can find that others took the place that it must have.
+    Then no other fragment takes the place that one of them must have.
     """
     of = {number: core.bindings.component_of(number) for number in fragments}
     return sorted(fragments, key=lambda i: (of[i] is None, of[i] or "", i))
 
 
 def bridged(core: Core, fragment: int) -> float:
-    """Make one of the clusters that a fragment belongs to; the gain in log mass.
-
-    Raises:
-        LikelihoodError: as a session's `add`; what was made one before stays so.
-
-    """
+    """Make one of the clusters that a fragment belongs to; the gain in log mass, nats."""
     slots, weights, alone = core.rivals(fragment, lone=False)
     if not len(slots):
         return 0.0

@@ -2,14 +2,13 @@
 
 *Merge.* Each kept putative particle fixes x and the grouping of its own subproblem; the groupings
 of the other subproblems are independent of it, so every combination with their old particles is a
-joint particle, and log weights add (split-SMC paper, section 3.4). The exact join keeps the
-heaviest P. It takes the subproblems one at a time and keeps P after each, which loses nothing: the
-best P sums only use the best P partial sums. Two lists make the pass linear in the number of
-subproblems: combinations in which x has been placed, and those in which it has not. Subproblems to
-which x hardly belongs are left alone: their part of the pool is discarded first.
+joint particle, and log weights add (split-SMC paper, section 3.4). The exact join takes the
+subproblems one at a time and keeps the heaviest P after each, which loses nothing: the best P sums
+only use the best P partial sums. Two lists, with x placed and not yet placed, make it linear in the
+number of subproblems. Those that x hardly belongs to are left alone.
 
-*Grow.* x is put into its place on every joint particle. The result is a draft: its clusters, old
-ones and those that hold x, are numbered from 0 by their *place*. Nothing of it is in the state yet.
+*Grow.* x is put into its place on every joint particle. The result is a draft, not yet in the
+state: its clusters are numbered from 0 by their *place*.
 
 *Split.* Fragments are connected if they share a cluster on any particle. Each connected component
 is a subproblem of its own, with its distinct partial groupings (section 3.2, and proposition 3.1:
@@ -37,12 +36,9 @@ from kbforge.numerics import GRID, in_units, log_sum_exp, normalised, on_grid
 class Joint:
     """Combinations of particles, one row a combination, heaviest first.
 
-    Attributes:
-        value: unnormalised log weights, shape [n].
-        putative: index into the pool of the putative particle, shape [n].
-        rows: the old particle's rank in each subproblem, shape [n, subproblems]; in the putative
-            particle's own subproblem, the rank of its parent.
-
+    `value` [n]: unnormalised log weights; `putative` [n]: the putative particle's index in the
+    pool; `rows` [n, subproblems]: the old particles' ranks, in the putative one's subproblem its
+    parent's.
     """
 
     value: FloatArray
@@ -96,14 +92,7 @@ def join_exactly(
 ) -> Joint:
     """The joint of several subproblems, at most `size` particles, resampled after each.
 
-    Args:
-        state: before the new fragment.
-        names: the subproblems, ascending.
-        pool: the kept putative particles, canonical order.
-        size: P.
-        resampler: the greedy one makes the result the exact top P of the joint.
-        rng: for the others.
-
+    The greedy resampler makes the result the exact top P of the joint.
     """
 
     def cut(joint: Joint) -> Joint:
@@ -166,8 +155,8 @@ def _outer(
 ) -> Joint:
     """Every combination of a joint with one more subproblem's (sorted) particles.
 
-    With a `reach`, only those that can be among its `reach` heaviest: both lists are sorted, so
-    the combination of ranks (i, j) has at least (i + 1)(j + 1) - 1 others before it.
+    With a `reach`, only those that can be among the `reach` heaviest: the combination of ranks (i,
+    j) has at least (i + 1)(j + 1) - 1 others before it.
     """
     if len(values) == 1 and putative is None:  # the commonest subproblem: one particle, weight 0
         return Joint(
@@ -206,18 +195,10 @@ def _stacked(first: Joint, second: Joint) -> Joint:
 class GrownParticles:
     """The joint's particles with x in its place.
 
-    Attributes:
-        name: the smallest fragment of all.
-        new: the clusters that hold x; they have the last places.
-        slots: of all clusters, by place, shape [n].
-        used: whether some particle holds the cluster, by place, shape [n].
-        masks: membership masks, by place; `split` may number their bits afresh.
-        moved: places of old clusters whose masks are not as in the state.
-        cells: places of all rows, row after row.
-        row_start: where each row starts in `cells`, and the end; shape [particles + 1].
-        weights: log weights, normalised, descending; shape [particles].
-        bits: how many bits the masks use.
-
+    Clusters are addressed by place; `new` are those that hold x, with the last places. `used` says
+    which some particle holds, `moved` which old ones have other masks than in the state.
+    `row_start`, shape [particles + 1], is where rows begin in `cells`; log weights are normalised,
+    descending.
     """
 
     name: int
@@ -285,16 +266,7 @@ def grow(
     pool: Pool,
     joint: Joint,
 ) -> GrownParticles:
-    """Put x into its place.
-
-    Args:
-        state: before x.
-        scores: what the likelihood says of x.
-        names: the subproblems that x belongs to, ascending.
-        pool: the kept putative particles.
-        joint: the particles, as combinations of old ones.
-
-    """
+    """Put x into its place on every joint particle."""
     old = [state.blocks[name] for name in names.tolist()]
     old_slots = old[0].slots if len(old) == 1 else np.concatenate([b.slots for b in old])
     chosen = pool.take(joint.putative)
@@ -353,15 +325,7 @@ def _copy_rows(
     """The cells of the joint's particles, as places, and where each row starts.
 
     A particle's row is the concatenation of its subproblems' rows, with the cell that takes x
-    replaced, or x's own cluster appended. Rows of several are not in order yet.
-
-    Args:
-        state: before x; `place` of the old clusters is set.
-        names: the subproblems.
-        chosen: of each particle, its putative particle.
-        joint: the particles.
-        child: of each particle, the place of the cluster that holds x, shape [particles].
-
+    replaced by `child`, or x's own cluster appended. Rows of several are not in order yet.
     """
     rows = state.row_start[names] + joint.rows
     begin = state.row_begin[rows]
@@ -434,13 +398,7 @@ def _part(
 ) -> Block:
     """One component's block: its distinct rows, weighed and sorted.
 
-    Args:
-        state: before x.
-        grown: what falls apart.
-        places: the component's clusters.
-        cells: the component's. Every particle groups every fragment, so each has cells here.
-        weights: how to weigh.
-
+    Every particle groups every fragment, so each has cells of the component.
     """
     bits = _renumbered(state, grown, places)
     slots = grown.slots[places]
@@ -481,8 +439,8 @@ def _marginal(grown: GrownParticles, contents: NDArray[np.uint64]) -> FloatArray
 def _components(grown: GrownParticles) -> list[IntArray]:
     """The clusters' places by connected component.
 
-    The clusters of one particle are disjoint and hold all fragments; every other cluster can
-    only connect some of them.
+    The clusters of one particle hold all fragments; every other cluster can only connect some of
+    them.
     """
     masks, held = grown.masks, np.flatnonzero(grown.used)
     parts = [masks[place] for place in grown.cells[: grown.row_start[1]].tolist()]

@@ -30,16 +30,7 @@ if TYPE_CHECKING:
 
 
 class RunTotals(NamedTuple):
-    """What a run knows beside its subproblems.
-
-    Attributes:
-        slots: how many are numbered.
-        free: those to be taken again, the last one first.
-        subproblems: how many there are, here and elsewhere.
-        log10_effective: log10 of the particles that they stand for.
-        evaluations: sets scored.
-
-    """
+    """What a run knows beside its subproblems; the slot freed last is taken again first."""
 
     slots: int
     free: list[int]
@@ -49,13 +40,7 @@ class RunTotals(NamedTuple):
 
 
 def subproblem_of(page: Page, called: Callable[[int], int] | None = None) -> Subproblem:
-    """A page as plain tuples.
-
-    Args:
-        page: one subproblem.
-        called: gives the fragments other numbers, in the same order or another; None leaves them.
-
-    """
+    """A page as plain tuples; `called` gives the fragments other numbers."""
     # most pages are short, and lists are cut sooner than arrays
     held = _parts(page.members, page.lengths)
     if called is None:
@@ -85,16 +70,9 @@ def posterior_of(
     called: Callable[[int], int] | None = None,
     in_vain: int = 0,
 ) -> Posterior:
-    """What is known of the grouping.
+    """The posterior of all subproblems' pages, by ascending name.
 
-    Args:
-        pages: of all subproblems, by ascending name.
-        prior: over partitions.
-        n_fragments: how many there are.
-        evaluations: as `Posterior` counts them.
-        called: see `subproblem_of`.
-        in_vain: of a black box, sets scored ahead that no step asked for.
-
+    `in_vain` are the sets of a black box that were scored ahead and that no step asked for.
     """
     subproblems, terms = [], list[float]()
     for page in pages:
@@ -140,17 +118,9 @@ def require_same(
 ) -> None:
     """Refuse to go on from where another session was left.
 
-    Args:
-        problem: of the session that is to go on.
-        rng: likewise.
-        totals: what it is to know.
-        settings: its own.
-        source: what the totals are from, as messages call it, with its verb.
-
     Raises:
-        UsageError: they are of a session with other settings, other constraints than the problem
-            demands, or random numbers of another kind.
-
+        UsageError: the totals are of a session with other settings, other constraints than the
+            problem demands, or random numbers of another kind; the message calls them `source`.
     """
     for name, value in settings.items():
         if totals.settings.get(name) != value:

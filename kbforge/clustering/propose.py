@@ -1,14 +1,13 @@
-"""Propose and resample: the putative particles of one step, as parallel arrays.
+"""Rules of the family, and two phases of a step: propose and resample putative particles.
 
-A putative particle is a live particle with the new fragment x put somewhere: into one of its
-clusters (a *cell* of the arena), or into a new cluster (a singleton, cell -1). Canonical order is
-heaviest first; equal weights stand in the order of subproblem (by smallest fragment), particle
-rank, cluster (by smallest fragment), singletons last. All choices among equals follow from it.
+A putative particle is a live particle with the new fragment x put into one of its clusters (a
+*cell* of the arena), or into a new one (a singleton, cell -1). Canonical order is heaviest first,
+then by subproblem (its smallest fragment), particle rank, cluster (its smallest fragment),
+singletons last. All choices among equals follow from it.
 
-The pool is cut to its `limit` heaviest members, and only what can be among them is expanded: the
-`limit`-th largest of the clusters' best putative weights (one a cluster, by its heaviest particle)
-is a lower bound of the `limit`-th largest putative weight, so clusters below it are left out
-without looking at their particles. A new cluster of x's own is proposed beside them.
+Only what can be among the `limit` heaviest is expanded: the `limit`-th largest of the clusters'
+best putative weights is a lower bound of the `limit`-th largest putative weight, so clusters below
+it are left out without looking at their particles.
 
 Greedy resampling (keep the P heaviest) is optimal in reverse KL divergence (split-SMC paper, B.2);
 other schemes are unbiased.
@@ -79,16 +78,13 @@ class Rules:
 
     @property
     def limit(self) -> int | None:
-        """How many joins the resampler can use, None for all.
-
-        One that looks at more than the heaviest P must be shown all putative particles.
-        """
+        """How many joins the resampler can use, None for all: it may look at more than P."""
         return self.particles if self.resampler.keeps_heaviest else None
 
     def settled(self, indexed: bool) -> Rules:
         """The same with a floor: a low one if an index leaves out clusters anyway, else 0.
 
-        A stochastic resampler is unbiased only without.
+        A stochastic resampler is unbiased only without a floor.
         """
         if self.floor is not None:
             return self
@@ -98,15 +94,11 @@ class Rules:
 
 @dataclass(slots=True)  # a step makes ten of them, and to freeze one takes longer than to make it
 class Pool:
-    """Putative particles. Nothing changes one: `take` and `with_value` make another.
+    """Putative particles, all columns of shape [n]; `take` and `with_value` make others.
 
-    Attributes:
-        value: unnormalised log weights, shape [n].
-        cell: arena position of the cluster that takes x, -1 for a singleton.
-        slot: that cluster's slot, -1 for a singleton.
-        row: rank of the live particle in its subproblem.
-        subproblem: the subproblem's name.
-
+    `value` are unnormalised log weights, `cell` and `slot` those of the cluster that takes x (-1
+    for a singleton), `row` the live particle's rank in its subproblem, `subproblem` the latter's
+    name.
     """
 
     value: FloatArray
@@ -141,13 +133,8 @@ class Pool:
 class PutativeScores:
     """What the likelihood says of the new fragment x, nats.
 
-    Attributes:
-        log_predictive: L(C + x) - L(C) by slot; at least as long as there are slots, and
-            unspecified where `slots` does not point.
-        slots: the clusters to consider, ascending; None is all.
-        alone: L({x}).
-        log_marginal: L(C + x) by slot; None is what follows from L(C).
-
+    L(C + x) - L(C) by slot, where `slots` points (ascending; None is everywhere); L({x}); and L(C +
+    x) by slot, None for what follows from L(C).
     """
 
     log_predictive: FloatArray
@@ -194,16 +181,10 @@ _SLACK = 1e-9
 
 
 def propose_joins(state: State, scores: PutativeScores, limit: int | None) -> Pool:
-    """The heaviest non-singleton putative particles, in canonical order.
-
-    Args:
-        state: before the new fragment.
-        scores: L(C + x) - L(C) of the clusters to compare x with (or a surrogate's), nats.
-        limit: how many to keep; None keeps all.
+    """The `limit` heaviest putative particles that join a cluster, canonical order; None keeps all.
 
     Raises:
         LikelihoodError: a predictive is NaN or +inf.
-
     """
     slots = state.arange(state.n_slots) if scores.slots is None else scores.slots
     gain = state.gain
@@ -232,18 +213,11 @@ def propose_joins(state: State, scores: PutativeScores, limit: int | None) -> Po
 def with_singletons(state: State, joins: Pool, alone: float) -> Pool:
     """The pool with x's new cluster in it, canonical order.
 
-    A new cluster is the same event in every subproblem, so the singletons of one stand for all:
-    of the one that holds the heaviest join.
-
-    Args:
-        state: before the new fragment, with a subproblem at least.
-        joins: the putative particles that join; none, in plain SMC, leaves x in the one
-            subproblem there is.
-        alone: L({x}), nats.
+    A new cluster is the same event in every subproblem, so the singletons of the one with the
+    heaviest join stand for all. Without joins, as in plain SMC, it is the one subproblem there is.
 
     Raises:
         LikelihoodError: there is no finite assignment.
-
     """
     log_new = rounded(state.prior.log_alpha + alone)
     if not len(joins):
@@ -257,14 +231,7 @@ def with_singletons(state: State, joins: Pool, alone: float) -> Pool:
 
 
 def _singletons(state: State, subproblem: int, log_new: float) -> Pool:
-    """Putative particles that make x a new cluster, one a particle of the subproblem.
-
-    Args:
-        state: before the new fragment.
-        subproblem: the one that stands for all.
-        log_new: log alpha + L({x}), nats.
-
-    """
+    """Putative particles that make x a new cluster, of log alpha + L({x}), in one subproblem."""
     weights = state.blocks[subproblem].weights
     nowhere = np.full(len(weights), -1)
     return Pool(
@@ -277,18 +244,7 @@ def _singletons(state: State, subproblem: int, log_new: float) -> Pool:
 
 
 def _expand(state: State, candidates: IntArray, rows: IntArray, floor: float) -> Pool:
-    """The putative particles of some clusters with a weight of at least `floor`.
-
-    Args:
-        state: before the new fragment.
-        candidates: the clusters.
-        rows: the particles to look at, by subproblem and rank.
-        floor: the least weight.
-
-    Returns:
-        In the order of subproblem, particle rank, cluster.
-
-    """
+    """Putative particles of some clusters above a floor, by subproblem, particle rank, cluster."""
     lengths = state.row_end[rows] - state.row_begin[rows]
     cells = state.ranges(state.row_begin[rows], lengths)
     slots = state.cells[cells]
@@ -323,10 +279,7 @@ def _rows_of(state: State, candidates: IntArray) -> IntArray:
 
 
 def _rows_in_reach(state: State, candidates: IntArray, floor: float) -> IntArray:
-    """The rows of the candidates' subproblems that are heavy enough to come to `floor`.
-
-    Most subproblems are here for one cluster that only their first few rows bring above it.
-    """
+    """The rows of the candidates' subproblems that are heavy enough to come to `floor`."""
     candidates = candidates[np.argsort(state.owner[candidates], kind="stable")]
     owner = state.owner[candidates]
     starts = np.flatnonzero(np.concatenate([[True], owner[1:] != owner[:-1]]))

@@ -36,22 +36,13 @@ _NOTHING: IntArray = np.zeros(0, dtype=np.int64)
 class ReferenceRun:
     """Particles, and where keys lead to them.
 
-    Args:
-        rules: how.
-        prior: over partitions.
-        index: whose keys say what to compare; None compares with all clusters.
-        rng: for resamplers that draw.
-
     Attributes:
         n_numbers: how many numbers were given to fragments.
         n_slots: how many slots are numbered.
-        state: the particles.
-        candidates: where keys lead; None without an index.
         evaluations: sets scored.
         reached: where the keys of the fragment looked up last lead.
         proposed: the joins that a surrogate has proposed last.
         plan: what was decided of the fragment taken in last.
-
     """
 
     def __init__(
@@ -372,15 +363,7 @@ class ReferenceRun:
 
 
 class SlotTags:
-    """The tags of fragments and clusters: components of decisions, and linking values, as numbers.
-
-    Args:
-        apart: by component, those that it is not one with; None: there are no constraints.
-
-    Attributes:
-        of_fragment: by number, a fragment's component, or -1, and its linking values.
-
-    """
+    """Tags of fragments and clusters as numbers: components of decisions, and linking values."""
 
     def __init__(self, apart: Sequence[Sequence[int]] | None = None) -> None:
         self._apart = [frozenset(others) for others in apart or ()]
@@ -391,9 +374,7 @@ class SlotTags:
         self._holders: dict[int, set[int]] = {}
 
     def bound(self, number: int, looked_up: IntArray) -> tuple[IntArray, bool]:
-        """The clusters that a fragment may join, of those looked up; or those of which it must join
-        one, and True.
-        """
+        """The clusters looked up that a fragment may join, and whether it must join one."""
         component, values = self.of_fragment.get(number, (-1, ()))
         apart = self._apart[component] if component >= 0 else frozenset[int]()
         mates = self._holders.get(component)

@@ -2,8 +2,8 @@
 
 A removal, a decision and a revision each end here, with rows for the fragments of some subproblems.
 A row is one particle's clusters, by smallest fragment; the rows of one list group the same
-fragments. Clusters of the rows that are not live are made, every row weighs its target density,
-equal rows are one and are never summed, the heaviest P stay, and what no row connects falls apart.
+fragments. Every row weighs its target density, equal rows are one and are never summed, the
+heaviest P stay, and what no row connects falls apart.
 
 `Core.plan` asks, may fail, and leaves everything as it was; `Core.replace` writes, and cannot fail.
 """
@@ -62,13 +62,7 @@ def in_order(clusters: Iterable[Cluster]) -> Row:
 
 
 def log_densities(rows: Sequence[Row], term: Mapping[Cluster, float]) -> FloatArray:
-    """Log target density of each row, shape [rows].
-
-    Args:
-        rows: any.
-        term: log alpha + lgamma(|C|) + L(C) of every cluster in them.
-
-    """
+    """Log target density of each row, shape [rows]; `term` is of every cluster."""
     return np.array([sum(term[cluster] for cluster in row) for row in rows], dtype=np.float64)
 
 
@@ -85,12 +79,9 @@ def heaviest(rows: Sequence[Row], values: FloatArray, size: int) -> tuple[list[R
 def joint(
     parts: Iterable[tuple[Sequence[Row], FloatArray]], size: int
 ) -> tuple[list[Row], FloatArray]:
-    """The heaviest combinations of rows of several lists, exactly, heaviest first.
+    """The `size` heaviest combinations of rows of several lists, exactly, heaviest first.
 
-    Args:
-        parts: rows and their values, each list heaviest first and of fragments of its own.
-        size: how many combinations.
-
+    Each list is of fragments of its own, heaviest first, with its values.
     """
     rows: list[Row] = [()]
     values: FloatArray = np.zeros(1)
@@ -105,10 +96,7 @@ def joint(
 
 
 def components(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows of every set of fragments that no row connects with others, smallest first.
-
-    Rows are distinct, and in the order of those that showed them first.
-    """
+    """The rows of every set of fragments that no row connects with others, smallest first."""
     bit = {fragment: 1 << i for i, fragment in enumerate(fragments_of(rows[0]))}
     mask = {c: sum(bit[f] for f in c) for c in dict.fromkeys(c for row in rows for c in row)}
     parts: list[int] = []
@@ -135,14 +123,10 @@ def components(rows: Sequence[Row]) -> list[list[Row]]:
 
 
 class JointParticles(NamedTuple):
-    """Particles of several subproblems together, at most P.
+    """At most P particles of several subproblems together, heaviest first.
 
-    Attributes:
-        rows: the heaviest combinations, heaviest first.
-        values: their log target densities, shape [rows].
-        term: log alpha + lgamma(|C|) + L(C) of every cluster of the subproblems.
-        mass: log of the sum of the densities of *all* combinations.
-
+    `values` are their log target densities, `term` is log alpha + lgamma(|C|) + L(C) of every
+    cluster, and `mass` the log of the sum of the densities of *all* combinations.
     """
 
     rows: list[Row]
@@ -170,14 +154,7 @@ def joined(pages: Iterable[Page], prior: DirichletProcess, particles: int) -> Jo
 def rests_of(
     rows: Sequence[Row], taken: Collection[int], term: Mapping[Cluster, float]
 ) -> tuple[list[Row], FloatArray]:
-    """What is left of rows without some fragments, of those that group these by themselves.
-
-    Args:
-        rows: any, of the same fragments.
-        taken: some of them.
-        term: log alpha + lgamma(|C|) + L(C) of the rows' clusters.
-
-    """
+    """Rows without the taken fragments, of those that group these by themselves; and values."""
     wanted = set(taken)
     rests = []
     for row in rows:
@@ -192,7 +169,7 @@ class ImpossibleError(LikelihoodError):
 
 
 class Replacement(NamedTuple):
-    """What to write; it holds for the session that it was made of as it was then, and no other.
+    """What to write; it holds for the session as it was when it was made.
 
     Attributes:
         gone: names of the subproblems that go.
@@ -203,7 +180,6 @@ class Replacement(NamedTuple):
         led: where keys lead from now on that led elsewhere.
         removed: fragments that are no more.
         table: that holds the clusters from now on.
-
     """
 
     gone: tuple[int, ...]
@@ -221,14 +197,7 @@ def settled_pages(
     parts: Sequence[tuple[list[Row], FloatArray]],
     scores: Mapping[int, float],
 ) -> tuple[Page, ...]:
-    """Rows as pages, with their values.
-
-    Args:
-        slot_of: the slots of their clusters.
-        parts: as `fallen_apart` gives them.
-        scores: L by slot.
-
-    """
+    """Rows as pages, by the slots of their clusters and L by slot."""
     pages = []
     cluster_of = {slot: cluster for cluster, slot in slot_of.items()}
     for rows, values in parts:
@@ -260,14 +229,8 @@ def led_after(
 
     A key of their fragments leads where a cluster with such a fragment is, and no longer elsewhere
     among them. A closed key does if it led to one of them before, and stays closed as long as it
-    leads anywhere.
-
-    Args:
-        led: where the keys led.
-        before: first fragments of the clusters that there were.
-        clusters: those that there are.
-        keys: by fragment, the keys of all that were or are in these.
-
+    leads anywhere. `before` has the first fragments of the old clusters, `keys` those of each
+    fragment.
     """
     families_of: dict[int, set[int]] = {fragment: set() for fragment in keys}
     for cluster in clusters:
@@ -295,7 +258,6 @@ def fallen_apart(
 
     Raises:
         ImpossibleError: every row of a part is impossible.
-
     """
     out = []
     for part in parts:

@@ -1,21 +1,19 @@
 """Revise: search for more probable groupings of earlier fragments.
 
-*Revisit.* A step takes a few neighbouring clusters of the heaviest particles, of one subproblem or
-of several, and clusters their fragments again, by themselves and in random order. What comes out
-stands beside the old particles: equal ones are one, every one weighs its target density, and the
-heaviest P stay. That is done only if the log of the sum of all target densities held, over the
-subproblems concerned, is more than before. So it never falls, and the reverse KL divergence to the
-posterior never grows. Nor does the density of the heaviest particle ever fall. (Sequential Monte
-Carlo cannot move a whole cluster once no particle disagrees about it; moving one fragment at a
-time, Gibbs sampling, goes through groupings that are far less probable on the way.)
+*Revisit.* A step takes a few neighbouring clusters of the heaviest particles and clusters their
+fragments again, by themselves and in random order. The results stand beside the old particles:
+equal ones are one, every one weighs its target density, and the heaviest P stay. That is done only
+if the log of the sum of all target densities held grows, over the subproblems concerned. So neither
+it nor the density of the heaviest particle ever falls, and the reverse KL divergence to the
+posterior never grows. (Sequential Monte Carlo cannot move a whole cluster once no particle
+disagrees about it; Gibbs sampling goes through far less probable groupings on the way.)
 
-*Split or merge.* Neither parts a cluster of many in the middle when every part of it holds
-together. So its fragments are hashed, and it is offered as those with the hash of one fragment, and
-the rest. Where fragments have keys, of the index or as features that the likelihood compares by,
-the hash is the first of them in a random order (MinHash); otherwise, for vectors, the side of a
-random direction through the cluster's mean. If no split is better, the cluster is offered as one
-with the best of those that the fragment could belong to instead. Sampling would accept what is
-worse, too (`kbforge.clustering.batch.splitmerge`); revision takes only what is more probable.
+*Split or merge.* A cluster's fragments are hashed, and it is offered as those with the hash of one
+fragment, and the rest. The hash is the first of a fragment's keys, of the index or as features that
+the likelihood compares by, in a random order (MinHash); for vectors, the side of a random direction
+through the cluster's mean. If no split is better, the cluster is offered as one with the best of
+those that the fragment could belong to instead. Sampling would accept what is worse, too
+(`kbforge.clustering.batch.splitmerge`).
 
 *Move.* A fragment goes where the heaviest particle is heaviest with it.
 """
@@ -48,14 +46,7 @@ from kbforge.numerics import log_sum_exp
 
 
 class Rerun(NamedTuple):
-    """What a run over a few fragments found.
-
-    Attributes:
-        rows: its groupings, at most P, heaviest first.
-        values: their log target densities, shape [rows].
-        term: log alpha + lgamma(|C|) + L(C) of every cluster in them.
-
-    """
+    """Groupings that a run over a few fragments found, as `JointParticles` has them."""
 
     rows: list[Row]
     values: FloatArray
@@ -65,16 +56,10 @@ class Rerun(NamedTuple):
 def clustered_again(core: Core, order: Sequence[int]) -> Rerun:
     """The groupings that a run over these fragments alone ends with, at most P, heaviest first.
 
-    The run has the session's likelihood, rules and constraints, and no index: there are few.
-
-    Args:
-        core: is read, but for its random numbers and its count of evaluations.
-        order: numbers of fragments.
+    The run has the session's likelihood, rules and constraints, and no index.
 
     Raises:
-        LikelihoodError: as a session's `add`, or no grouping that is found satisfies the
-            constraints.
-
+        LikelihoodError: as a session's `add`, or no grouping found satisfies the constraints.
     """
     again = Core(replace(core.problem, index=None), core.rules, core.rng)
     items = [core.fragment(number) for number in order]
@@ -108,19 +93,10 @@ LEAST_GAIN = 1e-9
 
 
 def revisit(core: Core, anchor: int, neighbours: int) -> tuple[list[int], float]:
-    """Cluster a fragment's cluster and its neighbours again.
+    """Cluster a fragment's cluster and at most so many neighbours again.
 
-    Args:
-        core: may be changed.
-        anchor: the fragment's number.
-        neighbours: how many neighbours to take.
-
-    Returns:
-        The fragments taken, none if they are too many, and the gain in log mass, 0 for none.
-
-    Raises:
-        LikelihoodError: as a session's `add`; nothing has changed then.
-
+    Returns the fragments taken, none if they are too many, and the gain in log mass, 0 for none.
+    If the likelihood fails, nothing has changed.
     """
     taken = list(core.cluster_of(anchor)[0])
     if len(taken) > MOST_TAKEN:
@@ -141,14 +117,7 @@ def nearest_clusters(core: Core, fragment: int, most: int) -> list[Cluster]:
 
 
 def offer(core: Core, taken: Sequence[int], again: Rerun) -> float:
-    """Take up other groupings of some fragments if that is worth it; the gain in log mass.
-
-    Args:
-        core: may be changed.
-        taken: fragments that the heaviest particles group by themselves.
-        again: other groupings of these.
-
-    """
+    """Take up other groupings of some fragments if that is worth it; the gain in log mass."""
     names = sorted(set(core.run.homes(taken)))
     size = core.rules.particles
     both = joined(core.pages(names), core.prior, size)
@@ -184,19 +153,11 @@ def revised(
 ) -> Revision:
     """Revisit around some fragments, or around one of every cluster, in random order.
 
-    Then split or merge the clusters of those, and in the end move each of the fragments that were
-    revisited.
-
-    Args:
-        core: may be changed.
-        times: how often.
-        anchors: the fragments; None is one of every cluster of the heaviest particles, drawn anew
-            each time.
-        after_step: is called after every step, and may raise to end it there.
+    Then split or merge the clusters of those, and in the end move each fragment revisited.
+    `after_step` is called after every step, and may raise to end it there.
 
     Raises:
         LikelihoodError: as a session's `add`; the steps before it stay.
-
     """
     steps, changed, gain, seen = 0, 0, 0.0, dict[int, None]()
     for _ in range(times):
@@ -219,12 +180,7 @@ def revised(
 
 
 def move(core: Core, fragment: int) -> float:
-    """Put a fragment where the heaviest particle is heaviest with it; the gain in log mass.
-
-    Raises:
-        LikelihoodError: as a session's `add`; nothing has changed then.
-
-    """
+    """Put a fragment where the heaviest particle is heaviest with it; the gain in log mass."""
     here, own = core.cluster_of(fragment)
     left = tuple(other for other in here if other != fragment)
     slots, weights, _ = core.rivals(fragment)
@@ -274,12 +230,7 @@ _HASHES = 4
 
 
 def split_or_merge(core: Core, fragment: int) -> float:
-    """Part a fragment's cluster by hashes, or make it one with another; the gain in log mass.
-
-    Raises:
-        LikelihoodError: as a session's `add`; nothing has changed then.
-
-    """
+    """Part a fragment's cluster by hashes, or make it one with another; the gain in log mass."""
     here = core.cluster_of(fragment)[0]
     return _best_offered(core, [here], _parted(core, fragment, here)) or _merged(core, fragment)
 

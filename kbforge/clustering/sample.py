@@ -25,14 +25,7 @@ _AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Some of the fragments.
-
-    Attributes:
-        fragments: seeds first.
-        places: of each in the sequence that was sampled.
-        seeds: how many of them are seeds; of all fragments if none were left out.
-
-    """
+    """Some of the fragments, seeds first, with their places in the sequence sampled."""
 
     fragments: tuple[Fragment, ...]
     places: tuple[int, ...]
@@ -53,16 +46,8 @@ def neighbourhoods(
 ) -> Sample:
     """All fragments if there are at most so many, else seeds and all that share a key with them.
 
-    Seeds are taken until the sample is full, so that the neighbourhoods of all of them are whole
-    but for keys that very many share. Which ones they are depends on the digests alone, so that the
-    order does not matter.
-
-    Args:
-        fragments: distinct ids.
-        index: fitted to the fragments.
-        most: fragments from which on no seed is added.
-        digest: what a fragment hashes to; by its properties it does not matter what it is called.
-
+    Seeds are taken until the sample is full, so that their neighbourhoods are whole but for keys
+    that very many share. Which ones they are depends on the digests alone, not on order or names.
     """
     order = by_digest(fragments, digest)
     if len(order) <= most:
@@ -89,15 +74,7 @@ def keys_of_each(fragments: Sequence[Fragment], index: CandidateIndex) -> list[l
 def holders_of(
     keys: Iterable[int], fragments: Iterable[Fragment], index: CandidateIndex, most: int
 ) -> dict[int, list[int]]:
-    """By key, the places of the fragments that have it, ascending.
-
-    Args:
-        keys: to look for.
-        fragments: to go through.
-        index: fitted to them.
-        most: a key that more fragments have gets the first `most` + 1 of them.
-
-    """
+    """By key, the places of the fragments that have it, ascending; the first `most` + 1."""
     wanted = np.unique(np.fromiter(keys, dtype=np.int64))
     found = [np.zeros(0, dtype=np.int64)]
     places = [np.zeros(0, dtype=np.int64)]
@@ -139,14 +116,9 @@ def drawn(
     relatives: Callable[[int], Iterable[int]],
     most: int,
 ) -> Sample:
-    """All fragments if there are at most so many, else seeds and their relatives.
+    """All fragments if there are at most so many, else seeds in order, and their relatives.
 
-    Args:
-        fragments: to draw from.
-        order: numbers of all fragments, in which they become seeds.
-        relatives: of a place in the order, other places; asked for seeds of a sample alone.
-        most: fragments from which on no seed is added.
-
+    `relatives` gives other places in the order; it is asked for seeds alone.
     """
     if len(order) <= most:
         return Sample(tuple(fragments[i] for i in order), tuple(order), len(order))

@@ -1,8 +1,7 @@
-"""What is asked of a likelihood: which problem is scored, and the scores of a session's sets.
+"""Which problem is scored, and the scores of a session's sets.
 
 A black box is asked for L of whole sets, each distinct content once, through a cache
-(`ScoreCache`). A cache remembers its answers, and the likelihood would give the same again; so sets
-of later fragments may be scored ahead (`kbforge.clustering.ahead`).
+(`ScoreCache`), so that sets of later fragments may be scored ahead (`kbforge.clustering.ahead`).
 """
 
 from __future__ import annotations
@@ -31,12 +30,10 @@ def without_model(problem: Problem) -> Problem:
 
 
 def shared(problem: Problem) -> Problem:
-    """The problem itself, but that its likelihood is what is clustered by, and a black box is a
-    cache of scores, for several scorers to share.
+    """The problem by what is clustered by, a black box as a cache of scores that scorers share.
 
     Raises:
         UsageError: M = 0 without a surrogate to cluster by.
-
     """
     problem = without_model(problem)
     likelihood = problem.likelihood
@@ -48,12 +45,9 @@ def shared(problem: Problem) -> Problem:
 class StepDemand(NamedTuple):
     """What a step would ask for.
 
-    Attributes:
-        unknown: the sets that have not been scored, by content.
-        owners: of each cluster that the fragment is proposed to, the subproblem's name.
-        likely: names of the subproblems that the fragment will change, as far as one can tell.
-        keys: of the fragment in the index, those that are followed.
-
+    `unknown` are the sets not scored yet, by content; `owners` the subproblem of each cluster that
+    the fragment is proposed to; `likely` those it will probably change; `keys` its keys that are
+    followed.
     """
 
     unknown: Mapping[Key, Sequence[Fragment]]
@@ -71,13 +65,7 @@ class FragmentsByNumber(Protocol):
 class SessionScores:
     """L of sets of a session's fragments, each distinct content once, and which were asked for.
 
-    Args:
-        likelihood: is asked.
-
-    Attributes:
-        asked: the sets that count, by content.
-        forgotten: sets asked for that had a fragment of which no equal is left here.
-
+    `forgotten` counts sets asked for that had a fragment of which no equal is left here.
     """
 
     def __init__(self, likelihood: Likelihood) -> None:
@@ -112,12 +100,7 @@ class SessionScores:
     ) -> tuple[list[Key], dict[Key, Sequence[Fragment]]]:
         """Sets of fragments by content, and those that have not been scored.
 
-        Args:
-            held: the fragments.
-            sets: some of them, by number.
-            x: another fragment that each set has, if not None.
-            number: of its content in the cache.
-
+        If not None, each set also has x, whose content has `number` in the cache.
         """
         numbers = self._numbers
         more = () if x is None else (number,)

@@ -1,9 +1,8 @@
 """A session of sequential Monte Carlo: it adds fragments one after another and keeps the state.
 
-The steps are taken by the compiled kernel, or by the reference engine where there is none; both
-take the same to the last bit. Whichever it is, some of the next fragments are read ahead: what the
-likelihood reads of them, their keys, and, where subproblems lie elsewhere, those that their keys
-lead to.
+The compiled kernel takes the steps, or else the reference engine, to the same bits. Some of the
+next fragments are read ahead: what the likelihood reads of them, their keys, and, where subproblems
+lie elsewhere, those that their keys lead to.
 """
 
 from __future__ import annotations
@@ -53,15 +52,7 @@ _AT_ONCE = 512
 
 
 class _Batch(NamedTuple):
-    """Fragments that have been read.
-
-    Attributes:
-        table: that they are for.
-        fragments: as they came.
-        records: as the run reads them.
-        begin: the place of the first of them among all.
-
-    """
+    """Fragments read for a table; `begin` is the place of the first of them among all."""
 
     table: ClusterTable
     fragments: Sequence[Fragment]
@@ -158,12 +149,7 @@ class SmcSession:
         return tuple(found)
 
     def _require(self, name: int) -> None:
-        """Have a subproblem here.
-
-        Raises:
-            KeyError: there is none of that name.
-
-        """
+        """Have a subproblem here."""
         core = self._core
         core.have((name,))
         if not 0 <= name < len(core.held) or core.home(name) != name:
@@ -282,14 +268,7 @@ class SmcSession:
         return _Batch(core.table, part, records, at)
 
     def _take_in(self, batch: _Batch, k: int) -> Info:
-        """Take in one of the fragments read; those before it have been.
-
-        Raises:
-            InfeasibleFragment: constraints leave it no place.
-            LikelihoodError: as `add`, without the fragment's name.
-            ContradictionError: as `add`.
-
-        """
+        """Take in one of the fragments read, after those before it; errors as those of `add`."""
         core, x = self._core, batch.fragments[k]
         core.have_ids(core.bindings.mates(x))
         number = len(core.held)

@@ -105,13 +105,9 @@ class DirichletProcess:
 class Block:
     """A subproblem's particles: what `State.install` puts in place.
 
-    Attributes:
-        cells: slots of all rows, row after row.
-        row_start: where each row starts in `cells`, and the end; shape [particles + 1].
-        weights: log weights, normalised, descending; shape [particles].
-        slots: the distinct slots in `cells`, in no particular order.
-        bits: how many bits the membership masks of the block use.
-
+    `row_start`, shape [particles + 1], is where each row starts in `cells`; `weights` are
+    normalised log weights, descending; `slots` are the distinct ones; `bits` is how many bits its
+    masks use.
     """
 
     cells: IntArray
@@ -124,14 +120,8 @@ class Block:
 class NewClusters(NamedTuple):
     """The clusters that hold the new fragment: parents[k] + x, a parent of -1 being empty.
 
-    Attributes:
-        parents: slots, shape [k].
-        slots: those that the new clusters take, shape [k].
-        size: |C|, shape [k].
-        first: their smallest fragments, shape [k].
-        score: L(C), nats, shape [k].
-        term: log alpha + lgamma(|C|) + L(C), shape [k].
-
+    All of shape [k]; `first` are smallest fragments, `score` is L(C), `term` log alpha +
+    lgamma(|C|) + L(C), nats.
     """
 
     parents: IntArray
@@ -187,13 +177,7 @@ class State:
     ) -> None:
         """Be as a state that had numbered so many, of which other blocks are yet to come.
 
-        Args:
-            n_fragments: numbers that were given to fragments.
-            n_slots: slots.
-            free: those of them that are free, in the order that they were freed.
-            subproblems: how many there are, here and elsewhere.
-            effective: log10 of the particles that all blocks stand for.
-
+        `free` slots are in the order that they were freed; `effective` is log10 of all particles.
         """
         self.count_fragments(n_fragments - self.n_fragments)
         self.n_slots, self.free = n_slots, free
@@ -205,14 +189,7 @@ class State:
     # -- clusters ---------------------------------------------------------------------------
 
     def new_clusters(self, fragment: int, parents: IntArray, score: FloatArray) -> NewClusters:
-        """What the clusters parents[k] + fragment will be, and where; nothing is written.
-
-        Args:
-            fragment: the new fragment's index.
-            parents: slots, or -1 for the empty cluster; shape [k].
-            score: L of the new clusters, nats, shape [k].
-
-        """
+        """What parents[k] + fragment will be, with L `score` in nats, and where; writes nothing."""
         if self.n_slots:
             grown = parents >= 0
             size = np.where(grown, self.size[parents], 0) + 1
@@ -435,13 +412,7 @@ def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 class Lineage:
-    """The tree of some clusters.
-
-    Args:
-        members: by slot, the fragments of each cluster, ascending.
-        slots: how many slots the run has numbered, those of the clusters among them.
-
-    """
+    """The tree of some clusters; `slots` is how many the run has numbered."""
 
     def __init__(self, members: Mapping[int, Cluster], slots: int) -> None:
         self._slots = slots
@@ -471,19 +442,15 @@ class Lineage:
     ) -> None:
         """Extend a table along the tree, fragment by fragment.
 
-        Args:
-            table: holds no cluster in the slots of the tree's.
-            fragments: by number.
-            known: how many slots the table knows of; 0 for an empty one, infinite for one to which
-                gaps are nothing.
-
+        The table holds no cluster in the tree's slots and knows of `known` slots: 0 if it is empty,
+        infinitely many if gaps are nothing to it.
         """
         self._extend(table, fragments, known, None)
 
     def score(
         self, table: LiveClusters, fragments: Mapping[int, Fragment], known: float
     ) -> dict[int, float]:
-        """As `replay`; returns L(C) by slot, nats, as the sums of what each fragment adds.
+        """As `replay`; L(C) by slot, nats, as the sums of what each fragment adds.
 
         Whatever is raised, the table holds the clusters that it held.
         """

@@ -44,16 +44,10 @@ from kbforge.numerics import on_grid
 
 
 class Plan(NamedTuple):
-    """What to write for one fragment; it holds for the state that it was made of, and no other.
+    """What to write for one fragment; it holds for the state that it was made of.
 
-    Attributes:
-        fragment: x's number.
-        new: the clusters that hold x.
-        replaced: names of the subproblems that go.
-        blocks: by name, what takes their place.
-        masks: by slot, the membership masks that change.
-        dropped: slots of clusters that no particle holds any more.
-
+    `replaced` are the subproblems that go, `blocks` what takes their place, by name; `masks` are
+    those that change, by slot; `dropped` are the slots of clusters that no particle holds any more.
     """
 
     fragment: int
@@ -78,21 +72,13 @@ def consider(
 ) -> Plan:
     """Decide what the next fragment does. Whatever is raised, nothing has changed.
 
-    What a resampler draws before it fails is given back.
-
-    Args:
-        state: before x.
-        scores: what the likelihood says of x.
-        rules: how to cluster.
-        rng: for resamplers that draw.
-        proposed: the joins that a surrogate has proposed, None if the likelihood proposes.
-        must_join: whether constraints forbid x a cluster of its own.
+    What a resampler draws before it fails is given back. `proposed` are a surrogate's joins, None
+    if the likelihood proposes; `must_join` forbids x a cluster of its own.
 
     Raises:
         InfeasibleFragment: constraints leave x nowhere to go.
         LikelihoodError: the likelihood is NaN, or no assignment of the fragment is finite.
         Exception: whatever the resampler raises.
-
     """
     before = rng.bit_generator.state if rules.draws else None
     try:
@@ -144,8 +130,9 @@ def _considered(
 
 
 def reweigh(state: State, scores: PutativeScores, joins: Pool) -> Pool:
-    """What a surrogate has proposed, weighed by the likelihood itself, without the surrogate's term
-    (split-SMC paper, appendix C.1); joins that the likelihood forbids are left out.
+    """A surrogate's joins, weighed by the likelihood alone (split-SMC paper, appendix C.1).
+
+    Joins that the likelihood forbids are left out.
     """
     # what the surrogate ranked must not decide between equals of the model
     joins = joins.take(np.lexsort((state.first[joins.slot], joins.row, joins.subproblem)))

@@ -1,10 +1,9 @@
 """The live clusters of a run, by three kinds of likelihoods.
 
-One has a table in the kernel; another has one in Python, which is asked between the run's steps.
-Both tables are settled by the first fragment that they are shown, and both are filled again along
-the lineage of clusters that are held again, to the same bits. A black box has no table: it is asked
-for L of whole sets between the run's steps, of those that a surrogate's table proposes, if there is
-one (split-SMC paper, appendix C.1).
+One has a table in the kernel, another one in Python, asked between the run's steps. Both are
+settled by the first fragment that they are shown, and filled again along the lineage of clusters,
+to the same bits. A black box has no table: it is asked for L of whole sets, of those that a
+surrogate's table proposes, if there is one (split-SMC paper, appendix C.1).
 """
 
 from __future__ import annotations
@@ -51,11 +50,8 @@ _NOTHING: IntArray = np.zeros(0, dtype=np.int64)
 class Rivals(NamedTuple):
     """Clusters of heaviest particles that a fragment could belong to instead of its own.
 
-    Attributes:
-        slots: theirs, ascending, shape [n].
-        weights: log|C| + L(C + x) - L(C), nats, shape [n].
-        alone: about L({x}), nats; None: it is not known yet.
-
+    `slots` are ascending, `weights` log|C| + L(C + x) - L(C), and `alone` about L({x}), nats; None
+    if it is not known yet.
     """
 
     slots: IntArray
@@ -66,11 +62,8 @@ class Rivals(NamedTuple):
 class ClusterTable(ABC):
     """What a session asks of the likelihood of its clusters, whichever kind it is.
 
-    Attributes:
-        compiled: the kernel's own table, if it is there.
-        asked: of a black box, the sets that the last step asked for, by content.
-        sets: of a black box, L of sets.
-
+    `compiled` is the kernel's own table; `asked` has the sets that the last step asked a black box
+    for.
     """
 
     compiled: CompiledClusters | None = None
@@ -90,19 +83,13 @@ class ClusterTable(ABC):
     def add(
         self, fragments: Sequence[Fragment], records: Records, k: int, apart: bool = False
     ) -> Info | None:
-        """Take in the k-th of these; None: its keys lead to what lies elsewhere, and nothing is
-        done.
+        """Take in the k-th of these; None, and nothing done: its keys lead to what lies elsewhere.
 
-        Args:
-            fragments: as they came.
-            records: as `read` gave them.
-            k: a place.
-            apart: whether it gets a subproblem of its own, whatever else it could join.
+        `apart` gives it a subproblem of its own, whatever else it could join.
 
         Raises:
             InfeasibleFragment: constraints leave it no place.
             LikelihoodError: as a session's `add`, without the fragment's name.
-
         """
 
     @abstractmethod
@@ -111,13 +98,7 @@ class ClusterTable(ABC):
     ) -> Rivals | None:
         """Where a fragment that was taken in could be; None: its keys lead to what lies elsewhere.
 
-        Args:
-            number: of the fragment.
-            fragment: as it came.
-            records: as `read` gave them.
-            k: its place in them.
-            lone: whether a fragment of a cluster of its own could be anywhere else, too.
-
+        `lone` says whether a fragment of a cluster of its own could be anywhere else, too.
         """
 
     @abstractmethod
@@ -136,15 +117,9 @@ class ClusterTable(ABC):
     def make(
         self, new: Mapping[int, Cluster], others: Mapping[int, Cluster] | None = None
     ) -> dict[int, float]:
-        """Make clusters of fragments that are here. Whatever is raised, nothing has changed.
+        """L by slot, nats, of new clusters of fragments that are here; `others` are held, too.
 
-        Args:
-            new: by slot, those whose L is asked for; no live cluster has such a slot.
-            others: by slot, more clusters to hold.
-
-        Returns:
-            L by slot, nats. It counts once the clusters are adopted.
-
+        Whatever is raised, nothing has changed. The result counts once the clusters are adopted.
         """
 
     @abstractmethod
@@ -157,13 +132,7 @@ class ClusterTable(ABC):
 
     @abstractmethod
     def hold(self, pages: Sequence[Page], fragments: Mapping[int, Fragment]) -> None:
-        """Hold the clusters of subproblems, too. Whatever is raised, nothing has changed.
-
-        Args:
-            pages: of the subproblems.
-            fragments: theirs, by number, ascending.
-
-        """
+        """Hold the clusters of subproblems, too. Whatever is raised, nothing has changed."""
 
     @abstractmethod
     def release(self, slots: IntArray) -> None:
@@ -171,15 +140,7 @@ class ClusterTable(ABC):
 
 
 class ConjugateTable(ClusterTable):
-    """Sufficient statistics; L of sets is that of the likelihood.
-
-    Args:
-        run: that the clusters are of.
-        likelihood: scores sets.
-        held: gives the fragments by number.
-        index: of the session.
-
-    """
+    """Sufficient statistics; L of sets is that of the likelihood."""
 
     def __init__(
         self,
@@ -244,17 +205,7 @@ class ConjugateTable(ClusterTable):
 
 
 class KernelTable(ConjugateTable):
-    """A table in the kernel.
-
-    Args:
-        kernel: the library.
-        run: that the clusters are of.
-        compiled: the table, empty.
-        likelihood: has made it.
-        held: gives the fragments by number.
-        index: of the session.
-
-    """
+    """A table in the kernel, empty at first."""
 
     def __init__(
         self,
@@ -370,16 +321,7 @@ class KernelTable(ConjugateTable):
 
 
 class PythonTable(ConjugateTable):
-    """A table in Python.
-
-    Args:
-        run: that the clusters are of.
-        likelihood: makes the table.
-        held: gives the fragments by number.
-        index: of the session.
-        sparse: whether few of the slots may be held.
-
-    """
+    """A table in Python; `sparse` if few of the slots may be held."""
 
     def __init__(
         self,
@@ -489,17 +431,7 @@ class PythonTable(ConjugateTable):
 
 
 class BlackBoxTable(ClusterTable):
-    """A black box, which is asked for L of sets, and perhaps the table of a surrogate.
-
-    Args:
-        run: that the clusters are of.
-        sets: L of sets.
-        held: gives the fragments by number.
-        index: of the session.
-        surrogate: the table that proposes, if there is one.
-        limit: how many joins it proposes at most; None is all.
-
-    """
+    """A black box, asked for L of sets, perhaps of those that a surrogate's table proposes."""
 
     sets: SessionScores
 
@@ -551,14 +483,7 @@ class BlackBoxTable(ClusterTable):
         return info
 
     def coming(self, number: int, x: Fragment, records: Records) -> StepDemand | None:
-        """What a step with a fragment would ask for; None: its keys lead to what lies elsewhere.
-
-        Args:
-            number: that the fragment will have.
-            x: the fragment.
-            records: its own.
-
-        """
+        """What a step with a fragment would ask for; None: its keys lead to what lies elsewhere."""
         content = self.sets.cache.number(x)
         found = self._proposed(number, x, records, 0)
         if found is None:
@@ -577,8 +502,9 @@ class BlackBoxTable(ClusterTable):
     def _proposed(
         self, number: int, x: Fragment, records: Records, k: int
     ) -> tuple[IntArray, int | None] | None:
-        """The clusters to ask about, ascending, and the subproblem of the heaviest join, if a
-        surrogate proposes; None: the keys lead to what lies elsewhere.
+        """The clusters to ask about, ascending, and the subproblem of a surrogate's heaviest join.
+
+        None: the keys lead to what lies elsewhere.
         """
         slots = self._run.look_up(number, records.keys_of(k))
         if slots is None or self.surrogate is None:
@@ -648,12 +574,7 @@ class BlackBoxTable(ClusterTable):
 
 
 class CompactTable(LiveClusters):
-    """See `kbforge.contracts.likelihood`; slots may have any gaps.
-
-    Args:
-        table: holds the clusters; it is empty.
-
-    """
+    """See `kbforge.contracts.likelihood`; slots may have any gaps."""
 
     def __init__(self, table: LiveClusters) -> None:
         self._table = table
@@ -711,12 +632,7 @@ def keys_alone(index: CandidateIndex | None, fragments: Sequence[Fragment]) -> R
 def keys_of(
     index: CandidateIndex | None, fragments: Sequence[Fragment]
 ) -> tuple[IntArray, IntArray]:
-    """Where each fragment's keys in an index begin, shape [fragments + 1], and the keys.
-
-    Raises:
-        LikelihoodError: a key is too large.
-
-    """
+    """Each fragment's keys: where they begin, shape [fragments + 1], and all of them."""
     if index is None:
         return np.zeros(len(fragments) + 1, dtype=np.int64), _NOTHING
     try:

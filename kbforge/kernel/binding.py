@@ -226,16 +226,7 @@ _PROTOTYPES: dict[str, Prototype] = {
 
 
 def declare(library: CDLL, prototypes: Mapping[str, Prototype] = _PROTOTYPES) -> None:
-    """Tell ctypes what the functions take and give.
-
-    Args:
-        library: the kernel.
-        prototypes: name of a function -> its result and its arguments.
-
-    Raises:
-        AttributeError: the library lacks one.
-
-    """
+    """Tell ctypes what the functions take and give; AttributeError if the library lacks one."""
     for name, (result, arguments) in prototypes.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -280,23 +271,13 @@ def kernel_notes() -> tuple[str, ...]:
 
 
 def use_workers(workers: int) -> None:
-    """Have the kernel use so many threads from now on, in processes that this one starts, too.
-
-    Raises:
-        UsageError: it is no such number.
-
-    """
+    """Have the kernel use so many threads, in processes that this one starts, too."""
     _checked(str(workers))
     os.environ[WORKERS] = str(workers)
 
 
 def workers() -> int:
-    """How many threads the kernel uses; what comes out is the same for any number.
-
-    Raises:
-        UsageError: the environment says something else than a number of them.
-
-    """
+    """How many threads the kernel uses; the result is the same for any number."""
     said = os.environ.get(WORKERS)
     return min(_cores(), _MOST_WORKERS) if said is None else _checked(said)
 

@@ -1,9 +1,8 @@
 """Build the kernel: the C++ sources of `src` become one shared library beside this file.
 
-The system's compiler is taken if there is one that works, else the one that comes as the wheel
-`ziglang`. Python's own floating-point functions are those of the C library of the process, and the
-kernel must call the same ones, so that library is never linked in. The C++ library is, since where
-a wheel is used there may be another one.
+The system's compiler is taken if one works, else that of the wheel `ziglang`. The kernel must call
+the floating-point functions of the process's C library, as Python does, so that library is never
+linked in. The C++ library is: where a wheel is used there may be another one.
 
     python kbforge/kernel/build.py                                  build it again
     python kbforge/kernel/build.py --sanitize -o DIR                one that looks for errors
@@ -105,8 +104,8 @@ def _zig_target() -> str | None:
 def wheel_platform(folder: Path = HERE) -> str:
     """The platform tag of a wheel with the kernel that `build` put into a folder.
 
-    A kernel of zig runs on every Linux with the C library that it was linked against, or a later
-    one; a kernel of the system's compiler on systems like this one.
+    zig's kernel runs on every Linux with its C library or a later one, another on systems like
+    this.
     """
     platform_of_zig = about_library(folder).get("platform")
     # a Python for two kinds of Mac compiles for one
@@ -122,15 +121,8 @@ def wants_zig() -> bool:
 def build(folder: Path = HERE, sanitize: bool = False) -> str:
     """Build the library, unless the one there is of the same sources and compiler.
 
-    Whatever goes wrong, KBForge can be installed: nothing is raised, and a sentence says it.
-
-    Args:
-        folder: where the library and what is told of it are put.
-        sanitize: look for errors of memory and undefined behaviour at run time, slowly.
-
-    Returns:
-        What was done, in one sentence; it begins with `NONE` if there is no kernel now.
-
+    Nothing is raised, so that KBForge can always be installed: the sentence returned says what was
+    done; it begins with `NONE` if there is no kernel now. `sanitize` looks for errors at run time.
     """
     try:
         return _build(folder, sanitize)
