@@ -18,15 +18,7 @@ from kbforge.cli.main import main
 
 
 class Ran:
-    """How a command ended.
-
-    Args:
-        arguments: of the command.
-        code: its exit code.
-        out: what it wrote to standard output.
-        err: what it wrote to standard error.
-
-    """
+    """How a command ended."""
 
     def __init__(self, arguments: tuple[object, ...], code: int, out: bytes, err: str) -> None:
         self.out = out

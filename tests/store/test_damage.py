@@ -23,6 +23,12 @@ FLIPS = 100 if os.environ.get("KBFORGE_SOAK") else 3
 """Of each store."""
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store of version 1."""
+    return stored("records", tmp_path / "records.sqlite")
+
+
 def flip(store: Path, bit: int) -> None:
     content = bytearray(store.read_bytes())
     content[bit // 8] ^= 1 << bit % 8
@@ -60,8 +66,7 @@ def test_a_flipped_bit_changes_no_answer(name: str, tmp_path: Path, program: Run
 
 
 @pytest.mark.parametrize("table", [table for table in COLUMNS if table != "erased"])
-def test_a_changed_row_is_noticed_by_whoever_reads_it(table: str, tmp_path: Path) -> None:
-    path = stored("records", tmp_path / "kb.sqlite")
+def test_a_changed_row_is_noticed_by_whoever_reads_it(table: str, path: Path) -> None:
     if table != "stale":  # a store of version 1 has no confidence yet
         complete_confidence(str(path))
     with Database(str(path), write=True) as database:
@@ -72,8 +77,7 @@ def test_a_changed_row_is_noticed_by_whoever_reads_it(table: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("table", ["fragment", "page", "entity", "kept", "run"])
-def test_a_missing_row_is_noticed(table: str, tmp_path: Path) -> None:
-    path = stored("records", tmp_path / "kb.sqlite")
+def test_a_missing_row_is_noticed(table: str, path: Path) -> None:
     with Database(str(path), write=True) as database:
         key = COLUMNS[table][0]
         least = f"SELECT min({key}) FROM {table}"
@@ -83,10 +87,9 @@ def test_a_missing_row_is_noticed(table: str, tmp_path: Path) -> None:
 
 
 def test_a_large_store_is_verified_where_it_is_read(
-    tmp_path: Path, program: Run, monkeypatch: pytest.MonkeyPatch
+    path: Path, program: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kbforge.store.database.SMALL", 0)
-    path = stored("records", tmp_path / "records.sqlite")
     with Database(str(path), write=True) as database:
         database.connection.execute("UPDATE fragment SET line = replace(line, 'Bria', 'Bris')")
     for verb in ("export", "show --fragment", "refit", "check"):
@@ -94,8 +97,7 @@ def test_a_large_store_is_verified_where_it_is_read(
     assert ending(program, "decide --list", path)[0] == 0
 
 
-def test_check_names_every_damaged_row(tmp_path: Path, program: Run) -> None:
-    path = stored("records", tmp_path / "kb.sqlite")
+def test_check_names_every_damaged_row(path: Path, program: Run) -> None:
     whole = program("check", path, "--json")
     assert whole.json["whole"]
     assert whole.json["rows"]["fragment"] == 30
@@ -112,8 +114,7 @@ def test_check_names_every_damaged_row(tmp_path: Path, program: Run) -> None:
     assert b"is damaged: restore it from a copy" in plain.out
 
 
-def test_rows_are_changed_with_their_checksum(tmp_path: Path) -> None:
-    path = stored("records", tmp_path / "kb.sqlite")
+def test_rows_are_changed_with_their_checksum(path: Path) -> None:
     with Database(str(path), write=True) as database:
         database.transaction(lambda rows: change_rows(rows, "run", {1: {"about": "å \n"}}))
     Database(str(path)).close()

@@ -26,6 +26,19 @@ def made(path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A new store."""
+    return made(tmp_path / "kb.sqlite")
+
+
+def change(path: Path, script: str) -> None:
+    """Change a database behind the back of KBForge."""
+    with sqlite3.connect(path, isolation_level=None) as database:
+        database.executescript(script)
+    database.close()
+
+
 def put(name: str, value: bytes) -> Callable[[sqlite3.Connection], None]:
     def write(rows: sqlite3.Connection) -> None:
         insert_rows(rows, "meta", [(name, value)], "OR REPLACE")
@@ -33,15 +46,13 @@ def put(name: str, value: bytes) -> Callable[[sqlite3.Connection], None]:
     return write
 
 
-def test_a_second_writer_is_refused(tmp_path: Path) -> None:
-    path = made(tmp_path / "kb.sqlite")
+def test_a_second_writer_is_refused(path: Path) -> None:
     with Database(str(path), write=True), pytest.raises(OutputError, match="another kbforge"):
         Database(str(path), write=True)
     Database(str(path), write=True).close()
 
 
-def test_a_reader_sees_one_moment_while_another_writes(tmp_path: Path) -> None:
-    path = made(tmp_path / "kb.sqlite")
+def test_a_reader_sees_one_moment_while_another_writes(path: Path) -> None:
     question = "SELECT count(*) FROM meta"
     with Database(str(path), write=True) as writer, Database(str(path)) as reader:
         with reader.snapshot():
@@ -51,8 +62,7 @@ def test_a_reader_sees_one_moment_while_another_writes(tmp_path: Path) -> None:
         assert reader.connection.execute(question).fetchone() == (1,)
 
 
-def test_a_transaction_is_whole(tmp_path: Path) -> None:
-    path = made(tmp_path / "kb.sqlite")
+def test_a_transaction_is_whole(path: Path) -> None:
 
     def half(rows: sqlite3.Connection) -> None:
         insert_rows(rows, "meta", [("a", b"0")])
@@ -64,8 +74,7 @@ def test_a_transaction_is_whole(tmp_path: Path) -> None:
         assert database.connection.execute("SELECT * FROM meta").fetchall() == []
 
 
-def test_a_stranger_who_writes_in_between_is_noticed(tmp_path: Path) -> None:
-    path = made(tmp_path / "kb.sqlite")
+def test_a_stranger_who_writes_in_between_is_noticed(path: Path) -> None:
     with Database(str(path), write=True) as database:
         stranger = sqlite3.connect(path)
         insert_rows(stranger, "meta", [("b", b"0")])
@@ -75,8 +84,7 @@ def test_a_stranger_who_writes_in_between_is_noticed(tmp_path: Path) -> None:
             database.transaction(put("a", b"1"))
 
 
-def test_a_full_disk_is_told_and_keeps_what_was_committed(tmp_path: Path) -> None:
-    path = made(tmp_path / "kb.sqlite")
+def test_a_full_disk_is_told_and_keeps_what_was_committed(path: Path) -> None:
     with Database(str(path), write=True) as database:
         database.transaction(put("small", b"1"))
         pages = database.connection.execute("PRAGMA page_count").fetchone()[0]
@@ -111,9 +119,7 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path, write: bool) -> None:
     with pytest.raises(KBForgeError, match="got JSON objects that are not fragments"):
         Database(str(other), write=write)
     foreign = tmp_path / "foreign.sqlite"
-    with sqlite3.connect(foreign) as database:
-        database.execute("CREATE TABLE t (x)")
-    database.close()
+    change(foreign, "CREATE TABLE t (x)")
     assert is_store(str(foreign))
     before = foreign.read_bytes()
     with pytest.raises(KBForgeError, match="another program"):
@@ -123,11 +129,8 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path, write: bool) -> None:
         Database(str(tmp_path / "no" / "kb.sqlite"), write=write)
 
 
-def test_a_store_of_a_later_version_is_refused(tmp_path: Path) -> None:
-    path = made(tmp_path / "kb.sqlite")
-    with sqlite3.connect(path) as database:
-        database.execute(f"PRAGMA user_version = {tables.VERSION + 1}")
-    database.close()
+def test_a_store_of_a_later_version_is_refused(path: Path) -> None:
+    change(path, f"PRAGMA user_version = {tables.VERSION + 1}")
     with pytest.raises(KBForgeError, match="newer kbforge"):
         Database(str(path))
 
@@ -187,10 +190,7 @@ SCHEMAS = {
 def test_hostile_schemas_are_refused_by_every_verb(name: str, tmp_path: Path, program: Run) -> None:
     path, copy = stored("records", tmp_path / "hostile"), tmp_path / "records.sqlite"
     Database(str(path)).close()
-    with sqlite3.connect(path, isolation_level=None) as database:
-        database.execute("PRAGMA legacy_alter_table = ON")
-        database.executescript(SCHEMAS[name])
-    database.close()
+    change(path, f"PRAGMA legacy_alter_table = ON; {SCHEMAS[name]}")
     for verb in VERBS:
         fresh(path, copy)
         code, said = ending(program, verb, copy)

@@ -40,14 +40,7 @@ VERBS = READING | WRITING
 
 
 def ending(program: Run, verb: str, store: Path) -> tuple[int, object]:
-    """How a verb ends: its exit code, and what it says or leaves; of a failure its sentence.
-
-    Args:
-        program: runs it.
-        verb: one of `VERBS`.
-        store: one of the fixtures, maybe damaged.
-
-    """
+    """How a verb ends: its exit code, and what it says or leaves; of a failure its sentence."""
     told = fragments(store.stem)
     gold, more = store.parent / "gold.jsonl", store.parent / "more.jsonl"
     gold.write_bytes(_lines([{**one, "label": str(one["id"]).split("-")[0]} for one in told]))
