@@ -454,9 +454,7 @@ _STANDARD_ERRORS = 5.0
 class ResamplerContract(Contract):
     """Distinct and ascending, mass preserved, exact when nothing need be dropped.
 
-    Attributes:
-        draws: how many draws the test of unbiasedness averages.
-
+    `draws` is how many draws the test of unbiasedness averages.
     """
 
     kind: ClassVar[str] = "resamplers"

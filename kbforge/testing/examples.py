@@ -126,11 +126,7 @@ def _entity(entity_id: str, name: str, value: str) -> Entity:
 class Categorical(ConjugateLikelihood):
     """Fragments of an entity tend to share the first value of one attribute.
 
-    Args:
-        attribute: whose first value is read.
-        values: K, how many values there are.
-        beta: the Dirichlet prior's concentration on each value, > 0.
-
+    There are K = `values` known values; `beta` > 0 is the Dirichlet prior's concentration on each.
     """
 
     def __init__(self, attribute: str = "colour", values: int = 4, beta: float = 0.2) -> None:
@@ -219,14 +215,8 @@ class BlackBox(Likelihood):
 
 class MemoryPages(Pages):
     """The pages of the last checkpoint that was written, in memory.
-
-    Args:
-        first: the checkpoint to begin with, which has everything.
-        fragments: all of the session's, by number.
-
-    Attributes:
-        fetched: names of the pages that were asked for, in order.
-
+    The first checkpoint has everything; `fragments` are all of the session's, by number, and
+    `fetched`     names the pages that were asked for, in order.
     """
 
     def __init__(self, first: Checkpoint, fragments: Mapping[int, Fragment]) -> None:
@@ -238,12 +228,9 @@ class MemoryPages(Pages):
         self.write(first, fragments)
 
     def write(self, checkpoint: Checkpoint, fragments: Mapping[int, Fragment]) -> None:
-        """Take up a checkpoint.
+        """Take up a checkpoint of a session with these pages.
 
-        Args:
-            checkpoint: of a session with these pages.
-            fragments: its fragments, by number; those of the checkpoint's pages at least.
-
+        `fragments` are by number; those of the checkpoint's pages at least.
         """
         self._totals = checkpoint.totals
         for name in checkpoint.gone:

@@ -42,9 +42,7 @@ GARBAGE = {
 class SourceContract(Contract):
     """Streaming, deterministic, and nothing silently lost.
 
-    Attributes:
-        filename: how the file is called that `document` is written to.
-
+    `filename` is what the file is called that `document` is written to.
     """
 
     kind: ClassVar[str] = "sources"

@@ -525,12 +525,8 @@ def not_refused(
     take_up: Callable[[LearnedState], object], kept: LearnedState, signed: Collection[str] = ()
 ) -> list[str]:
     """What can be wrong with what was kept without an error of one line that says so.
-
-    Args:
-        take_up: is to refuse it.
-        kept: nothing is wrong with it.
-        signed: the arrays of whole numbers that may be below 0.
-
+    `take_up` is to refuse it, `kept` is right, and `signed` names the arrays of whole numbers that
+    may     be below 0.
     """
     out = []
     for how, wrong in damaged(stored(kept), signed):
