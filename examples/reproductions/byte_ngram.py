@@ -1,9 +1,8 @@
 """A byte 5-gram model of sets of fragments: the yardstick of the language models that read.
 
-It is given what they are given. A text is read as the grammar's symbols and the bytes inside its
-strings. What the grammar forces is no symbol: it costs nothing and takes no place in the context.
-The rest is renormalised over what the grammar allows. The end of a text is not scored. Sums of logs
-are nats of the same texts under the same grammar, so they can be compared.
+It reads a text as the grammar's symbols and the bytes inside its strings. What the grammar forces
+costs nothing and takes no place in the context; the rest is renormalised over what the grammar
+allows, and the end of a text is not scored. So nats can be compared.
 
 The model is interpolated modified Kneser-Ney (Chen and Goodman 1999, "An empirical study of
 smoothing techniques for language modeling", equations 20 to 26), down to the uniform distribution:
@@ -41,12 +40,7 @@ _NO_COUNTS_OF_COUNTS = (0.5, 0.5, 0.5)  # discounts where there are too few gram
 
 
 class ByteTexts:
-    """Sets of fragments as symbols and bytes, each one a choice that the grammar leaves.
-
-    Attributes:
-        table: the tokens; byte b is token `table.first_piece + b`.
-
-    """
+    """Sets of fragments as symbols and bytes; byte b is token `table.first_piece + b`."""
 
     def __init__(self, grammar: Grammar) -> None:
         self._skeleton = compile_skeleton(grammar.rules, f"grammar {grammar.name}")
@@ -73,20 +67,12 @@ class ByteTexts:
 
 @dataclass(frozen=True)
 class _Level:
-    """P_k without what it takes from P_{k-1}; grams and contexts are packed, and sorted.
+    """P_k without what it takes from P_{k-1}; grams and contexts are packed, and sorted."""
 
-    Attributes:
-        grams: cw, [grams].
-        shares: [a(cw) - D(a(cw))] / a(c.), [grams].
-        contexts: c, [contexts].
-        left: g(c), [contexts].
-
-    """
-
-    grams: Ints
-    shares: Floats
-    contexts: Ints
-    left: Floats
+    grams: Ints  # cw, [grams]
+    shares: Floats  # [a(cw) - D(a(cw))] / a(c.), [grams]
+    contexts: Ints  # c, [contexts]
+    left: Floats  # g(c), [contexts]
 
 
 class ByteNgram:

@@ -4,10 +4,9 @@
     python examples/reproductions/curve.py FILE --rivals /tmp/rivals/bin/python --sizes ...
 
 Every program goes from the file to its clusters in a process of its own, the smallest file first; a
-program that takes longer than --seconds gets no larger one. Splink and dedupe need labels or
-settings: see `splink_side.py` and `dedupe_side.py`. They are no part of this project, and run in an
-environment of their own, whose interpreter --rivals names. It is made so (BTrees 6 lacks what
-dedupe 3.0.3 calls):
+program that takes longer than --seconds gets no larger one. Splink and dedupe (`splink_side.py`,
+`dedupe_side.py`) run in an environment of their own, whose interpreter --rivals names (BTrees 6
+lacks what dedupe 3.0.3 calls):
 
     python3 -m venv /tmp/rivals
     /tmp/rivals/bin/pip install splink duckdb pyarrow dedupe 'BTrees<6'
@@ -100,12 +99,7 @@ def curve(run: Callable[[int], Point], sizes: list[int], most: float) -> dict[in
 
 
 def rival(name: str, command: list[str], most: float) -> Point:
-    """Run a program of others.
-
-    Raises:
-        KBForgeError: it failed, or took more than so many seconds.
-
-    """
+    """Run a program of others; KBForgeError: it failed, or took more than so many seconds."""
     about = f"{name}, {Path(command[-1]).stem} fragments"
     try:
         done = subprocess.run(

@@ -2,10 +2,9 @@
 
     PYTHON examples/reproductions/dedupe_side.py RECORDS.jsonl
 
-PYTHON is an interpreter of another environment, into which `pip install dedupe` was done: dedupe is
-no part of this project. It cannot learn without labels. So it gets what a patient user would tell
-it: a hundred pairs drawn by the gold labels. Every attribute is a string that may be missing. It
-blocks by plain predicates, since its documentation names the others as slow to train.
+PYTHON is an interpreter of an environment with dedupe, which is no part of this project. It learns
+from a hundred pairs drawn by the gold labels, as a patient user would give. Every attribute is a
+string that may be missing; blocking is by plain predicates, since the others are slow to train.
 
 Output: seconds and processor seconds from reading to the clusters, the peak of memory, and every
 record's cluster.

@@ -3,18 +3,18 @@
     python examples/reproductions/documents.py [--full]
 
 Documents are drawn from the Dirichlet-multinomial model (60 words, a vocabulary of 8 words a
-document, concentration 1,000). Times are processor time on one thread, microseconds a document;
-`--full` has 100,000 documents, otherwise there are 10,000.
+document, concentration 1,000); 10,000 of them, with `--full` 100,000. Times are processor time on
+one thread, microseconds a document.
 
 1. By phase, for 100 and 1,000 clusters and hashes of 8 to 128 bits, after a start of FastEx's own:
    hashing documents (every fourth sweep, so a quarter of it), updates of the counts, hashing
-   clusters, proposals, and exact acceptance with the moves. `moved` is the share of the proposals
-   of another place that are accepted; VI in nats, to the truth, after the start and at the end.
+   clusters, proposals, and exact acceptance with the moves. `moved` is the accepted share of the
+   proposals of another place; VI in nats, to the truth, after the start and at the end.
 2. By the number of documents, with the slope of its logarithm.
 3. A sweep of the uncollapsed sampler, which draws all parameters, and exact Gibbs in NumPy.
 4. How far a mixture of 100 components comes from a random grouping of 10,000 documents, by hash
-   length, number of tries and temperature; as published is a temperature of 1, the tangent and one
-   try. Acceptance is over all sweeps up to there.
+   length, number of tries and temperature (as published: 1, the tangent and one try), with the
+   acceptance over all sweeps up to there.
 """
 
 from __future__ import annotations

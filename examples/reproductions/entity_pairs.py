@@ -1,14 +1,13 @@
 """Does a likelihood know one entity from two that share a name?
 
-Two parts A and B are drawn from one entity (a positive), or from two entities that have a name in
-common, ignoring case (a negative). The gain
+Parts A and B are drawn from one entity (a positive), or from two entities with a common name,
+ignoring case (a negative). Clustering decides by the gain, which positives should have more of:
 
     L(A + B) - L(A) - L(B)
 
-is what clustering decides by; a good likelihood gives positives more. Every positive has a negative
-of the same sizes |A| and |B|, so that sizes tell nothing. The area under the ROC curve is the
+Every positive has a negative of the same sizes |A| and |B|. The area under the ROC curve is the
 probability that a random positive scores above a random negative, ties counting half. Its interval
-comes from drawing the entities anew (bootstrap), because pairs of one entity are not independent.
+is a bootstrap over entities, because pairs of one entity are not independent.
 """
 
 from __future__ import annotations
@@ -75,9 +74,9 @@ def namesakes(entities: Sequence[Sequence[Fragment]]) -> list[tuple[int, int]]:
 def draw_pairs(entities: Sequence[Sequence[Fragment]], wanted: int, seed: int) -> list[Pair]:
     """Up to `wanted` positives, each followed by a negative of the same sizes; no pair twice.
 
-    A positive's entity is uniform over those of two fragments or more, then |A| and |B| are uniform
-    in 1..5 as far as the entity goes. The negative's entities are uniform over the ordered pairs of
-    namesakes that are large enough; if there are none, the positive is drawn anew.
+    A positive's entity is uniform over those of two fragments or more, |A| and |B| in 1..5 as far
+    as it goes. The negative's are uniform over the ordered pairs of namesakes that are large
+    enough; if there are none, the positive is drawn anew.
     """
     rng = np.random.default_rng(seed)
     sizes = [len(entity) for entity in entities]

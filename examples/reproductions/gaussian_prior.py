@@ -1,17 +1,17 @@
 """Fitting the Gaussian likelihood's prior: the one under which labelled clusters are most probable.
 
 The evidence is the sum over clusters of L(C) (Murphy 2007, equation 95; see the likelihood
-`gaussian`). Its maximum is found as the split-SMC paper does for its surrogates (appendix D.2):
-numerically, one dimension after another, because dimensions are independent. With v = b / a, a
-typical variance, and for a cluster of n points with mean m and centred sum of squares SS
+`gaussian`). As in the split-SMC paper (appendix D.2) it is maximised numerically, one dimension
+after another. With v = b / a, a typical variance, and for a cluster of n points with mean m and
+centred sum of squares SS
 
     w    = SS + k (m - mu)^2,   k = lam n / (lam + n)
     L(C) = lgamma(a + n/2) - lgamma(a) - n/2 log(2 pi b) - (a + n/2) log(1 + w / (2 b))
            + log(lam / (lam + n)) / 2
 
-is searched over log a, log v, mu and log lam with its gradient. The variances of clusters on
-circles differ less than those of Gaussian samples would. There the evidence grows with a for ever.
-Then a is at the edge of its range, and says no more than that the variance is v.
+is searched over log a, log v, mu and log lam with its gradient. Variances of clusters on circles
+differ less than those of Gaussian samples: there the evidence grows with a for ever, a ends at the
+edge of its range, and says no more than that the variance is v.
 """
 
 from __future__ import annotations
@@ -34,23 +34,15 @@ _FREE = 30.0  # how far log v and log lam may go from where they start
 
 @dataclass(frozen=True, slots=True)
 class FittedPrior:
-    """A prior of `gaussian`, one number a dimension each, and how probable it makes the clusters.
-
-    Attributes:
-        a, b, mu, lam: the likelihood's options.
-        evidence: sum of L(C) over the clusters, nats.
-        clusters: how many.
-        at_edge: dimensions whose a is at the upper edge of its range.
-
-    """
+    """A prior of `gaussian`, a number a dimension each, and how probable it makes the clusters."""
 
     a: tuple[float, ...]
     b: tuple[float, ...]
     mu: tuple[float, ...]
     lam: tuple[float, ...]
-    evidence: float
+    evidence: float  # nats
     clusters: int
-    at_edge: tuple[int, ...]
+    at_edge: tuple[int, ...]  # dimensions whose a is at the upper edge of its range
 
     @property
     def options(self) -> Mapping[str, tuple[float, ...]]:
@@ -59,14 +51,9 @@ class FittedPrior:
 
 
 def fit(clusters: Sequence[FloatArray]) -> FittedPrior:
-    """Find the prior.
+    """Find the prior of clusters of points, [n, D] each.
 
-    Args:
-        clusters: points, shape [n, D] each.
-
-    Raises:
-        KBForgeError: the clusters do not say how wide clusters are, or how far apart.
-
+    KBForgeError: the clusters do not say how wide clusters are, or how far apart.
     """
     sizes = np.array([len(points) for points in clusters], dtype=np.float64)
     if np.count_nonzero(sizes > 1) < 2:

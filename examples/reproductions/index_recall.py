@@ -5,23 +5,20 @@
     python examples/reproductions/index_recall.py results.jsonl --table
     python examples/reproductions/index_recall.py - --gold minhash FILE... --set single=0
 
-Each job, a likelihood and an index, is a process of its own with one thread for libraries, and runs
-twice over the first records of a file. The first run is as `kbforge cluster` does it: processor
-time, peak of memory, scores. Then the same run is stopped at some evenly spaced places. A session
-that compares with *all* clusters goes on from there for a few steps, and what each of its particles
-does with the new record is held against the clusters that the index leads to:
+Each job, a likelihood and an index, is a process with one thread for libraries, and runs twice over
+the first records of a file: as `kbforge cluster` does (processor time, peak of memory, scores), and
+stopped at evenly spaced places, where a session that compares with *all* clusters takes a few
+steps. What each of its particles does with the new record is compared with what the index leads to:
 
 - *mass*: of the probability that the records join a cluster, by the particles that exact scoring
   keeps, the share on clusters that the index leads to.
-- *kept*: of the clusters that a kept particle joins, however improbable, the share that it leads
-  to.
+- *kept*: of the clusters that a kept particle joins, however improbable, the share it leads to.
 - *best*: of the records whose heaviest kept particle joins a cluster, the share for which the index
   leads to it.
 
-To score all clusters at every step is quadratic in the records, so these are of a sample. Particles
-below a thousandth of the heaviest are dropped, as in any run with an index. Alpha is what the first
-job of a likelihood finds, and is the same for all. Labels are read to score, never to cluster.
-Finished jobs in the results file are not repeated.
+Scoring all clusters is quadratic, so these are of a sample. Particles below a thousandth of the
+heaviest are dropped, as in any run with an index. Alpha is what a likelihood's first job finds.
+Labels are read to score, never to cluster. Finished jobs in the results file are not repeated.
 """
 
 from __future__ import annotations
@@ -69,26 +66,15 @@ _AT_ONCE = 512  # records of which keys are made, as in a run
 
 @dataclass(frozen=True)
 class Recall:
-    """What an index found of what exact scoring keeps.
-
-    Attributes:
-        steps: of the sample.
-        mass: see above.
-        kept: likewise.
-        best: likewise.
-        compared: clusters that the index led to, on average.
-        clusters: that there were, on average.
-        exact_seconds: of the processor, that a step took which compared with all.
-
-    """
+    """What an index found of what exact scoring keeps."""
 
     steps: int
     mass: float
     kept: float
     best: float
-    compared: float
-    clusters: float
-    exact_seconds: float
+    compared: float  # clusters that the index led to, on average
+    clusters: float  # on average
+    exact_seconds: float  # of the processor, a step that compares with all
 
 
 def main() -> None:
@@ -261,18 +247,11 @@ def unindexed(
 
 
 class Join(NamedTuple):
-    """A cluster that a record joins on some particles.
+    """A cluster that a record joins on some particles."""
 
-    Attributes:
-        family: its first fragment.
-        probability: of these particles.
-        heaviest: whether the heaviest particle is one.
-
-    """
-
-    family: int
-    probability: float
-    heaviest: bool
+    family: int  # its first fragment
+    probability: float  # of these particles
+    heaviest: bool  # whether the heaviest particle is one
 
 
 def joins_of(session: SmcSession, info: Info) -> list[Join]:

@@ -2,9 +2,8 @@
 
     python examples/reproductions/kernel.py FILE... [--likelihood attributes] [--first 20000]
 
-Both engines take in the same fragments, a part at a time, by turns, so that both meet the machine
-in the same mood. What became of every fragment is compared, and so is the posterior.
-`--kernel-only` leaves the NumPy engine out, for files that take it too long.
+Both engines take in the same fragments, a part at a time. What became of every fragment is
+compared, and so is the posterior. `--kernel-only` leaves out the NumPy engine.
 """
 
 from __future__ import annotations

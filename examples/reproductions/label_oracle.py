@@ -5,11 +5,10 @@
     python examples/reproductions/label_oracle.py --without models/without
 
 Files are resampled from labelled families as for training. Of each, the judge's hypotheses are
-scored against gold: the one that is chosen after so many answers, and the best in hindsight. The
-gap between the two without answers is what answers can close. `--without` judges each family by
-models of `kbforge lab train-default` that have not seen it. `--confidence` also clusters each file
-before and after the answers, and says how far the calibrated confidence of entities is off
-(expected calibration error). Prints a line a family, then the means over families as Markdown.
+scored against gold: the one chosen after so many answers, and the best in hindsight; answers can
+close the gap between the two. `--without` judges each family by models of `kbforge lab
+train-default` that have not seen it. `--confidence` says how far the calibrated confidence of
+entities is off (expected calibration error) before and after. Prints a line a family, then means.
 """
 
 from __future__ import annotations
@@ -37,21 +36,12 @@ STOPS = (0, 5, 10, 20, 30)
 
 @dataclass(frozen=True)
 class Answered:
-    """F1 of what was chosen for one file.
-
-    Attributes:
-        family: of the file.
-        best: of all candidates.
-        chosen: after as many answers as `STOPS` says.
-        off: expected calibration error of entities, before any answer and after all; none if it
-            was not asked for.
-
-    """
+    """F1 of what was chosen for one file."""
 
     family: str
-    best: float
-    chosen: tuple[float, ...]
-    off: tuple[float, ...] = ()
+    best: float  # of all candidates
+    chosen: tuple[float, ...]  # after as many answers as `STOPS` says
+    off: tuple[float, ...] = ()  # calibration error before and after the answers
 
     @property
     def gaps(self) -> FloatArray:

@@ -3,10 +3,9 @@
     KBFORGE_DATA=... python examples/reproductions/lm_clustering.py [--model gpt] [--json OUT]
 
 Alpha is chosen on each family's train set, on a grid of log alpha, for B-cubed F1 of the greedy
-clusterer. The model, the model with the surrogate's vote, and the surrogate alone each have their
-own. What is reported is of the dev set, in several orders. All runs of a family share one model,
-and so its memory of scores: seconds are those of runs that find some of their sets already scored,
-in the order of the table.
+clusterer: one for the model, one with the surrogate's vote, one for the surrogate alone. Results
+are of the dev set, in several orders. Runs of a family share a model and its memory of scores, so
+seconds depend on the order of the table.
 """
 
 from __future__ import annotations
@@ -113,9 +112,7 @@ def family_rows(family: str, options: argparse.Namespace) -> Iterator[Row]:
 
 
 def best_log_alpha(train: Sequence[Fragment], problem: Problem, grid: Sequence[float]) -> float:
-    """The log alpha of the greatest F1; of equals, the middle one. Large ones come first: fewer
-    and smaller clusters are quicker, and what they score is remembered.
-    """
+    """The log alpha of the greatest F1; of equals, the middle one. Large ones are quicker."""
     f1 = {}
     for log_alpha in sorted(grid, reverse=True):
         at = Problem(problem.likelihood, math.exp(log_alpha), problem.surrogate, problem.max_evals)

@@ -2,12 +2,11 @@
 
     KBFORGE_DATA=... python examples/reproductions/lm_corpus.py OUT [--everything]
 
-writes OUT/train.jsonl and OUT/dev.jsonl. Left out are the parts whose licences forbid shipping what
-is trained on them (WebNLG, DWIE), unless --everything asks for a model to be measured, not shipped.
-KAMEL writes some values as a Python dictionary of one name and its alternatives. The name replaces
-it. Where it is the entity's own name, each alternative becomes a fragment of the same entity.
-Fragments from running text are few beside those of knowledge bases, but are what clustering sees:
-their entities are written five times.
+writes OUT/train.jsonl and OUT/dev.jsonl, without the parts whose licences forbid shipping what is
+trained on them (WebNLG, DWIE), unless --everything asks for a model to be measured only. KAMEL's
+values that are a Python dictionary of a name and its alternatives become the name; where it is the
+entity's own name, each alternative becomes a fragment of the entity. Entities from running text,
+which is what clustering sees, are few and written five times.
 """
 
 from __future__ import annotations

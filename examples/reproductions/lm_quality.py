@@ -6,12 +6,11 @@
 
 A MODEL is a likelihood that reads the whole text of a set: a registered name (`gpt`) or a bundle.
 
-The first table has the nats a fragment of held-out entities: fragments one by one, and sets that
-the published rule draws. Beside them stand those of a byte 5-gram model (`byte_ngram`), whose
-training sets are drawn by the published rule or by the one of --recipe. The second has the area
-under the ROC curve of telling sets of one entity from sets mixed from two namesakes
-(`entity_pairs`), on the confusable dev sets. The bigram model of names, fitted to each file, stands
-beside them.
+The first table has the nats a fragment of held-out entities, one by one and in sets that the
+published rule draws, beside a byte 5-gram model (`byte_ngram`), whose training sets are drawn by
+the published rule or by that of --recipe. The second has the area under the ROC curve of telling
+one entity from two namesakes (`entity_pairs`) on the confusable dev sets, beside the bigram model
+of names fitted to each file.
 """
 
 from __future__ import annotations

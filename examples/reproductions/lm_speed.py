@@ -2,21 +2,18 @@
 
     KBFORGE_DATA=... python examples/reproductions/lm_speed.py [--fragments N] [--sets N]
 
-A real clustering run (wd200_dev, split SMC, P = M = 100, the bundle's surrogate and alpha) is
-recorded: which clusters with which new fragment the engine asks the likelihood for, in order.
+A real clustering run (wd200_dev, split SMC, P = M = 100, the bundle's surrogate and alpha) records
+which clusters with which new fragment the engine asks the likelihood for, in order.
 
-The first table takes a random sample of the distinct sets among them and scores it again and again,
-the ways in turn: *straightforward* is random batches of 32, padded, with the logits, the mask and
-the log-softmax of all positions, [B, T, V]; *scorer* is the product's. Weights and tokens are the
-same. Our grammar has no forced positions: one symbol stands for all characters between two strings.
-So a set has fewer tokens than with a tokenizer that reads character by character. The unit to
-compare with other tokenizers is sets a second.
+The first table scores a random sample of these sets by turns: *straightforward* is random batches
+of 32, padded, with the logits, the mask and the log-softmax of all positions, [B, T, V]; *scorer*
+is the product's. Our grammar has no forced positions, so a set has fewer tokens than with a
+tokenizer that reads character by character: compare by sets a second.
 
 The second table is the whole run. An evaluation is a putative particle that the model weighs: the
-score of one cluster with the new fragment, of which a step asks for at most M, and for the fragment
-alone. The straightforward way scores each in order of arrival, without looking for equal ones; its
-rate is measured on a stretch of consecutive evaluations, and the engine's own time is not charged
-to it.
+score of one cluster with the new fragment (at most M a step), and of the fragment alone. The
+straightforward way scores each in order, without looking for equal ones; its rate is measured on a
+stretch of consecutive evaluations, and the engine's own time is not charged to it.
 """
 
 from __future__ import annotations
@@ -78,16 +75,11 @@ def straightforward(model: LanguageModel, sequences: Sequence[Tokens]) -> list[f
 
 @dataclass
 class Recording:
-    """What a clustering run asked for.
+    """What a clustering run asked for."""
 
-    Attributes:
-        evaluations: the sets, as fragment indices, of each putative particle in order.
-        clusters: how many the engine asked for, equal slots of a step being asked for once.
-
-    """
-
+    # the fragments of each putative particle in order
     evaluations: list[tuple[int, ...]] = field(default_factory=list)
-    clusters: int = 0
+    clusters: int = 0  # equal slots of a step are asked for once
 
 
 @contextmanager

@@ -4,14 +4,12 @@
     python examples/reproductions/real_sets.py results.jsonl --table summary
     python examples/reproductions/real_sets.py results.jsonl --table full
 
-Each run goes through the command line: `kbforge calibrate --calibrator bcubed` on labelled
-fragments of entities that are not in the test, then `kbforge cluster` with every default but
-likelihood and alpha, then `kbforge evaluate`. The confusable sets have train files; of every other
-set one entity in two is held out for calibration (about 4,000 fragments of them at most) and the
-rest is the test. There alpha is scaled by the sizes of the two: if entities keep coming at the rate
-of the calibration set, the concentration that expects them grows with the number of fragments. A
-run over its time is interrupted and scored on the fragments it got to. Finished runs in the results
-file are not repeated.
+Each run is `kbforge calibrate --calibrator bcubed` on labelled fragments of entities that are not
+in the test, then `kbforge cluster` with every default but likelihood and alpha, then `kbforge
+evaluate`. The confusable sets have train files; of others one entity in two is held out (about
+4,000 fragments at most), and alpha is scaled by the sizes of the two: if entities keep coming at
+the same rate, the concentration grows with the number of fragments. A run over its time is
+interrupted and scored on the fragments it got to. Finished runs in the file are not repeated.
 """
 
 from __future__ import annotations

@@ -5,19 +5,15 @@
     python examples/reproductions/records.py results.jsonl --splink PYTHON "splink 50k"
     python examples/reproductions/records.py results.jsonl --table records
 
-Every run clusters a whole set with the defaults of `kbforge cluster`: the attribute likelihood
-learns its rates and alpha from the very records that it clusters. Labels are read to score, never
-to cluster. The records come in the order of the file; those of Splink's data also in one shuffled
-order. The subsets of that data are whole gold clusters in order of first appearance. `exact match`
-puts records together that agree in all attributes, case folded, and `exact name` those of equal
-names.
+Every run clusters a whole set with the defaults of `kbforge cluster`. Labels are read to score,
+never to cluster. Records come in the order of the file; those of Splink's data also in one shuffled
+order, and its subsets are whole gold clusters in order of first appearance. `exact match` joins
+records that agree in all attributes, case folded, and `exact name` those of equal names.
 
-A run is a process of its own with one thread, so that its peak of memory is its own. It is ended
-after four minutes of processor time (a shared machine makes wall time mean little); it is then
-scored on the records it got to, and the table says how many. With --alphas, a set is clustered at
-multiples of the alpha that was learned. With --splink, the interpreter named runs `splink_side.py`
-on the same records right after ours; a set on which its training fails has no row of it. Finished
-runs in the results file are not repeated.
+A run is a process with one thread, so that its peak of memory is its own. It is ended after four
+minutes of processor time and scored on the records it got to, whose number the table has. --alphas
+clusters at multiples of the learned alpha. --splink runs `splink_side.py` with the interpreter on
+the same records; where its training fails there is no row. Finished runs are not repeated.
 """
 
 from __future__ import annotations

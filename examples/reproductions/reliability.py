@@ -5,14 +5,13 @@
     python examples/reproductions/reliability.py out/ --likelihood attributes --unlabelled
 
 The test is the 5k subset of the historical people: whole gold clusters in order of first appearance
-until there are at least 5,000 records. The map is fitted on the clusters that come next, again at
-least 5,000 records of them, clustered by themselves; no entity is in both. Labels are read to fit
-the map and to judge, never to cluster. Options that are not known here go to `kbforge calibrate`
-as they are.
+until there are 5,000 records. The map is fitted on the next 5,000, clustered by themselves; no
+entity is in both. Labels are read to fit the map and to judge, never to cluster. Other options go
+to `kbforge calibrate` as they are.
 
 Writes test.jsonl, train.jsonl, confidence.toml (the map) and reliability.json to the folder, and
-prints both tables as Markdown. With --unlabelled, the raw errors at several temperatures and over
-several orders of the data, which need no labels, are measured as well; they have no target.
+prints both tables as Markdown. --unlabelled also measures the raw errors at several temperatures
+and over several orders of the data, which need no labels and have no target.
 """
 
 from __future__ import annotations

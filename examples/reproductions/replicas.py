@@ -3,14 +3,12 @@
     KBFORGE_DATA=... python examples/reproductions/replicas.py [--orders 6]
     KBFORGE_DATA=... KBFORGE_KERNEL=0 python examples/reproductions/replicas.py
 
-`sir` with R replicas, `smc` and `split-smc` with P particles, at settings that take about as long
-as each other. Of each posterior the most probable grouping that was found (map) and the consensus:
-the tree of the posterior similarity by average linkage, cut where it loses least, as `kbforge
-cluster --estimate average` has it. Log posteriors are those of the groupings; seconds are of the
-processor, for the posterior, and for the consensus after that. Means over orders of the 700 points,
-the three published ones first, with the standard deviation of F1 and of the log posterior. `smc`
-and `split-smc` take their steps in the compiled kernel, `sir` in NumPy; KBFORGE_KERNEL=0 has all of
-them in NumPy.
+`sir` with R replicas, `smc` and `split-smc` with P particles take about as long as each other. Of
+each posterior: the most probable grouping that was found (map), and the consensus, the tree of the
+posterior similarity by average linkage, cut where it loses least (`kbforge cluster --estimate
+average`). Seconds are of the processor, for the posterior, and for the consensus after that. Means
+over orders of the 700 points, the three published ones first, with standard deviations. `smc` and
+`split-smc` take their steps in the compiled kernel, `sir` in NumPy; KBFORGE_KERNEL=0 has all in it.
 """
 
 from __future__ import annotations

@@ -2,16 +2,15 @@
 
     python examples/reproductions/scdp_references.py [--sets cora ...] [--sweeps 60] [--chains 1]
 
-*cora* is the reference matching of Daumé and Marcu (2005, section 7.3.4, table 4): all references
-to publications by three authors, those of one of them to be grouped, those of the two others
-labelled. The paper's three authors are not in the data that KBFORGE_DATA names, whose files are by
-others: ids 0 to 755 are of Utgoff's publications, to 1284 of Fahlman's, the rest of Kibler's. Each
-is the test set once. *restaurant* is parted into halves by entities. The confusable sets have train
-sets of the same family, of other entities; *far* has them of another family.
+*cora* is the reference matching of Daumé and Marcu (2005, section 7.3.4, table 4): references to
+publications by three authors, those of one to be grouped (each is the test set once), those of the
+others labelled. The paper's authors are not in the data; its files are by others: ids 0 to 755
+Utgoff, to 1284 Fahlman, the rest Kibler. *restaurant* is parted into halves by entities. The
+confusable sets have train sets of the same family, of other entities; *far* of another family.
 
-Scores are those of the test set: pairwise precision, recall and F (twice what the paper's formula
-says, as in its tables), and the mean of the fragments' own B-cubed F1. Seconds are processor time
-of training and of clustering. A star marks the model that hidden labelled entities chose.
+Scores of the test set: pairwise precision, recall and F (twice what the paper's formula says, as in
+its tables), and the mean of the fragments' own B-cubed F1. Seconds are processor time of training
+and of clustering. A star marks the model that hidden labelled entities chose.
 """
 
 from __future__ import annotations
@@ -82,14 +81,7 @@ SPLITS = {"cora": of_cora, "restaurant": of_restaurant, "confusable": of_confusa
 
 
 class Bench:
-    """Systems on one split.
-
-    Args:
-        split: of the data.
-        folder: for files.
-        budget: options of scdp.
-
-    """
+    """Systems on one split; `budget` is the options of scdp."""
 
     def __init__(self, split: Split, folder: Path, budget: list[str]) -> None:
         self._split, self._folder, self._budget = split, folder, budget

@@ -9,9 +9,9 @@
 | store | a store on disk, as `kbforge cluster --into` fills one | next to nothing between parts |
 
 The limit is of the whole address space (RLIMIT_AS). Every half minute a row says how much memory is
-resident, how many bytes a record it has grown by since the last row, and since the third minute.
-The first records are what the likelihood learns from. A value of a person has four wrong spellings,
-so that distinct values, which the likelihood keeps, come to an end; --spellings 0 gives them none.
+resident, and its growth in bytes a record since the last row and since the third minute. The first
+records are what the likelihood learns from. A value has four wrong spellings, so that distinct
+values, which the likelihood keeps, come to an end; --spellings 0 gives none.
 """
 
 from __future__ import annotations

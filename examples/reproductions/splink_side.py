@@ -2,11 +2,11 @@
 
     PYTHON examples/reproductions/splink_side.py RECORDS.jsonl > clusters.json
 
-PYTHON is an interpreter of another environment, into which `pip install splink duckdb` was done:
-Splink is no part of this project. The historical people are linked as Splink's own demo of these
-data does it (its blocking rules, comparisons, training and threshold). Other sets have no demo.
-They get blocking on the first letters of each pair of attributes, and Jaro-Winkler comparisons with
-term frequencies. Training is on the two attributes that have the most different values.
+PYTHON is an interpreter of an environment with splink and duckdb, which are no part of this
+project. The historical people are linked as in Splink's own demo (blocking rules, comparisons,
+training and threshold). Other sets get blocking on the first letters of each pair of attributes,
+Jaro-Winkler comparisons with term frequencies, and training on the two attributes with the most
+different values.
 
 Output: seconds and processor seconds from reading to the clusters at the first threshold, the peak
 of memory, and at each threshold every record's cluster.

@@ -2,11 +2,10 @@
 
     KBFORGE_DATA=... python examples/reproductions/step_speed.py OLD_PYTHON NEW_PYTHON [ROUNDS]
 
-Each argument is an interpreter that has one of the trees installed. The runs alternate, and which
-tree goes first does, too, because a shared machine is not equally fast at all times. Seconds are
-what `kbforge cluster --json` calls `seconds_clustering`: without imports, reading and fitting.
-The rates of the attribute model are learned once beforehand, by the old tree. CPU is the user time
-of the whole process. The two trees must find the same log posterior.
+Each argument is an interpreter that has one of the trees installed. The runs alternate, as does
+which tree goes first. Seconds are `seconds_clustering` of `kbforge cluster --json`: without
+imports, reading and fitting; CPU is the user time of the process. The rates of the attribute model
+are learned once, by the old tree. The two trees must find the same log posterior.
 """
 
 from __future__ import annotations

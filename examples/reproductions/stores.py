@@ -5,13 +5,11 @@
     KBFORGE_DATA=DATA python examples/reproductions/stores.py chadwick/chadwick_1M.jsonl.gz
 
 Of each set the last 100 fragments are held back. The others are clustered into a file and into a
-store, by commands of their own; every verb that reads opens the store; the 100 are added; the
-store is exported and compared with a file of all. `bridged` counts fragments that the store has
-with other fragments than the file of the same ones: a store makes one entity of two where a new
-fragment belongs to both, and a run into a file does not. `other` counts them after the 100 have
-come, when the store's models are those of the fragments before them, and the file's are of all.
-
-Times are processor seconds, with wall seconds beside them; the ratio is of processor seconds.
+store; every verb that reads opens the store; the 100 are added; the store is exported and compared
+with a file of all. `bridged` counts fragments that the store has with other fragments than the file
+of the same ones: a store makes one entity of two where a new fragment belongs to both. `other`
+counts them after the 100, when the store's models are of the fragments before them, the file's of
+all. Times are processor seconds, with wall seconds beside them; ratios are of processor seconds.
 """
 
 from __future__ import annotations
@@ -43,13 +41,7 @@ HEAD = [
 
 
 class Spent(NamedTuple):
-    """What a command took.
-
-    Attributes:
-        cpu: processor seconds.
-        wall: seconds.
-
-    """
+    """Seconds that a command took: of the processor, and of the wall."""
 
     cpu: float
     wall: float
@@ -175,10 +167,7 @@ def partition(kb: Path) -> dict[str, int]:
 
 
 def apart(one: dict[str, int], other: dict[str, int]) -> int:
-    """Fragments that the one has with other fragments than the other has.
-
-    The script ends if they do not have the same fragments.
-    """
+    """How many fragments the two have with other fragments; they must have the same ones."""
     if one.keys() != other.keys():
         sys.exit(f"expected the same fragments, got {len(one):,} and {len(other):,}")
     sizes: dict[int, int] = defaultdict(int)
