@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.contracts import Fragment, Problem
+from kbforge.contracts import Fragment, Posterior, Problem
 from kbforge.errors import ModelError, UsageError
 from kbforge.models.bundle import Bundle, make_likelihood, write_bundle
 from kbforge.testing.examples import HOSTILE_VALUES
@@ -32,6 +31,12 @@ from tests.profile import examples
 def record(identity: object, **properties: str | tuple[str, ...]) -> Fragment:
     said = {a: (v,) if isinstance(v, str) else v for a, v in properties.items()}
     return Fragment(str(identity), said)
+
+
+def fitted(fragments: list[Fragment]) -> Attributes:
+    model = Attributes()
+    model.fit(fragments)
+    return model
 
 
 def some_records(rng: random.Random, n: int) -> list[Fragment]:
@@ -98,46 +103,9 @@ def test_order_does_not_matter_to_the_last_bit(seed: int, n: int) -> None:
         assert table.log_marginal([table.encode(f) for f in shuffled]) == first
 
 
-@given(seed=st.integers(0, 10**9), n=st.integers(2, 12))
-@examples(60)
-def test_predictives_sum_to_the_marginal(seed: int, n: int) -> None:
-    rng = random.Random(seed)
-    fragments = some_records(rng, n)
-    model = model_of(rng, fragments)
-    table, total = model.live_clusters(), 0.0
-    for i, fragment in enumerate(fragments):
-        x = table.encode(fragment)
-        if i == 0:
-            total += table.log_predictive_new(x)
-        else:
-            total += float(table.log_predictive_of(x, np.array([i - 1]))[0])
-        table.extend(x, np.array([i - 1]), np.array([i]))
-    assert total == pytest.approx(float(model.log_marginal([fragments])[0]), abs=1e-8)
-
-
-def test_explanations_add_up_for_a_thousand_pairs() -> None:
-    """L(C + x) - L(C) - L({x}), by attributes that both have."""
-    rng = random.Random(7)
-    fragments = [*people(120, 3), *some_records(rng, 60)]
-    model = Attributes()
-    model.fit(fragments)
-    assert model.explains
-    several = 0
-    for _ in range(1000):
-        x, *cluster = rng.sample(fragments, rng.randint(2, 9))
-        found = model.contributions(x, cluster)
-        both, rest, alone = model.log_marginal([[x, *cluster], cluster, [x]])
-        assert sum(found.values()) == pytest.approx(both - rest - alone, abs=1e-8)
-        said = {attribute for member in cluster for attribute in member.properties}
-        assert set(found) <= said & set(x.properties)
-        several += len(found) > 1
-    assert several > 400
-
-
 def test_agreement_speaks_for_and_disagreement_against() -> None:
     fragments = people(80, 9, error=0.05)
-    model = Attributes()
-    model.fit(fragments)
+    model = fitted(fragments)
     ann = record("a", name="Ann Karlsson", born="1901-02-03", town="Leeds")
     other = record("b", name="Ann Karlsson", born="1944-11-27")
     found = model.contributions(ann, [other])
@@ -147,8 +115,7 @@ def test_agreement_speaks_for_and_disagreement_against() -> None:
 
 
 def test_a_missing_value_costs_nothing() -> None:
-    model = Attributes()
-    model.fit(people(40, 2))
+    model = fitted(people(40, 2))
     whole, less = record("a", name="Ann", town="york"), record("b", name="Ann")
     blank = record("c", name="Ann", town=(" ", "\u3000"))
     nothing = Fragment("d", {"colour": ("red",)})
@@ -158,8 +125,7 @@ def test_a_missing_value_costs_nothing() -> None:
 
 
 def test_a_value_in_two_spellings_is_one_value() -> None:
-    model = Attributes()
-    model.fit(people(40, 2))
+    model = fitted(people(40, 2))
     once, twice = record("a", name="Ann Lee"), record("a", name=("Ann Lee", "ANN  LEE"))
     values = model.log_marginal([[once], [twice], [once, once], [twice, twice]])
     assert values[0] == values[1]
@@ -177,8 +143,7 @@ def test_the_attributes_named_are_read_and_no_others() -> None:
     ]
     assert list(model.vocabularies) == ["born", "name"]
     assert model.log_marginal([fragments[:9]]).tolist() == model.log_marginal([only[:9]]).tolist()
-    same = Attributes()
-    same.fit([f for f in only if f.properties] or only)
+    same = fitted([f for f in only if f.properties] or only)
     assert same.rates == model.rates
     for whole, part in zip(fragments, only, strict=True):
         assert model.index.keys(whole) == model.index.keys(part)
@@ -209,9 +174,7 @@ def test_an_attribute_named_twice() -> None:
 
 @pytest.fixture
 def trained() -> Attributes:
-    model = Attributes()
-    model.fit(people(40, 2))
-    return model
+    return fitted(people(40, 2))
 
 
 def files_of(model: Attributes) -> dict[str, bytes]:
@@ -335,6 +298,11 @@ def test_rates_beside_a_bundle(trained: Attributes, tmp_path: Path) -> None:
 # what is thrown at it
 
 
+def clustered(model: Attributes, alpha: float, fragments: list[Fragment], n: int) -> Posterior:
+    problem = Problem(model, alpha, index=model.index)
+    return SplitSmc(particles=n).cluster(fragments, problem, np.random.default_rng(0))
+
+
 def test_hostile_values_are_clustered() -> None:
     values = [*HOSTILE_VALUES, "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u202eadA", "\x00"]
     values += ["x" * 65_536, "x" * 65_535, "北京 " * 9000, "\ufdfa" * 500, "Ω≈ç√∫˜µ", "\u0301"]
@@ -343,10 +311,8 @@ def test_hostile_values_are_clustered() -> None:
         for v, value in enumerate(values)
         for k in range(3)
     ]
-    model = Attributes()
-    model.fit(fragments)
-    problem = Problem(model, 1.0, index=model.index)
-    found = SplitSmc(particles=10).cluster(fragments, problem, np.random.default_rng(0))
+    model = fitted(fragments)
+    found = clustered(model, 1.0, fragments, 10)
     assert math.isfinite(found.log_posterior)
     assert found.n_fragments == len(fragments)
 
@@ -354,8 +320,7 @@ def test_hostile_values_are_clustered() -> None:
 @pytest.mark.slow
 def test_ten_thousand_different_values_in_one_cluster() -> None:
     """Neither at once nor one after the other does their number squared matter."""
-    model = Attributes()
-    model.fit(people(20, 1))
+    model = fitted(people(20, 1))
     fragments = [record(i, name=f"name {i} of many") for i in range(10_000)]
     whole = float(model.log_marginal([fragments])[0])
     assert math.isfinite(whole)
@@ -371,8 +336,7 @@ def test_ten_thousand_different_values_in_one_cluster() -> None:
 
 
 def test_a_fragment_of_ten_thousand_values() -> None:
-    model = Attributes()
-    model.fit(people(20, 1))
+    model = fitted(people(20, 1))
     many = record("a", name=tuple(f"name {i}" for i in range(10_000)))
     both, one = model.log_marginal([[many, record("b", name="name 7")], [many]])
     assert math.isfinite(both)
@@ -386,21 +350,16 @@ def test_three_hundred_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
         Fragment(f"f{i}", {f"a{k}": (rng.choice("xyz") * rng.randint(1, 9),) for k in range(300)})
         for i in range(20)
     ]
-    model = Attributes()
-    model.fit(fragments)
+    model = fitted(fragments)
     assert len(model.vocabularies) == 200
-    problem = Problem(model, 1.0, index=model.index)
-    found = SplitSmc(particles=3).cluster(fragments, problem, np.random.default_rng(0))
-    assert math.isfinite(found.log_posterior)
+    assert math.isfinite(clustered(model, 1.0, fragments, 3).log_posterior)
 
 
 def test_people_are_found() -> None:
     """The whole of it on records of made-up people, without labels: B-cubed F1 above .93."""
     fragments = people(80, 12, error=0.1)
-    model = Attributes()
-    model.fit(fragments)
-    problem = Problem(model, model.default_alpha, index=model.index)
-    found = SplitSmc(particles=20).cluster(fragments, problem, np.random.default_rng(0))
+    model = fitted(fragments)
+    found = clustered(model, model.default_alpha, fragments, 20)
     cluster_of = {i: cluster for cluster in found.clusters() for i in cluster}
     gold: dict[str | None, set[int]] = {}
     for i, fragment in enumerate(fragments):
@@ -411,42 +370,9 @@ def test_people_are_found() -> None:
     assert 2 * precision * recall / (precision + recall) > 0.93
 
 
-def test_the_same_bits_every_time() -> None:
-    fragments = people(30, 5)
-    runs = []
-    for _ in range(2):
-        model = Attributes()
-        model.fit(fragments)
-        problem = Problem(model, model.default_alpha, index=model.index)
-        runs.append(SplitSmc(particles=5).cluster(fragments, problem, np.random.default_rng(0)))
-    assert runs[0] == runs[1]
-    assert list(itertools.chain(*runs[0].clusters()))
-
-
 def taken_up_of(model: Attributes, other: Attributes) -> Attributes:
     other.take_up(stored(model.kept()))
     return other
-
-
-@given(seed=st.integers(0, 10**9))
-@examples(15)
-def test_one_that_takes_up_scores_strangers_alike_whoever_was_asked_about_first(seed: int) -> None:
-    rng = random.Random(seed)
-    fragments = some_records(rng, 30)
-    model = Attributes()
-    model.fit(fragments)
-    strangers = [*some_records(rng, 8), *people(3, seed)]
-    model.log_marginal([[f] for f in rng.sample(strangers, len(strangers))])
-    other = taken_up_of(model, Attributes())
-    clusters = [rng.sample([*fragments, *strangers], rng.randint(1, 6)) for _ in range(20)]
-    rng.shuffle(clusters)
-    assert other.log_marginal(clusters).tolist() == model.log_marginal(clusters).tolist()
-    first, second = model.live_clusters(), other.live_clusters()
-    for slot, fragment in enumerate(strangers):
-        x, y = first.encode(fragment), second.encode(fragment)
-        assert first.log_predictive(x, slot).tolist() == second.log_predictive(y, slot).tolist()
-        for table, seen in ((first, x), (second, y)):
-            table.extend(seen, np.array([slot - 1]), np.array([slot]))
 
 
 def test_a_trained_model_keeps_the_values_that_it_was_not_trained_on(tmp_path: Path) -> None:

@@ -94,14 +94,6 @@ def test_values_of_any_kind(model: LanguageModel, folder: Path) -> None:
     assert scores == pytest.approx(defined(model, sets), rel=1e-5)
 
 
-@pytest.mark.slow
-def test_hundreds_of_fragments(
-    fragments: list[Fragment], model: LanguageModel, folder: Path
-) -> None:
-    scores = Gpt.from_bundle(folder, precision="fp32").log_marginal([fragments])
-    assert scores == pytest.approx(defined(model, [fragments]), rel=1e-5)
-
-
 def test_a_set_is_scored_once(fragments: list[Fragment], folder: Path, asked: list[int]) -> None:
     a, b = fragments[:3], fragments[3:5]
     twin = [replace(f, id=f"{f.id}'", label="other", source=None) for f in reversed(a)]
