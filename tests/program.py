@@ -38,6 +38,12 @@ class Ran:
         command = " ".join(map(str, self._arguments))
         assert self._noticed, f"exit code {self._code} of: kbforge {command}\n{self.err}"
 
+    def require_refusal(self, sentence: str, *codes: int) -> None:
+        """Fail unless it said one line with this in it, and had one of the codes, or any but 0."""
+        assert self.code in codes if codes else self.code != 0, self.err
+        assert sentence in self.err
+        assert self.err.count("\n") == 1
+
     @property
     def json(self) -> Any:
         return json.loads(self.out)

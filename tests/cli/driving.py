@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 PROGRAM = (sys.executable, "-m", "kbforge.cli.main")
@@ -20,11 +20,13 @@ def lines(*said: Mapping[str, Any]) -> bytes:
 class Terminal:
     """The program at a terminal of its own."""
 
-    def __init__(self, *arguments: object) -> None:
+    def __init__(self, *arguments: object, prepare: Callable[[], object] | None = None) -> None:
         import pty
 
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
+            if prepare is not None:
+                prepare()
             os.environ |= {"COLUMNS": "100", "TERM": "xterm", "NO_COLOR": "1"}
             os.execv(sys.executable, [*PROGRAM, *map(str, arguments)])
         self.said = ""

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -21,6 +17,7 @@ from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import Choices, Fit
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.cluster import cluster
+from tests.jsonl import groups_in, members_of, read_lines, write_lines
 from tests.program import Run
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart" / "fragments.jsonl"
@@ -44,21 +41,17 @@ SUMMARY = {
     "ended",
 }
 GAUSSIAN = ("--likelihood", "gaussian", "--alpha", "1")
+GIBBS = (*GAUSSIAN, "--clusterer", "gibbs", "--set")
 
 
 def write_points(path: Path, n: int = 60, centres: int = 6, apart: float = 20.0) -> Path:
     rng = np.random.default_rng(5)
-    lines = [
-        {
-            "id": f"p{i}",
-            "properties": {},
-            "vector": (apart * (i % centres) + rng.normal(size=2)).tolist(),
-            "label": str(i % centres),
-        }
-        for i in range(n)
-    ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+    vectors = ((apart * (i % centres) + rng.normal(size=2)).tolist() for i in range(n))
+    lines = (
+        {"id": f"p{i}", "properties": {}, "vector": vector, "label": str(i % centres)}
+        for i, vector in enumerate(vectors)
+    )
+    return write_lines(path, lines)
 
 
 @pytest.fixture
@@ -66,20 +59,35 @@ def points(tmp_path: Path) -> Path:
     return write_points(tmp_path / "points.jsonl")
 
 
-@pytest.mark.parametrize("clusterer", ["split-smc", "smc", "greedy"])
+SAMPLED = ("--set", "clusterer.sweeps=150", "--set", "clusterer.start=sequential")
+
+
+@pytest.mark.parametrize(
+    ("clusterer", "options", "ended"),
+    [
+        *((online, (), "done") for online in ("split-smc", "smc", "greedy")),
+        ("gibbs", SAMPLED, "sweeps"),
+        ("metropolis", (*SAMPLED, "--surrogate", "gaussian"), "sweeps"),
+        ("agglomerative", (), "done"),
+        ("agglomerative", ("--set", "clusterer.batch=200"), "done"),
+    ],
+)
 def test_every_fragment_is_in_exactly_one_entity(
-    program: Run, points: Path, tmp_path: Path, clusterer: str
+    program: Run,
+    points: Path,
+    tmp_path: Path,
+    clusterer: str,
+    options: tuple[str, ...],
+    ended: str,
 ) -> None:
     kb = tmp_path / "kb.jsonl"
-    ran = program("cluster", points, "-o", kb, *GAUSSIAN, "--clusterer", clusterer, "--json")
-    assert ran.code == 0
+    job = ("cluster", points, "-o", kb, *GAUSSIAN, "--clusterer", clusterer, *options, "--json")
+    ran, again = program(*job), program(*job)
     assert set(ran.json) == SUMMARY
-    entities = [json.loads(line) for line in kb.read_text().splitlines()]
-    held = [fragment for entity in entities for fragment in entity["fragments"]]
-    assert sorted(held) == sorted(f"p{i}" for i in range(60))
-    assert ran.json["fragments"] == 60
-    assert ran.json["entities"] == len(entities) == 6
-    assert ran.json["complete"] is True
+    assert members_of(kb) == sorted(f"p{i}" for i in range(60))
+    assert ran.json["entities"] == len(groups_in(kb)) == 6
+    assert (ran.json["fragments"], ran.json["complete"], ran.json["ended"]) == (60, True, ended)
+    assert again.json["log_posterior"] == ran.json["log_posterior"]
 
 
 def test_same_seed_same_bytes(program: Run, tmp_path: Path) -> None:
@@ -95,11 +103,8 @@ def test_same_seed_same_bytes(program: Run, tmp_path: Path) -> None:
 
 
 def test_labels_are_not_read(program: Run, points: Path, tmp_path: Path) -> None:
-    unlabelled = tmp_path / "unlabelled.jsonl"
-    lines = [json.loads(line) for line in points.read_text().splitlines()]
-    for line in lines:
-        del line["label"]
-    unlabelled.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    lines = [line | {"label": None} for line in read_lines(points)]
+    unlabelled = write_lines(tmp_path / "unlabelled.jsonl", lines)
     outputs = [program("cluster", f, "-o", "-", *GAUSSIAN).out for f in (points, unlabelled)]
     assert outputs[0] == outputs[1]
 
@@ -122,9 +127,8 @@ def test_any_conjugate_likelihood_is_a_surrogate(
     program: Run, tmp_path: Path, surrogate: str
 ) -> None:
     names = ("Ann Lee", "Ann Lee", "Bo Ek", "Cy Orr", "Cy Orr", "Cy Orr")
-    lines = [{"id": f"n{i}", "properties": {"name": [name]}} for i, name in enumerate(names)]
-    file = tmp_path / "names.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    lines = ({"id": f"n{i}", "properties": {"name": [name]}} for i, name in enumerate(names))
+    file = write_lines(tmp_path / "names.jsonl", lines)
     job = ("cluster", file, "-o", tmp_path / "kb.jsonl", "--likelihood", "bigram", "--alpha", "5")
     ran = program(*job, "--surrogate", surrogate, "--json")
     assert ran.code == 0, ran.err
@@ -166,58 +170,47 @@ def test_likelihood_options_reach_the_model(program: Run, points: Path, tmp_path
         (("--likelihood", "gaussian", "--calibration", "nowhere.toml"), "nowhere.toml"),
         ((*GAUSSIAN, "--max-evals", "5"), "but there is none"),
         ((*GAUSSIAN, "-P", "5", "--set", "clusterer.particles=7"), "choose one"),
+        ((*GIBBS, "clusterer.sweeps=0"), "sweeps: expected a number above 0, got 0"),
+        ((*GIBBS, "clusterer.budget=-1"), "budget: expected a number above 0, got -1"),
+        (
+            (*GIBBS, "clusterer.start=greedy"),
+            "start: expected singletons, sequential, one or a file that kbforge cluster wrote, "
+            'got "greedy"',
+        ),
     ],
 )
 def test_bad_choices_get_one_sentence(
     program: Run, points: Path, tmp_path: Path, arguments: tuple[str, ...], sentence: str
 ) -> None:
     kb = tmp_path / "kb.jsonl"
-    ran = program("cluster", points, "-o", kb, *arguments)
-    assert ran.code != 0
-    assert sentence in ran.err
-    assert ran.err.count("\n") == 1
+    program("cluster", points, "-o", kb, *arguments).require_refusal(sentence)
     assert not kb.exists()
 
 
-def test_gpu_without_a_gpu_is_refused(program: Run, points: Path, tmp_path: Path) -> None:
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("this machine has a GPU")
-    ran = program("cluster", points, "-o", tmp_path / "kb.jsonl", *GAUSSIAN, "--gpu")
-    assert ran.code != 0
-    assert "no usable GPU" in ran.err
+ONE, OTHER = b'{"id": "a", "vector": [1.0, 2.0]}\n', b'{"id": "b", "properties": {"name": ["B"]}}\n'
 
 
-def test_empty_input_is_one_sentence(program: Run, tmp_path: Path) -> None:
-    ran = program("cluster", "-", "-o", tmp_path / "kb.jsonl", *GAUSSIAN)
-    assert ran.code == 1
-    assert ran.err == "kbforge: there are no fragments to cluster\n"
-
-
-def test_a_fragment_the_model_cannot_read_is_named(program: Run, tmp_path: Path) -> None:
-    lines = b'{"id": "a", "vector": [1.0, 2.0]}\n{"id": "b", "properties": {"name": ["B"]}}\n'
-    ran = program("cluster", "-", "-o", tmp_path / "kb.jsonl", *GAUSSIAN, stdin=lines)
-    assert ran.code == 1
-    assert '"b"' in ran.err
-
-
-def test_output_folder_missing(program: Run, points: Path, tmp_path: Path) -> None:
-    ran = program("cluster", points, "-o", tmp_path / "no" / "kb.jsonl", *GAUSSIAN)
-    assert ran.code == 1
-    assert "cannot write" in ran.err
+@pytest.mark.parametrize(
+    ("output", "stdin", "sentence"),
+    [
+        ("kb.jsonl", b"", "kbforge: there are no fragments to cluster\n"),
+        ("kb.jsonl", ONE + OTHER, '"b"'),
+        ("no/kb.jsonl", ONE, "cannot write"),
+    ],
+    ids=["no fragment", "one that the model cannot read", "no folder"],
+)
+def test_bad_files_get_one_sentence(
+    program: Run, tmp_path: Path, output: str, stdin: bytes, sentence: str
+) -> None:
+    ran = program("cluster", "-", "-o", tmp_path / output, *GAUSSIAN, stdin=stdin)
+    ran.require_refusal(sentence, 1)
 
 
 def test_what_the_user_should_know_of_alpha_is_said(
     program: Run, points: Path, tmp_path: Path
 ) -> None:
     kb, model, calibration = tmp_path / "kb.jsonl", tmp_path / "model", tmp_path / "c.toml"
-    named = b"".join(
-        b'{"id": "f%d", "properties": {"name": ["%s"]}, "label": "%d"}\n' % (i, name, i % 3)
-        for i, name in enumerate([b"Ann Lee", b"Bo Ek", b"Cy Orr"] * 4)
-    )
-    fragments = tmp_path / "named.jsonl"
-    fragments.write_bytes(named)
+    fragments = write_people(tmp_path / "named.jsonl", 0)
     assert program("train-ngram", fragments, "-o", model).code == 0
     guessed = program("cluster", fragments, "-o", kb, "--likelihood", model)
     assert "suits this file; --alpha overrides it" in guessed.err
@@ -238,8 +231,7 @@ def write_people(path: Path, known: int) -> Path:
         name, town, born = people[i % 3]
         more = {"town": [town], "born": [born]} if i < known else {}
         lines.append({"id": f"f{i}", "properties": {"name": [name]} | more, "label": name})
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+    return write_lines(path, lines)
 
 
 def test_the_default_likelihood_learns_from_the_input_and_sets_alpha_itself(
@@ -249,8 +241,7 @@ def test_the_default_likelihood_learns_from_the_input_and_sets_alpha_itself(
     default = program("cluster", people, "-o", kb, "--json")
     assert "note: chosen: " in default.err
     assert "name another with --likelihood" in default.err
-    found = sorted(sorted(json.loads(line)["fragments"]) for line in kb.read_text().splitlines())
-    assert found == [[f"f{i}" for i in sorted(range(k, 12, 3), key=str)] for k in range(3)]
+    assert groups_in(kb) == [[f"f{i}" for i in sorted(range(k, 12, 3), key=str)] for k in range(3)]
     attributes = ("--likelihood", "attributes", "--json")
     named = program("cluster", people, "-o", kb, *attributes)
     assert "attributes: rates are learned from 12 of the 12 fragments" in named.err
@@ -287,35 +278,6 @@ def test_control_c_before_the_first_step_ends_at_once() -> None:
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(Interrupted):
             check()
-
-
-@pytest.mark.slow
-def test_control_c_leaves_a_marked_partial_result(tmp_path: Path) -> None:
-    points = write_points(tmp_path / "many.jsonl", n=30_000, centres=3_000)
-    kb = tmp_path / "kb.jsonl"
-    command = [sys.executable, "-m", "kbforge.cli.main", "cluster", str(points), "-o", str(kb)]
-    with subprocess.Popen(
-        [*command, *GAUSSIAN, "-P", "30", "--json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONUNBUFFERED": "1", "KBFORGE_KERNEL": "0"},  # it takes a while
-    ) as running:
-        assert running.stderr is not None
-        for line in running.stderr:  # the first line of progress comes after ten seconds
-            if line.startswith(b"clustering"):
-                break
-        running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=300)
-    assert running.returncode == 130, err
-    assert b"interrupted" in err
-    assert b"Traceback" not in err
-    assert not kb.exists()
-    summary = json.loads(out)
-    assert summary["complete"] is False
-    entities = [json.loads(line) for line in Path(f"{kb}.partial").read_text().splitlines()]
-    held = [fragment for entity in entities for fragment in entity["fragments"]]
-    assert sorted(held) == sorted(f"p{i}" for i in range(summary["fragments"]))
-    assert 0 < summary["fragments"] < 30_000
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from kbforge import interrupts
+from tests.cli.driving import PROGRAM, Terminal
 from tests.cli.test_cluster import GAUSSIAN, write_points
+from tests.jsonl import members_of
 from tests.people import write_people
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and limits of POSIX")
-PROGRAM = [sys.executable, "-m", "kbforge.cli.main"]
 
 
 @contextmanager
@@ -56,6 +56,7 @@ def wait_for(process: subprocess.Popen[bytes], start: bytes) -> None:
 @pytest.mark.parametrize(
     ("number", "code", "said"),
     [
+        (signal.SIGINT, 130, b"interrupted: "),
         (signal.SIGTERM, 143, b"interrupted by SIGTERM: "),
         (signal.SIGHUP, 129, b"interrupted by SIGHUP: "),
     ],
@@ -75,9 +76,11 @@ def test_a_clustering_keeps_what_it_has(
     assert said in err
     assert b"Traceback" not in err
     assert not kb.exists()
-    entities = [json.loads(line) for line in Path(f"{kb}.partial").read_text().splitlines()]
-    held = sorted(fragment for entity in entities for fragment in entity["fragments"])
-    assert held == sorted(f"p{i}" for i in range(json.loads(out)["fragments"]))
+    summary = json.loads(out)
+    assert not summary["complete"]
+    assert 0 < summary["fragments"] < 30_000
+    held = members_of(f"{kb}.partial")
+    assert held == sorted(f"p{i}" for i in range(summary["fragments"]))
 
 
 @pytest.mark.slow
@@ -245,28 +248,12 @@ def test_where_nothing_can_be_written_it_says_so(tmp_path: Path) -> None:
 
 def test_at_a_terminal_it_waits_until_there_is_room(tmp_path: Path) -> None:
     """The limit is lifted from outside while it waits, as a user would delete files."""
-    import pty
-
     points, kb = write_points(tmp_path / "points.jsonl"), tmp_path / "kb.jsonl"
-    command = [*PROGRAM, "cluster", str(points), "-o", str(kb), *GAUSSIAN]
-    pid, terminal = pty.fork()
-    if pid == 0:
-        limited()
-        os.execv(sys.executable, command)
-    said = b""
-    while b"press Enter" not in said:
-        said += os.read(terminal, 4096)
+    terminal = Terminal("cluster", points, "-o", kb, *GAUSSIAN, prepare=limited)
+    terminal.wait_for("press Enter")
     assert not kb.exists()
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    os.write(terminal, b"\n")
-    while True:
-        try:
-            if not (part := os.read(terminal, 4096)):
-                break
-        except OSError:  # the terminal is gone with the process
-            break
-        said += part
-    _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) == 0, said
+    unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    resource.prlimit(terminal.pid, resource.RLIMIT_FSIZE, unlimited)
+    terminal.type("\n")
+    assert terminal.end() == 0, terminal.said
     assert entities_in(kb) == 6
-    os.close(terminal)
