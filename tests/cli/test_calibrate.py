@@ -5,26 +5,24 @@ from __future__ import annotations
 import tomllib
 
 import numpy as np
-import orjson
 import pytest
 
 from kbforge.fit.alpha import read_calibration
 from kbforge.fit.calibrate import sparkline
+from tests.jsonl import write_lines
 
 
 @pytest.fixture
 def points(tmp_path):
     """Labelled points around 12 centres, two of them seen once."""
     rng = np.random.default_rng(5)
-    path = tmp_path / "points.jsonl"
     lines = []
     for k in range(12):
         centre = rng.uniform(-20, 20, 2)
         for j in range(1 if k < 2 else 8):
-            x, y = (centre + rng.normal(0, 0.5, 2)).tolist()
-            lines.append({"id": f"{k}-{j}", "properties": {}, "vector": [x, y], "label": f"c{k}"})
-    path.write_bytes(b"\n".join(orjson.dumps(line) for line in lines))
-    return path
+            vector = (centre + rng.normal(0, 0.5, 2)).tolist()
+            lines.append({"id": f"{k}-{j}", "properties": {}, "vector": vector, "label": f"c{k}"})
+    return write_lines(tmp_path / "points.jsonl", lines)
 
 
 GAUSSIAN = ("--likelihood", "gaussian", "--set", "likelihood.a=2", "--set", "likelihood.b=0.5")
@@ -36,7 +34,6 @@ def test_calibrated_alpha_is_written_and_clusters(program, points, tmp_path, cal
     ran = program(
         "calibrate", points, "--calibrator", calibrator, *GAUSSIAN, "-P", 5, "-o", out, "--json"
     )
-    assert ran.code == 0, ran.err
     found = read_calibration(str(out))
     assert ran.json["alpha"] == found.alpha
     assert ran.json["objective"] == found.objective == calibrator
@@ -47,7 +44,6 @@ def test_calibrated_alpha_is_written_and_clusters(program, points, tmp_path, cal
     ran = program(
         "cluster", points, *GAUSSIAN, "--calibration", out, "-o", tmp_path / "kb.jsonl", "--json"
     )
-    assert ran.code == 0, ran.err
     assert ran.json["alpha"] == found.alpha
     assert 10 <= ran.json["entities"] <= 14
 
@@ -68,11 +64,10 @@ def test_the_default_likelihood_can_be_calibrated(program, tmp_path, calibrator)
         if calibrator == "empirical-bayes":
             del line["label"]
     people, out, kb = (tmp_path / name for name in ("p.jsonl", "c.toml", "kb.jsonl"))
-    people.write_bytes(b"\n".join(map(orjson.dumps, lines)))
+    write_lines(people, lines)
     # nobody is alone, so the pseudo-likelihood takes the least alpha that it may
     search = ("--low", "0.1", "--high", "1e9", "-P", 5)
     ran = program("calibrate", people, "--calibrator", calibrator, *search, "-o", out, "--json")
-    assert ran.code == 0, ran.err
     assert read_calibration(str(out)).likelihood == ran.json["likelihood"]
     assert ran.json["likelihood"] in ("attributes", "pairs")
     values = [value for _, value in ran.json["curve"]]
@@ -86,9 +81,8 @@ def test_the_default_likelihood_can_be_calibrated(program, tmp_path, calibrator)
 
 def test_same_seed_same_bytes_and_stdout(program, points, tmp_path):
     out = tmp_path / "c.toml"
-    assert program("calibrate", points, *GAUSSIAN, "-o", out).code == 0
+    program("calibrate", points, *GAUSSIAN, "-o", out)
     ran = program("calibrate", points, *GAUSSIAN, "-o", "-")
-    assert ran.code == 0
     assert ran.out == out.read_bytes()
     assert tomllib.loads(ran.out.decode())["format"] == 1
     assert "alpha" in ran.err
@@ -98,7 +92,6 @@ def test_same_seed_same_bytes_and_stdout(program, points, tmp_path):
 def test_edge_is_warned_about(program, points, tmp_path):
     out = tmp_path / "c.toml"
     ran = program("calibrate", points, *GAUSSIAN, "--high", "1e-3", "-o", out)
-    assert ran.code == 0
     assert "high edge of the search range (0.001)" in ran.err
     assert read_calibration(str(out)).at_edge == "high"
 

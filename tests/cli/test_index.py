@@ -34,8 +34,7 @@ def fragments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def groups(program: Run, *arguments: object) -> list[list[str]]:
-    ran = program("cluster", *arguments, "-o", "kb.jsonl")
-    assert ran.code == 0, ran.err
+    program("cluster", *arguments, "-o", "kb.jsonl")
     return groups_in("kb.jsonl")
 
 
@@ -119,11 +118,9 @@ def test_a_store_goes_on_with_the_index_that_it_was_made_with(
     job = ("--likelihood", "bigram", "--alpha", 1e6, "--json")
     indexed, exact = (tmp_path / name for name in ("indexed.sqlite", "exact.sqlite"))
     made = program("cluster", many_names, "--into", indexed, *job)
-    assert made.code == 0, made.err
-    assert program("cluster", many_names, "--into", exact, *job, "--exact").code == 0
+    program("cluster", many_names, "--into", exact, *job, "--exact")
     for store in (indexed, exact):
         again = program("cluster", more, "--into", store, "--json")
-        assert again.code == 0, again.err
         assert again.json["entities"] == made.json["entities"]
     program("cluster", more, "--into", indexed, "--exact").require_refusal("--exact", 2)
 

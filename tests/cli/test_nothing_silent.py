@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.cli.driving import PROGRAM
+from tests.jsonl import write_lines
 from tests.people import write_people
 from tests.program import Run
 
@@ -18,7 +18,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     write_people(tmp_path / "people.jsonl", 8)
     points = [{"id": f"p{i}", "vector": [i, 0.5 * i], "label": str(i % 2)} for i in range(6)]
-    Path("points.jsonl").write_text("".join(json.dumps(line) + "\n" for line in points))
+    write_lines("points.jsonl", points)
     for name in ("c.toml", "rates.toml", "kb.jsonl", "points.png"):
         Path(name).write_bytes(Path("points.jsonl").read_bytes())
     Path("link.jsonl").symlink_to("people.jsonl")
@@ -76,17 +76,15 @@ def test_two_outputs_in_one_place_are_refused(program: Run, files: Path) -> None
 
 def test_standard_input_from_the_output_is_refused(files: Path) -> None:
     before = Path("people.jsonl").read_bytes()
-    command = [sys.executable, "-m", "kbforge.cli.main", "load", "jsonl"]
+    command = [*PROGRAM, "load", "jsonl"]
     with open("people.jsonl", "rb") as stdin:
         ran = subprocess.run(
-            [*command, "-", "-o", "people.jsonl"], stdin=stdin, capture_output=True, check=False
+            [*command, "-", "-o", "people.jsonl"], stdin=stdin, capture_output=True
         )
     assert ran.returncode == 2
     assert b"is an input (standard input)" in ran.stderr
     with open("people.jsonl", "ab") as stdout:
-        ran = subprocess.run(
-            [*command, "people.jsonl"], stdout=stdout, stderr=subprocess.PIPE, check=False
-        )
+        ran = subprocess.run([*command, "people.jsonl"], stdout=stdout, stderr=subprocess.PIPE)
     assert ran.returncode == 2
     assert b"the output standard output is an input" in ran.stderr
     assert Path("people.jsonl").read_bytes() == before
@@ -95,9 +93,7 @@ def test_standard_input_from_the_output_is_refused(files: Path) -> None:
 def test_paths_are_printed_without_what_a_terminal_obeys(program: Run, files: Path) -> None:
     evil = "out\x1b[2J.jsonl"
     ran = program("load", "jsonl", "people.jsonl", "-o", evil, "--on-error", "quarantine")
-    assert ran.code == 0
-    kb = program("cluster", "people.jsonl", "-o", evil, "--clusterer", "greedy", "--json")
-    assert kb.code == 0
+    program("cluster", "people.jsonl", "-o", evil, "--clusterer", "greedy", "--json")
     for code, command in (
         (0, ("export", evil, "--format", "csv", "-o", f"{evil}.csv")),
         (1, ("cluster", f"{evil}.csv", "-o", "x")),

@@ -26,7 +26,6 @@ def few_people(tmp_path):
 def test_a_model_is_learned_without_labels_shown_and_used(program, people, tmp_path):
     model, kb = tmp_path / "model", tmp_path / "kb.jsonl"
     ran = program("train-attributes", people, "-o", model)
-    assert ran.code == 0
     shown = ran.out.decode()
     for attribute, kind in (("name", "text"), ("born", "date"), ("town", "text")):
         row = next(line for line in shown.splitlines() if line.startswith(attribute))
@@ -37,14 +36,14 @@ def test_a_model_is_learned_without_labels_shown_and_used(program, people, tmp_p
     assert "others" not in dict(followed), "and comes last"
     assert "without labels" in ran.err
     assert "index: finds the right one of 40 entities" in ran.err
-    assert program("cluster", people, "--likelihood", model, "-o", kb).code == 0
+    program("cluster", people, "--likelihood", model, "-o", kb)
     scores = program("evaluate", kb, people, "--json").json
     assert scores["bcubed_f1_harmonic"] > 0.9
 
 
 def test_rates_can_be_edited_in_a_copy(program, few_people, tmp_path):
     model, kb = tmp_path / "model", tmp_path / "kb.jsonl"
-    assert program("train-attributes", few_people, "-o", model).code == 0
+    program("train-attributes", few_people, "-o", model)
     text = (model / "rates.toml").read_text()
     assert tomllib.loads(text)["attributes"]["born"]["kind"] == "date"
     edited = tmp_path / "edited.toml"
@@ -121,5 +120,4 @@ def test_blanks_are_nothing_to_train_on(program, tmp_path):
 def test_attributes_are_shown_on_one_line_each(program, tmp_path):
     lines = b'{"id": "a", "properties": {"na\\nme\\u001b[1m": ["x"]}}'
     ran = program("train-attributes", "-", "-o", tmp_path / "m", stdin=lines)
-    assert ran.code == 0
     assert r"na\nme\x1b[1m" in ran.out.decode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.jsonl import write_lines
 from tests.sources.rebel_documents import document
 
 PROGRAM = (sys.executable, "-m", "kbforge")
@@ -22,18 +22,11 @@ PROGRAM = (sys.executable, "-m", "kbforge")
 
 @dataclass(frozen=True)
 class Reader:
-    """A way to read a file.
-
-    Attributes:
-        name: of the reader.
-        file: that is damaged, relative to the folder of good files.
-        command: reads it as `{}`.
-
-    """
+    """A way to read a file."""
 
     name: str
-    file: str
-    command: str
+    file: str  # that is damaged, relative to the folder of good files
+    command: str  # which reads it as `{}`
 
     def arguments(self, path: Path) -> list[str]:
         return [part.replace("{}", str(path)) for part in self.command.split()]
@@ -85,9 +78,9 @@ def prepare(folder: Path) -> None:
         }
         for i in range(12)
     ]
-    _lines(folder / "people.jsonl", people)
+    write_lines(folder / "people.jsonl", people)
     flat = [{"id": i, "name": f"Ann {i}", "tags": ["a", 2], "ok": True} for i in range(9)]
-    _lines(folder / "objects.jsonl", flat)
+    write_lines(folder / "objects.jsonl", flat)
     (folder / "people.csv").write_text(
         'id,name,born\n1,"Ann, A.",1960\n2,Bob|Rob,1961\n3,"O""Neil",\n4,Ö,1\n'
     )
@@ -102,7 +95,7 @@ def prepare(folder: Path) -> None:
     ):
         book.active.append(row)
     book.save(folder / "people.xlsx")
-    _lines(folder / "rebel.jsonl", [document(i) for i in range(3)])
+    write_lines(folder / "rebel.jsonl", [document(i) for i in range(3)])
     (folder / "tweets.tsv").write_text(
         "1\tAnn\t0\t3\tQ1\t3\n2\tBob\t4\t7\tQ2\t2\n3\tBo\t0\t2\tNOT FOUND\t1\n"
     )
@@ -111,8 +104,8 @@ def prepare(folder: Path) -> None:
         {"a": "p0", "b": b, "same": s, "asked": same, "fragments_sha256": "0" * 64}
         for b, s in (("p1", True), ("p5", False), ("p2", None))
     ]
-    _lines(folder / "answers.jsonl", answers)
-    _lines(folder / "decisions.jsonl", [{"a": "p0", "b": "p1", "same": True}])
+    write_lines(folder / "answers.jsonl", answers)
+    write_lines(folder / "decisions.jsonl", [{"a": "p0", "b": "p1", "same": True}])
     (folder / "pipeline.toml").write_text(
         '[[step]]\nverb = "cluster"\nargs = ["people.jsonl"]\n[step.options]\noutput = "o.jsonl"\n'
         'alpha = 2.5\nset = ["likelihood.scale=2"]\n'
@@ -147,10 +140,6 @@ def put(reader: Reader, good: Path, place: Path, content: bytes) -> Path:
     target = place / f"damaged{Path(reader.file).suffix}"
     target.write_bytes(content)
     return target
-
-
-def _lines(path: Path, records: list[dict[str, object]]) -> None:
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
 def _run(folder: Path, command: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from kbforge.errors import escaped_lines
 from tests.cli.driving import PROGRAM, Terminal
+from tests.jsonl import write_lines
 from tests.program import Run
 
 OBEYED = "\x1b[2J\x07\x7f\x9b31m\u202e\u2066\u200f\u061c\u2028\U000e0041"
@@ -26,8 +27,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"id": f"p{i}{OBEYED}", "properties": {"name": [name], f"born{OBEYED}": ["1960"]}}
         for i in range(4)
     ]
-    people = folder / "people.jsonl"
-    people.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_lines(folder / "people.jsonl", lines)
     for output in (("-o", "kb.jsonl"), ("--into", "kb.sqlite")):
         command = (*PROGRAM, "cluster", "people.jsonl", "--likelihood", "attributes", *output)
         subprocess.run(command, cwd=folder, check=True, capture_output=True)

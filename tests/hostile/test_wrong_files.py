@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kbforge.files.kinds import KINDS, kind_of, kind_of_bytes
+from tests.jsonl import write_lines
 from tests.people import write_people
 from tests.program import Run
 
@@ -37,8 +38,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file of each kind, named after it."""
     monkeypatch.chdir(tmp_path)
     write_people(tmp_path / "fragments", 8)
-    Path("entities").write_text(json.dumps(ENTITY) + "\n")
-    Path("answers").write_text(json.dumps(ANSWER) + "\n")
+    write_lines("entities", [ENTITY])
+    write_lines("answers", [ANSWER])
     Path("table").write_text("id,name\n1,Ann\n2,Bob\n")
     Path("calibration").write_text(CALIBRATION)
     Path("confidence").write_text("format = 1\n[clustering]\nalpha = 1.0\n[[pairs]]\nclaims = 1\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pkgutil
 import subprocess
 import sys
@@ -34,6 +33,7 @@ from kbforge.fit.choices import Choices
 from kbforge.fit.review import Evidence
 from kbforge.jobs.api import ChoiceKeywords, in_keywords
 from kbforge.kernel.binding import WORKERS
+from tests.jsonl import write_lines
 from tests.people import people as people_of
 from tests.program import Run
 
@@ -42,13 +42,11 @@ NAMES = ["ada lovelace", "ada lovelace", "a lovelace", "bo ek", "bo ekk", "cyd o
 
 @pytest.fixture
 def people(tmp_path: Path) -> Path:
-    path = tmp_path / "people.jsonl"
-    records = [
+    records = (
         {"id": f"p{number}", "properties": {"name": [name]}, "label": name[:2]}
         for number, name in enumerate(NAMES)
-    ]
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    return path
+    )
+    return write_lines(tmp_path / "people.jsonl", records)
 
 
 def imported_by(code: str) -> set[str]:
@@ -93,25 +91,20 @@ def test_the_keywords_are_the_choices() -> None:
 
 
 # the command line's arguments, and the same as keywords
-SAME: list[tuple[list[str], dict[str, Any]]] = [
-    (["--likelihood", "bigram", "--alpha", "3"], {"likelihood": "bigram", "alpha": 3}),
+SAME: list[tuple[str, dict[str, Any]]] = [
+    ("--likelihood bigram --alpha 3", {"likelihood": "bigram", "alpha": 3}),
     (
-        ["--likelihood", "bigram", "--clusterer", "smc", "-P", "7", "--seed", "5"],
+        "--likelihood bigram --clusterer smc -P 7 --seed 5",
         {"likelihood": "bigram", "clusterer": "smc", "particles": np.int64(7), "seed": 5},
     ),
     (
-        [
-            *("--likelihood", "bigram", "--temperature", "2"),
-            *("--set", "likelihood.scale=9", "--set", "clusterer.weights=marginal"),
-        ],
-        {
-            "likelihood": "bigram",
-            "temperature": 2,
-            "options": {"likelihood": {"scale": 9}, "clusterer": {"weights": "marginal"}},
-        },
+        "--likelihood bigram --temperature 2 "
+        "--set likelihood.scale=9 --set clusterer.weights=marginal",
+        {"temperature": 2, "likelihood": "bigram"}
+        | {"options": {"likelihood": {"scale": 9}, "clusterer": {"weights": "marginal"}}},
     ),
     (
-        ["--likelihood", "trigram", "--surrogate", "bigram", "-M", "4", "--index", "selective"],
+        "--likelihood trigram --surrogate bigram -M 4 --index selective",
         {"likelihood": "trigram", "surrogate": "bigram", "max_evals": 4, "index": "selective"},
     ),
 ]
@@ -125,13 +118,12 @@ def test_python_writes_the_bytes_of_the_command_line(
     program: Run,
     people: Path,
     tmp_path: Path,
-    arguments: list[str],
+    arguments: str,
     keywords: dict[str, Any],
     name: str,
 ) -> None:
     (tmp_path / "cli").mkdir()
-    ran = program("cluster", people, "-o", tmp_path / "cli" / name, "--json", *arguments)
-    assert ran.code == 0, ran.err
+    ran = program("cluster", people, "-o", tmp_path / "cli" / name, "--json", *arguments.split())
     kb = cluster(load(people), **keywords)
     assert kb.write(tmp_path / name) == str(tmp_path / name)
     assert (tmp_path / name).read_bytes() == (tmp_path / "cli" / name).read_bytes()
@@ -143,31 +135,26 @@ def _untimed(summary: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in summary.items() if "second" not in name}
 
 
-WRONG: list[tuple[list[str], dict[str, Any]]] = [
-    (["--alpha", "-1"], {"alpha": -1}),
-    (["--likelihood", "nosuch"], {"likelihood": "nosuch"}),
-    (["--likelihood", "/nowhere/model"], {"likelihood": Path("/nowhere/model")}),
-    (["--alpha", "1", "--calibration", "c.toml"], {"alpha": 1, "calibration": "c.toml"}),
-    (["--likelihood", "bigram", "-M", "3"], {"likelihood": "bigram", "max_evals": 3}),
-    (["--temperature", "0"], {"temperature": 0}),
-    (["--set", "index.most=3"], {"options": {"index": {"most": 3}}}),
-    (["--set", "likelihood.no=3"], {"options": {"likelihood": {"no": 3}}}),
-    (
-        ["-P", "3", "--set", "clusterer.particles=4"],
-        {"particles": 3, "options": {"clusterer": {"particles": 4}}},
-    ),
-    (
-        ["--index", "selective", "--clusterer", "agglomerative"],
-        {"index": "selective", "clusterer": "agglomerative"},
-    ),
+PARTICLES = {"particles": 4}
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    ("--alpha -1", {"alpha": -1}),
+    ("--likelihood nosuch", {"likelihood": "nosuch"}),
+    ("--likelihood /nowhere/model", {"likelihood": Path("/nowhere/model")}),
+    ("--alpha 1 --calibration c.toml", {"alpha": 1, "calibration": "c.toml"}),
+    ("--likelihood bigram -M 3", {"likelihood": "bigram", "max_evals": 3}),
+    ("--temperature 0", {"temperature": 0}),
+    ("--set index.most=3", {"options": {"index": {"most": 3}}}),
+    ("--set likelihood.no=3", {"options": {"likelihood": {"no": 3}}}),
+    ("-P 3 --set clusterer.particles=4", {"particles": 3, "options": {"clusterer": PARTICLES}}),
+    ("--index selective --clusterer gibbs", {"index": "selective", "clusterer": "gibbs"}),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "keywords"), WRONG)
 def test_wrong_keywords_get_the_sentences_of_wrong_options(
-    program: Run, people: Path, tmp_path: Path, arguments: list[str], keywords: dict[str, Any]
+    program: Run, people: Path, tmp_path: Path, arguments: str, keywords: dict[str, Any]
 ) -> None:
-    ran = program("cluster", people, "-o", tmp_path / "kb.jsonl", *arguments)
+    ran = program("cluster", people, "-o", tmp_path / "kb.jsonl", *arguments.split())
     with pytest.raises(KBForgeError) as caught:
         cluster(load(people), **keywords)
     assert ran.code == caught.value.exit_code
@@ -179,10 +166,7 @@ def test_wrong_keywords_get_the_sentences_of_wrong_options(
 @pytest.mark.parametrize(
     ("keywords", "said"),
     [
-        (
-            {"likelihod": "bigram"},
-            'cluster has no option "likelihod" (did you mean "likelihood"?); ',
-        ),
+        ({"likelihod": "bigram"}, 'no option "likelihod" (did you mean "likelihood"?); '),
         ({"alpha": "ten"}, "cluster: alpha: expected a number, got ten"),
         ({"particles": 2.5}, "cluster: particles: expected a whole number, got 2.5"),
         ({"seed": -1}, "seed: expected a whole number from 0, got -1"),
@@ -232,29 +216,18 @@ def test_notes_speak_of_keywords(people: Path) -> None:
 def test_an_object_serves_where_a_name_does(people: Path) -> None:
     fragments = load(people)
     make: Callable[..., Any] = registry.create
-    named = cluster(
-        fragments,
-        likelihood="trigram",
-        surrogate="bigram",
-        clusterer="greedy",
-        options={"likelihood": {"scale": 9}},
-        max_evals=5,
-        alpha=2,
-    )
-    objects = cluster(
-        fragments,
-        likelihood=make("likelihoods", "trigram", {"scale": 9}),
-        surrogate=make("likelihoods", "bigram"),
-        clusterer=make("clusterers", "greedy"),
-        max_evals=5,
-        alpha=2,
-    )
-    assert objects.entities == named.entities
+    names = {"likelihood": "trigram", "surrogate": "bigram", "clusterer": "greedy"}
+    objects = {
+        "likelihood": make("likelihoods", "trigram", {"scale": 9}),
+        "surrogate": make("likelihoods", "bigram"),
+        "clusterer": make("clusterers", "greedy"),
+    }
+    by_name: dict[str, Any] = {**names, "options": {"likelihood": {"scale": 9}}}
+    named, made = (cluster(fragments, **by, max_evals=5, alpha=2) for by in (by_name, objects))
+    assert made.entities == named.entities
     indexes = ("selective", make("indexes", "selective"))
-    named, objects = (
-        cluster(fragments, likelihood="bigram", alpha=2, index=index) for index in indexes
-    )
-    assert objects.entities == named.entities
+    named, made = (cluster(fragments, likelihood="bigram", alpha=2, index=i) for i in indexes)
+    assert made.entities == named.entities
 
 
 @pytest.mark.parametrize("kind", ["likelihood", "surrogate", "index", "clusterer"])
@@ -308,11 +281,10 @@ def test_load_reads_as_the_verb_does(program: Run, tmp_path: Path) -> None:
         load(table, source="csv", **options)
     bad: list[BadRecord] = []
     fragments = load(table, source="csv", on_bad=lambda error, raw: bad.append(error), **options)
-    ran = program(
+    program(
         *("load", "csv", table, "--id", "key", "--separator", "|", "--map", "town=place"),
         *("--on-error", "quarantine", "-o", out),
     )
-    assert ran.code == 0, ran.err
     assert fragments == load(out)
     assert [fragment.id for fragment in fragments] == ["r1", "r2"]
     assert len(bad) == 1
@@ -338,13 +310,11 @@ def test_evaluate_and_export_do_what_the_verbs_do(
     kb = cluster(fragments, likelihood="bigram", alpha=3)
     path = kb.write(tmp_path / "kb.jsonl")
     scored = program("evaluate", path, people, "--json")
-    assert scored.code == 0
     assert evaluate(kb.entities, fragments).to_json() == scored.json
     with pytest.raises(KBForgeError, match="use partial to evaluate"):
         evaluate(kb.entities, fragments[:5])
     assert evaluate(kb.entities, fragments[:5], partial=True).only_in_kb == len(NAMES) - 5
-    ran = program("export", path, "--format", "csv", "-o", tmp_path / "cli.csv")
-    assert ran.code == 0
+    program("export", path, "--format", "csv", "-o", tmp_path / "cli.csv")
     assert export(kb.entities, tmp_path / "kb.csv", format="csv") == len(kb.entities)
     assert (tmp_path / "kb.csv").read_bytes() == (tmp_path / "cli.csv").read_bytes()
     with pytest.raises(KBForgeError, match='exporter csv has no option "sep"'):
