@@ -169,14 +169,7 @@ def working(doing: str) -> Iterator[Callable[[str], None]]:
 
 
 class Bar:
-    """A progress bar on a terminal; a plain line every ten seconds elsewhere.
-
-    Args:
-        shown: the bar of rich, None where there is no terminal.
-        description: the work.
-        total: the number of units, None if unknown.
-
-    """
+    """A progress bar on a terminal (`shown`, of rich); a plain line every ten seconds elsewhere."""
 
     def __init__(self, shown: Any, description: str, total: float | None) -> None:
         self._shown, self._description, self._total = shown, description, total
@@ -217,11 +210,7 @@ class Bar:
 def progress(*columns: str, total: float | None, description: str) -> Iterator[Bar]:
     """A progress bar on a terminal; a plain line every ten seconds elsewhere.
 
-    Args:
-        columns: texts with `{task.fields[...]}` placeholders, shown on a line below the bar.
-        total: the number of units, None if unknown.
-        description: the work.
-
+    Columns are texts with `{task.fields[...]}` placeholders, shown on a line below the bar.
     """
     console = stderr()
     if not console.is_terminal:

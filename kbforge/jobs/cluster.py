@@ -144,15 +144,9 @@ def make_workers(
     number: int | None = None,
     scorers: int | None = None,
 ) -> Workers | None:
-    """Where to cluster, or where to score; None is here.
+    """Where to cluster, or, with `scorers`, where to score the sets of a clustering that runs here.
 
-    Args:
-        executor: name of the plugin, None for none.
-        choices: have its other options.
-        address: its option of that name, unless None.
-        number: of workers; None leaves it to the executor. Without one, threads of the kernel, for
-            all later calls.
-        scorers: cluster here, and have sets scored by so many workers.
+    None is here. Without an executor, `number` sets the threads of the kernel for all later calls.
 
     Raises:
         UsageError: options that contradict each other, or that need an executor and have none.
@@ -230,14 +224,10 @@ class Workers:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Wall time of the parts of a run, in seconds.
-
-    Reading and writing are the parts of a command; preparing is choosing likelihood and alpha, and
-    learning from the file.
-    """
+    """Wall time of the parts of a run, in seconds; commands also read and write."""
 
     reading: float = 0.0
-    preparing: float = 0.0
+    preparing: float = 0.0  # choosing likelihood and alpha, and learning from the file
     clustering: float = 0.0
     writing: float = 0.0
 
@@ -364,20 +354,11 @@ def partial_name(output: str) -> str:
 
 @dataclass(slots=True)
 class LiveClustering:
-    """A session, the fragments that it has taken in, and what was prepared for it.
+    """A session, the fragments that it has taken in, and what was prepared for it."""
 
-    Attributes:
-        session: for what is not here, such as `snapshot`.
-        prepared: alpha, the confidence map and notes.
-        fragments: those taken in, in order.
-        times: what opening it and taking them in took.
-        choices: what it was opened with; which grouping is taken, and which others are kept.
-
-    """
-
-    session: Session
+    session: Session  # for what is not here, such as `snapshot`
     prepared: Fit
-    fragments: list[Fragment] = field(default_factory=list)
+    fragments: list[Fragment] = field(default_factory=list)  # in the order in which they came
     times: Times = field(default_factory=Times)
     choices: Choices = field(default_factory=Choices)
     _ids: set[str] = field(init=False, repr=False)

@@ -36,20 +36,12 @@ _SHARE = 10  # if one in so many has changed, all are compared with
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """What is reported of some subproblems, fragments by number.
+    """What is reported of some subproblems."""
 
-    Attributes:
-        numbers: of the fragments, by place among them, shape [fragments].
-        reported: of all.
-        names: of the subproblems, as `reported` numbers them.
-        told: those of them whose entities are told anew.
-
-    """
-
-    numbers: Sequence[int]
+    numbers: Sequence[int]  # of the fragments, by place among them, shape [fragments]
     reported: ClusteringReport
-    names: Sequence[int]
-    told: frozenset[int]
+    names: Sequence[int]  # of the subproblems, as `reported` numbers them
+    told: frozenset[int]  # the subproblems whose entities get a new confidence
 
 
 def write_confidence(

@@ -26,33 +26,22 @@ OnFragments: TypeAlias = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """An entity and what speaks for a fragment's being one of its fragments.
-
-    Attributes:
-        entity: as it is in the knowledge base.
-        own: whether the fragment is in it.
-        others: how many fragments it has besides that one.
-        explanation: None if there are no others.
-
-    """
+    """An entity, and what speaks for a fragment's being one of its fragments."""
 
     entity: Entity
-    own: bool
-    others: int
-    explanation: Explanation | None
+    own: bool  # whether the fragment is in it
+    others: int  # how many fragments it has besides that one
+    explanation: Explanation | None  # None if there are no others
 
 
 class Explainer:
     """A knowledge base and the likelihood that explains it.
 
-    Args:
-        kb: a file of entities, or a store; "-" is standard input.
-        given: likelihood, alpha and options; the others are as the knowledge base was made. A
-            likelihood without a model learns from the entities; a store's has learned.
+    Choices that are not given are as the knowledge base was made. A likelihood without a model
+    learns from the entities; a store's has learned.
 
     Raises:
-        KBForgeError: the knowledge base is empty, or as `prepare`; or the model that it was made
-            with is not what it was.
+        KBForgeError: an empty knowledge base, or one whose model has changed; or as `prepare`.
         UsageError: the likelihood does not tell attributes apart.
 
     """

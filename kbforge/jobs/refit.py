@@ -84,20 +84,12 @@ def refit(path: str, on_step: OnWeighed | None = None) -> EventResult:
 
 @dataclass(frozen=True, slots=True)
 class RefittedModels:
-    """What was learned again.
-
-    Attributes:
-        prepared: the models.
-        seed: of the store.
-        facts: of the whole, to be written.
-        kept: what models keep, by digest; likewise.
-
-    """
+    """Models that have learned again, and what is to be written of them."""
 
     prepared: Fit
     seed: int
     facts: dict[str, Any]
-    kept: Mapping[str, bytes]
+    kept: Mapping[str, bytes]  # by digest
 
     def write(
         self,
@@ -274,15 +266,9 @@ def revisit(
 ) -> EventResult:
     """Spend time on old mistakes: neighbouring clusters are clustered again.
 
-    What was found is written when it ends, in one transaction; a revisit that is killed leaves the
-    store as it was.
-
-    Args:
-        path: of the store.
-        passes: how often to go over all clusters.
-        ids: go over these fragments instead.
-        on_step: is told how many steps are done; it may raise `Interrupted` to end there.
-
+    Each pass goes over all clusters, or over these fragments. What was found is written when it
+    ends, in one transaction; a revisit that is killed leaves the store as it was. `on_step` is told
+    how many steps are done, and may raise `Interrupted` to end there.
     """
     with opened(path, "revisit", f"{passes} passes" if ids is None else ", ".join(ids)) as held:
         if ids is not None:

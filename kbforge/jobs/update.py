@@ -121,23 +121,10 @@ class UpdateResult:
 
 
 class OpenStore:
-    """A store that is open to be written.
+    """A store that is open to be written: its models, its session and the run at hand.
 
-    Args:
-        store: that was opened.
-        fit: its models.
-        choices: that it was made with.
-        verb: of the run that begins.
-        about: what it was given, for people.
-        began: when the command began, by `time.perf_counter`; the run's seconds count from there.
-
-    Attributes:
-        session: where its subproblems are.
-        run: the one at hand.
-        writing: follows the session.
-        drift: of what came since the models learned.
-        facts: of the whole, to be written at the next commit.
-
+    `about` says to people what the run was given. The run's seconds count from `began`, by
+    `time.perf_counter`. `facts` are written at the next commit.
     """
 
     def __init__(

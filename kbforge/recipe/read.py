@@ -44,24 +44,14 @@ Scalar = str | int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a verb.
+    """An option of a verb."""
 
-    Attributes:
-        flag: as an argument, such as "--alpha".
-        is_switch: whether it takes no value.
-        off: the argument that turns the switch off; "" if there is none.
-        repeats: whether it may be repeated.
-        is_output: whether its value is the file or folder that the verb writes.
-        default: its value if it is left out; "" if that is not a text.
-
-    """
-
-    flag: str
-    is_switch: bool = False
-    off: str = ""
+    flag: str  # such as "--alpha"
+    is_switch: bool = False  # it takes no value
+    off: str = ""  # the argument that turns the switch off, if there is one
     repeats: bool = False
-    is_output: bool = False
-    default: str = ""
+    is_output: bool = False  # its value is the file or folder that the verb writes
+    default: str = ""  # "" if that is not a text
 
     @property
     def name(self) -> str:
@@ -96,25 +86,15 @@ FindVerb: TypeAlias = Callable[[Sequence[str]], Verb]
 
 @dataclass(frozen=True, slots=True)
 class PipelineStep:
-    """One step of a pipeline, checked against the options of its verb.
-
-    Attributes:
-        verb: the verb and its sub-commands.
-        arguments: the arguments and options on the command line, after the verb.
-        settings: option -> values as texts, and "args" and "verb" likewise; they tell what changed.
-        output: the file or folder that it writes, normalised; "" if it only prints.
-        named: normalised paths that it may read, whether they exist or not.
-        declared: the paths among them that the file lists as inputs; they must exist.
-
-    """
+    """One step of a pipeline, checked against the options of its verb; paths are normalised."""
 
     name: str
-    verb: tuple[str, ...]
-    arguments: tuple[str, ...]
-    settings: Mapping[str, tuple[str, ...]]
-    output: str
-    named: tuple[str, ...]
-    declared: tuple[str, ...]
+    verb: tuple[str, ...]  # with its sub-commands
+    arguments: tuple[str, ...]  # with the options
+    settings: Mapping[str, tuple[str, ...]]  # options, "args" and "verb"; they tell what changed
+    output: str  # "" if it only prints
+    named: tuple[str, ...]  # what it may read, whether it exists or not
+    declared: tuple[str, ...]  # those of them that the file lists as inputs; they must exist
 
 
 def read_pipeline(path: str, find_verb: FindVerb) -> list[PipelineStep]:

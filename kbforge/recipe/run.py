@@ -43,22 +43,14 @@ class StepFailed(KBForgeError):
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """How one step ends.
-
-    Attributes:
-        status: "runs" (before it does), "ran", "skipped", or "would run" in a dry run.
-        why: why it runs, or why it is skipped.
-        seconds: how long it ran.
-        printed: the standard output of a skipped step, from when it ran.
-
-    """
+    """How one step ends."""
 
     step: str
     number: int
-    status: str
-    why: str
+    status: str  # "runs" (before it does), "ran", "skipped", or "would run" in a dry run
+    why: str  # it runs, or is skipped
     seconds: float = 0.0
-    printed: str = ""
+    printed: str = ""  # the standard output of a skipped step, from when it ran
 
 
 def run_pipeline(
@@ -72,17 +64,10 @@ def run_pipeline(
     only: str = "",
     print_to_stderr: bool = False,
 ) -> list[StepReport]:
-    """Run a pipeline file.
+    """Run a pipeline file: all steps, those from `first` on, or `only` one.
 
-    Args:
-        path: the file.
-        find_verb: finds the verb of a step.
-        announce: called with a report before and after each step.
-        dry_run: decide which steps would run, but run none.
-        force: run every chosen step.
-        first: name of the step to start at, "" for the first.
-        only: name of the only step to run, "" for all.
-        print_to_stderr: print the standard output of the verbs on standard error.
+    `announce` gets a report before and after each step. A dry run decides which steps would run;
+    `force` runs every chosen step.
 
     Raises:
         UsageError: the file cannot run as written; nothing has run then.
@@ -200,22 +185,13 @@ def summary(reports: Sequence[StepReport]) -> dict[str, Any]:
 
 
 class StepRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One successful run of a step.
+    """One successful run of a step."""
 
-    Attributes:
-        program: name and version of the distribution that has the verb, and of kbforge.
-        settings: option -> values.
-        inputs: path -> SHA-256 of each input.
-        outputs: path -> SHA-256 of each output.
-        printed: its standard output; None if that was too long to keep.
-
-    """
-
-    program: str
-    settings: Mapping[str, tuple[str, ...]]
-    inputs: dict[str, str]
-    outputs: dict[str, str]
-    printed: str | None
+    program: str  # name and version of the distribution that has the verb, and of kbforge
+    settings: Mapping[str, tuple[str, ...]]  # by option
+    inputs: dict[str, str]  # SHA-256 by path
+    outputs: dict[str, str]  # likewise
+    printed: str | None  # None if that was too long to keep
 
 
 class Journal:
