@@ -232,6 +232,11 @@ def test_a_map_for_other_reports_is_told(program, test, train, tmp_path):
     assert "gaussian" in ran.err
 
 
+def test_what_is_of_a_map_needs_confidence(program, test, tmp_path):
+    ran = program("calibrate", test, "--shuffles", 2, "-o", tmp_path / "c.toml")
+    assert (ran.code, ran.err) == (2, "kbforge: --shuffles goes with --confidence\n")
+
+
 FIT = "calibrate test.jsonl --confidence"
 JUDGE = "evaluate --reliability"
 VECTOR = '{"id": "a", "properties": {}, "vector": [1, 2]%s}'
@@ -253,11 +258,6 @@ VECTOR = '{"id": "a", "properties": {}, "vector": [1, 2]%s}'
         (f"{JUDGE} test.jsonl --shuffles 0", 2, "--shuffles"),
         (f"{JUDGE} test.jsonl --bins 0", 2, "--bins"),
         (f"{JUDGE} test.jsonl test.jsonl", 2, "clusters labelled fragments; leave out GOLD"),
-        (
-            "calibrate test.jsonl -o m.toml --shuffles 2",
-            2,
-            "kbforge: --shuffles goes with --confidence\n",
-        ),
         (f"{JUDGE} none.jsonl", 1, "there are no fragments"),
         (f"{JUDGE} unlabelled.jsonl", 1, "none of the 1 fragments has"),
         (
