@@ -1,7 +1,8 @@
-"""What events leave: removal, decisions, undo, revision, learning again, erasing, new records."""
+"""What events leave: removals, decisions, undo, revision, refits, erasures and new records."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from kbforge.contracts import Entity, Fragment, Kind
-from kbforge.errors import ContradictionError, KBForgeError, UsageError
+from kbforge.errors import ContradictionError, KBForgeError, OutputError, UsageError
 from kbforge.evaluation.scores import score_entities
 from kbforge.fit.choices import Choices
-from kbforge.jobs.decide import decide, decisions_of, undo
+from kbforge.jobs import decide as events
+from kbforge.jobs.decide import decide, decisions_of, reviewed, undo
 from kbforge.jobs.refit import refit, revisit
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.report import status_of
@@ -24,186 +26,288 @@ from tests.people import people
 from tests.store.dump import dump
 
 STATE = ("page", "led", "entity", "fragment", "redirect", "kept")
+PEOPLE = people(50, 8)
 EXACT = tuple(table for table in STATE if table != "redirect")
 """What an exact undo leaves as it was; ids of entities that it took away lead on."""
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
-    path = tmp_path / "kb.sqlite"
-    add_fragments(str(path), people(50, 8), Choices(likelihood="attributes", alpha=30.0))
+def store(tmp_path: Path) -> str:
+    path = str(tmp_path / "kb.sqlite")
+    add_fragments(path, PEOPLE, Choices(likelihood="attributes", alpha=30.0))
     return path
 
 
-def content(store: Path) -> dict[str, tuple[str, ...]]:
-    return {entity.id: entity.fragments for entity in entities_of(str(store))}
+def content(store: str) -> dict[str, tuple[str, ...]]:
+    return {entity.id: entity.fragments for entity in entities_of(store)}
 
 
-def f1(store: Path, others: Sequence[Fragment]) -> float:
-    return score_entities(
-        entities_of(str(store)), [*people(50, 8), *others]
-    ).scores.bcubed_f1_harmonic
+def f1(store: str, others: Sequence[Fragment]) -> float:
+    found = score_entities(entities_of(store), [*PEOPLE, *others])
+    return found.scores.bcubed_f1_harmonic
 
 
-def state(store: Path, tables: tuple[str, ...] = STATE) -> list[str]:
+def unknown(fragments: list[Fragment]) -> list[Fragment]:
+    known = {fragment.id for fragment in PEOPLE}
+    return [fragment for fragment in fragments if fragment.id not in known]
+
+
+def decide_one(store: str, said: str, a: str, b: str) -> None:
+    decide(store, decisions_of([(said, a, b)]))
+
+
+def state(store: str, tables: tuple[str, ...] = STATE) -> list[str]:
     return [line for line in dump(store) if line.startswith(tables)]
 
 
-def several(store: Path) -> tuple[str, str]:
+def several(store: str) -> tuple[str, str]:
     """Two fragments of one entity."""
     first, second, *_ = next(ids for ids in content(store).values() if len(ids) > 2)
     return first, second
 
 
-def together(store: Path, a: str, b: str) -> bool:
+def elsewhere(store: str, *others: str) -> str:
+    """The first fragment of an entity without the others."""
+    return next(ids[0] for ids in content(store).values() if not {*others} & {*ids})
+
+
+def together(store: str, a: str, b: str) -> bool:
     return any({a, b} <= set(ids) for ids in content(store).values())
 
 
-def test_removed_fragments_are_nowhere(store: Path) -> None:
+def test_removed_fragments_are_nowhere(store: str) -> None:
     before = content(store)
     gone = [ids[0] for ids in before.values()][:12]
-    done = remove(str(store), gone)
+    done = remove(store, gone)
     now = content(store)
     assert done.told["removed"] == 12
     assert done.fragments == sum(map(len, now.values()))
     assert {id for ids in now.values() for id in ids} == {
         id for ids in before.values() for id in ids if id not in gone
     }
-    assert status_of(str(store)).runs[-1].removed == 12
+    assert status_of(store).runs[-1].removed == 12
 
 
-def test_all_are_removed_or_none(store: Path) -> None:
+def test_all_are_removed_or_none(store: str) -> None:
     before = dump(store)
     with pytest.raises(UsageError, match="no fragment"):
-        remove(str(store), ["0-0", "nobody"])
+        remove(store, ["0-0", "nobody"])
     assert state(store) == [line for line in before if line.startswith(STATE)]
 
 
-def test_everything_can_be_removed_and_come_again(store: Path) -> None:
-    found = people(50, 8)
-    remove(str(store), [fragment.id for fragment in found])
+def test_everything_can_be_removed_and_come_again(store: str) -> None:
+    everything = [fragment.id for fragment in PEOPLE]
+    remove(store, everything)
     assert content(store) == {}
-    add_fragments(str(store), found, Choices())
-    assert sorted(id for ids in content(store).values() for id in ids) == sorted(
-        fragment.id for fragment in found
-    )
+    add_fragments(store, PEOPLE, Choices())
+    assert sorted(id for ids in content(store).values() for id in ids) == sorted(everything)
 
 
 def test_a_source_is_withdrawn(tmp_path: Path) -> None:
-    path = tmp_path / "kb.sqlite"
+    path = str(tmp_path / "kb.sqlite")
     found = [replace(x, source="ab"[k % 2]) for k, x in enumerate(people(30, 2))]
-    add_fragments(str(path), found, Choices(likelihood="attributes", alpha=20.0))
-    done = remove(str(path), [], source="a")
+    add_fragments(path, found, Choices(likelihood="attributes", alpha=20.0))
+    done = remove(path, [], source="a")
     assert done.fragments == sum(x.source == "b" for x in found)
-    assert remove(str(path), [], source="a").told == {"removed": 0, "already": True}
+    assert remove(path, [], source="a").told == {"removed": 0, "already": True}
     with pytest.raises(UsageError, match="no fragment from the source"):
-        remove(str(path), [], source="c")
+        remove(path, [], source="c")
 
 
-def test_decisions_hold_whatever_comes(store: Path) -> None:
+def test_decisions_hold_whatever_comes(store: str) -> None:
     a, b = several(store)
-    decide(str(store), decisions_of([("different", a, b)]))
+    decide_one(store, "different", a, b)
     assert not together(store, a, b)
-    c = next(ids for ids in content(store).values() if a not in ids and b not in ids)[0]
-    decide(str(store), decisions_of([("same", a, c)]))
+    c = elsewhere(store, a, b)
+    decide_one(store, "same", a, c)
     assert together(store, a, c)
-    more = people(80, 9)
-    add_fragments(
-        str(store), [x for x in more if x.id not in {y.id for y in people(50, 8)}], Choices()
-    )
-    revisit(str(store), ids=[a, b, c])
+    add_fragments(store, unknown(people(80, 9)), Choices())
+    revisit(store, ids=[a, b, c])
     assert together(store, a, c)
     assert not together(store, a, b)
 
 
-def test_a_contradiction_names_the_decisions_and_changes_nothing(store: Path) -> None:
+def test_a_contradiction_names_the_decisions_and_changes_nothing(store: str) -> None:
     a, b = several(store)
-    c = next(ids for ids in content(store).values() if a not in ids)[0]
-    decide(str(store), decisions_of([("same", a, b), ("same", b, c)]))
+    c = elsewhere(store, a)
+    decide(store, decisions_of([("same", a, b), ("same", b, c)]))
     before = state(store)
     with pytest.raises(ContradictionError, match=r"decision 1.*decision 2"):
-        decide(str(store), decisions_of([("different", a, c)]))
+        decide_one(store, "different", a, c)
     assert state(store) == before
 
 
-def test_undoing_the_last_decisions_restores_the_exact_state(store: Path) -> None:
+def test_undoing_the_last_decisions_restores_the_exact_state(store: str) -> None:
     first = state(store, EXACT)
     a, b = several(store)
-    decide(str(store), decisions_of([("different", a, b)]))
+    decide_one(store, "different", a, b)
     second = state(store, EXACT)
-    c = next(ids for ids in content(store).values() if a not in ids and b not in ids)[0]
-    decide(str(store), decisions_of([("same", a, c)]))
+    c = elsewhere(store, a, b)
+    decide_one(store, "same", a, c)
     assert state(store, EXACT) != second
-    assert undo(str(store), 2).told["exact"]
+    assert undo(store, 2).told["exact"]
     assert state(store, EXACT) == second
-    assert undo(str(store), 1).told["exact"]
+    assert undo(store, 1).told["exact"]
     assert state(store, EXACT) == first
     after = dump(store)
-    assert undo(str(store), 1).told == {"undone": 1, "exact": None, "already": True}
+    assert undo(store, 1).told == {"undone": 1, "exact": None, "already": True}
     assert dump(store) == after
     with pytest.raises(UsageError, match="no decision 3"):
-        undo(str(store), 3)
+        undo(store, 3)
 
 
-def test_undoing_an_earlier_decision_clusters_again_without_it(store: Path) -> None:
+def test_undoing_an_earlier_decision_clusters_again_without_it(store: str) -> None:
     a, b = several(store)
-    decide(str(store), decisions_of([("different", a, b)]))
-    add_fragments(str(store), [x for x in people(60, 8) if x.id.startswith("5")], Choices())
-    assert not undo(str(store), 1).told["exact"]
+    decide_one(store, "different", a, b)
+    add_fragments(store, [x for x in people(60, 8) if x.id.startswith("5")], Choices())
+    assert not undo(store, 1).told["exact"]
     assert together(store, a, b)
-    with Database(str(store)) as database:
+    with Database(store) as database:
         assert not Store(database).pages.totals.constraints.decisions
 
 
-def test_a_revision_never_makes_it_less_probable(store: Path) -> None:
+def decisions_hold(store: str) -> None:
+    with Database(store) as database:
+        opened = Store(database)
+        in_force = [one.decision for one in opened.decisions() if one.undone is None]
+        assert list(opened.pages.totals.constraints.decisions) == in_force
+
+
+def test_nobody_writes_between_what_undo_reads_and_what_it_writes(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another decision in between made `exact` a lie, and went from the constraints."""
+    a, b, c, d = (ids[0] for ids in list(content(store).values())[:4])
+    decide_one(store, "same", a, b)
+    refused = []
+
+    def bring_back_after_another(*given: object) -> object:
+        with pytest.raises(OutputError, match="another kbforge command is writing"):
+            decide_one(store, "same", c, d)
+        refused.append(True)
+        return undo_exactly(*given)  # type: ignore[arg-type]
+
+    undo_exactly = events._undo_exactly
+    monkeypatch.setattr(events, "_undo_exactly", bring_back_after_another)
+    assert undo(store, 1).told["exact"]
+    assert refused == [True]
+    decide_one(store, "same", c, d)
+    decisions_hold(store)
+    assert any({c, d} <= set(ids) for ids in content(store).values())
+
+
+def test_another_writer_without_the_lock_is_noticed(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a file system without locks each transaction makes sure of it."""
+    a, b = (ids[0] for ids in list(content(store).values())[:2])
+    decide_one(store, "same", a, b)
+    read = Store.decisions
+
+    def decisions_and_a_write(self: Store) -> object:
+        found = read(self)
+        with sqlite3.connect(store) as rows:
+            rows.execute("DELETE FROM erased")
+        return found
+
+    monkeypatch.setattr(Store, "decisions", decisions_and_a_write)
+    before = dump(store)
+    with pytest.raises(OutputError, match="another program has written it"):
+        undo(store, 1)
+    monkeypatch.undo()
+    assert [x for x in dump(store) if not x.startswith("erased")] == [
+        x for x in before if not x.startswith("erased")
+    ]
+
+
+def test_ids_that_an_exact_undo_takes_away_lead_on(store: str) -> None:
+    before = content(store)
+    a, b = several(store)
+    decide_one(store, "different", a, b)
+    new = {id: ids for id, ids in content(store).items() if id not in before}
+    assert new
+    assert undo(store, 1).told["exact"]
+    with Database(store) as database:
+        opened = Store(database)
+        for id, ids in new.items():
+            assert set(ids) <= {one for e in opened.now(id) for one in before[e]}
+        told = {change.entity: change for change in changes(opened, 2)}
+        for id in new:
+            assert told[id].others == opened.now(id)
+
+
+def test_ids_lead_on_that_one_run_gave_and_took(store: str) -> None:
+    """Each answer of a review is written, so its ids were there to be seen."""
+    shown: dict[str, tuple[str, ...]] = {}
+    with reviewed(store) as review:
+        for _ in range(12):
+            shown |= content(store)
+            evidence = review.asks.question()
+            if evidence is None:
+                break
+            review.asks.answer(evidence, True)
+            shown |= content(store)
+            review.asks.undo()
+            review.asks.answer(evidence, False)
+        shown |= content(store)
+        while review.asks.undo():
+            shown |= content(store)
+    now = content(store)
+    assert set(shown) - set(now)
+    with Database(store) as database:
+        opened = Store(database)
+        for id in shown:
+            assert set(opened.now(id)) <= set(now)
+
+
+def test_a_revision_never_makes_it_less_probable(store: str) -> None:
     some = [ids[0] for ids in content(store).values()][:15]
-    done = revisit(str(store), passes=2, ids=some)
+    done = revisit(store, passes=2, ids=some)
     assert done.told["gain"] >= 0
     assert done.told["complete"]
 
 
 @pytest.mark.slow
-def test_learning_again_makes_it_no_worse_and_clears_the_drift(store: Path) -> None:
+def test_learning_again_makes_it_no_worse_and_clears_the_drift(store: str) -> None:
     others = [replace(x, id=f"n{x.id}", label=f"n{x.label}") for x in people(200, 77)]
-    add_fragments(str(store), others, Choices())
-    assert status_of(str(store)).refit_is_worth_it
+    add_fragments(store, others, Choices())
+    assert status_of(store).refit_is_worth_it
     before = f1(store, others)
-    done = refit(str(store))
-    after = status_of(str(store))
+    done = refit(store)
+    after = status_of(store)
     assert done.fragments == after.fragments == after.learned_from
     assert (after.came_since, after.drift, after.refit_is_worth_it) == (0, 0.0, False)
     assert f1(store, others) >= before
-    add_fragments(str(store), [replace(x, id=f"m{x.id}") for x in people(5, 78)], Choices())
+    add_fragments(store, [replace(x, id=f"m{x.id}") for x in people(5, 78)], Choices())
 
 
 def test_erased_bytes_are_in_no_file(tmp_path: Path) -> None:
-    path = tmp_path / "kb.sqlite"
+    path = str(tmp_path / "kb.sqlite")
     secret = Fragment("id-verysecret", {"name": ("zyxwv verysecret",), "born": ("1955-05-05",)})
     twin = Fragment("twin", {"name": ("zyxwv verysecre",), "born": ("1955-05-05",)})
-    add_fragments(str(path), [*people(40, 2), secret, twin], Choices(likelihood="attributes"))
-    decide(str(path), decisions_of([("same", secret.id, twin.id)]))
-    add_fragments(str(path), [x for x in people(45, 2) if x.id.startswith("44")], Choices())
-    done = erase(str(path), [secret.id])
+    add_fragments(path, [*people(40, 2), secret, twin], Choices(likelihood="attributes"))
+    decide(path, decisions_of([("same", secret.id, twin.id)]))
+    add_fragments(path, [x for x in people(45, 2) if x.id.startswith("44")], Choices())
+    done = erase(path, [secret.id])
     assert done.told["removed"] == 1
     for file in tmp_path.iterdir():
         assert b"verysecret" not in file.read_bytes(), file.name
     assert not any(secret.id in ids for ids in content(path).values())
-    add_fragments(str(path), [x for x in people(50, 2) if x.id.startswith("49")], Choices())
+    add_fragments(path, [x for x in people(50, 2) if x.id.startswith("49")], Choices())
 
 
-def test_changes_lead_from_one_state_to_the_other(store: Path) -> None:
+def test_changes_lead_from_one_state_to_the_other(store: str) -> None:
     states = [content(store)]
-    others = [x for x in people(90, 8) if x.id not in {y.id for y in people(50, 8)}]
-    add_fragments(str(store), others, Choices())
+    add_fragments(store, unknown(people(90, 8)), Choices())
     states.append(content(store))
     a, b = several(store)
-    decide(str(store), decisions_of([("different", a, b)]))
+    decide_one(store, "different", a, b)
     states.append(content(store))
-    remove(str(store), [ids[0] for ids in states[-1].values()][:9])
+    remove(store, [ids[0] for ids in states[-1].values()][:9])
     states.append(content(store))
-    undo(str(store), 1)
+    undo(store, 1)
     states.append(content(store))
-    with Database(str(store)) as database:
+    with Database(store) as database:
         opened = Store(database)
         for since, before in enumerate(states, 1):
             now = {id: set(ids) for id, ids in before.items()}
@@ -222,12 +326,12 @@ def test_changes_lead_from_one_state_to_the_other(store: Path) -> None:
             list(changes(opened, 99))
 
 
-def test_old_ids_lead_to_who_has_the_fragments(store: Path) -> None:
+def test_old_ids_lead_to_who_has_the_fragments(store: str) -> None:
     before = content(store)
     one, other = [id for id, ids in before.items() if len(ids) > 1][:2]
-    decide(str(store), decisions_of([("same", before[one][0], before[other][0])]))
+    decide_one(store, "same", before[one][0], before[other][0])
     now = content(store)
-    with Database(str(store)) as database:
+    with Database(store) as database:
         opened = Store(database)
         for entity, ids in before.items():
             held = {id for id, members in now.items() if set(members) & set(ids)}
@@ -237,12 +341,12 @@ def test_old_ids_lead_to_who_has_the_fragments(store: Path) -> None:
             opened.now("e-nothing")
 
 
-def test_a_command_that_changed_nothing_is_no_run(store: Path) -> None:
+def test_a_command_that_changed_nothing_is_no_run(store: str) -> None:
     a, b = several(store)
     with pytest.raises(UsageError, match="no fragment"):
-        decide(str(store), decisions_of([("same", a, "nobody")]))
-    decide(str(store), decisions_of([("same", a, b)]))
-    told = [(run.verb, run.about) for run in status_of(str(store)).runs]
+        decide_one(store, "same", a, "nobody")
+    decide_one(store, "same", a, b)
+    told = [(run.verb, run.about) for run in status_of(store).runs]
     assert [verb for verb, _ in told] == ["cluster", "decide"]
     assert "nobody" not in told[1][1]
 
@@ -271,70 +375,68 @@ BORIS = {"name": "boris godunov", "born": "1911-11-02", "town": "novgorod"}
 
 
 @pytest.fixture
-def living(tmp_path: Path) -> Path:
+def living(tmp_path: Path) -> str:
     """A store with Anna twice, Boris once, and others."""
-    path = tmp_path / "kb.sqlite"
+    path = str(tmp_path / "kb.sqlite")
     held = [person("anna-1", **ANNA), person("anna-2", **ANNA), person("boris-1", **BORIS)]
-    add_fragments(str(path), [*people(60, 3), *held], Choices(likelihood="attributes", alpha=50.0))
+    add_fragments(path, [*people(60, 3), *held], Choices(likelihood="attributes", alpha=50.0))
     return path
 
 
-def holding(store: Path, fragment: str) -> Entity:
-    return next(entity for entity in entities_of(str(store)) if fragment in entity.fragments)
+def holding(store: str, fragment: str) -> Entity:
+    return next(entity for entity in entities_of(store) if fragment in entity.fragments)
 
 
-def test_a_new_record_joins_an_entity(living: Path) -> None:
+def test_a_new_record_joins_an_entity(living: str) -> None:
     before = content(living)
     entity = holding(living, "anna-1").id
-    add_fragments(str(living), [person("anna-3", **ANNA)], Choices())
+    add_fragments(living, [person("anna-3", **ANNA)], Choices())
     assert content(living) == {**before, entity: ("anna-1", "anna-2", "anna-3")}
 
 
-def test_a_new_record_opens_an_entity(living: Path) -> None:
+def test_a_new_record_opens_an_entity(living: str) -> None:
     before = content(living)
     vera = person("vera-1", name="vera pavlovna", born="1877-11-30", town="kasan")
-    add_fragments(str(living), [vera], Choices())
+    add_fragments(living, [vera], Choices())
     opened = holding(living, "vera-1")
     assert opened.id not in before
     assert content(living) == {**before, opened.id: ("vera-1",)}
 
 
 def test_a_bridge_makes_two_entities_one(tmp_path: Path) -> None:
-    path = tmp_path / "kb.sqlite"
+    path = str(tmp_path / "kb.sqlite")
     by_name = person("name-1", name="stepan oblonsky")
     by_birth = person("born-1", born="1901-05-06", town="moskau arbat")
     others = people(60, 3)
-    add_fragments(
-        str(path), [*others, by_name, by_birth], Choices(likelihood="attributes", alpha=50.0)
-    )
+    add_fragments(path, [*others, by_name, by_birth], Choices(likelihood="attributes", alpha=50.0))
     one, other = holding(path, "name-1").id, holding(path, "born-1").id
     assert one != other
     bridges = [
         person(f"bridge-{k}", name="stepan oblonsky", born="1901-05-06", town="moskau arbat")
         for k in range(2)
     ]
-    add_fragments(str(path), bridges, Choices())
+    add_fragments(path, bridges, Choices())
     merged = holding(path, "name-1")
     assert set(merged.fragments) == {"name-1", "born-1", "bridge-0", "bridge-1"}
     assert merged.id in (one, other)
 
 
-def test_a_corrected_record_no_longer_belongs_and_its_entity_splits(living: Path) -> None:
+def test_a_corrected_record_no_longer_belongs_and_its_entity_splits(living: str) -> None:
     before = content(living)
     entity = holding(living, "anna-1").id
-    add_fragments(str(living), [person("anna-2", **BORIS)], Choices(), on_duplicate="replace")
+    add_fragments(living, [person("anna-2", **BORIS)], Choices(), on_duplicate="replace")
     boris = holding(living, "boris-1").id
     now = {**before, entity: ("anna-1",), boris: ("anna-2", "boris-1")}
     assert content(living) == now
 
 
-def test_a_reverted_correction_leaves_all_as_before(living: Path) -> None:
-    before = [entity.to_json() for entity in entities_of(str(living))]
+def test_a_reverted_correction_leaves_all_as_before(living: str) -> None:
+    before = [entity.to_json() for entity in entities_of(living)]
     other = person("anna-1", **BORIS)
-    add_fragments(str(living), [other], Choices(), on_duplicate="replace")
+    add_fragments(living, [other], Choices(), on_duplicate="replace")
     assert content(living) != {one["id"]: tuple(one["fragments"]) for one in before}
-    add_fragments(str(living), [person("anna-1", **ANNA)], Choices(), on_duplicate="replace")
-    after = [entity.to_json() for entity in entities_of(str(living))]
+    add_fragments(living, [person("anna-1", **ANNA)], Choices(), on_duplicate="replace")
+    after = [entity.to_json() for entity in entities_of(living)]
     for one, other in zip(before, after, strict=True):
         # a subproblem that was one with another and is by itself again is weighed anew
         for figure in ("confidence", "reported"):

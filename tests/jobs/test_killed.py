@@ -32,13 +32,11 @@ from tests.store.dump import dump
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 
 PEOPLE = people(30, 4)
+FIRST = {"name": ("zyxwv secretname",), "born": ("1955-05-05",)}
+SECOND = {"name": ("zyxwv secretnom",), "town": ("hiddentown",)}
 GONE = [
-    Fragment(
-        "id-verysecret", {"name": ("zyxwv secretname",), "born": ("1955-05-05",)}, source="vault"
-    ),
-    Fragment(
-        'id "zweitgeheim\n', {"name": ("zyxwv secretnom",), "town": ("hiddentown",)}, source="vault"
-    ),
+    Fragment("id-verysecret", FIRST, source="vault"),
+    Fragment('id "zweitgeheim\n', SECOND, source="vault"),
 ]
 IDS = [fragment.id for fragment in GONE]
 SECRETS = [b"verysecret", b"secretn", b"hiddentown", b"zweitgeheim", b"vault"]
@@ -52,6 +50,13 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("killed") / "base.sqlite"
     filled(path)
     return path
+
+
+@pytest.fixture
+def path(base: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    copy(base, tmp_path / "kb.sqlite")
+    return tmp_path / "kb.sqlite"
 
 
 def filled(path: Path) -> None:
@@ -156,11 +161,7 @@ def left_of(store: Path, secrets: Sequence[bytes]) -> list[tuple[str, bytes]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("boundary", [2, 3, 5, 6])
-def test_another_command_finishes_an_erasure_first(
-    boundary: int, base: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "kb.sqlite"
-    copy(base, path)
+def test_another_command_finishes_an_erasure_first(boundary: int, path: Path) -> None:
     assert dies_at(boundary, give, "secure", str(path))
     pending = boundary > 2  # the removal was committed
     assert status_of(str(path)).erasing == len(IDS) * pending
@@ -172,9 +173,7 @@ def test_another_command_finishes_an_erasure_first(
     assert left_of(path, SECRETS) == []
 
 
-def test_what_was_removed_before_can_be_erased(base: Path, tmp_path: Path) -> None:
-    path = tmp_path / "kb.sqlite"
-    copy(base, path)
+def test_what_was_removed_before_can_be_erased(path: Path) -> None:
     remove(str(path), IDS)
     assert left_of(path, SECRETS)
     assert erase(str(path), IDS).told == {"removed": 0, "already": False}
@@ -185,9 +184,7 @@ def test_what_was_removed_before_can_be_erased(base: Path, tmp_path: Path) -> No
         erase(str(path), IDS)
 
 
-def test_decisions_about_others_stay(base: Path, tmp_path: Path) -> None:
-    path = tmp_path / "kb.sqlite"
-    copy(base, path)
+def test_decisions_about_others_stay(path: Path) -> None:
     with Database(str(path)) as database:
         before = Store(database).decisions()
     erase(str(path), IDS)
@@ -199,10 +196,8 @@ def test_decisions_about_others_stay(base: Path, tmp_path: Path) -> None:
 
 
 def test_a_reader_of_the_old_state_keeps_the_erasure_pending(
-    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "kb.sqlite"
-    copy(base, path)
     monkeypatch.setattr("kbforge.store.database._PATIENCE", 0.1)
     with Database(str(path)) as reader, reader.snapshot():
         assert Store(reader).fragment(IDS[0]) is not None

@@ -23,9 +23,8 @@ CHOICES: list[dict[str, Any]] = [
 def test_portions_make_no_difference(chosen: dict[str, Any], size: int) -> None:
     live = open_session(FRAGMENTS, **chosen)
     for start in range(0, len(FRAGMENTS), size):
-        assert len(live.add(FRAGMENTS[start : start + size])) == len(
-            FRAGMENTS[start : start + size]
-        )
+        portion = FRAGMENTS[start : start + size]
+        assert len(live.add(portion)) == len(portion)
     kb, whole = live.knowledge_base(), cluster(FRAGMENTS, **chosen)
     assert kb.entities == whole.entities
     assert kb.complete
@@ -61,9 +60,8 @@ def test_what_the_likelihood_refuses_is_not_taken_in() -> None:
         live.add([*points[:3], Fragment("bad", {"name": ("x",)}), points[3]])
     assert live.fragments == points[:3]
     live.add(points[3:])
-    assert (
-        live.knowledge_base().entities == cluster(points, likelihood="gaussian", alpha=1).entities
-    )
+    whole = cluster(points, likelihood="gaussian", alpha=1)
+    assert live.knowledge_base().entities == whole.entities
 
 
 def test_a_snapshot_goes_on() -> None:

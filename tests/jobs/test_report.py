@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
 from kbforge.fit.choices import Choices
-from kbforge.jobs.decide import decide, decisions_of, reviewed
+from kbforge.jobs.decide import StoreReview, decide, decisions_of, reviewed
 from kbforge.jobs.refit import revisit
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.report import report, status_of
@@ -22,16 +23,16 @@ PEOPLE = people(60, 5, error=0.5)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
-    path = tmp_path / "kb.sqlite"
-    add_fragments(str(path), PEOPLE[:100], Choices(likelihood="attributes"), about="first.jsonl")
-    add_fragments(str(path), PEOPLE, Choices(), about="all.jsonl")
+def store(tmp_path: Path) -> str:
+    path = str(tmp_path / "kb.sqlite")
+    add_fragments(path, PEOPLE[:100], Choices(likelihood="attributes"), about="first.jsonl")
+    add_fragments(path, PEOPLE, Choices(), about="all.jsonl")
     return path
 
 
-def test_it_tells_what_the_store_says(store: Path) -> None:
-    facts = report(str(store)).facts
-    entities, status = list(entities_of(str(store))), status_of(str(store))
+def test_it_tells_what_the_store_says(store: str) -> None:
+    facts = report(store).facts
+    entities, status = list(entities_of(store)), status_of(store)
     assert (facts.entities, facts.fragments) == (len(entities), len(PEOPLE))
     assert facts.stated == pytest.approx(sum(e.confidence for e in entities))
     assert facts.title == "kb.sqlite"
@@ -44,62 +45,61 @@ def test_it_tells_what_the_store_says(store: Path) -> None:
     assert chosen["alpha"] == f"{status.alpha:,.6g}, as suits the data"
     assert chosen["learned from"] == f"100 fragments; {len(PEOPLE) - 100} fragments came since"
     assert chosen["why"] == status.chosen[0]
-    with Database(str(store)) as database:
+    with Database(store) as database:
         kinds = [change.kind for change in changes(Store(database), 1)]
     assert dict(facts.kinds) == {kind: kinds.count(kind) for kind in kinds}
 
 
-def test_labels_are_read_where_they_are_asked_for(store: Path) -> None:
-    assert not any(share.known for share in report(str(store)).facts.confidences)
-    facts = report(str(store), labels=True).facts
+def test_labels_are_read_where_they_are_asked_for(store: str) -> None:
+    assert not any(share.known for share in report(store).facts.confidences)
+    facts = report(store, labels=True).facts
     people_of = {x.label: {y.id for y in PEOPLE if y.label == x.label} for x in PEOPLE}
-    right = sum(set(e.fragments) in people_of.values() for e in entities_of(str(store)))
+    right = sum(set(e.fragments) in people_of.values() for e in entities_of(store))
     assert sum(share.known for share in facts.confidences) == facts.entities
     assert sum(share.right for share in facts.confidences) == right
     assert 0 < right < facts.entities
 
 
-def test_answers_and_decisions_are_told(store: Path) -> None:
-    with reviewed(str(store)) as review:
+def deny(review: StoreReview) -> None:
+    evidence = review.asks.question()
+    assert evidence is not None
+    review.asks.answer(evidence, False)
+
+
+def test_answers_and_decisions_are_told(store: str) -> None:
+    with reviewed(store) as review:
         for _ in range(4):
-            evidence = review.asks.question()
-            assert evidence is not None
-            review.asks.answer(evidence, False)
+            deny(review)
         review.asks.undo()
-    facts = report(str(store)).facts
+    facts = report(store).facts
     assert facts.pairs is not None
     assert facts.pairs.count == 3
     assert (facts.n_same, facts.n_different, facts.n_undone) == (0, 3, 1)
     assert facts.runs[0].verb == "review"
-    assert "pairs by answers" in report(str(store)).html
+    assert "pairs by answers" in report(store).html
 
 
-def test_the_same_store_gives_the_same_page(store: Path) -> None:
-    assert report(str(store)).html == report(str(store)).html
-    assert report(str(store), title="<b>").html.count("&lt;b&gt;") == 2
+def test_the_same_store_gives_the_same_page(store: str) -> None:
+    assert report(store).html == report(store).html
+    assert report(store, title="<b>").html.count("&lt;b&gt;") == 2
 
 
-def test_while_it_is_written_it_can_be_told(store: Path) -> None:
-    with reviewed(str(store)) as review:
-        evidence = review.asks.question()
-        assert evidence is not None
-        review.asks.answer(evidence, False)
-        page = report(str(store))
+def test_while_it_is_written_it_can_be_told(store: str) -> None:
+    with reviewed(store) as review:
+        deny(review)
+        page = report(store)
         assert page.facts.fragments == len(PEOPLE)
     assert not page.facts.runs[0].finished
 
 
 def test_a_drift_is_told_with_what_drifts(tmp_path: Path) -> None:
-    path = tmp_path / "kb.sqlite"
-    add_fragments(str(path), PEOPLE[:100], Choices(likelihood="attributes", alpha=30.0))
-    assert report(str(path)).facts.drift == (0.0, "no fragment has come since the models learned")
-    bare = [
-        type(x)(x.id, {"name": x.properties["name"]})
-        for x in PEOPLE[100:]
-        if "name" in x.properties
-    ]
-    add_fragments(str(path), bare, Choices())
-    drift = report(str(path)).facts.drift
+    path = str(tmp_path / "kb.sqlite")
+    add_fragments(path, PEOPLE[:100], Choices(likelihood="attributes", alpha=30.0))
+    assert report(path).facts.drift == (0.0, "no fragment has come since the models learned")
+    named = (x for x in PEOPLE[100:] if "name" in x.properties)
+    bare = [Fragment(x.id, {"name": x.properties["name"]}) for x in named]
+    add_fragments(path, bare, Choices())
+    drift = report(path).facts.drift
     assert drift is not None
     figure, told = drift
     assert figure > 0.5
@@ -107,14 +107,14 @@ def test_a_drift_is_told_with_what_drifts(tmp_path: Path) -> None:
     assert "born" in told
 
 
-def test_a_store_without_fragments_is_told_and_an_erased_one_is_empty(store: Path) -> None:
-    decide(str(store), decisions_of([("different", PEOPLE[0].id, PEOPLE[1].id)]))
-    revisit(str(store))
-    remove(str(store), [fragment.id for fragment in PEOPLE])
-    facts = report(str(store), labels=True).facts
+def test_a_store_without_fragments_is_told_and_an_erased_one_is_empty(store: str) -> None:
+    decide(store, decisions_of([("different", PEOPLE[0].id, PEOPLE[1].id)]))
+    revisit(store)
+    remove(store, [fragment.id for fragment in PEOPLE])
+    facts = report(store, labels=True).facts
     assert (facts.entities, facts.fragments, facts.n_runs) == (0, 0, 5)
-    add_fragments(str(store), PEOPLE[:5], Choices())
-    erase(str(store), [fragment.id for fragment in PEOPLE[:5]])
+    add_fragments(store, PEOPLE[:5], Choices())
+    erase(store, [fragment.id for fragment in PEOPLE[:5]])
     for tell in (report, status_of, entities_of):
         with pytest.raises(UsageError, match="is empty: kbforge cluster --into"):
-            tell(str(store))
+            tell(store)

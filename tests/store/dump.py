@@ -25,7 +25,7 @@ _TABLES = {
 }
 
 
-def dump(path: Path) -> list[str]:
+def dump(path: Path | str) -> list[str]:
     """The lines of a store."""
     rows = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
