@@ -31,15 +31,10 @@ IntArray: TypeAlias = NDArray[np.int64]
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnedState:
     """The learned state of a fitted plugin, as plain data that a store can hold.
-
-    A plugin that keeps gives it with `kept`, and another with the same options goes on from it with
-    `take_up`, as if it had been fitted itself: both say the same, bit for bit. A plugin that does
-    not keep is fitted again, on the fragments that it was fitted to.
-
-    Attributes:
-        values: what JSON can say: numbers, strings, booleans, None, lists, and objects by string.
-        arrays: of numbers, by name.
-
+    A plugin that keeps gives it with `kept`. Another with the same options continues from it with
+    `take_up` as if it had been fitted itself: both say the same, bit for bit. A plugin that does
+    not     keep is fitted again, on the fragments that it was fitted to. `values` are what JSON can
+    say.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -65,11 +60,8 @@ class CandidateIndex(ABC):
     @classmethod
     def suited(cls, likelihood: Likelihood) -> Self | None:
         """An index for a likelihood that brings none and is to cluster many fragments.
-
-        Returns:
-            An index with default options, not fitted, or None if it would miss pairs that the
-            likelihood joins.
-
+        It has default options and is not fitted; None if it would miss pairs that the likelihood
+        joins.
         """
         return None
 
@@ -100,10 +92,7 @@ class CandidateIndex(ABC):
         return None
 
     def like(self, other: CandidateIndex) -> bool:
-        """Whether both, fitted to the same fragments, give every fragment the same keys.
-
-        By default an index is only like itself.
-        """
+        """Whether both, fitted to the same fragments, give every fragment the same keys."""
         return self is other
 
     def kept(self) -> LearnedState | None:
@@ -111,10 +100,5 @@ class CandidateIndex(ABC):
         return None
 
     def take_up(self, kept: LearnedState) -> None:
-        """Restore what an index with the same options kept.
-
-        Raises:
-            ModelError: it is damaged, or not of such an index.
-
-        """
+        """Restore what an index with the same options kept; a ModelError if it is damaged."""
         raise NotImplementedError(f"{type(self).__name__} does not keep what it learned")

@@ -130,9 +130,7 @@ class Likelihood(ABC):
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Set parameters from the (unlabelled) fragments to be clustered, if none were given.
 
-        Returns:
-            One sentence for the user that says what was fitted, or None if nothing was.
-
+        Returns a sentence for the user on what was fitted, or None.
         """
         return None
 
@@ -151,12 +149,7 @@ class Likelihood(ABC):
         raise NotImplementedError(f"{type(self).__name__} does not keep what it learned")
 
     def take_up(self, kept: LearnedState) -> None:
-        """Restore what a likelihood with the same options kept.
-
-        Raises:
-            ModelError: it is damaged, or not of such a likelihood.
-
-        """
+        """Restore what a likelihood with the same options kept; a ModelError if it is damaged."""
         raise NotImplementedError(f"{type(self).__name__} does not keep what it learned")
 
     @classmethod
@@ -426,18 +419,10 @@ class Points:
     """Points of Gaussian clusters, dimensions independent.
 
     The prior is sigma^2 ~ InverseGamma(a, b), mean | sigma^2 ~ Normal(centre, sigma^2 / lam).
-
-    Attributes:
-        points: shape [n, D].
-        a: of the prior, by dimension, shape [D], as are `b`, `lam` and `centre`.
-        b: likewise.
-        lam: likewise.
-        centre: likewise.
-
     """
 
-    points: FloatArray
-    a: FloatArray
+    points: FloatArray  # shape [n, D]
+    a: FloatArray  # of the prior, by dimension, shape [D], as are the others
     b: FloatArray
     lam: FloatArray
     centre: FloatArray
