@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from kbforge.contracts import Fragment
 from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
@@ -65,17 +67,16 @@ def test_names_and_values_are_numbered():
     assert said.values.shape == (6, 2)
     assert said.attributes.tolist() == [3, 2, 3, 3, 3, 1]
     assert said.foreign.tolist() == [0, 0, 0, 1]
-    links = dict(zip(zip(said.alike.first, said.alike.second, strict=True), said.alike.strength,
-                     strict=True))  # fmt: skip
+    alike = zip(said.alike.first, said.alike.second, said.alike.strength, strict=True)
+    links = {(first, second): strength for first, second, strength in alike}
     assert links.keys() == {(0, 1), (1, 0)}
     assert 0.2 < links[0, 1] < 1
     assert links[0, 1] == links[1, 0]
 
 
 def test_names_in_parts_are_joined():
-    said = describe(
-        [Fragment("a", {"first_name": ("Ada",), "surname": ("L",), "surname2": ("M",)})]
-    )
+    names = {"first_name": ("Ada",), "surname": ("L",), "surname2": ("M",)}
+    said = describe([Fragment("a", names)])
     assert len(said.named) == 1
     assert said.words.tolist() == [2]
     assert said.values.shape == (1, 1)
@@ -144,10 +145,6 @@ def odds() -> PairOdds:
     )
 
 
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
 def test_entities_by_the_model_of_pairs():
     found = odds_of_entities(odds(), ((0, 1, 2), (3,)))
     assert tuple(found) == PAIRS_OF_ENTITIES
@@ -160,19 +157,15 @@ def test_entities_by_the_model_of_pairs():
     assert at["odds_margin"][0] == 3.0
     assert np.isnan(at["odds_mean"][1])
     assert np.isnan(at["odds_least"][1])
-    assert at["odds_hold"] == pytest.approx([np.log(sigmoid(4.0) * sigmoid(2.0)), 0.0])
-    assert at["odds_alone"] == pytest.approx([np.log(sigmoid(3.0)), np.log(sigmoid(1.0))])
+    assert at["odds_hold"] == pytest.approx([np.log(expit(4.0) * expit(2.0)), 0.0])
+    assert at["odds_alone"] == pytest.approx([np.log(expit(3.0)), np.log(expit(1.0))])
     assert at["odds_exact"] == pytest.approx(np.add(at["odds_hold"], at["odds_alone"]))
 
-
-def test_a_row_that_two_clusters_have_is_a_rival_of_itself():
+    # a row that two clusters have is a rival of itself
     found = odds_of_entities(odds(), ((0,), (1,), (2, 3)))
     assert found["odds_rival"].tolist() == [4.0, 4.0, 2.0]
-    # rows 1 and 2 together
-    assert found["odds_sum"].tolist() == [0.0, 0.0, -1.0]
-
-
-def test_rows_without_a_link_are_apart():
+    assert found["odds_sum"].tolist() == [0.0, 0.0, -1.0]  # rows 1 and 2 together
+    # rows without a link are apart
     found = odds_of_entities(odds(), ((0, 3), (1,), (2,)))
     assert found["odds_sum"].tolist() == [-5.0, 0.0, 0.0]
     assert found["odds_least"].tolist()[0] == -5.0
@@ -190,8 +183,8 @@ def test_pairs_by_the_model_of_pairs():
 def test_the_file_by_the_model_of_pairs():
     found = odds_of_file(odds(), ((0, 1, 2), (3,)))
     assert tuple(found) == PAIRS_OF_FILES
-    assert found["file_odds_precision"] == pytest.approx(sigmoid(2.0))
-    assert found["file_odds_recall"] == pytest.approx(sigmoid(2.0) / (sigmoid(2.0) + sigmoid(-1.0)))
+    assert found["file_odds_precision"] == pytest.approx(expit(2.0))
+    assert found["file_odds_recall"] == pytest.approx(expit(2.0) / (expit(2.0) + expit(-1.0)))
     apart = odds_of_file(odds(), ((0,), (1,), (2,), (3,)))
     assert np.isnan(apart["file_odds_precision"])
     assert apart["file_odds_recall"] == 0
@@ -229,13 +222,10 @@ def test_the_pair_likelihood_says_what_it_is_worth_to_join_two():
     likelihood.fit(fragments)
     found = likelihood.pair_odds(fragments)
     assert found.row[:6].tolist() == found.row[6:].tolist()
-    known = dict(
-        zip(zip(found.first.tolist(), found.second.tolist(), strict=True), found.nats, strict=True)
-    )
-    for i in range(6):
-        for j in range(6):
-            joined, *alone = likelihood.log_marginal(
-                [[fragments[i], fragments[6 + j]], [fragments[i]], [fragments[6 + j]]]
-            )
-            nats = known.get((int(found.row[i]), int(found.row[j])), found.apart)
-            assert nats == pytest.approx(joined - sum(alone))
+    links = zip(found.first.tolist(), found.second.tolist(), found.nats, strict=True)
+    known = {(first, second): nats for first, second, nats in links}
+    for i, j in itertools.product(range(6), range(6)):
+        one, other = fragments[i], fragments[6 + j]
+        joined, *alone = likelihood.log_marginal([[one, other], [one], [other]])
+        nats = known.get((int(found.row[i]), int(found.row[j])), found.apart)
+        assert nats == pytest.approx(joined - sum(alone))

@@ -16,23 +16,17 @@ from kbforge.errors import ModelError
 from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.description import PairOdds
 from kbforge.fit.hypotheses import NAMES, Hypothesis
-from kbforge.fit.judge import (
-    Judgement,
-    judge,
-    read_scorer,
-    shipped_scorer,
-    smooth,
-    worths,
-)
+from kbforge.fit.judge import Judgement, judge, read_scorer, shipped_scorer, smooth, worths
 from kbforge.fit.statistics import EXPECTED, PairExpectations
 from kbforge.models.bundle import make_likelihood
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from tests.fit.people import made
 
+LABELS = np.arange(3)
+
 
 def path(*likelihoods: str) -> list[Hypothesis]:
-    labels = np.arange(3)
-    return [Hypothesis(name, float(k), labels) for k, name in enumerate(likelihoods)]
+    return [Hypothesis(name, float(k), LABELS) for k, name in enumerate(likelihoods)]
 
 
 def test_the_shipped_scorer_is_read_back_as_it_was_written() -> None:
@@ -71,9 +65,8 @@ def test_exact_names_yield_to_a_gain_above_the_margin(gain: float, chosen: int) 
 
 
 def test_of_equal_gains_the_one_near_the_own_alpha_of_its_likelihood_is_worth_most() -> None:
-    labels = np.arange(3)
-    found = [Hypothesis("pairs", log_alpha, labels, 0.0) for log_alpha in (-3.0, 0.5, 2.0, 6.0)]
-    found.append(Hypothesis("bigram", 0.0, labels))
+    found = [Hypothesis("pairs", log_alpha, LABELS, 0.0) for log_alpha in (-3.0, 0.5, 2.0, 6.0)]
+    found.append(Hypothesis("bigram", 0.0, LABELS))
     worth = worths(np.full(5, 0.1), found, 0.02, 1.0)
     assert worth.argmax() == 1
     assert worth[1] > worth[2] > worth[0]
@@ -84,16 +77,14 @@ def test_of_equal_gains_the_one_near_the_own_alpha_of_its_likelihood_is_worth_mo
 def test_on_records_what_attributes_find_by_themselves_takes_a_good_reason_to_displace() -> None:
     found = path(NAMES, "attributes", "attributes", "pairs")
     found = [replace(h, own=h.log_alpha if k == 2 else 9.0) for k, h in enumerate(found)]
-    for gain, chosen in ((0.16, 2), (0.18, 3)):
+    for gain, attributes, chosen in ((0.16, 3.0, 2), (0.18, 3.0, 3), (0.1, 2.0, 0)):
         gains = np.array([0.12, 0.1, 0.1, gain])
-        assert worths(gains, found, 0.02, 3.0).argmax() == chosen
-    assert worths(np.array([0.12, 0.1, 0.1, 0.1]), found, 0.02, 2.0).argmax() == 0
+        assert worths(gains, found, 0.02, attributes).argmax() == chosen
 
 
 def test_statistics_that_are_not_known_are_an_error() -> None:
-    scorer = shipped_scorer(None)
     with pytest.raises(ModelError, match="statistic"):
-        scorer.gains(("another",), np.zeros((1, 1)), path(NAMES))
+        shipped_scorer(None).gains(("another",), np.zeros((1, 1)), path(NAMES))
 
 
 def judged(fragments: list[Fragment], *names: str) -> Judgement:
@@ -129,10 +120,8 @@ def test_the_order_and_the_ids_of_the_fragments_do_not_matter(people: Judgement)
     fragments = made("people")
     turned = [replace(f, id=f"x{i}", label=None) for i, f in enumerate(reversed(fragments))]
     again = judged(turned)
-    assert (again.chosen.likelihood, again.chosen.alpha) == (
-        people.chosen.likelihood,
-        people.chosen.alpha,
-    )
+    one, other = again.chosen, people.chosen
+    assert (one.likelihood, one.alpha) == (other.likelihood, other.alpha)
     assert np.allclose(again.gains, people.gains, atol=1e-6)
     assert asked_first(again) == asked_first(people)
 
@@ -167,16 +156,12 @@ def test_answers_move_the_choice_to_what_agrees_with_them(people: Judgement) -> 
     target = people.only("bigram").chosen
     place = people.sample.places
     rng = np.random.default_rng(0)
-    pairs = rng.integers(len(target.labels), size=(150, 2)).tolist()
-    same = [bool(target.labels[i] == target.labels[j]) for i, j in pairs]
-    asked = zip(pairs, same, strict=True)
-    answers = [NumberedAnswer(place[i], place[j], told, False) for (i, j), told in asked if i != j]
-    told = people.answered(answers).chosen
-    agrees = [
-        bool(told.labels[i] == told.labels[j]) == answer
-        for (i, j), answer in zip(pairs, same, strict=True)
-    ]
-    assert np.mean(agrees) > 0.99
+    one, other = rng.integers(len(target.labels), size=(2, 150))
+    same = target.labels[one] == target.labels[other]
+    asked = zip(one.tolist(), other.tolist(), same.tolist(), strict=True)
+    answers = [NumberedAnswer(place[i], place[j], told, False) for i, j, told in asked if i != j]
+    told = people.answered(answers).chosen.labels
+    assert ((told[one] == told[other]) == same).mean() > 0.99
     assert people.answered([]).chosen is people.chosen
 
 
