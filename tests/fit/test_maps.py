@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load, save
+from scipy.special import expit
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, ModelError
 from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
 from kbforge.files.answers import NumberedAnswer
-from kbforge.fit.choices import Choices, Fit
+from kbforge.fit.choices import Choices
 from kbforge.fit.confidence import (
     Band,
     ClusteringReport,
@@ -133,10 +134,8 @@ def test_what_is_no_audit_shifts_nothing() -> None:
 
 
 def test_pairs_are_told_as_the_map_does() -> None:
-    one = np.zeros(1, np.int64)
-    pairs = ReportedPairs(one, one + 1, np.ones(1), np.ones(1), one)
     heard = AuditedConfidence.of(Fixed(), [audit(0, 1, False)], reported().fragments)
-    assert heard.of_pairs(reported(), pairs).tolist() == [0.5]
+    assert heard.of_pairs(reported(), pairs_of((0, 1))).tolist() == [0.5]
 
 
 def test_answers_hold_for_fragments_wherever_they_are_by_now() -> None:
@@ -214,22 +213,14 @@ def test_a_folder_with_the_earlier_maps_is_not_replaced_by_what_ships(tmp_path, 
     assert read_from(tmp_path).likelihoods == ("bigram",)
 
 
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
 def test_a_folder_is_read_and_applied(tmp_path):
     found = read_from(write(tmp_path))
     entities = entities_of((0, 1), (2,), (3,), (4,), (5,))
     reported = ClusteringReport(people(), entities)
-    borne = [True, True, False, False, False]
-    expected = sigmoid(np.where(borne, 1.5, -0.5))
+    expected = expit([1.5, 1.5, -0.5, -0.5, -0.5])  # the first two names are borne elsewhere
     assert found.of_entities(reported) == pytest.approx(expected)
-    pairs = pairs_of((0, 1), (0, 2))
-    pairs = ReportedPairs(
-        pairs.first, pairs.second, np.array([0.9, 0.2]), pairs.size, pairs.subproblem
-    )
-    assert found.of_pairs(reported, pairs) == pytest.approx(sigmoid(np.array([1, -1])))
+    pairs = replace(pairs_of((0, 1), (0, 2)), probability=np.array([0.9, 0.2]))
+    assert found.of_pairs(reported, pairs) == pytest.approx(expit(np.array([1, -1])))
 
 
 def test_of_another_likelihood_nothing_bolder_than_its_report_is_told(tmp_path):
@@ -367,9 +358,11 @@ def told(reading: ConfidenceMap, fragments: list[Fragment]) -> tuple[list[float]
 
 
 @pytest.fixture(scope="module")
-def prepared() -> tuple[list[Fragment], Fit]:
+def prepared() -> tuple[list[Fragment], TreeConfidence]:
     fragments = people_of_lists(60, 5)
-    return fragments, prepare(fragments, Choices())
+    reading = prepare(fragments, Choices()).confidence
+    assert isinstance(reading, TreeConfidence)
+    return fragments, reading
 
 
 def test_a_map_of_reports() -> None:
@@ -379,10 +372,8 @@ def test_a_map_of_reports() -> None:
     assert told(read, fragments) == told(MAP, fragments)
 
 
-def test_the_map_that_a_run_prepares(prepared: tuple[list[Fragment], Fit]) -> None:
-    fragments, how = prepared
-    reading = how.confidence
-    assert isinstance(reading, TreeConfidence)
+def test_the_map_that_a_run_prepares(prepared: tuple[list[Fragment], TreeConfidence]) -> None:
+    fragments, reading = prepared
     assert reading.context.predicted is not None
     kept = stored(kept_map(reading))
     read = map_from(kept, reading.context.pairs)
@@ -393,10 +384,8 @@ def test_the_map_that_a_run_prepares(prepared: tuple[list[Fragment], Fit]) -> No
     assert told(read, later) == told(reading, later)
 
 
-def test_a_map_that_has_heard_answers(prepared: tuple[list[Fragment], Fit]) -> None:
-    fragments, how = prepared
-    doubt = how.confidence
-    assert isinstance(doubt, TreeConfidence)
+def test_a_map_that_has_heard_answers(prepared: tuple[list[Fragment], TreeConfidence]) -> None:
+    fragments, doubt = prepared
     audits = tuple((fragments[k].id, fragments[k + 1].id, k % 3 > 0) for k in range(0, 9, 2))
     reading = AuditedConfidence(doubt, audits)
     read = map_from(stored(kept_map(reading)), doubt.context.pairs)
@@ -413,12 +402,10 @@ def test_maps_of_a_folder_are_named_and_not_copied(tmp_path) -> None:
 
 
 def test_it_needs_the_model_of_pairs_that_it_heard(
-    prepared: tuple[list[Fragment], Fit],
+    prepared: tuple[list[Fragment], TreeConfidence],
 ) -> None:
-    reading = prepared[1].confidence
-    assert reading is not None
     with pytest.raises(ModelError, match="made with a model of pairs, and none is given"):
-        map_from(kept_map(reading))
+        map_from(kept_map(prepared[1]))
 
 
 @pytest.mark.parametrize("kind", ["map", "doubt", "answered"])

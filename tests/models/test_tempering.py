@@ -25,9 +25,16 @@ from kbforge.testing.examples import BlackBox, Categorical
 from kbforge.testing.likelihood import stored
 
 
+def made(name, fragments=()):
+    likelihood = registry.create("likelihoods", name, {})
+    if fragments:
+        likelihood.fit(fragments)
+    return likelihood
+
+
 class TestGaussian(testing.LikelihoodContract):
     def make(self):
-        return temper(registry.create("likelihoods", "gaussian", {}), 3.0)
+        return temper(made("gaussian"), 3.0)
 
     def fragments(self):
         rng = np.random.default_rng(0)
@@ -36,41 +43,39 @@ class TestGaussian(testing.LikelihoodContract):
 
 class TestBigram(testing.LikelihoodContract):
     def make(self):
-        made = registry.create("likelihoods", "bigram", {})
-        made.fit(self.fragments())
-        return temper(made, 0.5)
+        return temper(made("bigram", self.fragments()), 0.5)
 
 
 class TestAttributes(testing.LikelihoodContract):
     def make(self):
-        return temper(registry.create("likelihoods", "attributes", {}), 2.0)
+        return temper(made("attributes"), 2.0)
 
 
 class TestBlackBox(testing.LikelihoodContract):
     def make(self):
-        made = registry.create("likelihoods", "bigram", {})
-        made.fit(self.fragments())
-        return temper(BlackBox(made), 2.0)
+        return temper(BlackBox(made("bigram", self.fragments())), 2.0)
 
 
 def test_scores_are_divided():
-    likelihood = registry.create("likelihoods", "gaussian", {})
-    points = TestGaussian().fragments()
+    likelihood, points = made("gaussian"), TestGaussian().fragments()
     clusters = [points[:3], points[2:7], []]
-    assert temper(likelihood, 3.0).log_marginal(clusters) == pytest.approx(
-        likelihood.log_marginal(clusters) / 3
-    )
+    expected = likelihood.log_marginal(clusters) / 3
+    assert temper(likelihood, 3.0).log_marginal(clusters) == pytest.approx(expected)
+    likelihood, items = made("bigram", examples.fragments()), examples.fragments()
+    sets = [np.array([0, 2, 3]), np.array([1])]
+    found = temper(likelihood, 2.0).set_marginals(items).log_marginal(sets)
+    assert found.tolist() == (likelihood.set_marginals(items).log_marginal(sets) / 2.0).tolist()
 
 
 @pytest.mark.parametrize(
     "name", ["attributes", "beta-bernoulli", "bigram", "dirichlet-multinomial", "gaussian"]
 )
 def test_tables_are_as_able_as_they_were(name):
-    made = registry.create("likelihoods", name, {})
-    made.fit(examples.fragments())
-    assert isinstance(temper(made, 2.0), ConjugateLikelihood)
-    assert temper(made, 2.0).explains == made.explains
-    before, after = made.live_clusters(), temper(made, 2.0).live_clusters()
+    plain = made(name, examples.fragments())
+    warm = temper(plain, 2.0)
+    assert isinstance(warm, ConjugateLikelihood)
+    assert warm.explains == plain.explains
+    before, after = plain.live_clusters(), warm.live_clusters()
     assert (after.editable, after.mergeable) == (before.editable, before.mergeable)
 
 
@@ -79,58 +84,41 @@ _OF_CLASSES = {"from_bundle", "loads_bundles", "takes_device"}
 
 
 @pytest.mark.parametrize(
-    ("contract", "made"),
+    ("contract", "tempered_one"),
     [
         (Likelihood, temper(BlackBox(Categorical()), 2.0)),
         (ConjugateLikelihood, temper(Categorical(), 2.0)),
         (LiveClusters, temper(Categorical(), 2.0).live_clusters()),
+        (CompiledClusters, tempering._TemperedCompiled),
+        (SetMarginals, tempering._TemperedSets),
     ],
 )
-def test_every_ability_of_the_contract_is_treated(contract, made):
+def test_every_ability_of_the_contract_is_treated(contract, tempered_one):
     """A new one is either forwarded, divided or refused with a sentence, in tempering.py."""
     abilities = {name for name in dir(contract) if not name.startswith("_")} - _OF_CLASSES
-    classes = [each for each in type(made).__mro__ if each.__module__ == temper.__module__]
-    treated = set(vars(made)).union(*(vars(each) for each in classes))
+    classes = [each for each in type(tempered_one).__mro__ if each.__module__ == temper.__module__]
+    treated = set(vars(tempered_one)).union(*(vars(each) for each in classes))
     assert sorted(abilities - treated) == []
-
-
-@pytest.mark.parametrize(
-    ("contract", "made"),
-    [(CompiledClusters, tempering._TemperedCompiled), (SetMarginals, tempering._TemperedSets)],
-)
-def test_every_ability_of_a_protocol_is_treated(contract, made):
-    abilities = {name for name in dir(contract) if not name.startswith("_")}
-    assert sorted(abilities - set(vars(made))) == []
 
 
 @pytest.mark.parametrize("name", ["attributes", "bigram", "gaussian", "pairs"])
 def test_what_is_not_a_probability_is_the_same(name):
-    made = registry.create("likelihoods", name, {})
-    items = examples.fragments()
-    warm = temper(made, 2.0)
-    assert warm.fit(items) == registry.create("likelihoods", name, {}).fit(items)
-    assert warm.index is made.index
-    assert warm.keeps == made.keeps
-    assert warm.alpha_from_file == made.alpha_from_file
-    assert warm.default_alpha == pytest.approx(math.sqrt(made.default_alpha))
-    assert repr(warm.features(items)) == repr(made.features(items))
+    plain, items = made(name), examples.fragments()
+    warm = temper(plain, 2.0)
+    assert warm.fit(items) == made(name).fit(items)
+    assert warm.index is plain.index
+    assert warm.keeps == plain.keeps
+    assert warm.alpha_from_file == plain.alpha_from_file
+    assert warm.default_alpha == pytest.approx(math.sqrt(plain.default_alpha))
+    assert repr(warm.features(items)) == repr(plain.features(items))
 
 
 def test_what_was_kept_is_taken_up():
     items = examples.fragments()
-    one, other = (temper(registry.create("likelihoods", "pairs", {}), 2.0) for _ in range(2))
-    one.fit(items)
+    one, other = temper(made("pairs", items), 2.0), temper(made("pairs"), 2.0)
     other.take_up(stored(one.kept()))
     assert other.log_marginal([items]).tolist() == one.log_marginal([items]).tolist()
     assert [*other.index.keys(items[0])] == [*one.index.keys(items[0])]
-
-
-def test_sets_are_divided():
-    made, items = registry.create("likelihoods", "bigram", {}), examples.fragments()
-    made.fit(items)
-    sets = [np.array([0, 2, 3]), np.array([1])]
-    found = temper(made, 2.0).set_marginals(items).log_marginal(sets)
-    assert found.tolist() == (made.set_marginals(items).log_marginal(sets) / 2.0).tolist()
 
 
 def test_a_tempered_likelihood_without_an_exponential_family_has_none():
@@ -142,14 +130,14 @@ def test_a_tempered_likelihood_without_an_exponential_family_has_none():
 @pytest.mark.parametrize("clusterer", ["split-smc", "minsm", "metropolis", "agglomerative"])
 def test_at_temperature_one_a_run_is_the_run_without(likelihood, clusterer):
     items = examples.fragments(40)
-    found = []
-    for wrap in (lambda made: made, lambda made: temper(made, 1.0)):
-        made = registry.create("likelihoods", likelihood, {})
-        made.fit(items)
-        problem = Problem(wrap(made), 2.0, index=made.index)
+
+    def found(wrap):
+        fitted = made(likelihood, items)
+        problem = Problem(wrap(fitted), 2.0, index=fitted.index)
         run = registry.create("clusterers", clusterer, {})
-        found.append(run.cluster(items, problem, np.random.default_rng(5)))
-    assert found[0] == found[1]
+        return run.cluster(items, problem, np.random.default_rng(5))
+
+    assert found(lambda plain: plain) == found(lambda plain: temper(plain, 1.0))
 
 
 def test_a_table_that_scores_a_few_slots_still_does():
@@ -179,8 +167,8 @@ def test_the_posterior_is_tempered(clusterer, black_box):
     model = BlackBox(plain) if black_box else plain
     problem = tempered(Problem(model, alpha), temperature)
     options = {"sweeps": 20_000} if clusterer == "gibbs" else {}
-    made = registry.create("clusterers", clusterer, options)
-    posterior = made.cluster(pair, problem, np.random.default_rng(0))
+    run = registry.create("clusterers", clusterer, options)
+    posterior = run.cluster(pair, problem, np.random.default_rng(0))
     found = sum(
         math.exp(p.log_weight)
         for s in posterior.subproblems
@@ -194,12 +182,12 @@ def test_the_posterior_is_tempered(clusterer, black_box):
 def test_temperature_one_changes_nothing_and_bad_ones_are_refused():
     problem = Problem(Categorical(), 2.0, Categorical(), 7)
     assert tempered(problem, 1.0) is problem
-    made = tempered(problem, 4.0)
-    assert made.alpha == pytest.approx(2.0**0.25)
-    assert made.max_evals == 7
-    assert made.surrogate is not None
+    warm = tempered(problem, 4.0)
+    assert warm.alpha == pytest.approx(2.0**0.25)
+    assert warm.max_evals == 7
+    assert warm.surrogate is not None
     fragments = [Fragment("a", {"colour": ("red",)})]
-    assert made.surrogate.log_marginal([fragments]) == pytest.approx(math.log(1 / 4) / 4)
+    assert warm.surrogate.log_marginal([fragments]) == pytest.approx(math.log(1 / 4) / 4)
     for bad in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(UsageError, match="--temperature: expected a number above 0"):
             tempered(problem, bad)
