@@ -55,10 +55,8 @@ def test_the_middle_of_the_best_plateau_is_chosen(low, high):
 
 
 def test_flat_and_edge_plateaus_are_reported():
-    low = calibrate(DATA, Threshold(-50.0, 0.0))
-    assert low.at_edge == "low"
-    high = calibrate(DATA, Threshold(2.0, 50.0))
-    assert high.at_edge == "high"
+    assert calibrate(DATA, Threshold(-50.0, 0.0)).at_edge == "low"
+    assert calibrate(DATA, Threshold(2.0, 50.0)).at_edge == "high"
 
 
 def test_no_evaluation_beats_the_answer_and_all_are_announced():

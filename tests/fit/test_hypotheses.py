@@ -32,23 +32,12 @@ def odds_of(fragments: list[Fragment]) -> PairOdds:
     return model.pair_odds(fragments)
 
 
-@pytest.fixture(scope="module")
-def close_people() -> tuple[list[Fragment], PairOdds]:
+def test_seeds_bring_all_that_might_be_the_same_or_the_likest_of_them() -> None:
     fragments = made("many_people")
-    return fragments, odds_of(fragments)
-
-
-def test_small_files_are_taken_whole(close_people: tuple[list[Fragment], PairOdds]) -> None:
-    fragments, odds = close_people
-    sample = close_ones(fragments, odds, len(fragments))
-    assert sample.seeds == len(fragments)
-    assert sorted(sample.places) == list(range(len(fragments)))
-
-
-def test_seeds_bring_all_that_might_be_the_same_or_the_likest_of_them(
-    close_people: tuple[list[Fragment], PairOdds],
-) -> None:
-    fragments, odds = close_people
+    odds = odds_of(fragments)
+    whole = close_ones(fragments, odds, len(fragments))
+    assert whole.seeds == len(fragments)
+    assert sorted(whole.places) == list(range(len(fragments)))
     sample = close_ones(fragments, odds, 60)
     assert 60 <= len(sample.fragments) < 60 + MOST_RELATIVES
     assert 0 < sample.seeds < len(sample.fragments) == len(set(sample.places))
@@ -92,10 +81,14 @@ BEARERS = [
 ]
 
 
-def fitted_index(fragments: Sequence[Fragment]) -> Selective:
+def require_of_part(found: Chooser, fragments: Sequence[Fragment]) -> None:
+    """The judge has seen nothing but the part."""
     index = Selective()
     index.fit(fragments)
-    return index
+    assert found.judgement is not None
+    sample = found.judgement.sample
+    assert {*sample.places} <= {*part_of(fragments, index).places}
+    assert [fragments[i] for i in sample.places] == list(sample.fragments)
 
 
 @pytest.fixture
@@ -129,12 +122,8 @@ def test_a_very_large_file_is_not_given_to_the_model_of_pairs(
 
 
 @pytest.mark.usefixtures("small")
-def test_a_small_file_is_taken_whole() -> None:
-    assert len(part_of(BEARERS[:150], ByWords()).fragments) == 150
-
-
-@pytest.mark.usefixtures("small")
 def test_those_that_share_most_come_along_and_so_do_others_of_a_common_name() -> None:
+    assert len(part_of(BEARERS[:150], ByWords()).fragments) == 150  # a small file is taken whole
     found = part_of(BEARERS, ByWords())
     assert [BEARERS[i] for i in found.places] == list(found.fragments)
     assert 150 <= len(found.fragments) < 191
@@ -170,11 +159,7 @@ def test_a_large_file_is_judged_by_its_part_and_doubt_hears_of_no_pairs() -> Non
     assert len(fragments) > 400
     chosen = Chooser(fragments)
     chosen.choose()
-    assert chosen.judgement is not None
-    places = chosen.judgement.sample.places
-    of_part = part_of(fragments, fitted_index(fragments))
-    assert {*places} <= {*of_part.places}
-    assert [fragments[i] for i in places] == list(chosen.judgement.sample.fragments)
+    require_of_part(chosen, fragments)
     assert chosen.context("attributes", chosen.fitted["attributes"]).pairs is None
     pairs = make_likelihood("pairs", {})
     pairs.fit(fragments)
@@ -190,9 +175,7 @@ def test_a_choice_takes_a_larger_file_whole() -> None:
     assert chosen.context("attributes", attributes).pairs is not None
     named = Chooser(fragments, named=True)
     assert named.alpha("attributes", attributes) is not None
-    assert named.judgement is not None
-    of_part = part_of(fragments, fitted_index(fragments))
-    assert {*named.judgement.sample.places} <= {*of_part.places}
+    require_of_part(named, fragments)
     assert named.context("attributes", attributes).pairs is None
 
 

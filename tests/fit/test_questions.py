@@ -31,7 +31,7 @@ from kbforge.fit.questions import (
     values,
     votes_on,
 )
-from tests.kb.posteriors import posterior, posteriors, subproblem
+from tests.kb.posteriors import posteriors, subproblem
 from tests.profile import examples
 
 
@@ -86,10 +86,6 @@ def test_answers_move_what_has_these_votes_and_what_is_near() -> None:
     near = np.array([[1, 1, 0]], np.bool_)
     assert after.probability(near)[0] < before.probability(near)[0]
     assert after.logit(asked)[1] < before.logit(asked)[1]
-
-
-def test_no_answers_change_nothing() -> None:
-    before = prior(WEIGHTS)
     assert update(before, np.zeros((0, 3), np.bool_), np.zeros(0, np.bool_)) is before
 
 
@@ -159,11 +155,8 @@ def test_alone_everywhere_is_no_probe() -> None:
     found = count_votes(np.array([[0, 0, 1, 2], [0, 1, 2, 3]]), RNG)
     assert np.unique(found.probe).tolist() == [0, 1]
     assert found.share == 0.5
-
-
-def test_nothing_is_joined() -> None:
-    found = count_votes(np.arange(8).reshape(2, 4), RNG)
-    assert (len(found.cells), len(found.cell), found.share) == (0, 0, 0.0)
+    none = count_votes(np.arange(8).reshape(2, 4), RNG)
+    assert (len(none.cells), len(none.cell), none.share) == (0, 0, 0.0)
 
 
 def test_one_huge_cluster_is_listed_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,14 +171,15 @@ def queue_of(groupings: IntArray, gains: FloatArray | None = None, seed: int = 0
     return GroupingQueue(groupings, worth, np.arange(groupings.shape[1]), seed)
 
 
-def answered(queue: GroupingQueue, gold: IntArray, count: int) -> list[CandidatePair]:
-    """Ask so many questions, answered by gold."""
-    asked = []
-    for _ in range(count):
-        drawn = queue.next()
-        if drawn is None:
-            break
-        queue.add(drawn, bool(gold[drawn.first] == gold[drawn.second]))
+def answered(
+    queue: GroupingQueue, gold: IntArray, count: int, errors: float = 0.0
+) -> list[CandidatePair]:
+    """Ask so many questions, answered by gold but for a share of errors."""
+    asked: list[CandidatePair] = []
+    rng = np.random.default_rng(0)
+    while len(asked) < count and (drawn := queue.next()) is not None:
+        same = bool(gold[drawn.first] == gold[drawn.second])
+        queue.add(drawn, same != (rng.random() < errors))
         asked.append(drawn)
     return asked
 
@@ -205,13 +199,9 @@ def test_gold_among_the_candidates_is_found(seed: int) -> None:
 def test_gold_is_found_against_a_wrong_prediction_and_some_wrong_answers() -> None:
     groupings, gold = world(3)
     gains = np.where(np.arange(len(groupings)) < 7, 0.1, 0.0)
-    queue, rng = queue_of(groupings, gains), np.random.default_rng(0)
+    queue = queue_of(groupings, gains)
     assert queue.best() < 7
-    for _ in range(60):
-        drawn = queue.next()
-        assert drawn is not None
-        same = bool(groupings[gold, drawn.first] == groupings[gold, drawn.second])
-        queue.add(drawn, same if rng.random() > 0.05 else not same)
+    assert len(answered(queue, groupings[gold], 60, errors=0.05)) == 60
     found = compare(groupings[queue.best()].tolist(), groupings[gold].tolist())
     assert found.bcubed_f1_item_mean > 0.95
 
@@ -221,8 +211,7 @@ def test_without_answers_the_prediction_decides() -> None:
     gains = np.linspace(0, 0.1, len(groupings))
     queue = queue_of(groupings, gains)
     assert queue.best() == len(groupings) - 1
-    worth = queue.scores()
-    assert worth == pytest.approx(gains)
+    assert queue.scores() == pytest.approx(gains)
     # not to know is no answer
     drawn = queue.next()
     assert drawn is not None
@@ -277,6 +266,10 @@ def test_nothing_to_ask() -> None:
     queue = queue_of(np.array([[0, 0, 1], [0, 1, 2]]))
     assert len(answered(queue, np.array([0, 0, 1]), 5)) == 1
     assert queue.best() == 0
+    # one candidate is best whatever is answered
+    alone = queue_of(np.array([[0, 0, 1, 1]]))
+    assert answered(alone, np.array([0, 1, 2, 3]), 2)
+    assert alone.best() == 0
 
 
 def test_equal_fragments_without_end_are_asked_about_once() -> None:
@@ -287,12 +280,6 @@ def test_equal_fragments_without_end_are_asked_about_once() -> None:
     assert drawn.joined == 1.0  # and no last bit more
     queue.add(drawn, True)
     assert queue.next() is None
-
-
-def test_one_candidate_is_best_whatever_is_answered() -> None:
-    queue = queue_of(np.array([[0, 0, 1, 1]]))
-    answered(queue, np.array([0, 1, 2, 3]), 2)
-    assert queue.best() == 0
 
 
 def labels(clusters, fragments):
@@ -358,15 +345,25 @@ def test_information_is_that_of_a_noisy_answer() -> None:
     assert information(np.array([p]), e)[0] == pytest.approx((joint * np.log(joint / apart)).sum())
 
 
+def asking(*blocks: Subproblem, **options) -> PosteriorQueue:
+    queue = PosteriorQueue(**options)
+    queue.update(blocks)
+    return queue
+
+
+def uncertain_pairs(count: int) -> list[Subproblem]:
+    """Each is together with probability 1/4."""
+    pairs = ((2 * k, 2 * k + 1) for k in range(count))
+    return [subproblem(pair, (3, [pair[:1], pair[1:]]), (1, [pair])) for pair in pairs]
+
+
 def test_large_parts_come_first() -> None:
     small = subproblem(range(2), (5, [(0, 1)]), (5.1, [(0,), (1,)]))
     large = subproblem(range(2, 12), (5, [range(2, 12)]), (6, [range(2, 7), range(7, 12)]))
-    by_gain, by_information = PosteriorQueue(), PosteriorQueue(worth="information")
-    for queue in (by_gain, by_information):
-        queue.update([small, large])
+    by_gain = asking(small, large)
     first = by_gain.next()
     assert (first.subproblem, first.first, first.second) == (2, 2, 7)
-    assert by_information.next().subproblem == 0
+    assert asking(small, large, worth="information").next().subproblem == 0
     by_gain.pass_over(first)
     assert by_gain.next().subproblem == 0
     by_gain.pass_over(by_gain.next())
@@ -376,19 +373,15 @@ def test_large_parts_come_first() -> None:
 def huge(n: int, particles: int) -> Subproblem:
     """Thousands of fragments, no two of which are on one side on all particles."""
     rng = np.random.default_rng(0)
-    made = []
-    for k in range(particles):
-        side = rng.integers(0, 40, n)
-        clusters = [np.flatnonzero(side == c).tolist() for c in np.unique(side)]
-        made.append((1.0 + k / 100, clusters))
-    return subproblem(range(n), *made)
+    sides = [rng.integers(0, 40, n) for _ in range(particles)]
+    clusters = [[np.flatnonzero(side == c).tolist() for c in np.unique(side)] for side in sides]
+    return subproblem(range(n), *((1.0 + k / 100, made) for k, made in enumerate(clusters)))
 
 
 def test_a_huge_subproblem_is_bounded() -> None:
     block = huge(3_000, 120)
     assert len(parts_of(block)) == MOST
-    questions = PosteriorQueue()
-    questions.update([block])
+    questions = asking(block)
     asked = []
     while question := questions.next():
         asked.append((question.first, question.second))
@@ -397,12 +390,7 @@ def test_a_huge_subproblem_is_bounded() -> None:
 
 
 def test_answers_teach_how_far_reports_can_be_believed() -> None:
-    found = [
-        subproblem([2 * k, 2 * k + 1], (3, [(2 * k,), (2 * k + 1,)]), (1, [(2 * k, 2 * k + 1)]))
-        for k in range(12)
-    ]
-    questions = PosteriorQueue()
-    questions.update(found)
+    questions = asking(*uncertain_pairs(12))
     before = questions.next()
     for _ in range(6):
         question = questions.next()
@@ -420,12 +408,7 @@ def test_a_map_is_heard_too() -> None:
     def read(first, second, reported):
         return np.where(first == 0, 0.9, reported)
 
-    found = [
-        subproblem([2 * k, 2 * k + 1], (3, [(2 * k,), (2 * k + 1,)]), (1, [(2 * k, 2 * k + 1)]))
-        for k in range(3)
-    ]
-    questions = PosteriorQueue(read)
-    questions.update(reversed(found))
+    questions = asking(*reversed(uncertain_pairs(3)), read=read)
     assert questions.next().first == 0
     assert 0.25 < questions.next().believed < 0.9
 
@@ -438,9 +421,7 @@ def test_an_answerer_errs_less_than_half_the_time() -> None:
 NAMES = ["ada lovelace", "ada lovelac", "a lovelace", "bo ek", "bo ekk", "bo eck", "cyd orr"]
 
 
-def fresh(
-    session, answers: list[tuple[PairQuestion, bool]], passed: list[PairQuestion]
-) -> PosteriorQueue:
+def fresh(session, answers=(), passed=()) -> PosteriorQueue:
     questions = PosteriorQueue()
     for question, same in answers:
         questions.add(question, same)
@@ -462,8 +443,7 @@ def test_no_particle_ever_violates_an_answer_and_the_queue_follows(made, seed) -
     session = open_session(fragments, likelihood="bigram", alpha=3, seed=seed).session
     session.add(fragments)
     session.touched()
-    questions = fresh(session, [], [])
-    decided: list[tuple[int, int, bool]] = []
+    questions = fresh(session)
     answers: list[tuple[PairQuestion, bool]] = []
     passed: list[PairQuestion] = []
     while question := questions.next():
@@ -475,7 +455,6 @@ def test_no_particle_ever_violates_an_answer_and_the_queue_follows(made, seed) -
             passed.append(question)
             continue
         same = gold[question.first] == gold[question.second]
-        decided.append((question.first, question.second, same))
         answers.append((question, same))
         ids = (fragments[question.first].id, fragments[question.second].id)
         session.constrain([Decision(same, *ids)])
@@ -488,13 +467,12 @@ def test_no_particle_ever_violates_an_answer_and_the_queue_follows(made, seed) -
                 of = dict(
                     zip(block.fragments, labels(particle.clusters, block.fragments), strict=True)
                 )
-                for a, b, one in decided:
+                for told, one in answers:
+                    a, b = told.first, told.second
                     if a in of or b in of:
                         assert (a in of and b in of and of[a] == of[b]) == one
     assert fresh(session, answers, passed).next() is None
 
 
 def test_a_posterior_without_doubt_asks_nothing() -> None:
-    questions = PosteriorQueue()
-    questions.update(posterior(subproblem(range(3), (1, [(0, 1), (2,)]))).subproblems)
-    assert questions.next() is None
+    assert asking(subproblem(range(3), (1, [(0, 1), (2,)]))).next() is None
