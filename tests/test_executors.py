@@ -30,6 +30,7 @@ from tests.clustering.test_sharding import RULES, local, of_people
 from tests.people import write_people
 from tests.program import Run
 
+ATTRIBUTES = ("--likelihood", "attributes", "--alpha", "30")
 needs_ray = pytest.mark.skipif(
     find_spec("ray") is None, reason="ray is not installed: kbforge[ray]"
 )
@@ -37,11 +38,10 @@ needs_ray = pytest.mark.skipif(
 
 @needs_ray
 def test_two_workers_write_the_same_bytes(tmp_path: Path, program: Run) -> None:
-    records = write_people(tmp_path / "people.jsonl", 60)
+    plain = ["cluster", write_people(tmp_path / "people.jsonl", 60), *ATTRIBUTES]
     one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
-    plain = ["cluster", str(records), "--likelihood", "attributes", "--alpha", "30"]
-    program(*plain, "-o", str(one))
-    program(*plain, "-o", str(other), "--executor", "ray", "--workers", "2")
+    program(*plain, "-o", one)
+    program(*plain, "-o", other, "--executor", "ray", "--workers", "2")
     assert one.read_bytes() == other.read_bytes()
 
 
@@ -90,9 +90,9 @@ def test_two_scorers_of_a_network_find_the_same(tmp_path: Path, program: Run) ->
     """The last bits of its scores depend on what else is in a batch."""
     records = write_people(tmp_path / "people.jsonl", 12)
     one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
-    plain = ["cluster", str(records), "--likelihood", "gpt", "--alpha", "1000", "-P", "5"]
-    here = program(*plain, "-o", str(one), "--json").json
-    there = program(*plain, "-o", str(other), "--json", "--executor", "ray", "--scorers", "2").json
+    plain = ["cluster", records, "--likelihood", "gpt", "--alpha", "1000", "-P", "5", "--json"]
+    here = program(*plain, "-o", one).json
+    there = program(*plain, "-o", other, "--executor", "ray", "--scorers", "2").json
     assert grouped(one) == grouped(other)
     assert there["model_evaluations"] == here["model_evaluations"]
     assert there["log_posterior"] == pytest.approx(here["log_posterior"], abs=0.1)
@@ -199,11 +199,10 @@ def test_what_is_no_address_is_refused(address: str) -> None:
 
 @needs_ray
 def test_the_program_says_it_in_one_sentence(tmp_path: Path, program: Run, silent: str) -> None:
-    records = write_people(tmp_path / "people.jsonl", 10)
-    job = ["cluster", str(records), "--likelihood", "attributes", "--alpha", "30"]
+    records, kb = write_people(tmp_path / "people.jsonl", 10), tmp_path / "kb.jsonl"
     ray = ["--executor", "ray", "--address", silent, "--set", "executor.patience=2"]
-    done = program(*job, *ray, "-o", str(tmp_path / "kb.jsonl"))
+    done = program("cluster", records, *ATTRIBUTES, *ray, "-o", kb)
     assert done.code != 0
     assert len(re.findall("no Ray cluster answers at .*within 2 s", done.err)) == 1
     assert "Traceback" not in done.err
-    assert not (tmp_path / "kb.jsonl").exists()
+    assert not kb.exists()
