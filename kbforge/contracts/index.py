@@ -31,9 +31,10 @@ IntArray: TypeAlias = NDArray[np.int64]
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnedState:
     """The learned state of a fitted plugin, as plain data that a store can hold.
+
     A plugin that keeps gives it with `kept`. Another with the same options continues from it with
     `take_up` as if it had been fitted itself: both say the same, bit for bit. A plugin that does
-    not     keep is fitted again, on the fragments that it was fitted to. `values` are what JSON can
+    not keep is fitted again, on the fragments that it was fitted to. `values` are what JSON can
     say.
     """
 
@@ -60,6 +61,7 @@ class CandidateIndex(ABC):
     @classmethod
     def suited(cls, likelihood: Likelihood) -> Self | None:
         """An index for a likelihood that brings none and is to cluster many fragments.
+
         It has default options and is not fitted; None if it would miss pairs that the likelihood
         joins.
         """
@@ -70,11 +72,9 @@ class CandidateIndex(ABC):
         """The fragment's keys, distinct, in a fixed order; signed numbers of 64 bits."""
 
     def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
-        """The keys of several fragments.
+        """The keys of several fragments, end to end.
 
-        Returns:
-            Where those of each begin, shape [fragments + 1], and all keys, end to end.
-
+        Returns where those of each begin, shape [fragments + 1], and the keys.
         """
         keys = [self.keys(fragment) for fragment in fragments]
         starts = np.zeros(len(keys) + 1, dtype=np.int64)
@@ -85,9 +85,7 @@ class CandidateIndex(ABC):
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Learn from the fragments to be clustered.
 
-        Returns:
-            One sentence for the user that says what was fitted, or None if nothing was.
-
+        Returns one sentence for the user that says what was fitted, or None if nothing was.
         """
         return None
 

@@ -286,9 +286,10 @@ class Session(Protocol):
 
     def checkpoint(self) -> Checkpoint:
         """What changed since the last checkpoint, or since the pages that it was opened on.
+
         The first checkpoint of a session that was opened otherwise has everything. It shares
-        nothing         with the session. The caller writes it, and `Pages` give it from then on; if
-        that fails, the         session is of no more use.
+        nothing with the session. The caller writes it, and `Pages` give it from then on; if that
+        fails, the session is of no more use.
         """
         ...
 

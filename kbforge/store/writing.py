@@ -296,9 +296,10 @@ class StoreWriter:
 
 class EntityTracker:
     """The entities that steps have touched; the others are in the tables.
+
     `id_of` gives the id of a fragment, also of one that the step at hand removed. `all_lead`:
-    whether     ids that the run itself gave lead on when it takes them back, as earlier ids do; a
-    run that adds     fragments gives and takes too many.
+    whether ids that the run itself gave lead on when it takes them back, as earlier ids do; a run
+    that adds fragments gives and takes too many.
     """
 
     def __init__(

@@ -215,8 +215,9 @@ class BlackBox(Likelihood):
 
 class MemoryPages(Pages):
     """The pages of the last checkpoint that was written, in memory.
+
     The first checkpoint has everything; `fragments` are all of the session's, by number, and
-    `fetched`     names the pages that were asked for, in order.
+    `fetched` names the pages that were asked for, in order.
     """
 
     def __init__(self, first: Checkpoint, fragments: Mapping[int, Fragment]) -> None:

@@ -525,8 +525,9 @@ def not_refused(
     take_up: Callable[[LearnedState], object], kept: LearnedState, signed: Collection[str] = ()
 ) -> list[str]:
     """What can be wrong with what was kept without an error of one line that says so.
+
     `take_up` is to refuse it, `kept` is right, and `signed` names the arrays of whole numbers that
-    may     be below 0.
+    may be below 0.
     """
     out = []
     for how, wrong in damaged(stored(kept), signed):
