@@ -42,6 +42,15 @@ def test_the_notation(rules: str, texts: list[str], others: list[str]) -> None:
             list(skeleton.read(text))
 
 
+PART = "g:1: expected a literal, a name or a parenthesis, got "
+NEXT = "g:1: expected a literal, a name or an operator, got "
+REGULAR = "refers to itself; a grammar must be regular"
+DEEP = "rules and parentheses are nested over 50 deep"
+LONG = "g: the grammar is longer than 10,000 characters with every name replaced by its rule"
+STATES = "g: the grammar needs more than 1,024 states"
+ENDLESS = "g: literals can go on for ever without a string or an end (after "
+
+
 @pytest.mark.parametrize(
     ("rules", "sentence"),
     [
@@ -53,68 +62,41 @@ def test_the_notation(rules: str, texts: list[str], others: list[str]) -> None:
         ('STRING = "x"', 'g:1: the rule "STRING" is already defined'),
         ('a = "x"\n\nb = "y"', 'g:3: the rule "b" is not used'),
         ('a = "x"\nb = c\nc = b', 'g:2: the rule "b" is not used'),
-        ("a = ", "g:1: expected a literal, a name or a parenthesis, got the end of the rule"),
-        ('a = "x" |', "g:1: expected a literal, a name or a parenthesis, got the end of the rule"),
-        ('a = | "x"', "g:1: expected a literal, a name or a parenthesis, got |"),
-        ("a = ()", "g:1: expected a literal, a name or a parenthesis, got )"),
-        ("a = * STRING", "g:1: expected a literal, a name or a parenthesis, got *"),
-        ("a = STRING**", "g:1: expected a literal, a name or a parenthesis, got *"),
-        ('a = ""', 'g:1: expected a literal, a name or a parenthesis, got ""'),
-        ('a = "x', 'g:1: expected a literal, a name or an operator, got "x'),
-        ('a = "x" & "y"', 'g:1: expected a literal, a name or an operator, got & "y"'),
-        ("a = 'x'", "g:1: expected a literal, a name or an operator, got 'x'"),
+        ("a = ", f"{PART}the end of the rule"),
+        ('a = "x" |', f"{PART}the end of the rule"),
+        ('a = | "x"', f"{PART}|"),
+        ("a = ()", f"{PART})"),
+        ("a = * STRING", f"{PART}*"),
+        ("a = STRING**", f"{PART}*"),
+        ('a = ""', f'{PART}""'),
+        ('a = "x', f'{NEXT}"x'),
+        ('a = "x" & "y"', f'{NEXT}& "y"'),
+        ("a = 'x'", f"{NEXT}'x'"),
         ("a = STRING)", "g:1: expected the end of the rule, got )"),
         ("a = (STRING", "g:1: expected a closing parenthesis, got the end of the rule"),
         ("a = STRING\nb", "g:2: expected a rule (name = ...), got b"),
         ('# rules\na = "x" b', 'g:2: expected STRING or the name of a rule, got "b"'),
         ("a = string", 'g:1: expected STRING or the name of a rule, got "string"'),
         # recursion: direct, on the left, through another rule
-        ('a = "x" a', 'g:1: the rule "a" refers to itself; a grammar must be regular'),
-        ('a = a | "x"', 'g:1: the rule "a" refers to itself; a grammar must be regular'),
-        (
-            'a = b\nb = "(" c ")" | STRING\nc = b',
-            'g:2: the rule "b" refers to itself; a grammar must be regular',
-        ),
+        ('a = "x" a', f'g:1: the rule "a" {REGULAR}'),
+        ('a = a | "x"', f'g:1: the rule "a" {REGULAR}'),
+        ('a = b\nb = "(" c ")" | STRING\nc = b', f'g:2: the rule "b" {REGULAR}'),
         # what would take for ever or fill the memory
-        (
-            "a = " + "(" * 51 + "STRING" + ")" * 51,
-            "g:1: rules and parentheses are nested over 50 deep",
-        ),
-        (
-            "\n".join(f"a{i} = a{i + 1}" for i in range(60)) + '\na60 = "x"',
-            "g:51: rules and parentheses are nested over 50 deep",
-        ),
-        (
-            "\n".join(f"a{i} = a{i + 1} a{i + 1}" for i in range(40)) + '\na40 = "x"',
-            "g: the grammar is longer than 10,000 characters with every name replaced by its rule",
-        ),
-        (
-            f'a = "{"x" * 10_000}"',
-            "g: the grammar is longer than 10,000 characters with every name replaced by its rule",
-        ),
-        (f'a = "{"x" * 1_024}" STRING', "g: the grammar needs more than 1,024 states"),
+        ("a = " + "(" * 51 + "STRING" + ")" * 51, f"g:1: {DEEP}"),
+        ("\n".join(f"a{i} = a{i + 1}" for i in range(60)) + '\na60 = "x"', f"g:51: {DEEP}"),
+        ("\n".join(f"a{i} = a{i + 1} a{i + 1}" for i in range(40)) + '\na40 = "x"', LONG),
+        (f'a = "{"x" * 10_000}"', LONG),
+        (f'a = "{"x" * 1_024}" STRING', STATES),
         # the thirteenth letter before the string decides: 2^13 states remember it
-        (
-            'a = (STRING "a" | STRING "b")* STRING "a"' + ' (STRING "a" | STRING "b")' * 12,
-            "g: the grammar needs more than 1,024 states",
-        ),
+        ('a = (STRING "a" | STRING "b")* STRING "a"' + ' (STRING "a" | STRING "b")' * 12, STATES),
         (
             "a = " + '("x" | "y")' * 13 + " STRING",
             "g: there are more than 4,096 ways from string to string",
         ),
         # endless symbols
-        (
-            'a = STRING ","* STRING',
-            "g: literals can go on for ever without a string or an end (after ,)",
-        ),
-        (
-            'a = ("ab" | "c")+ STRING',
-            "g: literals can go on for ever without a string or an end (after aba)",
-        ),
-        (
-            'a = ("x" | STRING)* ";"',
-            "g: literals can go on for ever without a string or an end (after x)",
-        ),
+        ('a = STRING ","* STRING', f"{ENDLESS},)"),
+        ('a = ("ab" | "c")+ STRING', f"{ENDLESS}aba)"),
+        ('a = ("x" | STRING)* ";"', f"{ENDLESS}x)"),
     ],
 )  # fmt: skip
 def test_each_mistake_has_its_sentence(rules: str, sentence: str) -> None:
