@@ -130,17 +130,6 @@ def test_random_lives_of_clusters(families: int, shared: int) -> None:
     assert (fell_back > 5) == (families < 10)
 
 
-def test_a_family_that_several_keys_lead_to_is_preferred() -> None:
-    candidates = Candidates(Keys(shared=2))
-    for family, keys in enumerate([(1, 2), (2, 3), (4,)]):
-        turn(candidates, keyed(*keys), everywhere, [family], [family])
-    assert turn(candidates, keyed(1, 2), everywhere).tolist() == [0]
-    assert turn(candidates, keyed(2), everywhere).tolist() == [0, 1]
-    assert turn(candidates, keyed(3, 4), everywhere).tolist() == [1, 2]
-    assert turn(candidates, keyed(5), everywhere).tolist() == []
-    assert turn(candidates, keyed(), everywhere).tolist() == []
-
-
 def test_a_closed_key_is_followed_only_where_no_other_leads() -> None:
     candidates = Candidates(Keys(families=2))
     for family in range(3):
@@ -167,25 +156,6 @@ def test_improbable_families_do_not_close_a_key() -> None:
     reached = candidates.look_up([1], lambda slots: slots < 3)
     candidates.extend(reached, slots([9]), slots([9]))
     assert 9 not in turn(candidates, keyed(1), everywhere)
-
-
-def test_room_is_made_by_families_that_ended() -> None:
-    candidates = Candidates(Keys(families=2))
-    for family in range(4):
-        turn(candidates, keyed(1), everywhere, [family], [family])
-        candidates.release(slots([family]))
-    turn(candidates, keyed(1), everywhere, [4], [4])
-    assert turn(candidates, keyed(1), everywhere).tolist() == [4]
-
-
-def test_families_that_ended_do_not_stand_in_the_way() -> None:
-    """Two keys led to a family that is no more; one leads to each of two that are."""
-    candidates = Candidates(Keys(shared=2))
-    turn(candidates, keyed(), everywhere, [0], [0])
-    for fragment, key in ((1, 7), (2, 8)):
-        turn(candidates, keyed(key), everywhere, [0, fragment], [10 * fragment, fragment])
-    candidates.release(slots([0, 10, 20]))
-    assert turn(candidates, keyed(7, 8), everywhere).tolist() == [1, 2]
 
 
 # the whole clusterer

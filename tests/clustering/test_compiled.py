@@ -268,23 +268,6 @@ def test_draws_are_those_of_the_reference() -> None:
     assert compared > 1000
 
 
-def test_whatever_else_is_asked_is_as_in_the_reference() -> None:
-    fragments = people(30, 1, error=0.3)
-    problem = fitted(Attributes(), fragments, 10.0)
-    reference, compiled = both(problem, SplitSmc(particles=10)._rules)
-    half = len(fragments) // 2
-    for session in (reference, compiled):
-        session.add(fragments[:half])
-        session.constrain([Decision(False, fragments[0].id, fragments[3].id)])
-        session.add(fragments[half:])
-        session.remove([fragments[5].id])
-        session.revise(1)
-    require_equal(reference, compiled)
-    assert reference.posterior() == compiled.posterior()
-    assert reference.touched() == compiled.touched()
-    assert compiled.number(fragments[7].id) == 7
-
-
 @pytest.mark.parametrize("n_workers", ["1", "3"])
 @pytest.mark.parametrize("link", [None, "town", "source"])
 def test_constraints_bound_what_a_fragment_joins(

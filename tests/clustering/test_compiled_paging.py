@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kbforge.clustering.propose import Rules
 from kbforge.clustering.session import SmcSession
-from kbforge.contracts import Decision, Fragment, Problem, Session
+from kbforge.contracts import Fragment, Problem, Session
 from kbforge.errors import LikelihoodError
 from kbforge.kernel.binding import kernel_library, kernel_status
 from kbforge.testing import MemoryPages
@@ -25,7 +25,6 @@ from tests.clustering.test_constraints import sided
 from tests.clustering.test_failures import LIKELIHOODS
 from tests.clustering.test_paging import BLACK, STAGES, Twins, opening, play
 from tests.clustering.toys import Chain, normal
-from tests.people import people
 from tests.profile import examples
 
 KERNEL = kernel_library()
@@ -170,24 +169,6 @@ def test_a_snapshot_goes_on_in_the_kernel(name: str, stage: str) -> None:
     assert contents(one) == contents(other)
     assert sessions[0].touched() == sessions[1].touched()
     assert contents(sessions[0].checkpoint()) == contents(sessions[1].checkpoint())
-
-
-def test_what_the_reference_did_comes_back() -> None:
-    """A removal, a bridge or a revision does not make a session slow for good."""
-    items = people(60, 3, error=0.3)
-    problem = opening("attributes", "selective", items)()
-    assert KERNEL is not None
-    session = SmcSession(problem, RULES["split"], np.random.default_rng(0), kernel=KERNEL)
-    session.add(items[:100])
-    session.checkpoint()
-    session.remove([items[2].id])
-    session.revise(1, [items[4].id])
-    for x in items[100:]:
-        session.add([x])
-        session.bridge(x.id)
-    session.constrain([Decision(True, items[4].id, items[9].id)])
-    assert session.number(items[9].id) == 9
-    assert len(session.constraints.decisions) == 1
 
 
 def test_one_that_is_refused_leaves_those_before_it() -> None:

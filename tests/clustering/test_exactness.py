@@ -131,6 +131,15 @@ def represented(posterior: Posterior) -> dict[Grouping, float]:
     return out
 
 
+def check_weights(posterior: Posterior, exact: dict[Grouping, float]) -> None:
+    """Every grouping has the log weight that it should have."""
+    got = represented(posterior)
+    for grouping, log_weight in exact.items():
+        assert math.exp(got.get(grouping, -math.inf)) == pytest.approx(
+            math.exp(log_weight), abs=1e-9, rel=1e-6
+        )
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 @examples(12)
 @given(
@@ -148,11 +157,7 @@ def test_enough_particles_give_the_exact_posterior(
     clusterer: Clusterer = SplitSmc(particles=BELL_7) if split else Smc(particles=BELL_7)
     posterior = clusterer.cluster(fragments, Problem(likelihood, alpha), np.random.default_rng(0))
     exact = exact_posterior(fragments, likelihood, alpha)
-    got = represented(posterior)
-    for grouping, log_weight in exact.items():
-        assert math.exp(got.get(grouping, -math.inf)) == pytest.approx(
-            math.exp(log_weight), abs=1e-9, rel=1e-6
-        )
+    check_weights(posterior, exact)
     best = max(exact.values())
     chosen = frozenset(posterior.clusters())
     assert exact[chosen] == pytest.approx(best, abs=1e-7)

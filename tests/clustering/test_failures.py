@@ -209,11 +209,6 @@ def strange(fragment: Fragment) -> Fragment:
     return Fragment("strange", values, vector)
 
 
-def everything(session: SmcSession) -> Any:
-    """All that the session holds."""
-    return contents(session)
-
-
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("name", LIKELIHOODS)
 @examples(10, suppress_health_check=[HealthCheck.filter_too_much])
@@ -241,7 +236,7 @@ def test_a_failure_leaves_no_trace(
         problem_of(stage, make(items), trap), RULES[rules], np.random.default_rng(seed)
     )
     session.add(items[:at])
-    before = everything(session)
+    before = contents(session)
     trap.method, trap.wait, trap.nan = method, wait, nan
     # NaN from a method that only watches, or for no cluster at all, is no failure
     try:
@@ -251,7 +246,7 @@ def test_a_failure_leaves_no_trace(
     else:
         assume(False)
     assert trap.sprung
-    assert everything(session) == before
+    assert contents(session) == before
     session.add(items[at:])
     assert session.posterior() == clean.posterior()
     # the tables may number values in another order by now, the snapshot is free of that
@@ -280,40 +275,6 @@ def test_every_trap_springs(stage: str, method: str) -> None:
     assert trap.sprung == (method in STAGES[stage] and (stage, method) not in never)
 
 
-class Drawing:
-    """A resampler that draws, and then may fail."""
-
-    keeps_heaviest = False
-
-    def __init__(self, trap: Trap) -> None:
-        self.trap = trap
-
-    def resample(
-        self, log_weights: FloatArray, size: int, rng: np.random.Generator
-    ) -> tuple[IntArray, FloatArray]:
-        found = Optimal().resample(log_weights, size, rng)
-        rng.random(5)
-        self.trap.meets("resample")
-        return found
-
-
-def test_a_resampler_that_fails_gives_back_what_it_drew() -> None:
-    items, trap = vectors(np.random.default_rng(2), 30), Trap()
-    rules = Rules(4, Drawing(trap), splits=True, weights="marginal")
-    clean, session = (
-        SmcSession(Problem(Gaussian(), 1.0), rules, np.random.default_rng(3)) for _ in range(2)
-    )
-    clean.add(items)
-    session.add(items[:20])
-    before = everything(session)
-    trap.method, trap.wait = "resample", 0
-    with pytest.raises(Broken):
-        session.add(items[20:])
-    assert everything(session) == before
-    session.add(items[20:])
-    assert session.posterior() == clean.posterior()
-
-
 @pytest.mark.parametrize("rules", RULES)
 def test_a_missing_vector_in_the_middle_of_a_gaussian_run(rules: str) -> None:
     """The story: somebody's table has a hole. The run says where, and goes on without it."""
@@ -329,4 +290,4 @@ def test_a_missing_vector_in_the_middle_of_a_gaussian_run(rules: str) -> None:
     clean = SmcSession(Problem(Gaussian(), 1.0), RULES[rules], np.random.default_rng(0))
     clean.add(points)
     assert session.posterior() == clean.posterior()
-    assert everything(session) == everything(clean)
+    assert contents(session) == contents(clean)

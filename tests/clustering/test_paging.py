@@ -38,6 +38,7 @@ from tests.clustering.invariants import core_of
 from tests.clustering.test_constraints import check_bindings, sided
 from tests.clustering.test_failures import LIKELIHOODS, RULES, Broken, Trap, problem_of
 from tests.clustering.test_remove import check_candidates
+from tests.clustering.toys import opened
 from tests.profile import examples
 
 Open = Callable[[], Problem]
@@ -255,7 +256,7 @@ def many(entities: int, black: bool = False) -> tuple[Problem, MemoryPages, dict
     """The pages of so many entities with six records each, those of entity e the e-th of six."""
     likelihood: Likelihood = Categorical(values=entities, beta=0.01)
     problem = Problem(BlackBox(likelihood) if black else likelihood, 1.0, index=ByColour())
-    session = SplitSmc(particles=10).open(problem, np.random.default_rng(0))
+    session = opened(problem, 10)
     known = dict(enumerate(coloured(list(range(entities)) * 6)))
     session.add(list(known.values()))
     return problem, MemoryPages(session.checkpoint(), known), known
@@ -325,8 +326,7 @@ def test_a_checkpoint_has_what_changed_and_nothing_else() -> None:
 def test_a_checkpoint_shares_nothing_with_its_session() -> None:
     items = coloured([0, 1, 2, 0, 1, 2, 0, 1])
     problem = Problem(Categorical(values=3), 1.0, index=ByColour())
-    session = SplitSmc(particles=10).open(problem, np.random.default_rng(0))
-    session.add(items[:5])
+    session = opened(problem, 10, items[:5])
     mark = session.checkpoint()
     before = contents(mark)
     session.add(items[5:])

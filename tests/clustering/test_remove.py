@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,10 +16,8 @@ from kbforge.contracts import (
     Cluster,
     FloatArray,
     Fragment,
-    Likelihood,
     LiveClusters,
     OnlineClusterer,
-    Posterior,
     Problem,
 )
 from kbforge.errors import LikelihoodError, UsageError
@@ -30,9 +27,16 @@ from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.both_engines import state_of
 from tests.clustering.contents import contents
 from tests.clustering.invariants import check_invariants, core_of
-from tests.clustering.test_exactness import BELL_7, FAMILIES, exact_posterior, represented, vectors
+from tests.clustering.test_exactness import (
+    BELL_7,
+    FAMILIES,
+    check_weights,
+    exact_posterior,
+    represented,
+    vectors,
+)
 from tests.clustering.test_failures import LIKELIHOODS, RULES, Broken, Trap, problem_of
-from tests.clustering.toys import Chain, Point, Rule, fragments_of, normal
+from tests.clustering.toys import Chain, Point, Rule, fragments_of, normal, opened
 from tests.profile import examples
 
 STAGES = ("conjugate", "indexed", "black box", "surrogate")
@@ -86,20 +90,10 @@ def test_if_all_particles_are_kept_the_posterior_is_that_of_the_rest(
     for some in [removed] if at_once else [[i] for i in removed]:
         session.remove([fragments[i].id for i in some])
     left = [fragment for i, fragment in enumerate(fragments) if i not in removed]
-    check_exact(session.posterior(), left, likelihood, alpha)
+    check_weights(session.posterior(), exact_posterior(left, likelihood, alpha))
     again = [fragments[i] for i in removed]
     session.add(again)
-    check_exact(session.posterior(), [*left, *again], likelihood, alpha)
-
-
-def check_exact(
-    posterior: Posterior, fragments: list[Fragment], likelihood: Likelihood, alpha: float
-) -> None:
-    got = represented(posterior)
-    for grouping, log_weight in exact_posterior(fragments, likelihood, alpha).items():
-        assert math.exp(got.get(grouping, -math.inf)) == pytest.approx(
-            math.exp(log_weight), abs=1e-9, rel=1e-6
-        )
+    check_weights(session.posterior(), exact_posterior([*left, *again], likelihood, alpha))
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -150,8 +144,8 @@ def test_the_last_to_come_leaves_as_if_it_had_not_come() -> None:
     items = vectors(np.random.default_rng(2), 9)
     problem = Problem(Gaussian(), 1.0)
     for cut in range(1, 6):
-        never = SplitSmc(particles=BELL_7).open(problem, np.random.default_rng(0))
-        session = SplitSmc(particles=BELL_7).open(problem, np.random.default_rng(0))
+        never = opened(problem, BELL_7)
+        session = opened(problem, BELL_7)
         never.add(items[:cut])
         session.add(items[: cut + 1])
         session.remove([items[cut].id])
@@ -162,10 +156,7 @@ def test_the_last_to_come_leaves_as_if_it_had_not_come() -> None:
 
 def test_a_bridge_that_goes_leaves_two_sides() -> None:
     points = [(-3.0,), (3.0,), (-3.1,), (3.1,), (0.0,)]
-    session = SplitSmc(particles=50).open(
-        Problem(Chain(normal(1.0, 6.0)), 1.0), np.random.default_rng(0)
-    )
-    session.add(fragments_of(points))
+    session = opened(Problem(Chain(normal(1.0, 6.0)), 1.0), 50, fragments_of(points))
     (whole,) = session.posterior().subproblems
     session.touched()
     session.remove(["f4"])
@@ -181,8 +172,7 @@ def test_the_first_fragment_may_go() -> None:
     """A Gaussian's table reads all others relative to it."""
     items = vectors(np.random.default_rng(1), 30)
     problem = Problem(Gaussian(), 1.0)
-    session = SplitSmc(particles=10).open(problem, np.random.default_rng(0))
-    session.add(items)
+    session = opened(problem, 10, items)
     for i in (0, 1, 2, 5):
         session.remove([items[i].id])
         restored = SplitSmc(particles=10).open(
@@ -197,10 +187,9 @@ def test_the_first_fragment_may_go() -> None:
 
 
 def test_everything_may_go() -> None:
-    for clusterer in (SplitSmc(particles=5), Smc(particles=5)):
+    for splits in (True, False):
         items = vectors(np.random.default_rng(3), 12)
-        session = clusterer.open(Problem(Gaussian(), 1.0), np.random.default_rng(0))
-        session.add(items)
+        session = opened(Problem(Gaussian(), 1.0), 5, items, splits)
         session.remove([item.id for item in items])
         assert (session.n_fragments, session.fragments) == (0, ())
         assert session.posterior().subproblems == ()
@@ -229,7 +218,7 @@ def test_a_table_that_is_not_editable(particles: int) -> None:
     session.add(items)
     for i in rng.permutation(20)[:15].tolist():
         session.remove([items[i].id])
-        check_session(session)  # type: ignore[arg-type]
+        check_session(session)
         core = core_of(session)
         assert set(core.table.live._members) == live_of(core)
 
@@ -284,7 +273,7 @@ def test_a_removal_can_fail() -> None:
 
 
 def test_ids_that_are_not_there_or_twice() -> None:
-    session = SplitSmc().open(Problem(UniformLikelihood(), 1.0), np.random.default_rng(0))
+    session = opened(Problem(UniformLikelihood(), 1.0), 100)
     session.add([Fragment("a", {"n": ("1",)}), Fragment("b", {"n": ("1",)})])
     session.remove(["a", "a"])
     with pytest.raises(UsageError, match='no fragment of the session has the id "a"'):
@@ -301,8 +290,7 @@ def test_sets_with_what_is_gone_are_forgotten_and_still_counted() -> None:
     """A snapshot must not hold scores of sets that none of its fragments make."""
     items = fragments_of([(0.0,), (0.1,), (0.2,), (0.1,)])
     rule = Rule(lambda ids: -float(len(ids)))
-    session = SplitSmc(particles=20).open(Problem(rule, 1.0), np.random.default_rng(0))
-    session.add(items)
+    session = opened(Problem(rule, 1.0), 20, items)
     before = session.posterior().model_evaluations
     session.remove(["f1"])  # f3 has its content
     kept = session.snapshot().scores
@@ -318,15 +306,14 @@ def test_where_the_rest_of_every_particle_is_impossible() -> None:
     def rule(ids: set[str]) -> float:
         return -np.inf if ids == {"f0", "f1"} else 20.0 * (len(ids) - 1)
 
-    items = fragments_of([(float(i),) for i in range(4)])
-    for clusterer in (SplitSmc(particles=1), Smc(particles=1)):
-        session = clusterer.open(Problem(Rule(rule), 1.0), np.random.default_rng(0))
-        session.add([items[0], items[2], items[1], items[3]])
+    f0, f1, f2, f3 = fragments_of([(float(i),) for i in range(4)])
+    for splits in (True, False):
+        session = opened(Problem(Rule(rule), 1.0), 1, [f0, f2, f1, f3], splits)
         assert session.posterior().clusters() == [(0, 1, 2, 3)]
         session.remove(["f3"])
         session.remove(["f2"])
         assert session.posterior().clusters() == [(0,), (1,)]
-        check_session(session)  # type: ignore[arg-type]
+        check_session(session)
 
 
 def test_what_was_made_in_vain_is_released() -> None:
@@ -343,11 +330,10 @@ def test_what_was_made_in_vain_is_released() -> None:
         return -np.inf if both == [(1.0,), (2.0,)] else 0.0
 
     items = fragments_of([(0.0,), (1.0,), (2.0,), (3.0,), (4.0,)])
-    session = SplitSmc(particles=60).open(Problem(Picky(predictive), 1.0), np.random.default_rng(0))
-    session.add(items[:4])
+    session = opened(Problem(Picky(predictive), 1.0), 60, items[:4])
     session.remove(["f0"])
-    check_session(session)  # type: ignore[arg-type]
+    check_session(session)
     core = core_of(session)
     assert set(core.table.live._members) == live_of(core)
     session.add(items[4:])
-    check_session(session)  # type: ignore[arg-type]
+    check_session(session)

@@ -24,7 +24,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.testing import UniformLikelihood
-from kbforge_plugins.clusterers.sequential import Smc, SplitSmc
+from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.minhash import MinHash
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.ngram import Bigram
@@ -34,7 +34,7 @@ from tests.clustering.test_constraints import mass
 from tests.clustering.test_exactness import BELL_7, exact_posterior, represented, vectors
 from tests.clustering.test_failures import LIKELIHOODS, RULES, Broken, Trap, problem_of
 from tests.clustering.test_remove import STAGES, check_session
-from tests.clustering.toys import Rule, fragments_of
+from tests.clustering.toys import Rule, fragments_of, opened
 from tests.profile import examples
 
 
@@ -82,8 +82,7 @@ def test_one_particle_finds_the_best_grouping() -> None:
         items = vectors(np.random.default_rng(seed), 7)
         exact = exact_posterior(items, Gaussian(), 1.0)
         top = max(exact.values())
-        session = SplitSmc(particles=1).open(Problem(Gaussian(), 1.0), np.random.default_rng(0))
-        session.add(items)
+        session = opened(Problem(Gaussian(), 1.0), 1, items)
         at_first = exact[frozenset(session.posterior().clusters())] > top - 1e-6
         session.revise(5)
         at_last = exact[frozenset(session.posterior().clusters())] > top - 1e-6
@@ -96,9 +95,8 @@ def test_one_particle_finds_the_best_grouping() -> None:
 
 def test_if_all_particles_are_kept_nothing_changes() -> None:
     items = vectors(np.random.default_rng(3), 6)
-    for clusterer in (SplitSmc(particles=BELL_7), Smc(particles=BELL_7)):
-        session = clusterer.open(Problem(Gaussian(), 1.0), np.random.default_rng(0))
-        session.add(items)
+    for splits in (True, False):
+        session = opened(Problem(Gaussian(), 1.0), BELL_7, items, splits)
         before = represented(session.posterior())
         session.touched()
         revised = session.revise(2)
@@ -107,43 +105,25 @@ def test_if_all_particles_are_kept_nothing_changes() -> None:
         assert represented(session.posterior()) == before
 
 
-def test_clusters_of_several_subproblems_become_one() -> None:
-    """Two pairs that a run with one particle left apart, each pair a subproblem."""
-
-    def rule(ids: set[str]) -> float:
-        return 8.0 if len(ids) == 4 else 1.0 if ids in ({"f0", "f1"}, {"f2", "f3"}) else 0.0
-
-    items = fragments_of([(float(i),) for i in range(4)])
-    session = SplitSmc(particles=1).open(Problem(Rule(rule), 0.5), np.random.default_rng(0))
-    session.add([items[0], items[1], items[2], items[3]])
-    before = session.posterior()
-    session.revise(3)
-    assert session.posterior().log_posterior >= before.log_posterior
-
-
 def test_only_some_fragments_are_gone_over() -> None:
     """Those far away are left alone."""
     rng = np.random.default_rng(0)
     points = [(float(c) * 1000 + rng.normal(), rng.normal()) for c in range(8) for _ in range(6)]
     items = [Fragment(f"f{i}", {}, point) for i, point in enumerate(points)]
-    session = SplitSmc(particles=3).open(Problem(Gaussian(), 1.0), np.random.default_rng(0))
-    session.add(items)
+    session = opened(Problem(Gaussian(), 1.0), 3, items)
     count = session.revise(1, ids=["f0"])
     assert 1 <= count.steps <= 1 + MOST_TAKEN
     with pytest.raises(UsageError, match='has the id "nobody"'):
         session.revise(1, ids=["f0", "nobody"])
     assert session.revise(0).steps == 0
-    empty = SplitSmc().open(Problem(Gaussian(), 1.0), np.random.default_rng(0))
+    empty = opened(Problem(Gaussian(), 1.0), 100)
     assert empty.revise(3).steps == 0
 
 
 def test_a_step_has_a_bound() -> None:
     """Ten thousand equal fragments of one entity are not clustered again."""
     items = [Fragment(f"f{i}", {"n": ("x",)}) for i in range(MOST_TAKEN + 1)]
-    session = SplitSmc(particles=1).open(
-        Problem(UniformLikelihood(), 1e-9), np.random.default_rng(0)
-    )
-    session.add(items)
+    session = opened(Problem(UniformLikelihood(), 1e-9), 1, items)
     assert len(session.posterior().clusters()) == 1
     core = core_of(session)
     assert revisit(core, 3, 3) == ([], 0.0)
@@ -159,8 +139,7 @@ def test_decisions_are_honoured_on_the_way() -> None:
     ]
     problem = Problem(Gaussian(), 1.0, constraints=Constraints(tuple(decisions)))
     for particles in (1, 20):
-        session = SplitSmc(particles=particles).open(problem, np.random.default_rng(0))
-        session.add(items)
+        session = opened(problem, particles, items)
 
         def check(session: SmcSession = session) -> None:  # type: ignore[assignment]
             labels = session.posterior().labels()
@@ -343,8 +322,7 @@ def test_bridges_make_nothing_worse(name: str, stage: str, rules: str, seed: int
 
 @pytest.mark.parametrize("particles", [1, 2, BELL_7])
 def test_two_become_one(particles: int) -> None:
-    session = SplitSmc(particles=particles).open(Problem(Rule(rule), 0.5), np.random.default_rng(0))
-    session.add(ITEMS)
+    session = opened(Problem(Rule(rule), 0.5), particles, ITEMS)
     before = session.posterior().clusters()
     gain = session.bridge("f2")
     assert session.posterior().clusters() == [(0, 1, 2)]
@@ -354,18 +332,14 @@ def test_two_become_one(particles: int) -> None:
 
 def test_what_is_decided_stays_apart() -> None:
     apart = Constraints((Decision(False, "f0", "f1"),))
-    session = SplitSmc(particles=1).open(
-        Problem(Rule(rule), 0.5, constraints=apart), np.random.default_rng(0)
-    )
-    session.add(ITEMS)
+    session = opened(Problem(Rule(rule), 0.5, constraints=apart), 1, ITEMS)
     assert session.bridge("f2") == 0
     assert session.posterior().clusters() == [(0, 2), (1,)]
 
 
 def test_if_all_particles_are_kept_no_bridge_changes_anything() -> None:
     items = vectors(np.random.default_rng(3), 6)
-    session = SplitSmc(particles=BELL_7).open(Problem(Gaussian(), 1.0), np.random.default_rng(0))
-    session.add(items)
+    session = opened(Problem(Gaussian(), 1.0), BELL_7, items)
     before = represented(session.posterior())
     assert [session.bridge(item.id) for item in items] == [0.0] * 6
     assert represented(session.posterior()) == before

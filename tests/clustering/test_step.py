@@ -15,7 +15,6 @@ from kbforge.contracts import Fate, FloatArray, IntArray, Problem
 from kbforge.errors import LikelihoodError
 from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc
 from kbforge_plugins.resamplers import Greedy, Multinomial
-from kbforge_plugins.resamplers import Greedy as GreedyResampler
 from tests.clustering.both_engines import (
     ALPHA,
     SEEDS,
@@ -29,21 +28,13 @@ from tests.clustering.both_engines import (
 )
 from tests.clustering.contents import contents
 from tests.clustering.oracle import SlowSmc, Target
+from tests.clustering.test_failures import RULES
 from tests.clustering.toys import POINTS, BlackBox, Chain, ChainTable, Rule, fragments_of, normal
 
 CLUSTERERS = [GreedyClusterer, Smc, SplitSmc]
 
 
 BRIDGE = 12  # where the points of a bridging stream begin that lie between its groups
-
-
-RULES = {
-    "greedy": Rules(1, GreedyResampler(), splits=True),
-    "smc": Rules(6, GreedyResampler(), splits=False),
-    "split-smc": Rules(6, GreedyResampler(), splits=True),
-    "multinomial": Rules(6, Multinomial(), splits=True, weights="marginal"),
-    "sampled": Rules(6, GreedyResampler(), splits=True, weights="marginal", sampled_merges=True),
-}
 
 
 PROBLEMS = {

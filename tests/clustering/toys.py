@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kbforge.clustering.session import SmcSession
 from kbforge.contracts import (
     ConjugateLikelihood,
     FloatArray,
@@ -19,7 +20,9 @@ from kbforge.contracts import (
     IntArray,
     Likelihood,
     LiveClusters,
+    Problem,
 )
+from kbforge_plugins.clusterers.sequential import Smc, SplitSmc
 
 Point = tuple[float, ...]
 Predictive = Callable[[Sequence[Point], Point], float]
@@ -30,6 +33,17 @@ POINTS: list[Point] = [(0.0,), (0.1,), (5.0,), (5.1,), (9.0,)]
 
 def fragments_of(points: Sequence[Point]) -> list[Fragment]:
     return [Fragment(f"f{i}", {}, point) for i, point in enumerate(points)]
+
+
+def opened(
+    problem: Problem, particles: int, items: Sequence[Fragment] = (), splits: bool = True
+) -> SmcSession:
+    """A session of split or plain SMC that has taken in these."""
+    clusterer = SplitSmc(particles=particles) if splits else Smc(particles=particles)
+    session = clusterer.open(problem, np.random.default_rng(0))
+    assert isinstance(session, SmcSession)
+    session.add(items)
+    return session
 
 
 def normal(spread: float = 1.0, prior_spread: float = 10.0) -> Predictive:
