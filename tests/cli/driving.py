@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -35,7 +36,12 @@ class Terminal:
         """Read until the program has said something new with the text in it."""
         begin = len(self.said)
         while text not in self.said[begin:]:
-            self.said += os.read(self._terminal, 4096).decode()
+            self.said += self._read()
+
+    def _read(self) -> str:
+        ready, _, _ = select.select([self._terminal], [], [], 300)
+        assert ready, f"it waits, and has said: {self.said}"
+        return os.read(self._terminal, 4096).decode()
 
     def type(self, text: str) -> None:
         os.write(self._terminal, text.encode())
@@ -44,11 +50,11 @@ class Terminal:
         """Read to the end; returns the exit code."""
         while True:
             try:
-                part = os.read(self._terminal, 4096)
+                part = self._read()
             except OSError:  # the terminal is gone with the process
                 break
             if not part:
                 break
-            self.said += part.decode()
+            self.said += part
         os.close(self._terminal)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])

@@ -113,8 +113,7 @@ def test_a_place_that_is_not_there_is_found_out_before_training(
 def test_blanks_are_nothing_to_train_on(program, tmp_path):
     line = b'{"id": "a", "properties": {"name": [" "]}}'
     ran = program("train-attributes", "-", "-o", tmp_path / "m", stdin=line)
-    assert ran.code == 1
-    assert "no attributes to train on, or blank ones only" in ran.err
+    ran.require_refusal("no attributes to train on, or blank ones only", 1)
 
 
 def test_attributes_are_shown_on_one_line_each(program, tmp_path):
