@@ -95,23 +95,22 @@ def test_scorers_that_are_lost_again_and_again_end_the_run() -> None:
             elsewhere.log_marginal(sets_of(3))
 
 
-def test_a_crew_of_none_is_refused() -> None:
-    with (
-        pytest.raises(UsageError, match="scorers: expected at least 1, got 0"),
-        scorers(Sizes(), HereExecutor(), 0),
-    ):
-        pass
+NEEDS_NONE = Choices(likelihood="attributes", alpha=30)
+REFUSED = {
+    "scorers: expected at least 1, got 0": lambda: scorers(Sizes(), HereExecutor(), 0).__enter__(),
+    "likelihood attributes needs no scorers": lambda: cluster(
+        people(10, 1), NEEDS_NONE, crew=Workers(HereExecutor(), None, 2)
+    ),
+    "--workers and --scorers exclude each other": lambda: make_workers(
+        "ray", Choices(), None, 2, 2
+    ),
+}
 
 
-def test_what_scores_by_itself_needs_none() -> None:
-    crew = Workers(HereExecutor(), None, 2)
-    with pytest.raises(UsageError, match="likelihood attributes needs no scorers"):
-        cluster(people(10, 1), Choices(likelihood="attributes", alpha=30), crew=crew)
-
-
-def test_workers_and_scorers_exclude_each_other() -> None:
-    with pytest.raises(UsageError, match="--workers and --scorers exclude each other"):
-        make_workers("ray", Choices(), None, 2, 2)
+@pytest.mark.parametrize("said", REFUSED)
+def test_scorers_that_make_no_sense_are_refused(said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        REFUSED[said]()
 
 
 def test_scorers_need_an_executor(tmp_path: Path, program: Run) -> None:
