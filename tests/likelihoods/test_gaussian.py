@@ -83,24 +83,23 @@ def test_many_dimensions_and_one_slot_give_the_same_bits_as_many_slots() -> None
         assert np.array_equal(table.log_predictive(x, slots), many[:slots])
 
 
+FIRST, THREE = Fragment("first", {}, (0.0, 0.0)), Fragment("n2", {}, (1.0, 2.0, 3.0))
+
+
 @pytest.mark.parametrize(
-    ("fragment", "says"),
+    ("model", "fragments", "says"),
     [
-        (Fragment("n1", {"name": ("x",)}), 'fragment "n1" has no vector'),
-        (
-            Fragment("n2", {}, (1.0, 2.0, 3.0)),
-            'fragment "n2" has a vector of 3 numbers, expected 2',
-        ),
-        (Fragment("n3", {}, (1e200, 0.0)), 'fragment "n3" has a number beyond 1e'),
+        (Gaussian(), [FIRST, Fragment("n1", {"name": ("x",)})], 'fragment "n1" has no vector'),
+        (Gaussian(), [FIRST, THREE], 'fragment "n2" has a vector of 3 numbers, expected 2'),
+        (Gaussian(), [FIRST, Fragment("n3", {}, (1e200, 0.0))], '"n3" has a number beyond 1e'),
+        (Gaussian(b=(1.0, 2.0)), [THREE], r"vectors have 3 numbers, and .* for 2"),
     ],
 )
-def test_unreadable_fragments_are_named(fragment: Fragment, says: str) -> None:
-    table = Gaussian().live_clusters()
-    table.encode(Fragment("first", {}, (0.0, 0.0)))
+def test_vectors_that_cannot_be_read(model: Gaussian, fragments: list[Fragment], says: str) -> None:
     with pytest.raises(LikelihoodError, match=says):
-        table.encode(fragment)
+        list(map(model.live_clusters().encode, fragments))
     with pytest.raises(LikelihoodError, match=says):
-        Gaussian().log_marginal([[Fragment("first", {}, (0.0, 0.0))], [fragment]])
+        model.log_marginal([[fragment] for fragment in fragments])
 
 
 def test_parameters_of_their_own_make_dimensions_independent_models() -> None:
@@ -133,18 +132,11 @@ def test_parameters_of_their_own_make_dimensions_independent_models() -> None:
     assert ratio == pytest.approx(sum(own_ratio), rel=1e-12)
 
 
-def test_parameters_for_other_dimensions_are_refused() -> None:
+def test_parameters_for_different_dimensions_are_refused() -> None:
     with pytest.raises(
         UsageError, match="expected the same number of values for each, got 2 of a, 3 of mu"
     ):
         Gaussian(a=(1.0, 2.0), mu=(0.0, 0.0, 0.0))
-    model, fragment = Gaussian(b=(1.0, 2.0)), Fragment("p", {}, (1.0, 2.0, 3.0))
-    for use in (
-        lambda: model.log_marginal([[fragment]]),
-        lambda: model.live_clusters().encode(fragment),
-    ):
-        with pytest.raises(LikelihoodError, match=r"vectors have 3 numbers, and .* for 2"):
-            use()
 
 
 @pytest.mark.parametrize(
