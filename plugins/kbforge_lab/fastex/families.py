@@ -1,29 +1,23 @@
 """The exponential families that FastEx knows, and the prior of the groupings.
 
-Documents as bags of words: the Dirichlet-multinomial family, sparse.
-
-Of a cluster with counts n and pseudo-counts a, both by row (`SparseCounts` has the words), x_r the
-counts of a fragment:
+**Documents** as bags of words: the Dirichlet-multinomial family, sparse. Of a cluster with counts n
+and pseudo-counts a, both by row (`SparseCounts` has the words), x_r the counts of a fragment:
 
     L(C + x) - L(C) = sum over r of s_r [lgamma(n_r + x_r + a_r) - lgamma(n_r + a_r)]    exactly
     theta*_r        = E[log p_r] = psi(a_r + n_r) - psi(a + n)                            tangent
                     = log(a_r + n_r) - log(a + n + m/2)                                   secant
 
 with a and n the sums of the distribution that r belongs to and m the mean length of fragments. The
-tangent is the Taylor approximation of the poster (equation 5). psi(a_r) is about -1/a_r where
-log(a_r) is right for a word that occurs once: with small pseudo-counts the tangent takes new words
-for far less probable than they are. The secant is exact for them.
+tangent is the Taylor approximation of the poster (equation 5). With small pseudo-counts it takes
+new words for far less probable than they are; the secant is exact for words that occur once.
 
-*What is hashed.* Words that a cluster does not have all share a value, so theta* is taken relative
-to that of an empty cluster: psi(a_r + n_r) - psi(a_r), or log((a_r + n_r) / a_r), which is sparse.
-Both the rest, which is the same for all clusters, and the second term, which is a number for each
-cluster and distribution (g in the bound), need no hash.
+*What is hashed.* theta* relative to that of an empty cluster, psi(a_r + n_r) - psi(a_r) or
+log((a_r + n_r) / a_r), which is sparse. The rest is the same for all clusters, and the second term
+is a number for each cluster and distribution (g in the bound).
 
-Points: the Gaussian family with independent dimensions and a normal-inverse-gamma prior.
-
-Of a cluster of n points with mean m and centred sum of squares S, per dimension
-(`kbforge_plugins.likelihoods.gaussian` has the posterior's a_n, b_n, mu_n and lam_n), with l the
-precision and mu the mean of a component:
+**Points**: the Gaussian family with independent dimensions and a normal-inverse-gamma prior. Of a
+cluster, per dimension (`kbforge_plugins.likelihoods.gaussian` has the posterior's a_n, b_n, mu_n
+and lam_n), with l the precision and mu the mean of a component:
 
     phi(x)  = (x, x^2)
     theta*  = (E[l mu], -E[l] / 2) = (a_n mu_n / b_n, -a_n / 2 b_n)
@@ -34,17 +28,14 @@ Points are standardised first, which changes L by the same constant for every fr
 
 *What is hashed.* phi(x) less that of an average point, (0, 1), and theta* less that of a standard
 normal cluster, (0, -1/2). <phi, theta*> is the product of these two, a number for each cluster,
-which is in g, and one that is the same for all clusters. So a point far out in the direction of its
-cluster makes a small angle with it, whatever all points have in common.
+which is in g, and one that all clusters share.
 
-The prior of a grouping: a Dirichlet process, or a mixture of K components.
+**The prior** of a grouping: a Dirichlet process, which a mixture of K components becomes as K grows.
 
 | | x joins C | x opens a new cluster, beside k others |
 |---|---|---|
 | Dirichlet process | |C| | alpha |
 | K components, weights Dirichlet(alpha/K, ..., alpha/K) | |C| + alpha/K | (K - k) alpha/K |
-
-The second becomes the first as K grows.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ Luo and Shrivastava, "Scaling-up split-merge MCMC with locality sensitive sampli
 3.1. There are L tables of K signs of random projections. S(u) are the fragments with the K signs of
 u, and S(-u) those with the opposite ones, in one of the tables: which table comes first is drawn,
 and where the bucket asked for is empty the next one is asked, round and round. That is drawn before
-everything else, whatever the grouping, and is given from then on; so S(u) and S(-u) are functions
-of the fragments alone. (The paper counts probabilities averaged over all directions with buckets of
-one; see `AlikeKernel` for why that is not exact.)
+everything else, so S(u) and S(-u) are functions of the fragments alone. (The paper counts
+probabilities averaged over all directions with buckets of one; see `AlikeKernel` for why that is
+not exact.)
 
 *Smart split.* u is uniform over the n fragments, v over S(-u) (without any, nothing moves). If both
 are of one cluster C it falls apart: u and v are parted, each of the others goes with one of them by
@@ -20,12 +20,10 @@ a coin. Either part may have had u:
     q(merge) = (1/n) [sum over u in A of |S(u) & B| / |S(u) - u| + the same of v in B and A]
 
 As the table of S(v) need not be that of S(u), the sums may differ. Dumb moves and ratio are those
-of `SmartDumb`. What decides a split are coins but for two fragments, so that a large cluster will
-hardly ever fall apart as it should; that is how the method is.
+of `SmartDumb`.
 
-**As published**: the ratios that LSHSM and MinSM were published with, to see how far off they are
-(equations 2 to 7). They differ from those of MinSM and LSHSM here, which are
-exact, in this:
+**As published**: the ratios that LSHSM and MinSM were published with (equations 2 to 7). Unlike
+the exact ones, these do *not* leave the posterior as it is:
 
 - probabilities are averaged over all hash functions (equations 2, 3 and 7, by the collision
   probability of two fragments), but the bucket that they are multiplied with is of one;
@@ -35,8 +33,7 @@ exact, in this:
 - a dumb split is counted one way round;
 - the ratio is of likelihoods and leaves out the prior of the groupings.
 
-Where the paper leaves open by which u and v a move is judged, it is the first fragment of A and of
-B. These kernels do *not* leave the posterior as it is.
+u and v, where the paper leaves them open, are the first fragments of A and of B.
 
 | symbol | meaning |
 |---|---|

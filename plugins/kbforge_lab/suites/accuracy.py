@@ -8,15 +8,11 @@
 | best alpha: NAME | greedy clustering at alphas of a grid for 300 s, the best by the labels |
 | ceiling | the best that the labels allow anybody who sees what the fragments say |
 
-The sets are the labelled files of the folder that KBFORGE_DATA names. What the default learned, it
-learned from families of labelled sets, so that its figures on these families say little about data
-that are new. `without` names a folder with models that were trained leave-one-family-out: in
-FOLDER/FAMILY are those of all families but this one, and each set is clustered by those that have
-not seen its family.
-
-A family is what sets have in common that a model could learn from one and use on another: the same
-source, the same entities, the same generator. The families are those of
-`kbforge_lab.training.defaults.families`, by the same names.
+The sets are the labelled files of the folder that KBFORGE_DATA names. The default learned from
+families of labelled sets, so its figures on these say little about new data. `without` names a
+folder of models trained leave-one-family-out, FOLDER/FAMILY being of all families but that one. A
+family shares what a model could learn from one set and use on another: source, entities or
+generator (`kbforge_lab.training.defaults.families`).
 """
 
 from __future__ import annotations

@@ -1,30 +1,22 @@
-"""Suite `circles`: points on overlapping circles (split-SMC paper, sections 4.1 and A.3).
+"""Suite `circles`: points on overlapping circles (split-SMC paper, sections 4.1, A.3 and D.2).
 
-The target is a diffusion model of sets of points, a black box, and a Gaussian proposes for it. The
-points are drawn anew and the model is another one than the paper's, so that its log posteriors are
-of something else; its F1 is what must be reached.
-
-The quick plan is of the first 3 circles, two of which overlap by default, P = 10 and two orders
-(one for the curves). That is some two minutes of one core: whatever P is, every fragment costs
-the model a call of a tenth of a second or two. So few circles leave no room for the paper's
-margins; what must hold there is its F1, and that split SMC finds no less probable a grouping than
-SMC.
-
-Clusters of the circles experiment (split-SMC paper, appendix D.2): points on a circle's rim.
+The target is a diffusion model of sets of points, a black box, and a Gaussian proposes for it.
+Points and model are not the paper's, so log posteriors are of something else; the F1 must be
+reached. A fragment costs the model a tenth of a second or two, so the quick plan is of 3 circles
+with P = 10: split SMC must find no less probable a grouping than SMC there.
 
     c ~ Uniform([-reach, reach]^2)            centre
     a_i ~ Uniform([0, 2 pi))                  angle of point i
     x_i = c + radius (cos a_i, sin a_i)       point, i = 1..n
 
-Given c the points are independent, so that L({x_1..x_n}) = log E_c[prod_i p(x_i | c)]. Points that
-lie exactly on a rim have no density in the plane. A likelihood needs them blurred: with Gaussian
-noise of standard deviation s, and I_0 the modified Bessel function,
+Given c the points are independent: L({x_1..x_n}) = log E_c[prod_i p(x_i | c)]. Points on a rim have
+no density in the plane, so they are blurred by Gaussian noise of standard deviation s; with I_0 the
+modified Bessel function,
 
     p(x | c) = exp(-(d^2 + radius^2) / (2 s^2)) I_0(d radius / s^2) / (2 pi s^2),  d = |x - c|
 
-The suite has 15 centres, uniform in [-5, 5]^2. Each circle has a radius of .6 and from 10 to 29
-points on its rim, every number as likely. That is 292 points on average, and 306 in the paper's
-draw. The ranges are those of the published code.
+The suite has 15 centres in [-5, 5]^2, radius .6 and 10 to 29 points a circle, evenly: 292 points on
+average, 306 in the paper's draw. The ranges are those of the published code.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Suites `gauss` and `hashing`: Gaussian mixtures.
 
 `gauss` is the mixture of the split-SMC paper (section 4.2): close groups of clusters of very
-different sizes.
-
-Appendix D.2 draws cluster sizes from a Dirichlet process by stick-breaking, and means in two steps
-so that there are several close groups of clusters:
+different sizes (appendix D.2).
 
 | symbol | drawn from | meaning |
 |---|---|---|
@@ -14,20 +11,18 @@ so that there are several close groups of clusters:
 | m_k | Normal(c_g, (s sigma_k)^2), g uniform | mean of cluster k |
 | x | Normal(m_k, sigma_k^2), k ~ w | a point |
 
-The paper names a = 2, b = 0.5, mu = 0, lam = 0.0002, alpha = 20, K = 100 and 16 groups. The points
-that its generator published are not quite of these. Their variances within clusters follow
-InverseGamma(2, 2), by 90 nats: b was taken for the scale of the Gamma distribution of 1 / sigma^2.
-Of a cluster's mean the text known here says only that it is its group's centre with "an additional
-Normal perturbation". That the perturbation is in units of the cluster's own standard deviations,
-and that there are s = 5 of them, is not from the paper: it was fitted to the published points.
-Those are the defaults here.
+The paper names a = 2, b = 0.5, mu = 0, lam = 0.0002, alpha = 20, K = 100 and 16 groups. The
+published points differ: variances within clusters follow InverseGamma(2, 2), by 90 nats (b was
+taken for the scale of the Gamma distribution of 1 / sigma^2). That a mean is s = 5 of its cluster's
+standard deviations off its group's centre was fitted to the published points. These are the
+defaults here.
 
-`hashing` compares split-merge samplers on mixtures that grow. The sets S1 to S3 of Luo and
-Shrivastava (2018), section 4.2, are "10 Gaussians in 25 dimensions", each with a mean and variances
-of its own, and 100, 1,000 and 10,000 points. How far apart the means were is not said: here they
-are normal with a standard deviation of 3, and variances are inverse gamma with shape and scale 2.
-Their large set was KDD Cup 2004's: 145,751 points, 74 dimensions, 2,000 classes; of that shape is
-the large set here, with 100,000 points drawn likewise."""
+`hashing` compares split-merge samplers on mixtures that grow. S1 to S3 of Luo and Shrivastava
+(2018), section 4.2, are "10 Gaussians in 25 dimensions" of 100, 1,000 and 10,000 points. The spread
+of the means is not said: here they are normal with a standard deviation of 3, and variances are
+inverse gamma with shape and scale 2. The large set here, 100,000 points of 2,000 clusters in 74
+dimensions, has the shape of theirs (KDD Cup 2004).
+"""
 
 from __future__ import annotations
 

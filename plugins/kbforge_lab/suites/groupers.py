@@ -1,20 +1,15 @@
 """Groupers of the suite `supervised`: with and without training, and chains.
 
-What is tuned is tuned by cross-validation over labels: each fold hides some of the labels, so that
-what is judged are clusters that were not seen. `Coarse`, `Fine` and `KMeans`, which is told the
-true number, learn nothing.
+What is tuned is tuned by cross-validation over labels, so that it is judged by clusters that were
+not seen. `Coarse`, `Fine` and `KMeans`, which is told the true number, learn nothing.
 
-*Binary* is a classifier of pairs, and the tree of what it says (Cohen and Richman 2002).
+*Binary* is a classifier of pairs, and the tree of what it says (Cohen and Richman 2002). A support
+vector machine with a radial kernel learns from the absolute differences of pairs which ones share a
+label; its decision f gives the distance 1 / (1 + exp f), and the tree of these distances is cut
+where the examples say. The kernel's width and C tell most pairs of hidden labels right; linkage and
+threshold have the best F on hidden labels. The paper searches by golden section, here it is a grid.
 
-A pair is the absolute differences of its two vectors. A support vector machine with a radial kernel
-learns from pairs of examples which ones share a label; its decision f gives the distance 1 / (1 +
-exp f) of two fragments, and the tree of these distances is cut where the examples say. The kernel's
-width and the machine's C are those that tell most pairs of hidden labels right; linkage and
-threshold are those whose cut has the best F on hidden labels. The paper searches by golden section,
-here it is a grid.
-
-*XingKMeans*: a metric learned of examples, by which k-means groups (Xing, Ng, Jordan and Russell
-2003).
+*XingKMeans*: k-means by a metric learned of examples (Xing, Ng, Jordan and Russell 2003).
 
 | symbol | meaning |
 |---|---|
@@ -25,22 +20,18 @@ here it is a grid.
 | e, B | W^(-1/2) d and W^(1/2) A W^(1/2) |
 
 The program, diagonal or full, is to maximise the sum over D of |d|_A where the sum over S of
-|d|_A^2 is at most 1. (Their form for diagonal A, to minimise the sum over S less the log of the sum
-over D, has the same solution up to its length, which k-means does not see. So does a weight C of
-that log: it makes A C times as long, and no optimum depends on it but for C = 0, where A is 0.)
+|d|_A^2 is at most 1. (Their form for diagonal A, to minimise the sum over S less C times the log of
+the sum over D, has the same solution up to its length, which k-means does not see, unless C = 0.)
 
 In B it is to maximise g(B), the sum over D of sqrt(e' B e), where B has trace 1. Written with
-B = L L', g is a sum of lengths |L' e|, which is convex in L. A convex function lies above its
-tangents, so L := G L, made to length 1 again, never makes g smaller, where G is the sum over D of
+B = L L', g is a sum of lengths |L' e|, which is convex in L and so lies above its tangents:
+L := G L, made to length 1 again, never makes g smaller, where G is the sum over D of
 e e' / sqrt(e' B e). That is B := G B G over its trace, with neither a projection nor a step size.
 
 g is concave in B with the gradient G / 2. So no B of trace 1 is better than the present one by more
 than half of the largest eigenvalue of G less the trace of G B, and the search ends where that is
-little. For diagonal A everything is a diagonal. It starts at A = I, the metric as it was.
-
-The optimum need not be what groups other labels best: it may be about few features. To stop before
-it is another way to weigh what was learned, and when to stop can be told from labels that are
-hidden.
+little. It starts at A = I. The optimum may be about few features: to stop before it, when hidden
+labels say so, is another way to weigh what was learned.
 
 *Chain* is one of clustering with the Dirichlet process, supervised or not; *Chosen* is one
 whose model is chosen by labelled examples that are hidden from it in turn.

@@ -1,22 +1,15 @@
 """Suite `text`: confusable entities in text, as the paper's REBEL-50 and TweetNERD (section 4.3).
 
-| task | what |
-|---|---|
-| wd50, dwie50 | two sets of about 50 entities that share names |
-| webnlg-names | the names of the 200 entities of WebNLG that have most; nothing but names |
+wd50 (FewRel, KnowledgeNet and Tweeki, with Wikidata's identifiers) and dwie50 (the news of DWIE)
+are sets of about 50 entities that share names. webnlg-names is built as the paper's TweetNERD set
+(appendix D.2.1): every different name of an entity of WebNLG is one fragment that has nothing else,
+for the 200 entities that have most names; "the US" and "Americans" are one. None is part of
+KBForge.
 
-wd50 is of mentions with Wikidata's identifiers (FewRel, KnowledgeNet and Tweeki), dwie50 of the
-news of DWIE; neither they nor WebNLG are part of KBForge.
-
-The target is the bigram model of `name` with its prior fitted to the names of the set itself, or
+The target is the bigram model of `name`, its prior fitted to the names of the set itself, or
 another likelihood that is named. Alpha of the bigram model is what `kbforge calibrate --calibrator
-bcubed --low 100 --high 1e9` finds on the train set of each family. webnlg-names has no train set
-and takes that of wd50, and so does any other file (`data`). A black box comes with its own, and the
-bigram model proposes for it.
-
-webnlg-names is built as the paper's TweetNERD set (appendix D.2.1): every different name of an
-entity is one fragment that has nothing else, for the entities that have most names. What is left is
-the hardest part of the problem: "the US" and "Americans" are one.
+bcubed --low 100 --high 1e9` finds on the train set of each family; webnlg-names and other files
+(`data`) take that of wd50. A black box comes with its own, and the bigram model proposes for it.
 """
 
 from __future__ import annotations
