@@ -30,7 +30,7 @@ Points are standardised first, which changes L by the same constant for every fr
 normal cluster, (0, -1/2). <phi, theta*> is the product of these two, a number for each cluster,
 which is in g, and one that all clusters share.
 
-**The prior** of a grouping: a Dirichlet process, which a mixture of K components becomes as K grows.
+**The prior** of a grouping: a Dirichlet process, or K components (the same as K grows).
 
 | | x joins C | x opens a new cluster, beside k others |
 |---|---|---|

@@ -2,20 +2,16 @@
 
     L(C) = log p(x_1..x_n | n), an exchangeable density of n points, in nats
 
-It is had by integrating the model's probability-flow ODE. The points are taken to be blurred by as
-much as the model was trained to see at least; points that lie on a curve would have no density
-otherwise. How many points a cluster has is the Dirichlet process's business.
+It integrates the model's probability-flow ODE. Points are taken to be blurred by the least noise
+that the model was trained on: points on a curve would have no density otherwise.
 
-*The network* is a transformer that says what the noise is. Every point of a set x_1..x_n is blurred
-with noise of standard deviation s, and the model learns to tell the noise from what it sees (Kingma
-et al. 2021; circles of the split-SMC paper):
+*The network* is a transformer. Every point of a set is blurred with noise of standard deviation s,
+and the model learns to tell the noise (Kingma et al. 2021; circles of the split-SMC paper):
 
     y_i = x_i + s e_i,  e_i ~ Normal(0, I),  log s ~ Uniform(log s_0, log s_1)
     loss = log(s_1 / s_0) sum_i |e_i - e'_i(y, s)|^2
 
-That is the variational bound's diffusion term for the linear schedule gamma = 2 log s, in nats. In
-these coordinates the probability-flow ODE is dy/ds = e'(y, s).
-
+That is the variational bound's diffusion term for the linear schedule gamma = 2 log s, in nats.
 Points are standardised by the caller: mean 0 and variance B + W = 1 over all clusters, W of it
 within a cluster. If everything were Gaussian, a point would be predicted from the others,
 
@@ -26,14 +22,13 @@ and with the innovation a_i = (y_i - m_i) / sqrt(T) the noise would be s a_i / s
 learns the rest: e' = c a + sqrt(1 - c^2) F with c = s / sqrt(T), so that F has the same scale at
 every noise level.
 
-What point i is told of point j is where it is from i. Nothing that i is told depends on what others
-know of i. So d e'_i / d y_i is had by moving the point asked about and leaving it where it is for
-the others, all points at once: the divergence is exact and costs two directions (the hollow
-networks of Chen and Duvenaud 2019). Sets have no positions, hence no order.
+Point i is told where point j is from i, and nothing that depends on what others know of i. So
+d e'_i / d y_i is had by moving the point asked about and leaving it where it is for the others, all
+points at once: the divergence is exact and costs two directions (the hollow networks of Chen and
+Duvenaud 2019). Sets have no positions, hence no order.
 
-*The density* follows the points from the least noise s_0 to the most, s_1. They move as dy/ds =
-e'(y, s), and the log density along the way changes by minus the divergence of that (Song et al.
-2021, appendix D.2):
+*The density* follows the points from s_0 to s_1, by dy/ds = e'(y, s) (Song et al. 2021, appendix
+D.2):
 
     L = log p_1(y(s_1)) + int sum_i tr(d e'_i / d y_i) ds,  y(s_0) = x
 
@@ -41,19 +36,15 @@ p_1 is the Gaussian that has the variance of the data and of the noise: points o
 what their centres vary. Noise levels are equally far apart in u = log s. The path is an exponential
 Adams-Bashforth method of third order: e' is a polynomial of u through its last values, integrated
 exactly over ds = s du (Zhang and Chen 2023), so that far points, which move on straight lines, cost
-no accuracy. The integral of the divergence is Simpson's rule over the same levels.
-
-The divergence is exact: d e'_i / d y_i is had for all points at once by moving each as it is asked
-about and leaving it where it is for the others. With `probes` it is estimated instead, as in
-Skilling (1989) and Hutchinson (1990): r . J r over directions r of +1 and -1, which the set's own
-points determine, so that a set has one score.
+no accuracy. The integral of the divergence is Simpson's rule over the same levels. With `probes`
+the divergence is estimated (Skilling 1989, Hutchinson 1990): r . J r over directions r of +1 and
+-1, which the set's own points determine, so that a set has one score.
 
 Shapes: K sets, padded to N points in two dimensions, D = width, E = width of what is told, H heads.
 
 *The bundle* has weights.safetensors (float32), metrics.jsonl (what each training step did) and,
-where they were made, loss.png and MODEL_CARD.md. The manifest's recipe has the sizes of the model,
-the standardisation of the points and how it was trained; whatever does not fit the weights is
-refused.
+where they were made, loss.png and MODEL_CARD.md. The manifest's recipe has the model's sizes, the
+standardisation of the points and the training; whatever does not fit the weights is refused.
 """
 
 from __future__ import annotations

@@ -15,14 +15,13 @@ for all entities, so that it takes such a model, too.
 | the whole record, if it has several attributes | rare-words |
 
 *Columns*: each feature's distances by classical scaling, side by side. Every different reading is
-embedded once, labelled and new ones together, on as many axes as its distances span. Readings that
-are all unlike each other need as many axes as there are readings, and of the longest alone most
-would be in the centre. So the axes are turned at random and the first are taken: distances stay
-nearly in proportion (Johnson and Lindenstrauss 1984), and all columns of a feature are alike, as if
-it had the one precision that the paper gives it. A fragment without a reading is in the centre,
-where it says little. Of more readings than `LANDMARKS` only so many are embedded; each other one is
-placed by its distances to them, at a cost that is linear in the readings (de Silva and Tenenbaum
-2004, "Sparse multidimensional scaling using landmark points"):
+embedded once, labelled and new ones together, on as many axes as its distances span. The axes are
+turned at random and the first are taken: distances stay nearly in proportion (Johnson and
+Lindenstrauss 1984), and all columns of a feature are alike, as if it had the one precision that the
+paper gives it. (Of the longest axes alone, readings that are all unlike would be in the centre.) A
+fragment without a reading is in the centre, where it says little. Of more readings than `LANDMARKS`
+only so many are embedded; each other one is placed by its distances to them, in linear time (de
+Silva and Tenenbaum 2004, "Sparse multidimensional scaling using landmark points"):
 
     x_i = (mean over l of D_li^2 - D_i^2) . X_i / (2 |X_i|^2)       for axis i of the landmarks' X
 

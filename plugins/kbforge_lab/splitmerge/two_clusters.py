@@ -1,7 +1,7 @@
 """RGSM and SDDS: proposals that deal fragments out to two clusters, one after another.
 
-What a kernel tries out on the way to a proposal must not change the grouping. So there are two
-clusters more, in a live table of their own, or as whole sets where the likelihood is a black box.
+What a kernel tries out must not change the grouping, so there are two clusters more: in a live
+table of their own, or as whole sets where the likelihood is a black box.
 
 **RGSM**: a restricted Gibbs sampler proposes splits. Jain and Neal, "A split-merge Markov chain
 Monte Carlo procedure for the Dirichlet process mixture model" (2004), section 4.2. Two fragments i
@@ -14,15 +14,12 @@ and j are drawn, any pair as likely. Let C be the fragments of their clusters, w
 3. *Merge*, if they do not: q(there) = 1, and q(back) is the probability that one more scan from the
    launch state chooses the two clusters as they are.
 
-The launch state is drawn anew each time and depends on C, i and j alone, not on how C is grouped:
-given it, there and back are as likely as the ratio says.
-
-A scan asks for two predictives of every fragment of C: this costs t + 1 times as much as a sweep of
-Gibbs sampling over C would with two clusters.
+The launch state is drawn anew each time and depends on C, i and j alone, so there and back are as
+likely as the ratio says. It costs t + 1 times as much as a sweep over C with two clusters.
 
 **SDDS**: the likelihood itself makes smart proposals. Wang and Russell, "A smart-dumb/dumb-smart
-algorithm for efficient split-merge MCMC" (2015): the pairs of `SmartDumb`, the smart moves
-weighted by the likelihood. Which weights, is this module's own choice:
+algorithm for efficient split-merge MCMC" (2015): the pairs of `SmartDumb`. The weights are this
+module's own choice:
 
 *Smart split.* u is uniform over the n fragments, and C is its cluster; v is uniform over the others
 of C. u opens A and v opens B, and all others, in random order, go to A or B with probability
@@ -40,8 +37,7 @@ w(A, B), by how much the posterior gains if they are one:
     w(A, B) = exp(L(A + B) - L(A) - L(B)) (|A| + |B| - 1)! / ((|A| - 1)! (|B| - 1)!)
     q(merge) = (1/M) [w(A, B) / sum over D of w(A, D) + w(A, B) / sum over D of w(B, D)]
 
-The way back is a dumb split. So a split asks for as many predictives as C has fragments, and a
-merge for 2 M unions: it grows with the number of clusters.
+The way back is a dumb split. A split asks for |C| predictives, and a merge for 2 M unions.
 """
 
 from __future__ import annotations
