@@ -61,13 +61,7 @@ def shown(rows: list[Row], of: SuitePlan) -> Grid:
 
 @pytest.mark.parametrize(
     ("f1", "mark"),
-    [
-        (0.9, "+0.100"),
-        (0.7951, "-0.005"),
-        (0.795, "-0.005"),
-        (0.7949, "-0.005 !"),
-        (0.7, "-0.100 !"),
-    ],
+    [(0.9, "+0.100"), (0.795, "-0.005"), (0.7949, "-0.005 !"), (0.7, "-0.100 !")],
 )
 def test_what_is_below_exact_name_is_marked(f1: float, mark: str) -> None:
     grid = shown([row("people", EXACT, 0.8), row("people", DEFAULT, f1)], plan(task("people")))
@@ -296,9 +290,7 @@ def test_other_orders_are_other_clusterings_with_other_seeds(
     seen = []
     before = performing.prepare
     monkeypatch.setattr(
-        performing,
-        "prepare",
-        lambda held, given: (seen.append((held, given)), before(held, given))[1],
+        performing, "prepare", lambda *given: (seen.append(given), before(*given))[1]
     )
     for shuffle in (0, 1):
         done(shuffle=shuffle)

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -94,18 +95,28 @@ def test_what_the_budget_ended_is_told_apart_from_what_it_left_out() -> None:
     assert (line.endings, footnotes([line])) == ("", {})
 
 
+RATIO = "CPU x Split SMC"
+
+
+def shown(rows: list[Row], **changes: Any) -> list[dict[str, str]]:
+    """The cells of each line of the table, by its head."""
+    made = plan(**changes)
+    head, _, *body = (
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in table("toy", made, lines(rows, made)).splitlines()
+    )
+    return [dict(zip(head, cells, strict=True)) for cells in body]
+
+
 def test_the_table_says_what_saw_a_part_and_compares_no_time_with_it() -> None:
     part = row(GREEDY, 0, fragments=12, cut=True, cpu_seconds=4.0)
     rows = [part, row(SPLIT, 0, cut=True, cpu_seconds=8.0)]
-    head, _, greedy, split = table("toy", plan(), lines(rows, plan())).splitlines()
-    cells = dict(zip(_cells(head), _cells(greedy), strict=True))
-    assert cells["runs"] == "1 (1 saw a part, 12 of 40)"
-    assert (cells["CPU seconds"], cells["CPU x Split SMC"]) == ("4", "")
-    assert _cells(split)[1] == "1 (1 cut short)"
-    assert _cells(split)[-1] == "1"
+    greedy, split = shown(rows)
+    assert greedy["runs"] == "1 (1 saw a part, 12 of 40)"
+    assert (greedy["CPU seconds"], greedy[RATIO]) == ("4", "")
+    assert (split["runs"], split[RATIO]) == ("1 (1 cut short)", "1")
     rows = [row(GREEDY, 0, cpu_seconds=4.0), row(SPLIT, 0, fragments=12)]
-    _, _, greedy, split = table("toy", plan(), lines(rows, plan())).splitlines()
-    assert (_cells(greedy)[-1], _cells(split)[-1]) == ("", "")
+    assert [cells[RATIO] for cells in shown(rows)] == ["", ""]
 
 
 @pytest.mark.parametrize(
@@ -220,26 +231,20 @@ def test_the_table_has_the_papers_figures_beside_ours() -> None:
         ("toy", "Split SMC"): PaperFigures((-99, 1), (0.88, 0.01), 2.0),
     }
     made = plan(published=published)
-    head, _, greedy, split = table("toy", made, lines(ROWS, made)).splitlines()
-    cells = dict(zip(_cells(head), _cells(greedy), strict=True))
-    assert cells["log posterior"] == "-120.0 (14.1)"
-    assert cells["F1"] == "0.600 (0.141)"
-    assert cells["CPU x Split SMC"] == "0.25"
-    assert cells["evaluations"] == "100"
-    assert cells["paper, minutes"] == "0.5"
-    assert cells["paper, x Split SMC"] == "0.25"
-    assert "-125 (3)" in greedy
-    assert "0.61 (0.02)" in greedy
+    greedy, split = shown(ROWS, published=published)
+    ours = ("-120.0 (14.1)", "0.600 (0.141)", "100", "0.25")
+    assert tuple(greedy[name] for name in ("log posterior", "F1", "evaluations", RATIO)) == ours
+    assert (greedy["paper, minutes"], greedy["paper, x Split SMC"]) == ("0.5", "0.25")
+    _, _, line, _ = table("toy", made, lines(ROWS, made)).splitlines()
+    assert "| -125 (3) |" in line
+    assert "| 0.61 (0.02) |" in line
     # one run has no deviation
-    assert _cells(split)[0] == "Split SMC (P=10)"
-    assert _cells(split)[2] == "-100.0"
+    assert (next(iter(split.values())), split["log posterior"]) == ("Split SMC (P=10)", "-100.0")
     made = plan(published={("toy", "Greedy"): PaperFigures(None, (0.61, 0.02), 0.5)})
-    head, _, greedy, split = table("toy", made, lines(ROWS, made)).splitlines()
-    cells = dict(zip(_cells(head), _cells(greedy), strict=True))
-    assert head.count("| paper |") == 1
-    assert (cells["paper"], cells["paper, minutes"]) == ("0.61 (0.02)", "0.5")
-    assert cells["paper, x Split SMC"] == ""
-    assert _cells(split)[4] == ""
+    greedy, split = shown(ROWS, published=made.published)
+    assert table("toy", made, lines(ROWS, made)).count("| paper |") == 1
+    assert (greedy["paper"], greedy["paper, minutes"]) == ("0.61 (0.02)", "0.5")
+    assert greedy["paper, x Split SMC"] == split["paper"] == ""
     plain = table("toy", plan(), lines(ROWS, plan()))
     assert "paper" not in plain
     assert len({line.count("|") for line in plain.splitlines()}) == 1
@@ -247,13 +252,8 @@ def test_the_table_has_the_papers_figures_beside_ours() -> None:
 
 def test_long_times_are_written_out() -> None:
     rows = [row(GREEDY, seconds=1234.4, cpu_seconds=1000.0), row(SPLIT, cpu_seconds=8.0)]
-    _, _, greedy, split = table("toy", plan(), lines(rows, plan())).splitlines()
-    assert _cells(greedy)[-3:] == ["1,234", "1,000", "125"]
-    assert _cells(split)[-3:] == ["1", "8", "1"]
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip("|").split("|")]
+    times = [list(cells.values())[-3:] for cells in shown(rows)]
+    assert times == [["1,234", "1,000", "125"], ["1", "8", "1"]]
 
 
 # The peak of memory is that of the process, where the system says so.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,26 +91,9 @@ def row(method: Method = SPLIT, shuffle: int = 0, **changes: Any) -> Row:
 def trace_row(
     method: Method = SPLIT, shuffle: int = 0, fragments: int = 40, **changes: Any
 ) -> TraceRow:
-    full = row(method, shuffle)
-    made = TraceRow(
-        key=full.key,
-        suite="toys",
-        task="toy",
-        method=method.name,
-        particles=method.particles,
-        surrogate=method.surrogate,
-        max_evals=method.max_evals,
-        shuffle=shuffle,
-        fragments=fragments,
-        seconds=fragments / 40,
-        subproblems=3,
-        log10_effective_particles=fragments / 20,
-        model_evaluations=100,
-        log_posterior=-100.0,
-        f1=0.8,
-        precision=0.9,
-        recall=0.7,
-    )
+    so_far = {"seconds": fragments / 40, "log10_effective_particles": fragments / 20}
+    full = row(method, shuffle, fragments=fragments, **so_far)
+    made = TraceRow(**{field.name: getattr(full, field.name) for field in fields(TraceRow)})
     return replace(made, **changes)
 
 

@@ -8,6 +8,7 @@ and quadrature over means and types for all groupings of two references.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,9 +27,7 @@ KNOWN = 3
 MODELS = {
     "1": Scdp(proposals=1),
     "1, shared": Scdp(shared=True, proposals=0),
-    "1, other priors": Scdp(
-        variance=2.0, shape=2.5, rate=1.5, types=GammaPrior(3.0, 2.0), proposals=0
-    ),
+    "1, other priors": Scdp(2.0, 2.5, 1.5, types=GammaPrior(3.0, 2.0), proposals=0),
     "3, near": Scdp(separation=Near(0.1), proposals=1),
     "3, near, shared": Scdp(separation=Near(0.1), shared=True, auxiliaries=3, proposals=1),
 }
@@ -151,21 +150,14 @@ def test_another_model_is_noticed(name: str) -> None:
 TWO = np.array([-0.4, 0.9])
 ALPHA_P, ALPHA_T = 0.8, 1.4
 Factor = Callable[[np.ndarray], np.ndarray]
+PLAIN = Scdp(publications=None, proposals=1)
+NEAR, APART = replace(PLAIN, separation=Near(0.7)), replace(PLAIN, separation=Apart(0.7))
 FACTORS: dict[str, tuple[Scdp, Factor]] = {
-    "1": (Scdp(publications=None, proposals=1), lambda x: np.ones_like(x)),
-    "1, coarse": (Scdp(publications=None, power=0.4, proposals=1), lambda x: np.ones_like(x)),
-    "3, near": (
-        Scdp(publications=None, separation=Near(0.7), proposals=1),
-        lambda x: np.exp(-0.7 * x),
-    ),
-    "3, near, coarse": (
-        Scdp(publications=None, separation=Near(0.7), power=0.4, proposals=1),
-        lambda x: np.exp(-0.7 * x),
-    ),
-    "3, apart": (
-        Scdp(publications=None, separation=Apart(0.7), proposals=1),
-        lambda x: -np.expm1(-0.7 * x),
-    ),
+    "1": (PLAIN, np.ones_like),
+    "1, coarse": (replace(PLAIN, power=0.4), np.ones_like),
+    "3, near": (NEAR, lambda x: np.exp(-0.7 * x)),
+    "3, near, coarse": (replace(NEAR, power=0.4), lambda x: np.exp(-0.7 * x)),
+    "3, apart": (APART, lambda x: -np.expm1(-0.7 * x)),
 }
 
 
@@ -198,20 +190,12 @@ def test_groupings_of_two_have_their_probabilities(name: str) -> None:
     )
     exact /= exact.sum()
     data = References(TWO[:, None], np.full(2, UNKNOWN), np.zeros(2, dtype=np.int64))
-    state = ChainState(
-        np.zeros(2, dtype=np.int64),
-        np.zeros((1, 1)),
-        np.zeros(2, dtype=np.int64),
-        np.ones((1, 1)),
-        ALPHA_P,
-        ALPHA_T,
-    )
+    one = np.zeros(2, dtype=np.int64)
+    state = ChainState(one, np.zeros((1, 1)), one, np.ones((1, 1)), ALPHA_P, ALPHA_T)
     rng, found = np.random.default_rng(3), np.zeros((30, 2, 2))
     for i in range(6000):
         state = sweep(model, data, state, rng)
-        state = ChainState(
-            state.publication, state.means, state.kind, state.types, ALPHA_P, ALPHA_T
-        )
+        state = replace(state, alpha_p=ALPHA_P, alpha_t=ALPHA_T)
         found[i // 200, len(state.means) - 1, len(state.types) - 1] += 1 / 200
     error = found.std(axis=0, ddof=1) / np.sqrt(30)
     assert (np.abs(found.mean(axis=0) - exact) < 4 * error).all()

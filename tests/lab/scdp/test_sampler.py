@@ -128,23 +128,31 @@ def scene() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     )
 
 
+def with_examples() -> References:
+    train, labels, test, _ = scene()
+    return references(train, labels, test)
+
+
+def check_recovery(groupings: np.ndarray, gold: np.ndarray) -> None:
+    """References of one publication are together, those of two are apart."""
+    same = (groupings[:, :, None] == groupings[:, None, :]).mean(axis=0)
+    right = gold[:, None] == gold
+    assert same[right].mean() > 0.8
+    assert same[~right].mean() < 0.05
+
+
 @pytest.mark.parametrize("model", [SCDP1, SCDP2, Scdp(separation=Near(0.05)), Scdp(power=0.7)])
 @pytest.mark.parametrize("first", ["together", "alone"])
 def test_examples_teach_which_feature_matters(model: Scdp, first: str) -> None:
-    train, labels, test, gold = scene()
-    data = references(train, labels, test)
+    data = with_examples()
     grouping = np.zeros(24, dtype=np.int64) if first == "together" else np.arange(24)
     _, trace = run(model, data, start(data, grouping), 200, 20, np.random.default_rng(1))
-    same = trace.groupings[:, :, None] == trace.groupings[:, None, :]
-    right = gold[:, None] == gold
-    assert same.mean(axis=0)[right].mean() > 0.8
-    assert same.mean(axis=0)[~right].mean() < 0.05
+    check_recovery(trace.groupings, scene()[3])
 
 
 @pytest.mark.parametrize("kept", [1, 2, 5])
 def test_the_last_sweep_is_remembered(kept: int) -> None:
-    train, labels, test, _ = scene()
-    data = references(train, labels, test)
+    data = with_examples()
     first = start(data, np.zeros(24, dtype=np.int64))
     state, trace = run(SCDP1, data, first, 10, kept, np.random.default_rng(1))
     assert trace.groupings.shape == (kept, 24)
@@ -183,8 +191,7 @@ def test_labels_of_different_groups_are_different_publications() -> None:
 
 
 def test_the_same_seed_gives_the_same_chain() -> None:
-    train, labels, test, _ = scene()
-    data = references(train, labels, test)
+    data = with_examples()
     first = start(data, np.zeros(24, dtype=np.int64))
     one, other = (run(SCDP3, data, first, 20, 5, np.random.default_rng(9))[1] for _ in range(2))
     assert (one.groupings == other.groupings).all()
@@ -192,8 +199,7 @@ def test_the_same_seed_gives_the_same_chain() -> None:
 
 
 def test_chains_side_by_side_are_those_in_turns() -> None:
-    train, labels, test, _ = scene()
-    data = references(train, labels, test)
+    data = with_examples()
     starts = [start(data, np.zeros(24, dtype=np.int64)), start(data, np.arange(24))] * 2
     alone, beside = (run_several(SCDP1, data, starts, 12, 4, 3, n) for n in (1, 2))
     for (one, trace), (other, traced) in zip(alone, beside, strict=True):
@@ -284,10 +290,7 @@ def test_a_warm_up_forgets_the_start(first: str) -> None:
     grouping = np.zeros(27, dtype=np.int64) if first == "together" else np.arange(27)
     state = warmed_up(SCDP1, data, start(data, grouping), 30, rng)
     _, trace = run(SCDP1, data, state, 60, 10, rng)
-    right = np.repeat([0, 1, 2], 9)
-    same = trace.groupings[:, :, None] == trace.groupings[:, None, :]
-    assert same.mean(axis=0)[right[:, None] == right].mean() > 0.8
-    assert same.mean(axis=0)[right[:, None] != right].mean() < 0.05
+    check_recovery(trace.groupings, np.repeat([0, 1, 2], 9))
 
 
 # A concentration is drawn from its posterior, whatever the number of groups.

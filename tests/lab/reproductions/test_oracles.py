@@ -1,4 +1,4 @@
-"""The review reproduction: good questions gain more than random ones, and errors end nothing."""
+"""The oracle reproductions: what questions gain, and what share of the gap answers close."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from kbforge.contracts import Fragment
+from kbforge.fit.choices import Choices
+from kbforge_lab.training.defaults.families import LabelledFile
 from tests.people import people
 from tests.scripts import script
 
@@ -56,3 +58,32 @@ def test_wrong_answers_that_contradict_others_are_passed_over(options) -> None:
 
 def test_a_curve_that_ends_early_stays_where_it_is() -> None:
     assert oracle.padded([[0.1, 0.2], [0.3]], 3).tolist() == [[0.1, 0.2, 0.2], [0.3, 0.3, 0.3]]
+
+
+# Answers by gold, and what share of the gap they close.
+
+
+labels = script("label_oracle")
+
+
+def test_answers_by_gold_come_near_the_best():
+    file = LabelledFile("people", "p", tuple(people(40, 3)))
+    found = labels.ask(file, 0.0, Choices(), confidence=True)
+    assert found.family == "people"
+    assert len(found.chosen) == len(labels.STOPS)
+    assert max(found.chosen) <= found.best
+    assert found.gaps[-1] < 0.05
+    assert all(0 <= off <= 1 for off in found.off)
+
+
+def test_families_count_alike_in_the_mean():
+    answered = [
+        labels.Answered("a", 0.9, (0.5, 0.5, 0.5, 0.5, 0.9)),
+        labels.Answered("a", 0.9, (0.7, 0.7, 0.7, 0.7, 0.7)),
+        labels.Answered("b", 0.8, (0.8,) * 5),
+    ]
+    rows = labels.table_of(answered).splitlines()[2:]
+    assert [row.split("|")[1].strip() for row in rows] == ["a", "b", "mean"]
+    assert [row.split("|")[-2].strip() for row in rows] == ["67%", "-", "67%"]
+    first = [float(row.split("|")[3]) for row in rows]
+    assert first == pytest.approx([0.6, 0.8, 0.7])
