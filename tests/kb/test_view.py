@@ -77,11 +77,8 @@ def test_the_largest_come_first_and_ties_keep_their_order():
     assert [e.id for e in largest(iter(KB), 99)] == ["q", "p", "r", "s"]
 
 
-def test_the_least_sure_come_first_and_ties_go_to_the_larger():
+def test_the_least_sure_come_first_whatever_is_reported_and_ties_go_to_the_larger():
     assert [e.id for e in least_sure(iter(reversed(KB)), 3)] == ["r", "p", "s"]
-
-
-def test_the_confidence_decides_whatever_is_reported():
     one, other = (
         replace(e, confidence=p, reported=e.confidence)
         for e, p in zip(KB, (0.4, 0.1), strict=False)
@@ -100,15 +97,12 @@ def test_a_wrong_id_is_one_sentence(find):
         find(iter(KB), "\x1b[2Jz")
 
 
-def test_sources_are_those_of_the_entities_fragments():
+def test_sources_are_those_of_the_entities_fragments_which_must_be_there():
     fragments = [
         Fragment(i, {"name": ("x",)}, source=s)
         for i, s in [("a", "A"), ("z", "Z"), ("b", None), ("c", "C")]
     ]
     assert sources_of(KB[:1], iter(fragments)) == {"a": "A"}
-
-
-def test_the_wrong_fragments_are_refused():
     with pytest.raises(UsageError, match=r'lacks the fragment "b"'):
         sources_of(KB[:1], [Fragment("a", {"name": ("x",)})])
 

@@ -149,20 +149,12 @@ def test_parquet_batches_are_numbered_on(tmp_path):
 RECORDS = [{"key": "a", "name": "Ann", "tags": "x|y"}, {"key": "b", "name": "Bo", "tags": "z"}]
 
 
+TABLE = pa.Table.from_pylist(RECORDS)
+AS_CSV = "key,name,tags\na,Ann,x|y\nb,Bo,z\n"
+
+
 def as_json(path):
     path.write_text("\n".join(map(json.dumps, RECORDS)))
-
-
-def as_csv(path):
-    path.write_text("key,name,tags\na,Ann,x|y\nb,Bo,z\n")
-
-
-def as_tsv(path):
-    path.write_text("key\tname\ttags\na\tAnn\tx|y\nb\tBo\tz\n")
-
-
-def as_parquet(path):
-    pq.write_table(pa.Table.from_pylist(RECORDS), path)
 
 
 def as_arrow(path):
@@ -170,23 +162,16 @@ def as_arrow(path):
         out.write_table(TABLE)
 
 
-def as_feather(path):
-    feather.write_feather(TABLE, path, compression="uncompressed")
-
-
-TABLE = pa.Table.from_pylist(RECORDS)
-
-
 @pytest.mark.parametrize(
     ("ending", "write"),
     [
         (".json", as_json),
         (".jsonl", as_json),
-        (".csv", as_csv),
-        (".tsv", as_tsv),
-        (".parquet", as_parquet),
+        (".csv", lambda path: path.write_text(AS_CSV)),
+        (".tsv", lambda path: path.write_text(AS_CSV.replace(",", "\t"))),
+        (".parquet", lambda path: pq.write_table(TABLE, path)),
         (".arrow", as_arrow),
-        (".arrow", as_feather),
+        (".arrow", lambda path: feather.write_feather(TABLE, path, compression="uncompressed")),
     ],
 )
 def test_local_files_through_datasets(tmp_path, ending, write):
