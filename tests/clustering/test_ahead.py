@@ -56,14 +56,7 @@ class Asked(Likelihood):
 
 
 class Failing(Asked):
-    """And that fails on sets with a fragment of that id.
-
-    Args:
-        likelihood: says the rest.
-        id: of the fragment.
-        error: to raise; None says NaN.
-
-    """
+    """And that fails on sets with a fragment of that id: raises the error, or says NaN for None."""
 
     def __init__(self, likelihood: Likelihood, id: str, error: Exception | None) -> None:
         super().__init__(likelihood)

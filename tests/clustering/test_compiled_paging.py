@@ -45,12 +45,7 @@ RULES = {
 
 @dataclass
 class CompiledTwins(Twins):
-    """The session that is closed is a compiled one.
-
-    Attributes:
-        closes: whether it is.
-
-    """
+    """The session that is closed, if `closes`, is a compiled one."""
 
     closes: bool = True
 

@@ -50,15 +50,7 @@ class Broken(Exception):
 
 @dataclass
 class Trap:
-    """Springs at a call of one method, once it is set.
-
-    Attributes:
-        method: whose calls.
-        wait: how many calls to let pass; None while the trap is not set.
-        nan: answer NaN instead of raising.
-        sprung: whether it has.
-
-    """
+    """Raises, or says NaN, at a call of one method after `wait` others; None: it is not set."""
 
     method: str = ""
     wait: int | None = None
@@ -202,6 +194,13 @@ def problem_of(stage: str, likelihood: Likelihood, trap: Trap) -> Problem:
     return Problem(whole, 0.8, index=index)
 
 
+def session_of(
+    stage: str, likelihood: Likelihood, trap: Trap, rules: str, seed: int = 0
+) -> SmcSession:
+    problem = problem_of(stage, likelihood, trap)
+    return SmcSession(problem, RULES[rules], np.random.default_rng(seed))
+
+
 def strange(fragment: Fragment) -> Fragment:
     """With values (or a first vector) that no other fragment has."""
     values = {name: (*values, "ζω strange") for name, values in fragment.properties.items()}
@@ -227,14 +226,10 @@ def test_a_failure_leaves_no_trace(
     method = data.draw(st.sampled_from(STAGES[stage]), label="method")
     wait = data.draw(st.integers(0, 1), label="calls before")
     # each run has a model of its own, so that none has met the other's values
-    clean = SmcSession(
-        problem_of(stage, make(items), Trap()), RULES[rules], np.random.default_rng(seed)
-    )
+    clean = session_of(stage, make(items), Trap(), rules, seed)
     clean.add(items)
     trap = Trap()
-    session = SmcSession(
-        problem_of(stage, make(items), trap), RULES[rules], np.random.default_rng(seed)
-    )
+    session = session_of(stage, make(items), trap, rules, seed)
     session.add(items[:at])
     before = contents(session)
     trap.method, trap.wait, trap.nan = method, wait, nan
@@ -259,9 +254,7 @@ def test_every_trap_springs(stage: str, method: str) -> None:
     """Those of the stage, on a step of the middle of a run: the property above is not empty."""
     items = records(np.random.default_rng(1), 9)
     trap = Trap()
-    session = SmcSession(
-        problem_of(stage, attributes(items), trap), RULES["split-smc"], np.random.default_rng(0)
-    )
+    session = session_of(stage, attributes(items), trap, "split-smc")
     session.add(items[:-1])
     trap.method, trap.wait = method, 0
     # a surrogate says nothing of x alone, and a selective table is asked for a few clusters only

@@ -179,10 +179,7 @@ class Drawn:
 def drawn(seed: int, spacing: int = 1) -> Drawn:
     """Distinct particles on random blocks of fragments, of which the last one is the new one.
 
-    Args:
-        seed: of all that is random.
-        spacing: how many bits of a mask a fragment takes.
-
+    A fragment takes `spacing` bits of a mask.
     """
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 9))

@@ -50,11 +50,8 @@ BLACK = ("black box", "black box indexed", "surrogate")
 class Twins:
     """A session that is never closed, and one that is, whenever `reopen` says so.
 
-    Attributes:
-        problem: makes the problem anew, as another process would.
-        rules: of both.
-        exact: whether evaluations are the same, as they are but for a black box.
-
+    `problem` makes the problem anew, as another process would; `exact` says that evaluations are
+    the same, as they are but for a black box.
     """
 
     problem: Open

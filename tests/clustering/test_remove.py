@@ -35,7 +35,7 @@ from tests.clustering.test_exactness import (
     represented,
     vectors,
 )
-from tests.clustering.test_failures import LIKELIHOODS, RULES, Broken, Trap, problem_of
+from tests.clustering.test_failures import LIKELIHOODS, RULES, Broken, Trap, problem_of, session_of
 from tests.clustering.toys import Chain, Point, Rule, fragments_of, normal, opened
 from tests.profile import examples
 
@@ -104,8 +104,7 @@ def test_random_lives(name: str, stage: str, rules: str, seed: int, data: st.Dat
     """Fragments come, go and come again; a session restored at any time goes on alike."""
     draw, make = LIKELIHOODS[name]
     items = draw(np.random.default_rng(seed), 14)
-    problem = problem_of(stage, make(items), Trap())
-    session = SmcSession(problem, RULES[rules], np.random.default_rng(seed))
+    session = session_of(stage, make(items), Trap(), rules, seed)
     outside = list(items)
     inside: list[Fragment] = []
     for _ in range(data.draw(st.integers(2, 7), label="turns")):
@@ -232,10 +231,7 @@ def test_a_removal_that_fails_changes_nothing(stage: str, method: str, nan: bool
     for victims in ([0], [3], [2, 9]):
         trap, plain = Trap(), Trap()
         session, clean = (
-            SmcSession(
-                problem_of(stage, make(items), each), RULES["split-smc"], np.random.default_rng(0)
-            )
-            for each in (trap, plain)
+            session_of(stage, make(items), each, "split-smc") for each in (trap, plain)
         )
         for each in (session, clean):
             each.add(items[:-2])
@@ -262,8 +258,7 @@ def test_a_removal_can_fail() -> None:
     trap = Trap()
     draw, make = LIKELIHOODS["attributes"]
     items = draw(np.random.default_rng(7), 14)
-    problem = problem_of("indexed", make(items), trap)
-    session = SmcSession(problem, RULES["split-smc"], np.random.default_rng(0))
+    session = session_of("indexed", make(items), trap, "split-smc")
     session.add(items)
     for method in ("encode", "log_predictive_of", "keys"):
         trap.method, trap.wait = method, 0

@@ -32,7 +32,7 @@ from tests.clustering.contents import contents
 from tests.clustering.invariants import core_of
 from tests.clustering.test_constraints import mass
 from tests.clustering.test_exactness import BELL_7, exact_posterior, represented, vectors
-from tests.clustering.test_failures import LIKELIHOODS, RULES, Broken, Trap, problem_of
+from tests.clustering.test_failures import LIKELIHOODS, RULES, Broken, Trap, problem_of, session_of
 from tests.clustering.test_remove import STAGES, check_session
 from tests.clustering.toys import Rule, fragments_of, opened
 from tests.profile import examples
@@ -52,8 +52,7 @@ def test_what_is_held_never_gets_worse(
     """Step by step: the sum of densities, and the density of the heaviest."""
     draw, make = LIKELIHOODS[name]
     items = draw(np.random.default_rng(seed), 16)
-    problem = problem_of(stage, make(items), Trap())
-    session = SmcSession(problem, RULES[rules], np.random.default_rng(seed))
+    session = session_of(stage, make(items), Trap(), rules, seed)
     session.add(items)
     if not RULES[rules].resampler.keeps_heaviest or RULES[rules].sampled_merges:
         # weights are not densities there, so that the heaviest may not be the densest
@@ -173,8 +172,7 @@ def test_a_failure_ends_it_and_leaves_the_session_whole() -> None:
     draw, make = LIKELIHOODS["attributes"]
     items = draw(np.random.default_rng(7), 20)
     trap = Trap()
-    problem = problem_of("black box", make(items), trap)
-    session = SmcSession(problem, RULES["split-smc"], np.random.default_rng(0))
+    session = session_of("black box", make(items), trap, "split-smc")
     session.add(items)
     before = mass(session)
     trap.method, trap.wait = "log_marginal", 2
@@ -308,9 +306,7 @@ def rule(ids: set[str]) -> float:
 def test_bridges_make_nothing_worse(name: str, stage: str, rules: str, seed: int) -> None:
     draw, make = LIKELIHOODS[name]
     items = draw(np.random.default_rng(seed), 16)
-    session = SmcSession(
-        problem_of(stage, make(items), Trap()), RULES[rules], np.random.default_rng(seed)
-    )
+    session = session_of(stage, make(items), Trap(), rules, seed)
     for item in items:
         session.add([item])
         before = mass(session)
