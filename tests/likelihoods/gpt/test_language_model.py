@@ -52,7 +52,7 @@ def counts() -> bytes:
     return counted.to_bytes()
 
 
-MODEL = language_model()
+MODEL, FLAT = language_model(), language_model("flat-json")
 GOOD = to_bundle(
     MODEL,
     {"fragments": len(PEOPLE), "sha256": "0" * 64},
@@ -337,9 +337,6 @@ def test_sizes_out_of_range_are_refused(name: str, value: Any) -> None:
 )
 def test_another_recipe_is_refused(change: Callable[[Table], object], says: str) -> None:
     refuses(signed(recipe=change), says)
-
-
-FLAT = language_model("flat-json")
 
 
 def test_a_model_for_something_else_is_refused() -> None:
