@@ -7,10 +7,8 @@ code on the CPU, which shows that the checks themselves work.
 from __future__ import annotations
 
 import os
-import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,10 +20,10 @@ from kbforge.models.bundle import read_bundle
 from kbforge_plugins.likelihoods.gpt.likelihood import Gpt, shipped_model
 from kbforge_plugins.likelihoods.gpt.model import from_bundle
 from kbforge_plugins.likelihoods.gpt.scoring import SequenceScorer
-from kbforge_training.fitting.loop import Loop, Step
+from kbforge_training.fitting.loop import Loop
 from tests.likelihoods.gpt.language_models import QUICKSTART, quickstart, random_sets
 from tests.program import Run
-from tests.training.tiny import people, write_recipe
+from tests.training.tiny import ctrl_c_after, people, write_recipe
 
 NATS = 0.1  # a set, between a GPU and the CPU
 TRAIN = ["train-lm", "people.jsonl", "--recipe", "tiny.toml"]
@@ -67,18 +65,8 @@ def test_training_goes_on_where_it_was_stopped(
     command = [*TRAIN, *on(device)]
     whole = program(*command, "-o", "whole", "--json")
     assert whole.code == 0, whole.err
-    really = Loop.run
-
-    def run(self: Any, on_step: Any) -> Step:
-        def press(step: Step) -> None:
-            on_step(step)
-            if step.step == 3:
-                signal.raise_signal(signal.SIGINT)
-
-        return really(self, press)
-
     with monkeypatch.context() as patched:
-        patched.setattr(Loop, "run", run)
+        patched.setattr(Loop, "run", ctrl_c_after(3))
         assert program(*command, "-o", "model").code == 130
     went_on = program(*command, "-o", "model", "--json")
     assert went_on.code == 0, went_on.err

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import torch
 from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge_plugins.likelihoods.gpt.model import GPT, GptShape, SetTokenizer
-from kbforge_training.fitting.loop import Loop, LoopSettings
+from kbforge_training.fitting.loop import Loop, LoopSettings, Step
 from kbforge_training.lm.batches import Batches, GrammarLoss, dev_batches
 from kbforge_training.lm.data import by_entity
 from kbforge_training.lm.train import Recipe, read_recipe, train_bpe
@@ -123,3 +125,27 @@ def loop(folder: Path, recipe: Recipe, seconds: float = 0.0) -> tuple[GPT, Loop]
         schedule,
         LoopSettings(folder, device, seconds, validate_every=5),
     )
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: no code of ours runs after it."""
+
+
+def die(*_: Any, **__: Any) -> Any:
+    """In place of a function: the process is killed there."""
+    raise Killed
+
+
+def ctrl_c_after(step: int) -> Callable[[Any, Any], Step]:
+    """In place of `Loop.run`: Ctrl-C is pressed after so many steps."""
+    really = Loop.run
+
+    def run(self: Any, on_step: Any) -> Step:
+        def press(done: Step) -> None:
+            on_step(done)
+            if done.step == step:
+                signal.raise_signal(signal.SIGINT)
+
+        return really(self, press)
+
+    return run

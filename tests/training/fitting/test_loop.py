@@ -21,7 +21,7 @@ from kbforge_training.fitting import loop as loop_module
 from kbforge_training.fitting.loop import METRICS, Step, _smoothed, draw_losses
 from kbforge_training.fitting.recipes import Schedule, learning_rate
 from kbforge_training.fitting.run_folder import CHECKPOINT, read_progress
-from tests.training.tiny import loop, read
+from tests.training.tiny import Killed, loop, read
 
 NEVER = 1e9  # seconds between checkpoints
 # what has random numbers, several batches a step, or an optimizer beside AdamW
@@ -98,10 +98,6 @@ def test_it_learns(whole: tuple[Any, list[dict[str, Any]], Any]) -> None:
     assert list(held_out) == [*range(5, len(steps), 5), len(steps)]
     assert held_out[len(steps)] < 0.8 * held_out[5]
     assert steps[-1]["tokens"] >= 12_000 > steps[-2]["tokens"]
-
-
-class Killed(BaseException):
-    """Stands for SIGKILL: no code of ours runs after it."""
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 import tomllib
 from pathlib import Path
@@ -26,9 +25,17 @@ from kbforge_training.fitting.loop import METRICS, Loop, Step
 from kbforge_training.fitting.run_folder import RUN, alone_in, folder_of_run
 from kbforge_training.lm import train
 from kbforge_training.lm.data import Data, by_entity, hold_out
-from kbforge_training.lm.train import train_lm
+from kbforge_training.lm.train import TrainedLm, train_lm
 from tests.program import Run
-from tests.training.tiny import people, read, recipe_text, write_recipe
+from tests.training.tiny import (
+    Killed,
+    ctrl_c_after,
+    die,
+    people,
+    read,
+    recipe_text,
+    write_recipe,
+)
 
 QUICKSTART = Path(__file__).parents[3] / "examples" / "quickstart"
 FILES = [
@@ -46,6 +53,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_fragments(people(), "people.jsonl")
     write_recipe(tmp_path, tokens=4_000)
     return tmp_path
+
+
+def one_step(
+    here: Path, data: Data | None = None, said: list[str] | None = None, **options: Any
+) -> TrainedLm:
+    """A run of one step, of people unless told otherwise; what it says goes to `said`."""
+    say = [] if said is None else said
+    data = data or Data(people())
+    return train_lm(data, Path("model"), read(here, tokens=1), say=say.append, **options)
 
 
 COMMAND = ["train-lm", "people.jsonl", "--recipe", "tiny.toml", "-o", "model"]
@@ -150,7 +166,7 @@ def test_files_to_validate_and_to_calibrate_on(program: Run, here: Path) -> None
 
 
 def test_the_surrogate_has_not_seen_what_was_held_out(here: Path) -> None:
-    train_lm(Data(people()), Path("model"), read(here, tokens=1))
+    one_step(here)
     counted = NgramCounts.from_bytes(Path("model/counts.json").read_bytes(), "")
     entities, held_out = hold_out(by_entity(people())[0], None, 7)
     assert len(held_out) == 6
@@ -173,7 +189,7 @@ def test_how_many_are_held_out(n: int, held_out: int) -> None:
 
 
 def test_a_model_stays_until_the_new_one_is_whole(here: Path) -> None:
-    train_lm(Data(people()), Path("model"), read(here, tokens=1))
+    one_step(here)
     weights = Path("model/weights.safetensors")
     before, seen = weights.read_bytes(), []
     train_lm(
@@ -240,9 +256,7 @@ def test_what_labels_cannot_teach_is_said_before_training(
     def on_step(step: Step) -> None:
         steps.append(len(said))
 
-    done = train_lm(
-        Data(fragments), Path("model"), read(here, tokens=1), on_step=on_step, say=said.append
-    )
+    done = one_step(here, Data(fragments), said, on_step=on_step)
     warnings = [sentence for sentence in said[: steps[0]] if sentence.startswith("warning")]
     if says is None:
         assert warnings == []
@@ -262,8 +276,7 @@ def test_unbounded_alpha_is_not_kept(here: Path) -> None:
         Fragment(f"{i}/{j}", {"name": (f"n{i}",)}, label=str(i)) for i in range(9) for j in "ab"
     ]
     said: list[str] = []
-    data = Data(people(), calibration=twice)
-    done = train_lm(data, Path("model"), read(here, tokens=1), say=said.append)
+    done = one_step(here, Data(people(), calibration=twice), said)
     assert done.alpha is None
     assert any("not calibrated: the labels do not bound alpha" in sentence for sentence in said)
 
@@ -330,18 +343,8 @@ def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(
     whole = program(*COMMAND[:-1], "whole", "--json")
     assert whole.code == 0
 
-    really = Loop.run
-
-    def run(self: Any, on_step: Any) -> Step:
-        def press(step: Step) -> None:
-            on_step(step)
-            if step.step == 3:
-                signal.raise_signal(signal.SIGINT)
-
-        return really(self, press)
-
     with monkeypatch.context() as patched:
-        patched.setattr(Loop, "run", run)
+        patched.setattr(Loop, "run", ctrl_c_after(3))
         stopped = program(*COMMAND)
     assert stopped.code == 130
     (sentence,) = [line for line in stopped.err.splitlines() if "interrupted" in line]
@@ -379,10 +382,6 @@ def test_interrupted_before_the_first_checkpoint(
     assert "interrupted before the first checkpoint: the same command starts again" in stopped.err
 
 
-class Killed(BaseException):
-    """Stands for SIGKILL: no code of ours runs after it."""
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The model of a run that nothing disturbed."""
@@ -409,13 +408,12 @@ def test_killed_anywhere_the_same_command_comes_to_the_same_end(
     recipe, data = read(here, tokens=1_500), Data(people())
     really = getattr(train, place)
 
-    def die(*arguments: Any, **options: Any) -> Any:
-        if after:
-            really(*arguments, **options)
+    def after_it(*arguments: Any, **options: Any) -> Any:
+        really(*arguments, **options)
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(train, place, die)
+        patched.setattr(train, place, after_it if after else die)
         with pytest.raises(Killed):
             train_lm(data, Path("model"), recipe)
     assert Path("model").exists() == (place == "remove_run")
@@ -435,17 +433,16 @@ def test_killed_while_something_is_put_in_place(
     really = getattr(os, call)
     left = iter(range(number))
 
-    def die(*arguments: Any) -> None:
+    def at_last(*arguments: Any) -> None:
         if next(left) == number - 1:
             raise Killed
         really(*arguments)
 
-    recipe, data = read(here, tokens=1), Data(people())
     with monkeypatch.context() as patched:
-        patched.setattr(os, call, die)
+        patched.setattr(os, call, at_last)
         with pytest.raises(Killed):
-            train_lm(data, Path("model"), recipe)
-    train_lm(data, Path("model"), recipe)
+            one_step(here)
+    one_step(here)
     assert not Path("model.training").exists()
     assert sorted(read_bundle(Path("model")).files) == FILES
 
@@ -462,13 +459,10 @@ def test_killed_while_something_is_put_in_place(
 def test_another_runs_folder_is_refused(
     here: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], says: str
 ) -> None:
-    def die(*_: Any) -> None:
-        raise Killed
-
     with monkeypatch.context() as patched:
         patched.setattr(train, "_fit", die)
         with pytest.raises(Killed):
-            train_lm(Data(people()), Path("model"), read(here, tokens=1))
+            one_step(here)
     recipe = read(here, **{"tokens": 1, **change.get("recipe", {})})
     with pytest.raises(UsageError, match=f"model.training holds an unfinished run that {says}"):
         train_lm(change.get("data", Data(people())), Path("model"), recipe)
@@ -489,7 +483,7 @@ def test_a_folder_that_is_no_runs_is_refused(
     Path("model.training").mkdir()
     (Path("model.training") / name).write_bytes(content)
     with pytest.raises(KBForgeError, match=says):
-        train_lm(Data(people()), Path("model"), read(here, tokens=1))
+        one_step(here)
     assert (Path("model.training") / name).read_bytes() == content
 
 
@@ -513,7 +507,7 @@ def test_a_calibration_that_fails_does_not_cost_the_model(
 
     monkeypatch.setattr(train, "calibrate", fail)
     said: list[str] = []
-    done = train_lm(Data(people()), Path("model"), read(here, tokens=1), say=said.append)
+    done = one_step(here, said=said)
     assert done.alpha is None
     assert any("not calibrated: out of luck; kbforge calibrate finds" in s for s in said)
     add_file(Path("model"), "MODEL_CARD.md", b"whole")
@@ -527,6 +521,6 @@ def test_without_matplotlib_there_is_no_picture_but_a_sentence(
 
     monkeypatch.setattr(loop, "require_matplotlib", missing)
     said: list[str] = []
-    train_lm(Data(people()), Path("model"), read(here, tokens=1), say=said.append)
+    one_step(here, said=said)
     assert "note: the model has no loss.png: pictures need matplotlib" in said
     assert sorted(read_bundle(Path("model")).files) == sorted(set(FILES) - {"loss.png"})
