@@ -13,11 +13,13 @@ the program ends with it.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import signal
 import sys
 import sysconfig
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import cast
@@ -165,6 +167,7 @@ def _postpone(number: int, times: int) -> None:
     _postponed[number] = times
 
     def send() -> None:
+        time.sleep(_AGAIN)
         if number not in _postponed:
             return
         if hasattr(signal, "pthread_kill"):
@@ -172,6 +175,5 @@ def _postpone(number: int, times: int) -> None:
         else:
             signal.raise_signal(number)
 
-    timer = threading.Timer(_AGAIN, send)
-    timer.daemon = True
-    timer.start()
+    # threading.Thread takes locks that the interrupted code may hold
+    _thread.start_new_thread(send, ())

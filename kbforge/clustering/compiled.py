@@ -40,6 +40,7 @@ from kbforge.numerics import on_grid
 _FIRST_SIZES = 1024
 
 _ELSEWHERE, _CORNERED, _NOT_DRAWN = 5, 6, 7
+_NOT_TOLD = -2
 
 _REFUSALS = {
     1: "the likelihood (or surrogate) returned {predictive}",
@@ -312,6 +313,8 @@ class CompiledRun:
             *(self.handle, table, number, lone, *(record or (None, None, None))),
             *(address(key_starts), address(keys), byref(out)),
         )
+        if n == _NOT_TOLD:
+            raise not_told()
         if n < 0:
             return None
         return binding.ints(out.slots, n), binding.floats(out.weights, n), out.alone

@@ -320,6 +320,7 @@ class Core:
         self.settle()
         if self._whole:
             self.have_all()
+        self.last = None  # a table forgets fragments that it has taken in when it is told of others
         records = self.table.read(fragments)
         if self.source is not None:
             self.know(records.keys.tolist())

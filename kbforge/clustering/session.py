@@ -298,6 +298,7 @@ class SmcSession:
     ) -> list[Info]:
         """Take in fragments by a table of the kernel's own; while it does, the next are read."""
         infos: list[Info] = []
+        self._core.last = None
         parts = [fragments[i : i + _AT_ONCE] for i in range(0, len(fragments), _AT_ONCE)]
         with ThreadPoolExecutor(1) as beside:
             ahead = [beside.submit(self._encoded, compiled, part) for part in parts[:1]]

@@ -180,6 +180,7 @@ std::int64_t kb_rivals(Run* run, Table* table, std::int64_t fragment, std::int32
   out->alone = 0.0;
   if (table) {
     const kbforge::Batch batch{1, record_start, attributes, values, key_start, keys};
+    if (!table->knows(batch.record(0))) return -2;
     table->log_predictive(batch.record(0), slots, run->scores.data());
     out->alone = table->log_predictive_new(batch.record(0));
   }
