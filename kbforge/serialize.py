@@ -60,7 +60,7 @@ def content_key(fragment: Fragment) -> bytes:
 
 
 class CanonicalJson:
-    """The serializer `canonical-json`; see the functions of this module."""
+    """Sets of fragments as canonical JSON; see the functions of this module."""
 
     def serialize(self, fragments: Sequence[Fragment]) -> str:
         return serialize(fragments)

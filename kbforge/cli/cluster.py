@@ -48,8 +48,8 @@ def cluster(
         str | None,
         option(
             "--link",
-            "Never merge fragments that share a value of this attribute (source: that come "
-            "from the same table).",
+            "Never merge fragments that share a value of this attribute; source is the table "
+            "that they come from.",
             metavar="ATTRIBUTE",
         ),
     ] = None,
@@ -89,7 +89,7 @@ def cluster(
             "--estimate",
             "Which grouping to write: the most probable one (map); the one with the smallest "
             "expected loss over pairs (binder) or variation of information (vi); or a cut of the "
-            "tree of pair probabilities, by its linkage.",
+            "tree of pair probabilities with single, complete or average linkage.",
         ),
     ] = "map",
     entities: Annotated[
@@ -141,7 +141,7 @@ def cluster(
 ) -> None:
     """Group fragments into entities; write a knowledge base.
 
-    Likelihood and alpha are chosen to suit the file, and a note says why, unless options name them.
+    Unless options name likelihood and alpha, they are chosen to suit the file, and a note says why.
 
     Examples:
 

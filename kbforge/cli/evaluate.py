@@ -85,9 +85,9 @@ def evaluate(
 
     --reliability clusters labelled fragments, without reading their labels, and puts the reported
     probabilities into bins: for pairs above 1 %, that they share an entity; for entities, that they
-    are exactly right. The other options go with it. kbforge calibrate --confidence fits a map that
-    corrects the probabilities. Two remedies need no labels, but may not help: a --temperature above
-    1, and the mean over --shuffles of the data.
+    are exactly right. The options of clustering need --reliability. kbforge calibrate --confidence
+    fits a map that corrects the probabilities. Two remedies need no labels, but may not help: a
+    --temperature above 1, and the mean over --shuffles of the data.
 
     Examples:
 
@@ -395,12 +395,12 @@ def calibrate(
 
     The concentration alpha decides how readily a new entity is opened. Calibrators of alpha:
 
-    - pseudo-likelihood: how well alpha predicts each label from all others. Fast and smooth.
+    - pseudo-likelihood: how well alpha predicts each label from all others. It is fast and smooth.
 
-    - bcubed: the B-cubed F1 of clustering with it. Clusters once per evaluation.
+    - bcubed: the B-cubed F1 of clustering with alpha. It clusters once per alpha that it tries.
 
-    - empirical-bayes: how probable alpha makes the fragments. Needs no labels, but a likelihood
-      that is a good probability.
+    - empirical-bayes: how probable alpha makes the fragments. It needs no labels, but a
+      likelihood whose probabilities are good.
 
     --confidence fits a map from the reported probabilities to how often they are right, by size of
     subproblem, and tests it on entities that it was not fitted on. kbforge cluster reads it and

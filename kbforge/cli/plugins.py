@@ -31,8 +31,8 @@ def list_plugins(
 ) -> None:
     """List the plugins: kind, name, distribution, version, status.
 
-    This reads metadata only and imports nothing; --check loads each plugin and says why it is
-    broken.
+    This reads metadata only and imports nothing; --check loads each plugin and says why a
+    plugin is broken.
 
     Examples:
 

@@ -86,9 +86,10 @@ def show(
 
     Without --id or --fragment it shows the entities with the most fragments.
 
-    --similarity says how probable it is that two fragments are the same entity, or lists every
-    fragment that may be the same entity as one. The probability is exact if kbforge cluster kept
-    --alternatives all. Otherwise it is a range, because groupings that were not kept may add to it.
+    --similarity says how probable it is that two fragments are the same entity. With one id it
+    lists every fragment that may be the same entity. The probability is exact if kbforge cluster
+    kept --alternatives all. Otherwise it is a range, because groupings that were not kept may add
+    to it.
 
     Examples:
 
@@ -284,8 +285,8 @@ def explain(
     pairs and names give scores, not probabilities, so their numbers are parts of a score.
 
     Without --likelihood, the explanation uses what the knowledge base was made with: likelihood,
-    options and alpha. A store keeps what the likelihood learned; from a file of entities it learns
-    again.
+    options and alpha. A store keeps what the likelihood learned; for a file of entities the
+    likelihood learns again.
 
     Examples:
 

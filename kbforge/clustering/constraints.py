@@ -59,9 +59,9 @@ class Closure:
         one, other = self.component[decision.first], self.component[decision.second]
         if one == other:
             ties = self.ties(decision.first, decision.second)
-            because = listed(ties) if ties else "a fragment is the same as itself"
+            reason = f"contradicts {_listed(ties)}" if ties else "contradicts itself"
             raise ContradictionError(
-                f"{called(decision)} cannot hold: {because}",
+                f"{called(decision)} {reason}",
                 tuple(each.name for each in (decision, *ties)),
             )
         self.apart.setdefault(one, set()).add(other)
@@ -87,11 +87,9 @@ def called(decision: Decision) -> str:
     return f"{quoted(decision.name)} ({said})" if decision.name else said
 
 
-def listed(decisions: Sequence[Decision]) -> str:
-    """Decisions that hold, as messages say it."""
-    said = list(_shortened(decisions))
-    holds = "holds" if len(decisions) == 1 else "hold"
-    return f"{', '.join(said)} {holds}"
+def _listed(decisions: Sequence[Decision]) -> str:
+    """Decisions as messages list them."""
+    return ", ".join(_shortened(decisions))
 
 
 _MOST_NAMED = 6
@@ -168,7 +166,7 @@ class Bindings:
                 both = f'fragments "{quoted(known[value])}" and "{quoted(x.id)}"'
                 raise ContradictionError(
                     f'{both} have the same "{quoted(self.constraints.link)}" and cannot be one '
-                    f"entity, but {listed(ties)}",
+                    f"entity, but {_listed(ties)} {'holds' if len(ties) == 1 else 'hold'}",
                     tuple(tie.name for tie in ties),
                 )
 

@@ -330,9 +330,9 @@ class AnswerEffect:
     gain: float  # how much more F1 is expected of it, from 0
 
     def __str__(self) -> str:
-        said = f"by {counted(self.answers, 'answer')} {_called(self.after)} is best"
+        said = f"by {counted(self.answers, 'answer')}, {_called(self.after)} is best"
         if self.after is self.before:
-            return f"{said}, as without them"
+            return f"{said}, as it is without answers"
         return f"{said}, not {_called(self.before)} (expected F1 {self.gain:+.3f})"
 
     def to_json(self) -> dict[str, Any]:

@@ -52,19 +52,19 @@ from kbforge.models.bundle import bundles_read_once, is_name, make_likelihood, r
 def prepare(
     fragments: Sequence[Fragment],
     choices: Choices,
-    decided: Sequence[NumberedAnswer] = (),
+    decided: Sequence[NumberedAnswer] | None = None,
     on_stage: OnStage | None = None,
 ) -> Fit:
     """Find what suits the fragments: likelihood, alpha and confidence map, and notes that say why.
 
-    Decisions about pairs (`decided`) count as answers. `on_stage` is called with what is learned or
-    tried next.
+    A refit gives the decisions about pairs (`decided`), which count as answers. `on_stage` is
+    called with what is learned or tried next.
     """
     if not fragments:
         raise KBForgeError("there are no fragments to cluster")
     require_device(choices.device)
     notes: list[str] = []
-    answers = (*_answers(fragments, choices.answers), *decided)
+    answers = (*_answers(fragments, choices.answers), *(decided or ()))
     clusterer = make_clusterer(choices)
     if choices.alpha is not None:
         DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
@@ -82,7 +82,7 @@ def prepare(
     if fitted is None:
         Stages("preparing", 1, on_stage).begin(f"learning {choices.likelihood_name}")
     _fit(models, fragments, choices, fitted is not None, notes)
-    alpha = _alpha(models.likelihood, choices, named, choice, chooser, notes)
+    alpha = _alpha(models.likelihood, choices, named, choice, chooser, notes, decided is not None)
     if choices.link is not None:
         notes.append(link_note(fragments, choices.link))
     confidence: ConfidenceMap | None = _named_map(choices, named, notes)
@@ -149,6 +149,7 @@ def _alpha(
     choice: LikelihoodChoice | None,
     chooser: Chooser,
     notes: list[str],
+    refits: bool,
 ) -> float:
     """The alpha chosen, else the calibration's, else the file's, else the likelihood's own."""
     if choices.alpha is not None:
@@ -163,7 +164,7 @@ def _alpha(
         return choice.alpha
     found = chooser.alpha(choices.likelihood_name, likelihood)
     if found is not None:
-        notes.append(found[1])
+        notes.append(found[1] if refits else f"{found[1]}; --alpha overrides it")
         return found[0]
     if bundle is not None and bundle.is_dir():
         notes.append(
@@ -343,7 +344,7 @@ class Chooser:
         self.judgement = judged
         if self._answers:
             why = f"{why}: {effect_of_answers(before, judged)}"
-        return alpha, f"alpha {alpha:,.4g} {why}; --alpha overrides it"
+        return alpha, f"alpha {alpha:,.4g} {why}"
 
     def context(self, name: str, likelihood: Likelihood) -> FileContext:
         """What the confidence maps that ship read of the file, besides its fragments."""

@@ -42,6 +42,7 @@ from kbforge.jobs.update import EventResult, opened, require_all, writable
 from kbforge.store.store import Store
 from kbforge.store.tables import insert_rows
 from kbforge.store.writing import ActiveRun, StoreWriter, begin
+from kbforge.words import counted
 
 REFITS = "refit"
 OnWeighed: TypeAlias = Callable[[int, int], None]
@@ -270,7 +271,8 @@ def revisit(
     ends, in one transaction; a revisit that is killed leaves the store as it was. `on_step` is told
     how many steps are done, and may raise `Interrupted` to end there.
     """
-    with opened(path, "revisit", f"{passes} passes" if ids is None else ", ".join(ids)) as held:
+    about = counted(passes, "pass", "passes") if ids is None else ", ".join(ids)
+    with opened(path, "revisit", about) as held:
         if ids is not None:
             require_all(held.store, ids, held.store.pages.numbers(ids))
         steps = 0

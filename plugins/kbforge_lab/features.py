@@ -36,7 +36,7 @@ class TextFeature(Feature):
         """Take what all of them take.
 
         Args:
-            attribute: what to read; `*` reads the values of all attributes.
+            attribute: attribute to read; `*` reads the values of all attributes.
 
         Raises:
             UsageError: no attribute is named.
@@ -64,21 +64,21 @@ class TextFeature(Feature):
 
 
 class Edit(TextFeature):
-    """How many characters have to be changed, by the length of the longer value."""
+    """Edit distance of two values, divided by the length of the longer one."""
 
     def part(self, text: str) -> str:
         return text
 
 
 class FirstWord(TextFeature):
-    """How many characters of the first word have to be changed, by the length of the longer one."""
+    """Edit distance of the first words, divided by the length of the longer one."""
 
     def part(self, text: str) -> str:
         return next(iter(words_of(text)), "")
 
 
 class LastWord(TextFeature):
-    """How many characters of the last word have to be changed, by the length of the longer one."""
+    """Edit distance of the last words, divided by the length of the longer one."""
 
     def part(self, text: str) -> str:
         return next(reversed(words_of(text)), "")
@@ -89,7 +89,7 @@ _LONGEST = 4
 
 
 class Initials(TextFeature):
-    """How many of the words' first letters have to be changed; a short single word is its own."""
+    """Edit distance of the words' initials, as a share; a short single word is its own initials."""
 
     def part(self, text: str) -> str:
         words = words_of(text)
@@ -113,14 +113,14 @@ _YEAR = re.compile(r"(?<!\d)[12]\d{3}(?!\d)", re.ASCII)
 
 
 class Years(TextFeature):
-    """The years between the first year of each value, by a span, and 1 beyond it."""
+    """Difference of the first years in two values, divided by a span; at most 1."""
 
     def __init__(self, attribute: str = "date", span: float = 10.0) -> None:
         """Take the options.
 
         Args:
-            attribute: what to read; `*` reads the values of all attributes.
-            span: years that are as far apart as can be, above 0.
+            attribute: attribute to read; `*` reads the values of all attributes.
+            span: difference in years that counts as 1; above 0.
 
         Raises:
             UsageError: the span is none.
@@ -141,13 +141,13 @@ class Years(TextFeature):
 
 
 class RareWords(TextFeature):
-    """The share of the words that only one of two values has, the rare ones weighing most."""
+    """The share of words that only one of two values has; rare words count most."""
 
     def __init__(self, attribute: str = "name") -> None:
         """Take the options.
 
         Args:
-            attribute: what to read; `*` reads the values of all attributes.
+            attribute: attribute to read; `*` reads the values of all attributes.
 
         """
         super().__init__(attribute)

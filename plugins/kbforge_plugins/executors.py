@@ -81,10 +81,10 @@ class Ray(Executor):
     """Workers as actors of Ray, on this machine or on a cluster.
 
     Args:
-        address: of a cluster, such as ray://head:10001, or auto for the cluster of this machine; by
-            default Ray is started on this machine for the run.
+        address: address of a cluster, such as ray://head:10001, or auto for the cluster of this
+            machine; by default Ray is started on this machine for the run.
         cpus: cores per worker.
-        gpus: GPUs per worker, perhaps a fraction.
+        gpus: GPUs per worker; it may be a fraction.
         patience: seconds to wait for an answer from the cluster.
 
     Raises:

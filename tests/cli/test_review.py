@@ -174,7 +174,7 @@ def test_a_run_says_what_the_answers_changed(program: Run, file: Path, tmp_path:
             break
     ran = program("cluster", file, "-o", kb, "--answers", output, "--json")
     assert ran.json["alpha"] == summary["after"]["alpha"]
-    assert f"note: by 6 answers {summary['after']['likelihood']} with alpha" in ran.err
+    assert f"note: by 6 answers, {summary['after']['likelihood']} with alpha" in ran.err
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def test_formulas_are_guarded_everywhere_or_nowhere(exporter):
         assert cells.count(evil) + cells.count(f"'{evil}") >= 3
 
 
-# One row an entity: its values joined, and columns that are named alike.
+# One row per entity: its values joined, and columns that are named alike.
 
 
 def entity(number, properties, **fields):

@@ -51,8 +51,8 @@ def bench(
     suite: Annotated[
         str,
         typer.Argument(
-            help="What to compare: gauss, circles, text, accuracy, hashing, supervised or another "
-            "suite's name."
+            help="Suite: accuracy, circles, documents, gauss, hashing, supervised, text or a "
+            "plugin's."
         ),
     ],
     output: Annotated[
@@ -61,61 +61,62 @@ def bench(
             "--output",
             "-o",
             help="Folder for results and report.",
-            show_default="bench-SUITE, with -quick behind it for --quick",
+            show_default="bench-SUITE, or bench-SUITE-quick",
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A small version of the suite.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run a small version of the suite.")
+    ] = False,
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Exit with 1 unless what the suite expects was tested and holds."
+            "--check", help="Exit with 1 unless all that the suite expects was tested and holds."
         ),
     ] = False,
     report_only: Annotated[
-        bool, typer.Option("--report-only", help="Run nothing; report on what the folder has.")
+        bool, typer.Option("--report-only", help="Run nothing; report on the folder's results.")
     ] = False,
     workers: Annotated[
-        int, typer.Option("--workers", min=1, help="Runs side by side, each in its own process.")
+        int,
+        typer.Option("--workers", min=1, help="Number of parallel runs, each in its own process."),
     ] = 1,
-    tasks: Annotated[
-        str | None, typer.Option(help="Only these sets of the suite, with commas between.")
-    ] = None,
+    tasks: Annotated[str | None, typer.Option(help="Only these sets, separated by commas.")] = None,
     methods: Annotated[
-        str | None, typer.Option(help="Only these, with commas between, such as smc,greedy.")
+        str | None, typer.Option(help="Only these methods, separated by commas: smc,greedy.")
     ] = None,
     sweeps: Annotated[
         bool,
         typer.Option(
-            help="Also the settings that only the curves need, such as other P and M. How often a "
-            "sampler goes over the fragments is --set suite.sweeps=N."
+            help="Also run the settings that only the curves need, such as other P and M. --set "
+            "suite.sweeps=N limits the sweeps of a sampler."
         ),
     ] = True,
     shuffles: Annotated[
-        int | None, typer.Option(min=1, help="Most orders of the data.", show_default="the suite's")
+        int | None,
+        typer.Option(min=1, help="Maximum orders of the data.", show_default="the suite's"),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="Longest run.", show_default="the suite's")
+        float | None, typer.Option(help="Maximum seconds of a run.", show_default="the suite's")
     ] = None,
     seed: Annotated[
-        int, typer.Option(min=0, help="Moves the orders of the data, and what methods draw.")
+        int, typer.Option(min=0, help="Seed of the data's orders and of the methods.")
     ] = 0,
     figures: Annotated[bool, typer.Option(help="Draw the figures; needs matplotlib.")] = True,
     format_name: Annotated[
         Literal["jsonl", "parquet"],
-        typer.Option("--format", help="parquet writes the tables in that format, too."),
+        typer.Option("--format", help="parquet: also write the tables as Parquet."),
     ] = "jsonl",
     settings: options.Settings = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Compare clusterers on a suite: methods, settings and orders of the data, with a report.
 
-    Writes FOLDER/results.jsonl (a row a run), FOLDER/trace.jsonl (the state of each run on its
-    way), figures, and FOLDER/report.md with the table. The suite accuracy compares what users get,
-    with nothing but a file, on all labelled sets; it has no figures, and FOLDER/table.csv has all
-    that its report tells. The suite supervised compares what learns from clusters of examples: a
-    run is a chain, --workers are chains side by side. Runs that the folder already has are not
-    repeated, so the same command goes on after an interruption. A run that fails does not end the
-    others; the exit code then is 1.
+    It writes FOLDER/results.jsonl (one row per run), FOLDER/trace.jsonl (the course of each run),
+    figures, and FOLDER/report.md with the table. The suite accuracy compares, on all labelled sets,
+    what users get from a file alone; it draws nothing, and FOLDER/table.csv has the figures of its
+    report. The suite supervised compares methods that learn from labelled entities; each of its
+    runs is a chain. After an interruption the same command continues, and does not repeat finished
+    runs. If a run fails, the others continue, and the exit code is 1.
 
     kbforge lab bench scale FILE measures growing parts of a file and plans for larger ones.
 

@@ -30,30 +30,31 @@ def scale(
     file: Annotated[
         str | None,
         typer.Argument(
-            help="JSON lines file of fragments, as large as you have one.",
+            help="Fragments, JSON lines; the more, the better.",
             show_default="made-up people",
         ),
     ] = None,
     sizes: Annotated[
         str | None,
         typer.Option(
-            help="Fragments of each part, with commas between.",
+            help="Sizes of the parts, separated by commas.",
             show_default="1000,3000,10000 and so on to 100000",
         ),
     ] = None,
     draw: Annotated[
         Literal["first", "random"],
         typer.Option(
-            help="A part is the first fragments of the file, or random ones in its order."
+            help="Take the first fragments of the file for a part, or random ones in file order."
         ),
     ] = "first",
-    gib: Annotated[float, typer.Option("--gib", help="Memory of a worker, GiB.")] = 16.0,
-    hours: Annotated[float, typer.Option("--hours", help="How long it all may take.")] = 24.0,
+    gib: Annotated[float, typer.Option("--gib", help="Memory of a worker, in GiB.")] = 16.0,
+    hours: Annotated[
+        float, typer.Option("--hours", help="Maximum hours for a larger file.")
+    ] = 24.0,
     shards: Annotated[
         str | None,
         typer.Option(
-            help="Simulate a router for so many shards, with commas between, on the largest part; "
-            "such as 2,8,64.",
+            help="On the largest part, simulate a router for these numbers of shards: 2,8,64.",
             show_default="none",
         ),
     ] = None,
@@ -66,18 +67,18 @@ def scale(
     index: options.Index = None,
     particles: options.Particles = None,
     alpha: Annotated[
-        float | None, typer.Option(help="Concentration: larger makes more entities.")
+        float | None, typer.Option(help="Concentration; a larger one makes more entities.")
     ] = None,
     seed: options.Seed = 0,
     settings: options.Settings = None,
-    json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Measure growing parts of a file, and plan for 10 million to 1,000 million.
+    """Measure growing parts of a file, and plan for 10 million to 1,000 million fragments.
 
-    Every part goes all the way from file to knowledge base in a process of its own, the smallest
-    first. Time and memory are fitted against the number of fragments. The plan says how long a
-    larger file would take, how much memory, and how many workers of that memory, with intervals,
-    and what it takes for granted. The knowledge bases are thrown away.
+    Each part is clustered from file to knowledge base in its own process, the smallest first. Time
+    and memory are fitted against the number of fragments. For larger files the plan gives time,
+    memory and the number of workers, with intervals, and lists its assumptions. The knowledge bases
+    are not kept.
 
     Examples:
 
@@ -128,7 +129,7 @@ def _numbers(option: str, text: str | None) -> list[int] | None:
         return [int(part.replace("_", "")) for part in text.split(",")]
     except ValueError:
         raise UsageError(
-            f"--{option}: expected whole numbers with commas between, got {quoted(text)}"
+            f"--{option}: expected whole numbers separated by commas, got {quoted(text)}"
         ) from None
 
 

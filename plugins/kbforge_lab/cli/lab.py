@@ -31,17 +31,17 @@ def sample() -> None:
 
 @sample_app.command()
 def confusable(
-    fragments: Annotated[str, typer.Argument(help="Labelled fragments; - is standard input.")],
+    fragments: Annotated[str, typer.Argument(help="Labelled fragments; - for standard input.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the splits.")],
-    entities: Annotated[int, typer.Option(help="Entities of each split.")] = 50,
-    max_fragments: Annotated[int, typer.Option(help="Most fragments of an entity.")] = 50,
-    splits: Annotated[str, typer.Option(help="Names, with commas between.")] = "train,dev,test",
-    seed: Annotated[int, typer.Option(help="Same input and seed, same splits.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+    entities: Annotated[int, typer.Option(help="Number of entities per split.")] = 50,
+    max_fragments: Annotated[int, typer.Option(help="Maximum fragments per entity.")] = 50,
+    splits: Annotated[str, typer.Option(help="Names, separated by commas.")] = "train,dev,test",
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Entities that share a name, in groups of 2 to 5: hard to tell apart.
+    """Draw groups of 2 to 5 entities that share a name.
 
-    Writes FOLDER/<split>.jsonl for each split and FOLDER/groups.json. No entity is in two splits.
+    It writes FOLDER/<split>.jsonl per split and FOLDER/groups.json. No entity is in two splits.
 
     Examples:
 

@@ -27,7 +27,7 @@ _OF_A_KB = ("fragments", "output", "kb", "limit")
 def plot(
     context: typer.Context,
     fragments: Annotated[
-        str, typer.Argument(help="Fragments with vectors of two numbers, JSON lines; - for stdin.")
+        str, typer.Argument(help="Fragments with vectors of two numbers; - for standard input.")
     ],
     output: Annotated[
         str | None,
@@ -39,21 +39,21 @@ def plot(
     ] = None,
     top: Annotated[
         int,
-        typer.Option(min=1, max=24, help="How many groupings side by side, most probable first."),
+        typer.Option(min=1, max=24, help="Number of groupings side by side, most probable first."),
     ] = 1,
     animate: Annotated[
         str | None, typer.Option(help="Also show the clustering as it happens, in this .gif.")
     ] = None,
-    frames: Annotated[int, typer.Option(min=2, help="Most frames of the animation.")] = 80,
+    frames: Annotated[int, typer.Option(min=2, help="Maximum frames of the animation.")] = 80,
     clusterer: options.Clusterer = "split-smc",
     likelihood: Annotated[
-        str, typer.Option(help="Likelihood by name, or a model folder.")
+        str, typer.Option(help="Name of a likelihood, or a model folder.")
     ] = "gaussian",
     surrogate: options.Surrogate = None,
     particles: options.Particles = None,
     max_evals: options.MaxEvals = None,
     alpha: Annotated[
-        float | None, typer.Option(help="Concentration: larger makes more entities.")
+        float | None, typer.Option(help="Concentration; a larger one makes more entities.")
     ] = None,
     seed: options.Seed = 0,
     limit: options.Limit = None,
@@ -61,9 +61,9 @@ def plot(
 ) -> None:
     """Draw points in the colours of their entities.
 
-    A knowledge base keeps one grouping, which --kb draws. Without it the fragments are clustered,
-    with the options of kbforge cluster, because the competing groupings (--top) and the way to
-    them (--animate) are known only then.
+    --kb draws the grouping that a knowledge base keeps. Without it the fragments are clustered with
+    the options of kbforge cluster; only then can --top draw the competing groupings, and --animate
+    the steps.
 
     Examples:
 

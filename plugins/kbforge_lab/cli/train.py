@@ -27,25 +27,26 @@ _PARTS = ("pairs", "judge", "doubt")
 def train_default(
     data: Annotated[Path, typer.Argument(help="Folder of the labelled data.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for models and what they come from.")
+        Path,
+        typer.Option("--output", "-o", help="Folder for models and training results."),
     ],
     leave_out: Annotated[
-        str, typer.Option("--leave-out", help="A family to judge by, or each.")
+        str, typer.Option("--leave-out", help="Family to leave out and test on, or each.")
     ] = "each",
     part: Annotated[
-        str | None, typer.Option("--part", help="pairs, judge or doubt; none trains all.")
+        str | None, typer.Option("--part", help="Train pairs, judge or doubt.", show_default="all")
     ] = None,
     files: Annotated[
         int | None,
-        typer.Option(min=1, help="Resampled files a family; none takes each part's own number."),
+        typer.Option(min=1, help="Resampled files per family.", show_default="each part's own"),
     ] = None,
 ) -> None:
-    """Train the pair model, the judge and the confidence maps that ship, and judge them.
+    """Train and test the pair model, the judge and the confidence maps that ship.
 
-    Each is trained on many files that are resampled from families of labelled data, once on all
-    and once without each family, which is what its figures are of. What was run is kept in the
-    output folder, so a run that was interrupted goes on. OUTPUT/without/FAMILY holds the models
-    that have not seen a family; kbforge cluster --defaults takes such a folder.
+    Each is trained on many files that are resampled from families of labelled data: once on all
+    families, and once without each family, which then tests it. The output folder keeps what was
+    run, so an interrupted run can continue. OUTPUT/without/FAMILY holds the models that have not
+    seen a family; kbforge cluster --defaults takes such a folder.
 
     Examples:
 
@@ -121,30 +122,28 @@ _COLUMNS = (
 @app.command()
 def train_diffusion(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the model; an old model is replaced.")
+        Path, typer.Option("--output", "-o", help="Folder for the model; replaces an old model.")
     ],
-    recipe: Annotated[
-        str, typer.Option(help="small, circles, or a TOML file of your own.")
-    ] = "small",
+    recipe: Annotated[str, typer.Option(help="Recipe: small, circles or a TOML file.")] = "small",
     points: Annotated[
         int | None,
-        typer.Option(min=1, help="Learn from this many points instead of the recipe's number."),
+        typer.Option(min=1, help="Number of points to learn from.", show_default="the recipe's"),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, max=2**40, help="Of weights and clusters, instead of the recipe's."),
+        typer.Option(min=0, max=2**40, help="Random seed.", show_default="the recipe's"),
     ] = None,
     checkpoint_minutes: Annotated[
-        float, typer.Option(min=0, help="Between checkpoints; a killed run goes on from the last.")
+        float, typer.Option(min=0, help="Minutes between checkpoints.")
     ] = 5.0,
     gpu: options.Gpu = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Train a diffusion model of clusters of points: circles, simulated as the recipe says.
+    """Train a diffusion model of clusters of points, on simulated circles.
 
-    It is the likelihood of points that belong together in a way no simple formula tells. Until
-    it is done, a run is kept in a folder beside the model: one that was interrupted or killed
-    goes on where it was when the same command is given again.
+    The model is a likelihood for clusters whose shape no simple formula describes. The recipe says
+    how circles are simulated. While it trains, a checkpoint is kept in a folder beside the model:
+    if the run is interrupted or killed, the same command continues from the last checkpoint.
 
     Examples:
 
@@ -208,17 +207,17 @@ def _shown(bar: Any) -> Callable[[Step], None]:
 def train_supervised(
     fragments: Annotated[
         list[str],
-        typer.Argument(help="JSON lines files of labelled fragments; - for stdin."),
+        typer.Argument(help="Files of labelled fragments, JSON lines; - for standard input."),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the model; an old model is replaced.")
+        Path, typer.Option("--output", "-o", help="Folder for the model; replaces an old model.")
     ],
     feature: Annotated[
         list[str] | None,
         typer.Option(
             "--feature",
             metavar="ATTRIBUTE=NAME,...",
-            help="Compare an attribute (* is the whole record) by these features alone; kbforge "
+            help="Compare an attribute (* is the whole record) by these features only; kbforge "
             "plugins list shows them.",
             show_default="by the kind of each attribute",
         ),
@@ -226,23 +225,23 @@ def train_supervised(
     references: Annotated[
         int,
         typer.Option(
-            min=12, max=5000, help="Keep no more labelled fragments than this, of whole entities."
+            min=12, max=5000, help="Maximum labelled fragments to keep, of whole entities."
         ),
     ] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Of all random draws.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Read no further than this many fragments of a file.")
+        int | None, typer.Option(min=1, help="Read at most this many fragments per file.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Learn from clustered examples which differences matter, and write a model for scdp.
+    """Learn from labelled entities which differences matter, and write a model for scdp.
 
-    Labelled entities are hidden in turn and grouped beside the others; what groups them best is
-    chosen: how many dimensions of each feature, which model of the paper, its rate of separation,
-    and how much a fragment counts (the power of its likelihood). The model keeps what is compared
-    of the labelled fragments, readably, because new ones are grouped beside them. The table says
-    how well each clusterer does on hidden entities: scdp, linkage, or agglomerative, which stands
-    for those that take any likelihood. Hidden entities are few, and of this file:
+    It hides labelled entities in turn, groups them beside the others, and chooses what groups them
+    best: the number of dimensions of each feature, the paper's model, its rate of separation, and
+    how much a fragment counts (the power of its likelihood). New fragments are grouped beside the
+    labelled ones, so the model folder keeps the compared parts of those as readable text. The table
+    says how well each clusterer does on hidden entities: scdp, linkage, and agglomerative, which
+    stands for all that take any likelihood. Hidden entities are few, and from this file:
     docs/supervised.md says when examples pay.
 
     Examples:

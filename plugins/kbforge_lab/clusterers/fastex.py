@@ -27,8 +27,8 @@ _MOST_TRIES = 16
 
 
 class FastEx(Clusterer):
-    """Sampling where there are many clusters: a place is proposed by the distances of binary
-    hashes, and accepted by the likelihood of two clusters.
+    """Sampling with many clusters: distances of binary hashes propose a cluster, and the
+    likelihoods of two clusters accept or reject it.
 
     For `dirichlet-multinomial` and `gaussian`. What comes out is the sample that the second half of
     the sweeps is, as with `gibbs`; a sweep takes a small part of its time, and fragments move less
@@ -56,26 +56,28 @@ class FastEx(Clusterer):
         """Take the options.
 
         Args:
-            components: K, of a mixture whose weights have a symmetric Dirichlet prior that sums to
-                alpha; `none` is the Dirichlet process.
-            bits: l, of a hash; more of them propose better and take longer.
-            tries: places proposed at once, of which the likelihood chooses one; 1 as published.
-            blocks: of a sweep; proposals are by the clusters without the fragments of a block.
-            rehash: draw other hashes after so many sweeps.
-            delta: how probable it is that one of the bounds does not hold; `none` proposes by the
-                estimate instead of the bound.
-            temperature: of the proposals, 1 as published; `none` fits it in the first 20
-                sweeps, after which it is fixed.
-            taylor: natural parameters of documents, `tangent` as published or `secant`, which is
-                nearer to the predictive where pseudo-counts are small.
-            particles: P, the most groupings of a subproblem that are kept of the sample.
-            start: `sequential` puts each fragment where it is likely given those before it;
-                `random` draws a component for each, `singletons` starts with every fragment by
-                itself; a file that `kbforge cluster` wrote starts with its groups.
-            patience: stop after so many sweeps without a more probable grouping; `none` never does.
-            sweeps: stop after so many sweeps; `none` never does.
-            budget: stop after so many seconds, which makes the result depend on the machine; `none`
-                never does.
+            components: K, the components of a mixture; the symmetric Dirichlet prior of its weights
+                sums to alpha. `none` is the Dirichlet process.
+            bits: l, the bits of a hash; more bits propose better clusters and take longer.
+            tries: clusters proposed at once, of which the likelihood chooses one; 1 as published.
+            blocks: number of blocks of a sweep; the fragments of a block do not count when clusters
+                are proposed for them.
+            rehash: draw other hashes after this many sweeps.
+            delta: probability that a bound does not hold; `none` proposes by the estimate instead
+                of the bound.
+            temperature: temperature of the proposals, 1 as published; `none` fits it in the first
+                20 sweeps and then fixes it.
+            taylor: natural parameters of documents: `tangent`, as published, or `secant`, which is
+                nearer to the predictive if pseudo-counts are small.
+            particles: P, the maximum number of groupings kept for a subproblem.
+            start: `sequential` puts each fragment into a likely cluster, given the fragments
+                before; `random` draws a component for each fragment; `singletons` starts with every
+                fragment by itself; a file that `kbforge cluster` wrote starts with its groups.
+            patience: stop after this many sweeps without a more probable grouping; `none` sets no
+                limit.
+            sweeps: stop after this many sweeps; `none` sets no limit.
+            budget: stop after this many seconds (the result then depends on the machine); `none`
+                sets no limit.
 
         """
         _require("bits", bits, _MOST_BITS)
@@ -119,8 +121,8 @@ def _require(name: str, value: int, most: int | None = None) -> None:
 
 
 class Uncollapsed(Clusterer):
-    """Memberships and parameters in turn, for a mixture of K components: what `fastex` is compared
-    with.
+    """Sample memberships and parameters in turn, for a mixture of K components: the baseline of
+    `fastex`.
 
     For `dirichlet-multinomial` (of one attribute) and `gaussian`. Every sweep scores every fragment
     by every component.
@@ -140,15 +142,16 @@ class Uncollapsed(Clusterer):
         """Take the options.
 
         Args:
-            components: K, of a mixture whose weights have a symmetric Dirichlet prior that sums to
-                alpha.
-            particles: P, the most groupings of a subproblem that are kept of the sample.
-            start: `random` draws a component for every fragment; a file that `kbforge cluster`
-                wrote starts with its groups.
-            patience: stop after so many sweeps without a more probable grouping; `none` never does.
-            sweeps: stop after so many sweeps; `none` never does.
-            budget: stop after so many seconds, which makes the result depend on the machine; `none`
-                never does.
+            components: K, the components of a mixture; the symmetric Dirichlet prior of its weights
+                sums to alpha.
+            particles: P, the maximum number of groupings kept for a subproblem.
+            start: `random` draws a component for each fragment; a file that `kbforge cluster` wrote
+                starts with its groups.
+            patience: stop after this many sweeps without a more probable grouping; `none` sets no
+                limit.
+            sweeps: stop after this many sweeps; `none` sets no limit.
+            budget: stop after this many seconds (the result then depends on the machine); `none`
+                sets no limit.
 
         """
         if components < 1:

@@ -351,7 +351,7 @@ class _ReplicaRun:
 
 
 class Sir(Clusterer):
-    """R groupings, each drawn fragment by fragment given its own past, and weighed.
+    """Sequential importance resampling: draw R groupings fragment by fragment, and weight them.
 
     The weights say how much more or less probable what a grouping has seen was to it than to the
     others; when they vary too much, groupings are drawn anew by their weights. What comes out says
@@ -362,12 +362,12 @@ class Sir(Clusterer):
     that --max-evals 0 clusters by it alone.
 
     Args:
-        replicas: R.
-        threshold: resample where the effective sample size is below this share of R; 0 never does.
-        particles: P, the most groupings of a subproblem that are kept in the end; subproblems are
-            what less than 1/P of the weight connects.
-        budget: stop after so many seconds, which makes the result depend on the machine; `none`
-            never does.
+        replicas: R, the number of groupings.
+        threshold: resample when the effective sample size is below this share of R; 0 never does.
+        particles: P, the maximum number of groupings kept for a subproblem at the end. Clusters
+            that at least 1/P of the weight joins are one subproblem.
+        budget: stop after this many seconds (the result then depends on the machine); `none` sets
+            no limit.
 
     """
 

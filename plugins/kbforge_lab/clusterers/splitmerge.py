@@ -29,20 +29,20 @@ _MOST_ROWS = 16
 
 
 class LshSm(SplitMerge):
-    """Parts fragments on opposite sides of random directions, and merges those on the same.
+    """Split fragments on opposite sides of random directions; merge those on the same side.
 
     In a split all other fragments go by a coin, so that clusters of more than some tens hardly ever
     fall apart as they should: `minsm` is the better one, and this is here to compare.
 
     Args:
-        rows: K, directions of a table.
-        tables: L, tables; where the one that is asked first has no answer, others are asked.
-        hashes: how many sets of tables are kept to choose from; a new one comes, and the oldest
-            goes, after as many moves as there are fragments.
-        standardised: whether vectors are taken from their median, and each dimension is divided by
-            the spread of its values, before they are projected.
-        as_published: whether moves are accepted by the published ratio, which is not exact, so that
-            what comes out is no sample of the posterior.
+        rows: K, the directions of a table.
+        tables: L, the number of tables; if the first table has no answer, others are asked.
+        hashes: number of sets of tables to choose from; a new one replaces the oldest after as many
+            moves as there are fragments.
+        standardised: whether, before vectors are projected, their median is subtracted and each
+            dimension is divided by the spread of its values.
+        as_published: whether the published ratio accepts moves. It is not exact, so the result is
+            not a sample of the posterior.
 
     """
 
@@ -75,15 +75,15 @@ class LshSm(SplitMerge):
 
 
 class MinSmPublished(SplitMerge):
-    """The clusterer minsm, whose moves are accepted by the published ratio.
+    """The clusterer minsm with the published acceptance ratio.
 
     The ratio is not exact, so what comes out is no sample of the posterior. It is of one MinHash.
 
     Args:
-        hashes: how many hash functions are kept to choose from; a new one comes, and the oldest
-            goes, after as many moves as there are fragments.
-        standardised: whether vectors are taken from their median, and each dimension is divided by
-            the spread of its values, before they are hashed.
+        hashes: number of hash functions to choose from; a new one replaces the oldest after as many
+            moves as there are fragments.
+        standardised: whether, before vectors are hashed, their median is subtracted and each
+            dimension is divided by the spread of its values.
 
     """
 
@@ -104,13 +104,13 @@ class MinSmPublished(SplitMerge):
 
 
 class Rgsm(SplitMerge):
-    """Splits and merges of the clusters of two fragments drawn at random.
+    """Split or merge the clusters of two random fragments.
 
     A split is proposed by Gibbs sampling among the fragments concerned, so that a proposal takes
     several times as long as those are many; it is good, if the two fragments were.
 
     Args:
-        scans: t, scans of that Gibbs sampling before the one that proposes.
+        scans: t, the scans of restricted Gibbs sampling before the scan that proposes.
 
     """
 
@@ -130,7 +130,7 @@ class Rgsm(SplitMerge):
 
 
 class Sdds(SplitMerge):
-    """Splits and merges that the likelihood proposes, each with dumb ones for its way back.
+    """Pair each split or merge that the likelihood proposes with a random one as its reverse.
 
     A merge looks at all clusters and takes one by how much it gains; a split deals out the
     fragments of a cluster one after another. So a proposal is good, and its cost grows with the

@@ -162,7 +162,7 @@ def log_terms_of(likelihood: Supervised, fragments: Sequence[Fragment], alpha: f
 
 
 class Linkage(Clusterer):
-    """One grouping, by average linkage, cut where it does best on labelled fragments.
+    """Cut the tree of average linkage where that does best on labelled fragments.
 
     It takes a model that kbforge lab train-supervised makes, --likelihood MODEL. What an entity's
     fragments seldom differ in counts most. It is where the chains of scdp mostly start.
@@ -218,7 +218,7 @@ LINKED = "linked"
 
 
 class ScdpSampler(Clusterer):
-    """Groups beside labelled fragments, from which it learns what differs within an entity.
+    """Group fragments beside labelled ones, which show what differs within an entity.
 
     It takes a model that kbforge lab train-supervised makes, --likelihood MODEL. What comes out is
     the sample that the second half of the chains' sweeps is. Concentrations are sampled; alpha is
@@ -241,20 +241,21 @@ class ScdpSampler(Clusterer):
         """Take the options.
 
         Args:
-            model: of the paper: 1 has conjugate priors, 2 re-estimates that of the precisions, 3
-                has separation; `none` takes the one that did best on hidden labelled entities.
-            sweeps: of each chain, at least 2.
-            chains: how many, each with draws of its own.
-            start: `linked` starts with average linkage, as `linkage` has it; `one` with one
-                cluster; `singletons` with every fragment by itself; a file that `kbforge cluster`
-                wrote, with its groups.
+            model: model of the paper: 1 has conjugate priors, 2 re-estimates the prior of the
+                precisions, 3 has separation; `none` takes the model that did best on hidden
+                labelled entities.
+            sweeps: sweeps of each chain, at least 2.
+            chains: number of chains, each with its own draws.
+            start: `linked` starts with the grouping of `linkage`; `one` with one cluster;
+                `singletons` with every fragment by itself; a file that `kbforge cluster` wrote,
+                with its groups.
             shared: whether fragments may join the labelled entities; those that join the same one
                 are one entity.
-            particles: P, the most groupings of a subproblem that are kept of the sample.
-            budget: stop after so many seconds, which makes the result depend on the machine; `none`
-                never does.
-            trace: a file for a line of JSON a chain and every second sweep, with the log joint
-                density and how many publications and types there are.
+            particles: P, the maximum number of groupings kept for a subproblem.
+            budget: stop after this many seconds (the result then depends on the machine); `none`
+                sets no limit.
+            trace: file for the trace of each chain: a line of JSON every second sweep, with the log
+                joint density and the numbers of publications and types.
 
         """
         require_positive(chains=chains, budget=budget, particles=particles)

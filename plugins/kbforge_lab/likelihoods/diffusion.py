@@ -453,18 +453,19 @@ _SURE = 1_000.0  # half the points that the surrogate's variance within a cluste
 
 
 class Diffusion(Likelihood):
-    """A diffusion model of sets of points in the plane; one of circles ships with the package.
+    """A diffusion model of sets of points in the plane; a model of circles ships.
 
     Its surrogate, unless the user names one, is a Gaussian whose clusters are as wide, and as far
     apart, as those that the model was trained on.
 
     Args:
         model: the folder that `kbforge lab train-diffusion` wrote; `none` takes the one that ships.
-        steps: of the integration, an even number; more are slower and closer.
-        probes: directions from which the divergence is estimated (Skilling-Hutchinson), the same
-            for a set every time; 0 computes it exactly, which costs as much as two. The estimate
-            of one is 4 to 5 nats off for sets of 10 to 30 circle points, of sixteen nearly 1.
-        cache_mb: memory for scores already given, in MiB.
+        steps: steps of the integration, an even number; more steps are slower and more exact.
+        probes: number of directions that estimate the divergence (Skilling-Hutchinson), always the
+            same for a set; 0 computes it exactly, which costs as much as two directions. For sets
+            of 10 to 30 circle points the estimate is 4 to 5 nats off with one direction, and nearly
+            1 with sixteen.
+        cache_mb: memory for computed scores, in MiB.
 
     Raises:
         UsageError: an option out of range.

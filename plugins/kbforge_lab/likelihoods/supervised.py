@@ -563,7 +563,7 @@ class Supervised(AdditiveLikelihood):
         """Take the options.
 
         Args:
-            model: the folder; --likelihood FOLDER says the same.
+            model: model folder; the same as --likelihood FOLDER.
 
         """
         if model is None:

@@ -222,14 +222,14 @@ class Accuracy(Suite):
     data needed.
 
     Args:
-        data: files of labelled fragments to compare on instead, each a set that is called as the
-            file is.
-        most: sets of more fragments are left out; from 12000 on, walmart_amazon is there with its
-            24,628 all the same, because it is one of the 26 sets whose mean is quoted.
-        orders: how many orders of each set, the first of them that of the file.
-        likelihoods: to compare the default with; gpt is one that takes long.
-        alphas: of all likelihoods, to find the best in hindsight; none takes a grid of each.
-        without: a folder of models that were trained leave-one-family-out, FOLDER/FAMILY.
+        data: files of labelled fragments to use instead; each is a set with the name of its file.
+        most: leave out sets with more fragments; from 12000 on, walmart_amazon with its 24,628
+            stays, because it is one of the 26 sets whose mean is quoted.
+        orders: number of orders of each set; the first is the file's.
+        likelihoods: likelihoods to compare the default with; gpt takes long.
+        alphas: values of alpha to find the best in hindsight, for all likelihoods; none takes a
+            grid for each.
+        without: folder of models that were trained without a family, FOLDER/FAMILY.
 
     """
 

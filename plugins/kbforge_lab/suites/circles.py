@@ -173,11 +173,11 @@ class CirclesSuite(Suite):
     the first three methods, P of 10 at most, two orders.
 
     Args:
-        likelihood: the target: a plugin's name or a model folder.
-        seed: of the points.
-        circles: how many; the quick plan takes at most 3.
-        sweeps: most sweeps of a sampler, whatever the machine; `none` leaves it to its patience
-            and to the time budget.
+        likelihood: likelihood to cluster with: a plugin's name or a model folder.
+        seed: random seed of the points.
+        circles: number of circles; --quick takes at most 3.
+        sweeps: maximum sweeps of a sampler, on any machine; `none` leaves this to its patience and
+            the time budget.
 
     """
 

@@ -95,9 +95,9 @@ class Documents(Suite):
     FastEx with shorter hashes. Quick: 2,000 documents of 20 clusters.
 
     Args:
-        documents: how many.
-        clusters: how many they are of.
-        seed: of the generated documents.
+        documents: number of documents.
+        clusters: number of their clusters.
+        seed: random seed of the documents.
 
     """
 

@@ -165,12 +165,12 @@ class Gauss(Suite):
     for each of the last two methods.
 
     Args:
-        data: `generated` draws the points, `published` reads the paper's 700 points from the
-            folder that KBFORGE_DATA names.
-        seed: of the generated points.
-        points: how many are generated.
-        sweeps: most sweeps of a sampler, whatever the machine; `none` leaves it to its patience
-            and to the time budget.
+        data: `generated` draws the points; `published` reads the paper's 700 points from the folder
+            that KBFORGE_DATA names.
+        seed: random seed of the generated points.
+        points: number of generated points.
+        sweeps: maximum sweeps of a sampler, on any machine; `none` leaves this to its patience and
+            the time budget.
 
     """
 
@@ -302,14 +302,14 @@ _METHODS = (
 
 
 class Hashing(Suite):
-    """How fast split-merge samplers get to where they end, by hashes and without. Tasks: S1, S2,
+    """How fast split-merge samplers converge, with hashes and without. Tasks: S1, S2,
     S3. Methods: RGSM, SDDS, LSHSM, MinSM, MinSM (K=4), MinSM and Gibbs, Gibbs. Quick: S1 and S2,
     one order, 5 seconds a run.
 
     Args:
         full: also the large set of 100,000 points in 74 dimensions and 2,000 clusters.
         spread: standard deviation of the clusters' means, in each dimension, above 0.
-        seed: of the points.
+        seed: random seed of the points.
 
     """
 

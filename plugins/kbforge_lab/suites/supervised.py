@@ -155,17 +155,17 @@ _PUBLISHED = {
 
 
 class SupervisedSuite(Suite):
-    """Groupings of digits by examples of other digits; needs scikit-learn. Tasks: digits, usps.
+    """Grouping digits by examples of other digits; needs scikit-learn. Tasks: digits, usps.
     Methods: Coarse, Fine, K-means, Binary, Xing-K (stopped), Xing-K (diagonal), Xing-K (full),
     CDP, SCDP-1 to SCDP-3 as published, and with settings chosen on hidden examples. Quick: few
-    digits of the first task, two short chains a model.
+    digits of the first task, two short chains per model.
 
     Args:
-        chains: runs of each method that draws.
-        sweeps: of a chain, at least 10; its second half counts.
-        start: where chains start: all fragments `together`, all `apart`, in `twenty` clusters at
-            random, or these in `turns`.
-        seed: of which digits are drawn.
+        chains: runs of each random method.
+        sweeps: sweeps of a chain, at least 10; the second half counts.
+        start: start of the chains: all fragments `together`, all `apart`, in `twenty` random
+            clusters, or each of these in `turns`.
+        seed: random seed of the drawn digits.
 
     """
 

@@ -76,14 +76,14 @@ class Text(Suite):
     methods), 5 seconds a run.
 
     Args:
-        data: a file of labelled fragments to compare on instead, one task that is called as the
-            file is; alpha of the bigram model then is that of wd50.
-        likelihood: the target: a plugin's name or a model folder.
-        alpha: concentration for all sets; needed with another conjugate likelihood than the
+        data: file of labelled fragments to use instead: one task with the name of the file. The
+            bigram model then has the alpha of wd50.
+        likelihood: likelihood to cluster with: a plugin's name or a model folder.
+        alpha: concentration for all sets; needed with a conjugate likelihood other than the
             default.
-        surrogate: what proposes where a method asks for it: a name or a folder.
-        sweeps: most sweeps of a sampler, whatever the machine; `none` leaves it to its patience
-            and to the time budget.
+        surrogate: surrogate for the methods that need one: a name or a folder.
+        sweeps: maximum sweeps of a sampler, on any machine; `none` leaves this to its patience and
+            the time budget.
 
     """
 

@@ -147,15 +147,16 @@ class ChainSampler(Clusterer):
         """Take what every sampler takes.
 
         Args:
-            particles: P, the most groupings of a subproblem that are kept of the sample;
-                subproblems are what fewer than one visit in P connects.
-            start: `singletons` starts with every fragment by itself; `sequential` draws each
-                fragment's place given the ones before; `one` starts with one cluster; a file from
-                `kbforge cluster`, even of an interrupted run, starts with its groups.
-            patience: stop after so many sweeps without a more probable grouping; `none` never does.
-            sweeps: stop after so many sweeps; `none` never does.
-            budget: stop after so many seconds, which makes the result depend on the machine; `none`
-                never does.
+            particles: P, the maximum number of groupings kept for a subproblem. Clusters that at
+                least one visit in P joins are one subproblem.
+            start: `singletons` starts with every fragment by itself; `sequential` draws a cluster
+                for each fragment, given the fragments before; `one` starts with one cluster; a file
+                from `kbforge cluster`, even of an interrupted run, starts with its groups.
+            patience: stop after this many sweeps without a more probable grouping; `none` sets no
+                limit.
+            sweeps: stop after this many sweeps; `none` sets no limit.
+            budget: stop after this many seconds (the result then depends on the machine); `none`
+                sets no limit.
 
         """
         self.particles = particles
@@ -205,9 +206,10 @@ class Metropolis(ChainSampler):
     alone.
 
     Args:
-        start: `singletons` starts with every fragment by itself; `sequential` places each fragment
-            by a draw from the surrogate given the ones before; `one` starts with one cluster; a
-            file from `kbforge cluster`, even of an interrupted run, starts with its groups.
+        start: `singletons` starts with every fragment by itself; `sequential` draws a cluster for
+            each fragment from the surrogate, given the fragments before; `one` starts with one
+            cluster; a file from `kbforge cluster`, even of an interrupted run, starts with its
+            groups.
 
     """
 
@@ -248,8 +250,9 @@ class SplitMerge(ChainSampler):
     """A chain that splits and merges clusters.
 
     Args:
-        moves: splits and merges that a sweep proposes; `none` is as many as there are fragments.
-        gibbs: sweeps of Gibbs sampling, over single fragments, after each sweep.
+        moves: number of splits and merges that a sweep proposes; `none` is the number of fragments.
+        gibbs: sweeps of Gibbs sampling, over single fragments, after each sweep of splits and
+            merges.
 
     """
 
@@ -285,8 +288,8 @@ class MinSm(SplitMerge):
         rows: K, MinHashes of a hash. More of them separate many clusters better.
         hashes: number of hash functions to choose from; a new one replaces the oldest after as many
             moves as there are fragments.
-        standardised: whether vectors are taken from their median, and each dimension is divided by
-            the spread of its values, before they are hashed.
+        standardised: whether, before vectors are hashed, their median is subtracted and each
+            dimension is divided by the spread of its values.
 
     """
 

@@ -101,7 +101,7 @@ class JsonLdExporter(Exporter):
     """Linked data with the terms of schema.org, each entity with its fragments.
 
     Args:
-        type: of the entities, from schema.org, such as Person.
+        type: type of the entities, from schema.org, such as Person.
         base: prefix of the IRIs of entities, fragments and attributes.
 
     Raises:
@@ -349,8 +349,8 @@ class FtmExporter(Exporter):
     """FollowTheMoney statements: what each fragment says, and its entity.
 
     Args:
-        schema: of the entities, such as Person, Company or LegalEntity.
-        properties: attributes and their properties, such as born=birthDate.
+        schema: schema of the entities, such as Person, Company or LegalEntity.
+        properties: attribute=property pairs, such as born=birthDate.
         dataset: name of the statements' dataset.
 
     Raises:

@@ -82,7 +82,7 @@ class KBLaMExporter(Exporter):
 
 
 class JsonlExporter(Exporter):
-    """One entity a line, complete."""
+    """One entity per line, complete."""
 
     endings: ClassVar = (".jsonl", ".ndjson", ".json")
 
@@ -97,12 +97,12 @@ _ROW_GROUP_BYTES = 200_000  # of JSON; a row group is held in memory
 
 
 class ParquetExporter(Exporter):
-    """One row an entity, with nested columns."""
+    """One row per entity, with nested columns."""
 
     endings: ClassVar = (".parquet", ".pq")
 
     def export(self, view: View, target: str) -> None:
-        """Write a row an entity, in groups of bounded size."""
+        """Write a row per entity, in groups of bounded size."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 

@@ -105,9 +105,9 @@ class TableExporter(Exporter):
     """A table as CSV, whose header and rows a subclass yields.
 
     Args:
-        guard_formulas: put an apostrophe before a cell that a spreadsheet would take for a
-            formula (it begins with = + - @, full-width ones included, and is no number and no
-            phone number). Set it to false for programs that want the values unchanged.
+        guard_formulas: put an apostrophe before a cell that a spreadsheet would take for a formula
+            (it begins with =, +, - or @, also full-width, and is neither a number nor a phone
+            number). Set it to false for programs that want the values unchanged.
 
     """
 
@@ -133,11 +133,11 @@ class TableExporter(Exporter):
 
 @dataclass
 class CsvExporter(TableExporter):
-    """One row a value, for joins and for spreadsheets.
+    """One row per value, for joins and for spreadsheets.
 
     Args:
         separator: one character between the fragment ids of a cell; within an id a backslash
-            escapes it, and the backslash.
+            escapes it and itself.
 
     Raises:
         UsageError: a separator that is not one character, or that is the backslash.
@@ -178,7 +178,7 @@ class CsvExporter(TableExporter):
 
 
 class MembersExporter(TableExporter):
-    """One row a fragment, with its entity."""
+    """One row per fragment, with its entity."""
 
     def rows(self, view: View) -> Iterator[Sequence[str]]:
         yield MEMBER_COLUMNS
@@ -191,7 +191,7 @@ class MembersExporter(TableExporter):
 
 @dataclass
 class PairsExporter(TableExporter):
-    """One row a pair of fragments that are probably one entity.
+    """One row per pair of fragments that are probably one entity.
 
     Args:
         threshold: export pairs that are more probable than this, from 0 to below 1.
@@ -254,11 +254,11 @@ class PairsExporter(TableExporter):
 
 @dataclass
 class WideExporter(TableExporter):
-    """One row an entity, one column an attribute.
+    """One row per entity, one column per attribute.
 
     Args:
-        separator: one character between several values; within a value a backslash escapes it,
-            and the backslash.
+        separator: one character between several values; within a value a backslash escapes it and
+            itself.
 
     Raises:
         UsageError: a separator that is not one character, or that is the backslash.
@@ -278,7 +278,7 @@ class WideExporter(TableExporter):
 def wide_rows(
     entities: Iterable[Entity], separator: str, safe: Callable[[str], str], waiting: IO[bytes]
 ) -> Iterator[list[str]]:
-    """A header and a row an entity, as texts; KBForgeError if a spreadsheet has too few columns.
+    """A header and a row per entity, as texts; KBForgeError if a spreadsheet has too few columns.
 
     `safe` is applied to each cell; rows wait in `waiting` for the attributes of the last entity.
     """
@@ -398,8 +398,8 @@ class XlsxExporter(Exporter):
     """A spreadsheet: one row an entity, and a second sheet with the fragments.
 
     Args:
-        separator: one character between several values; within a value a backslash escapes it,
-            and the backslash.
+        separator: one character between several values; within a value a backslash escapes it and
+            itself.
 
     Raises:
         UsageError: a separator that is not one character, or that is the backslash.

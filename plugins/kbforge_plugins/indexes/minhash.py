@@ -167,7 +167,7 @@ class MinHash(HashedIndex):
         unit: whether features are of words or of characters.
         weighted: whether rare features count for more.
         attributes: the attributes to read; by default all.
-        seed: of the orders.
+        seed: random seed of the orders.
 
     Raises:
         UsageError: a number out of range.
@@ -314,7 +314,7 @@ class BinaryHash(MinHash):
         unit: whether features are of words or of characters.
         weighted: whether rare features count for more.
         attributes: the attributes to read; by default all.
-        seed: of the projections.
+        seed: random seed of the projections.
 
     Raises:
         UsageError: a number out of range.

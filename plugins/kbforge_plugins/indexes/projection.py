@@ -75,7 +75,7 @@ class Projection(HashedIndex):
         rows: K, directions of a table; 0 chooses a number for the file.
         angles: whether only the angle counts, not the distance.
         standardised: whether each dimension is divided by the spread of its values in the file.
-        seed: of the directions.
+        seed: random seed of the directions.
 
     Raises:
         UsageError: a number out of range.

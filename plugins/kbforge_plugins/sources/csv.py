@@ -45,10 +45,11 @@ class CsvSource(TableSource):
     """Comma- or tab-separated files.
 
     Args:
-        delimiter: one character, or `tab`; by default the one of , ; | and tab that divides the
+        delimiter: one character, or `tab`; the default is the one of , ; | and tab that divides the
             first records evenly.
-        encoding: of the text, such as cp1252, latin-1 or utf-16; by default UTF-8 or UTF-16 if it
-            is one of them, else cp1252. A byte order mark of UTF-8 wins.
+        encoding: encoding of the text, such as cp1252, latin-1 or utf-16; the default is UTF-8 or
+            UTF-16 if the text is in one of them, else cp1252. A byte order mark of UTF-8 overrides
+            this.
 
     """
 

@@ -39,7 +39,7 @@ class HuggingFaceSource(TableSource):
 
     Args:
         split: the split to read.
-        config: the data set's configuration, where it has several.
+        config: the data set's configuration, if it has several.
         revision: branch, tag or commit on the hub.
 
     """

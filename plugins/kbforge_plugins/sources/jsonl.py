@@ -32,17 +32,17 @@ class JsonlSource(TableSource):
     """JSON lines, plain, gzip or zstd; flat objects if an option names a key.
 
     Args:
-        id: key of the fragment's id; without it ids are minted: file name and line number.
+        id: key of the fragment's id; without it an id is made of file name and line number.
         label: key of the gold entity.
         name: key that becomes the attribute `name`.
         map: `key=attribute` pairs; an empty attribute leaves the key out. Every other key is an
-            attribute of its own name.
+            attribute of the same name.
         vector: keys of numbers that make up the fragment's vector.
-        separator: splits a text into several values.
-        prefix: put the file's name before the ids of a key: for files that number alike.
-        serial_dates: keys where a whole number of five digits (10000 is 18 May 1927) is a
-            spreadsheet's date.
-        encoding: of the text, such as cp1252, latin-1 or utf-16.
+        separator: text that separates several values within a string.
+        prefix: put the file's name before each id of a key, for files that share ids.
+        serial_dates: keys where a whole number of five digits is a spreadsheet's date (10000 is 18
+            May 1927).
+        encoding: encoding of the text, such as cp1252, latin-1 or utf-16.
 
     """
 

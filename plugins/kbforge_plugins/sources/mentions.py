@@ -76,15 +76,15 @@ _PRONOUNS = frozenset({"it", "he", "she", "they", ""})
 
 
 class RebelSource(Source):
-    """REBEL's release, one document a line.
+    """REBEL's release, one document per line.
 
     Args:
         min_text: leave out documents with a shorter text.
         relations: keep only triples with these predicates (labels or P-ids); empty keeps all.
         relations_file: the same, from the first column of a tab-separated file.
-        dedupe: leave out repeats of an earlier fragment. That costs some 16 bytes of memory a
+        dedupe: leave out repeats of an earlier fragment. This costs about 16 bytes of memory per
             fragment; without it memory is constant.
-        members: which files of a zip to read; empty reads every .jsonl, in order of name.
+        members: files of a zip to read; empty reads every .jsonl file, in order of name.
 
     """
 

@@ -49,19 +49,19 @@ class TableSource(Source):
     """Rows with named columns; subclasses read the rows of a format, and may add options.
 
     Args:
-        id: column of the fragment's id; without it ids are minted: file name and row number.
+        id: column of the fragment's id; without it an id is made of file name and row number.
         label: column of the gold entity.
         name: column that becomes the attribute `name`.
-        map: `column=attribute` pairs; an empty attribute leaves the column out. Every other
-            column is an attribute of its own name.
+        map: `column=attribute` pairs; an empty attribute leaves the column out. Every other column
+            is an attribute of the same name.
         vector: columns of numbers that make up the fragment's vector.
-        separator: splits the text within a cell into several values.
-        null: texts that mean a missing value, with commas between; none at all if empty. By
-            default what most programs write: unknown, none, null, nan, n/a, undefined, ? - -- in
-            their usual spellings (NA and Nan are names too, and not among them).
-        prefix: put the file's name before the ids of a column: for files that number alike.
-        serial_dates: columns where a whole number of five digits (10000 is 18 May 1927) is a
-            spreadsheet's date.
+        separator: text that separates several values within a cell.
+        null: texts that mean a missing value, separated by commas; empty for none. The default is
+            what most programs write: unknown, none, null, nan, n/a, undefined, ?, - and --, in
+            their usual spellings (but not NA and Nan, which are names too).
+        prefix: put the file's name before each id of a column, for files that share ids.
+        serial_dates: columns where a whole number of five digits is a spreadsheet's date (10000 is
+            18 May 1927).
 
     """
 

@@ -40,7 +40,8 @@ class XlsxSource(TableSource):
     """Spreadsheets of Excel and of programs that write its format.
 
     Args:
-        sheet: its name; by default the first. Named, it is part of the fragments' source.
+        sheet: name of the sheet; the default is the first. A named sheet is part of the fragments'
+            source.
 
     """
 

@@ -453,7 +453,7 @@ def test_a_plan_without_a_file_is_printed(program: Run) -> None:
 def test_what_cannot_be_measured_is_said_before_anything_runs(program: Run, tmp_path: Path) -> None:
     file = write_people(tmp_path / "people.jsonl")
     for arguments, sentence in (
-        (("--sizes", "1,two"), "expected whole numbers with commas between, got 1,two"),
+        (("--sizes", "1,two"), "expected whole numbers separated by commas, got 1,two"),
         (("--sizes", "10,20"), "expected three or more"),
         (("--gib", "0"), "--gib: expected a number above 0, got 0"),
         (("-o", file), "people.jsonl"),

@@ -53,11 +53,11 @@ class Gpt(Likelihood):
 
     Args:
         device: "cpu" or "cuda".
-        precision: "fp32", "bf16", or "auto" for whichever is faster here.
+        precision: "fp32", "bf16", or "auto" for the faster of them on this machine.
         batch_tokens: maximum tokens read at once; 0 is the device's default.
         cache_mb: memory for computed scores, in MiB.
-        reading_mb: memory for read beginnings, in MiB: sets that begin like earlier ones are not
-            read again from the start.
+        reading_mb: memory for the beginnings of sets, in MiB: a set that begins like an earlier one
+            is not read from the start.
         surrogate_weight: weight of the bundle's bigram score; 0 uses the model alone.
 
     Raises:
