@@ -11,7 +11,7 @@ namespace kbforge {
 
 namespace {
 
-// kbforge/clustering/fastex/proposals.py has these numbers, too
+// plugins/kbforge_lab/fastex/proposals.py has these numbers, too
 constexpr double kSteps = 16.0;
 constexpr std::int32_t kMost = 384;
 constexpr std::size_t kLanes = 8;

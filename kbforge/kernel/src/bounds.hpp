@@ -1,5 +1,5 @@
 // The arithmetic of a proposal over all clusters that have a hash, in columns
-// (kbforge/clustering/fastex/proposals.py).
+// (plugins/kbforge_lab/fastex/proposals.py).
 #pragma once
 
 #include <cstddef>

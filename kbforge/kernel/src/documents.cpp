@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kTabulated = 1024;  // counts below this are looked up
 constexpr std::int32_t kNone = -1;
-// kbforge/clustering/fastex/counts.py has these, too
+// plugins/kbforge_lab/fastex/families.py has these, too
 constexpr std::size_t kRemembered = 64, kRarest = 32;
 
 std::size_t place_of(std::int32_t row, std::size_t size) {

@@ -1,4 +1,4 @@
-// Bags of words with Dirichlet priors (kbforge/clustering/fastex/counts.py).
+// Bags of words with Dirichlet priors (plugins/kbforge_lab/fastex/families.py).
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// A family of exponential distributions, as FastEx sees it (kbforge/clustering/fastex).
+// A family of exponential distributions, as FastEx sees it (plugins/kbforge_lab/fastex).
 #pragma once
 
 #include <cmath>

@@ -11,7 +11,7 @@ namespace kbforge {
 
 namespace {
 
-// kbforge/clustering/fastex/proposals.py, draws.py and reference.py have these numbers, too
+// plugins/kbforge_lab/fastex/proposals.py and reference.py have these numbers, too
 constexpr double kElsewhere = 0.1, kExplore = 0.05, kGrowth = 1.5;
 constexpr std::size_t kCandidates = 32, kAtOnce = 16;
 constexpr std::int64_t kNew = -1, kOpen = -2;

@@ -1,6 +1,6 @@
 // FastEx: collapsed sampling of mixtures with proposals from binary hashes.
 //
-// kbforge/clustering/fastex says what is proposed and why it is exact; reference.py there makes the
+// plugins/kbforge_lab/fastex says what is proposed and why it is exact; reference.py there makes the
 // same moves. Proposals of a block are made on several threads, steps one after another.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Points of Gaussian clusters (kbforge/clustering/fastex/points.py).
+// Points of Gaussian clusters (plugins/kbforge_lab/fastex/families.py).
 #pragma once
 
 #include <vector>

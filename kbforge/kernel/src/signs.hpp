@@ -1,5 +1,5 @@
 // Hashes by the signs of random projections, and their distances
-// (kbforge/clustering/fastex/hashes.py).
+// (plugins/kbforge_lab/fastex/proposals.py).
 #pragma once
 
 #include <cstddef>
