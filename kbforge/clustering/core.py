@@ -80,7 +80,8 @@ class Core:
         held: fragments by number; None: it is not here.
         n_fragments: how many there are, here and elsewhere.
         source: where the other subproblems lie; None: all are here.
-        last: the fragment taken in last, and where its record is; None: something else came after.
+        last: the fragment taken in last, and where its record is; None: the table has been told of
+            other fragments since, and forgets what it had taken in by then.
         changed: names of subproblems that are new since this was last asked.
         gone: names of those that are no more.
         since: by name, the subproblems replaced or new since the last checkpoint, and whether there
@@ -228,6 +229,7 @@ class Core:
         found = self.table.rivals(number, x, records, k, lone)
         if found is None:
             self.reach(records.keys_of(k), closed=True)
+            records, k = self.read(x), 0
             found = self.table.rivals(number, x, records, k, lone)
         assert found is not None, "what its keys lead to is here"
         return found
@@ -320,7 +322,7 @@ class Core:
         self.settle()
         if self._whole:
             self.have_all()
-        self.last = None  # a table forgets fragments that it has taken in when it is told of others
+        self.last = None
         records = self.table.read(fragments)
         if self.source is not None:
             self.know(records.keys.tolist())
@@ -343,6 +345,7 @@ class Core:
         if not pages:
             return
         self.settle()
+        self.last = None
         new = {number: fragments[number] for number in numbers_in(pages)}
         self.table.hold(pages, new)
         self.bindings.take_in(new)
@@ -413,6 +416,7 @@ class Core:
             LikelihoodError: a likelihood is NaN.
             Exception: whatever the model or the index raises.
         """
+        self.last = None
         pages, score = self.pages(gone), dict[int, float]()
         before: dict[Cluster, int] = {}
         for page in pages:
@@ -506,7 +510,6 @@ class Core:
         if self.source is not None:
             self._known.update(plan.led)
         self.note(plan.gone, [page.name for page in plan.pages])
-        self.last = None
 
     def _forget(self, removed: Mapping[int, Fragment]) -> None:
         self.bindings.forget(removed)
