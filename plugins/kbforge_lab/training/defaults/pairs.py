@@ -1,6 +1,6 @@
 """Train the pair model that ships, and one without each family to judge it by.
 
-    python -m kbforge_lab.training.defaults.pairs DATA OUT
+    python -m kbforge_lab.training.defaults.pairs DATA OUT [shapes]
 
 writes `pairs.safetensors`, and the same below `without/FAMILY`. It prints the area under the curve
 and the log loss (nats a pair) of the model that has not seen a family; families that never train
@@ -9,7 +9,8 @@ are judged by the model that ships.
 Families weigh the same, and so do the files of a family. A model learns from the pairs of rows that
 it will be asked about: the candidates of the file, and each row with itself where several fragments
 state the same. The target of two rows is the share of their fragments' pairs that are of one
-entity.
+entity. Where asked for, a model also learns from a third of the files in their other shapes
+(`kbforge_lab.training.defaults.shapes`), which count for at most a third of their family.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from kbforge.errors import UsageError
 from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
 from kbforge_lab.training.defaults.families import FAMILIES, Family, resampled
+from kbforge_lab.training.defaults.shapes import augmented
 from kbforge_plugins.likelihoods.pairs.file import FEATURES, File
 from kbforge_plugins.likelihoods.pairs.odds import MODEL, training_pairs
 from kbforge_plugins.likelihoods.pairs.table import statement_of
@@ -151,6 +153,11 @@ PARAMETERS: Mapping[str, Any] = {
     "seed": SEED,
 }
 _MOST_PAIRS = 1500
+_MOST_PAIRS_OF_SHAPE = 500
+SHAPED = 3
+"""One file of so many, the first ones of a family, is also given in its other shapes."""
+_MOST_OF_SHAPES = 1 / 3
+"""Of a family's weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +168,31 @@ class TrainingPairs:
     targets: FloatArray
 
 
-def pairs_of(fragments: Sequence[Fragment], seed: int) -> TrainingPairs:
-    """The pairs of a labelled file that a model is asked about, a bounded number of them."""
+@dataclass(frozen=True, slots=True)
+class FamilyPairs:
+    """The files of a family, as they were drawn and in other shapes."""
+
+    plain: list[TrainingPairs]
+    shaped: list[TrainingPairs]
+
+    def weighted(self) -> Iterator[tuple[TrainingPairs, float]]:
+        """Each file with its weight, all together 1; plain files weigh the same.
+
+        A shape weighs no more than a plain file, and all of them no more than their share.
+        """
+        of_shapes = _MOST_OF_SHAPES / (1 - _MOST_OF_SHAPES) * len(self.plain)
+        each = min(1.0, of_shapes / max(len(self.shaped), 1))
+        total = len(self.plain) + each * len(self.shaped)
+        yield from ((pairs, 1.0 / total) for pairs in self.plain)
+        yield from ((pairs, each / total) for pairs in self.shaped)
+
+
+def pairs_of(fragments: Sequence[Fragment], seed: int, most: int = _MOST_PAIRS) -> TrainingPairs:
+    """The pairs of a labelled file that a model is asked about, at most so many of them."""
     file, candidates = File.fitted(fragments)
     pairs = training_pairs(file.counts, candidates)
-    if len(pairs) > _MOST_PAIRS:
-        chosen = np.random.default_rng(seed).choice(len(pairs), _MOST_PAIRS, replace=False)
+    if len(pairs) > most:
+        chosen = np.random.default_rng(seed).choice(len(pairs), most, replace=False)
         pairs = pairs[np.sort(chosen)]
     i, j = pairs.T
     rows = file.describe(file.rows, i, file.rows, j).astype(np.float32)
@@ -187,18 +213,14 @@ def _targets(fragments: Sequence[Fragment], file: File, i: IntArray, j: IntArray
     return np.array(out, dtype=np.float64)
 
 
-def fitted(families: Sequence[Sequence[TrainingPairs]]) -> Trees:
+def fitted(families: Sequence[FamilyPairs]) -> Trees:
     """The trees of some families, each of the same weight."""
-    files = [pairs for family in families for pairs in family]
+    files = [file for family in families for file in family.weighted()]
     weights = np.concatenate(
-        [
-            np.full(len(pairs.targets), 1.0 / len(family) / max(len(pairs.targets), 1))
-            for family in families
-            for pairs in family
-        ]
+        [np.full(len(pairs.targets), w / max(len(pairs.targets), 1)) for pairs, w in files]
     )
-    rows = np.concatenate([pairs.rows for pairs in files])
-    targets = np.concatenate([pairs.targets for pairs in files])
+    rows = np.concatenate([pairs.rows for pairs, _ in files])
+    targets = np.concatenate([pairs.targets for pairs, _ in files])
     scaled = weights * (len(weights) / weights.sum())
     return fit_trees(FEATURES, rows, targets, dict(PARAMETERS), ROUNDS, scaled)
 
@@ -230,25 +252,39 @@ def _area(log_odds: FloatArray, targets: FloatArray) -> float:
     return float((ranks[place][one].sum() - n * (n + 1) / 2) / (n * m))
 
 
-def train(root: Path, out: Path, count: int, only: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
-    """Write the models, and give the figures of each family as they are known."""
-    found = {family.name: list(_examples(root, family, count)) for family in FAMILIES}
+def train(
+    root: Path, out: Path, count: int, only: Sequence[str] = (), shapes: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Write the models, and give the figures of each family as they are known.
+
+    With `shapes` the models also learn from files in other shapes, which have figures of their own.
+    """
+    found = {family.name: _examples(root, family, count, shapes) for family in FAMILIES}
     ships = [family.name for family in FAMILIES if family.ships]
     whole = fitted([found[name] for name in ships])
     _write(out / MODEL, whole)
     for family in FAMILIES:
         if only and family.name not in only:
             continue
-        trees = whole
+        trees, examples = whole, found[family.name]
         if family.ships:
             trees = fitted([found[name] for name in ships if name != family.name])
             _write(out / "without" / family.name / MODEL, trees)
-        yield {"family": family.name, "ships": family.ships, **figures(trees, found[family.name])}
+        line = {"family": family.name, "ships": family.ships, **figures(trees, examples.plain)}
+        if examples.shaped:
+            line["shapes"] = figures(trees, examples.shaped)
+        yield line
 
 
-def _examples(root: Path, family: Family, count: int) -> Iterator[TrainingPairs]:
+def _examples(root: Path, family: Family, count: int, shapes: bool) -> FamilyPairs:
+    found = FamilyPairs([], [])
     for number, file in enumerate(resampled(root, family, count, SEED)):
-        yield pairs_of(file.fragments, number)
+        found.plain.append(pairs_of(file.fragments, number))
+        if shapes and number < count / SHAPED:
+            found.shaped.extend(
+                pairs_of(shape.fragments, number, _MOST_PAIRS_OF_SHAPE) for shape in augmented(file)
+            )
+    return found
 
 
 def _write(path: Path, trees: Trees) -> None:
@@ -258,5 +294,6 @@ def _write(path: Path, trees: Trees) -> None:
 
 
 if __name__ == "__main__":
-    for figures_of_family in train(Path(sys.argv[1]), Path(sys.argv[2]), FILES):
+    data, folder, *switches = sys.argv[1:]
+    for figures_of_family in train(Path(data), Path(folder), FILES, shapes="shapes" in switches):
         print(json.dumps(figures_of_family), flush=True)

@@ -20,7 +20,13 @@ from kbforge_lab.training.defaults.families import (
     generated,
     resampled,
 )
-from kbforge_lab.training.defaults.pairs import averaged, fit_trees, trees_of
+from kbforge_lab.training.defaults.pairs import (
+    FamilyPairs,
+    TrainingPairs,
+    averaged,
+    fit_trees,
+    trees_of,
+)
 
 
 def _name(entity: int) -> str:
@@ -99,6 +105,18 @@ def test_a_family_without_that_name() -> None:
 def test_every_family_can_be_drawn_from(family: Family, data_dir: Path) -> None:
     (file,) = resampled(data_dir, family, 1, seed=0)
     assert len(file.fragments) >= 150
+
+
+@pytest.mark.parametrize(
+    ("plain", "shaped", "share"), [(4, 0, 0.0), (4, 1, 0.2), (4, 2, 1 / 3), (4, 50, 1 / 3)]
+)
+def test_other_shapes_weigh_at_most_a_third_of_their_family(
+    plain: int, shaped: int, share: float
+) -> None:
+    file = TrainingPairs(np.zeros((1, 1), np.float32), np.zeros(1))
+    weights = [w for _, w in FamilyPairs([file] * plain, [file] * shaped).weighted()]
+    assert sum(weights) == pytest.approx(1.0)
+    assert sum(weights[plain:]) == pytest.approx(share)
 
 
 # Shipped trees predict what LightGBM predicts, and a damaged file is refused.

@@ -1,0 +1,255 @@
+"""Other shapes of a labelled file: the same entities, as real files tell of them and ours do not.
+
+    namesakes   two to four entities bear the names of one, so that equal names say little
+    flattened   name and attributes are one text, and nearly all texts differ
+    described   a long text stands beside a short name
+    tabulated   a table: names in two columns, running numbers, times of entry, placeholders
+    offers      dozens of records an entity, under long titles
+
+A model that is trained on the labelled files alone takes it that equal names mean one entity, since
+that holds in most of them. A shape belongs to the family of its file, so a model that has not seen
+a family has not seen its shapes either. Each depends on the file's name alone. A shape that a
+file cannot have, such as namesakes where nothing but the name tells entities apart, is None.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from kbforge.contracts import Fragment
+from kbforge_lab.training.defaults.families import LabelledFile, slip
+
+NAME = "name"
+Properties = Mapping[str, tuple[str, ...]]
+_LEAST_ATTRIBUTES = 0.8  # of a fragment on average, the name apart; below them names are all
+_LONGEST_TEXT, _LONGEST_DESCRIPTION = 300, 600  # characters
+
+
+def augmented(file: LabelledFile) -> Iterator[LabelledFile]:
+    """The file in every other shape that it can have; ids and labels are the file's own."""
+    for name, shape in SHAPES.items():
+        rng = random.Random(f"{name}/{file.family}/{file.name}")
+        fragments = shape(file.fragments, rng)
+        if fragments is not None:
+            yield LabelledFile(file.family, f"{name}-{file.name}", fragments)
+
+
+def _namesakes(fragments: Sequence[Fragment], rng: random.Random) -> tuple[Fragment, ...] | None:
+    """Groups of two to four entities share the names of one; .3 to all of the entities."""
+    if _attributes(fragments) < _LEAST_ATTRIBUTES:
+        return None
+    names: defaultdict[str | None, list[tuple[str, ...]]] = defaultdict(list)
+    for fragment in fragments:
+        if fragment.names:
+            names[fragment.label].append(fragment.names)
+    labels = list(names)
+    if len(labels) < 2:
+        return None
+    rng.shuffle(labels)
+    left = labels[: max(2, round(len(labels) * rng.uniform(0.3, 1.0)))]
+    bears: dict[str | None, str | None] = {}  # entity -> the entity whose names it takes
+    while left:
+        size = rng.choice((2, 2, 2, 3, 4))
+        (first, *others), left = left[:size], left[size:]
+        bears.update(dict.fromkeys(others, first))
+    return tuple(
+        _with(f, {**f.properties, NAME: rng.choice(names[bears[f.label]])})
+        if f.label in bears
+        else f
+        for f in fragments
+    )
+
+
+def _flattened(fragments: Sequence[Fragment], rng: random.Random) -> tuple[Fragment, ...] | None:
+    """The name is one text of name and attributes; at times one or two attributes stay."""
+    if _attributes(fragments) < _LEAST_ATTRIBUTES:
+        return None
+    keys = _keys(fragments, rng)
+    stay = keys[: rng.choice((0, 0, 0, 1, 2))] if len(keys) > 2 else []
+    told = keys[len(stay) :]
+    seen, between = rng.choice((1.0, 0.9, 0.7)), rng.choice((" ", " ", ", "))
+
+    def flat(fragment: Fragment) -> Fragment:
+        order = rng.sample(told, len(told)) if rng.random() < 0.15 else told
+        parts = [*fragment.names[:1], *_values(fragment, order, rng, seen)]
+        text = between.join(parts or _first(fragment))[:_LONGEST_TEXT]
+        kept = {key: fragment.properties[key] for key in stay if key in fragment.properties}
+        return _with(fragment, {NAME: (text,), **kept})
+
+    return tuple(map(flat, fragments))
+
+
+_PHRASES = (
+    "see also the notes below",
+    "for further information please contact us",
+    "all details without guarantee",
+    "this entry was last checked by the editors",
+    "easy to use and of high quality",
+    "known for many years in the region",
+    "one of the most popular of its kind",
+    "no further particulars are available",
+)
+
+
+def _described(fragments: Sequence[Fragment], rng: random.Random) -> tuple[Fragment, ...] | None:
+    """Attributes become a text beside the name, with phrases that tell nothing."""
+    if _attributes(fragments) < _LEAST_ATTRIBUTES:
+        return None
+    keys = _keys(fragments, rng)
+    stay = keys[: rng.choice((0, 1, 2))] if len(keys) > 2 else []
+    told = keys[len(stay) :]
+    seen, there, named = rng.choice((1.0, 0.8)), rng.choice((1.0, 0.7, 0.5)), rng.random() < 0.5
+    phrases = rng.sample(_PHRASES, rng.choice((0, 2, 4)))
+
+    def described(fragment: Fragment) -> Fragment:
+        kept = {
+            key: fragment.properties[key] for key in (NAME, *stay) if key in fragment.properties
+        }
+        if not fragment.names or rng.random() < there:
+            values = _values(fragment, rng.sample(told, len(told)), rng, seen)
+            values += rng.sample(phrases, min(len(phrases), 2))
+            text = ". ".join([*(fragment.names[:1] if named else ()), *values])
+            if text:
+                kept["description"] = (text[:_LONGEST_DESCRIPTION],)
+        return _with(fragment, kept or fragment.properties)
+
+    return tuple(map(described, fragments))
+
+
+_PLACEHOLDERS = ("n/a", "unknown", "-", "none", "not given", "?")
+_REMARKS = ("imported", "checked", "to be checked", "old system")
+
+
+def _tabulated(fragments: Sequence[Fragment], rng: random.Random) -> tuple[Fragment, ...] | None:
+    """Columns that tell nothing of entities join, and names of persons are in two columns."""
+    persons = [f for f in fragments if f.names and _in_two(f.names[0])]
+    split = len(persons) > 0.8 * len(fragments) and rng.random() < 0.7
+    numbered, dated = rng.random() < 0.6, rng.random() < 0.6
+    origins = rng.sample(
+        ("web", "shop", "fair", "phone", "import", "partner"), rng.choice((0, 2, 4))
+    )
+    remarked = rng.choice((0.0, 0.3, 0.9))
+    gaps = rng.choice((0.0, 0.5, 1.0))  # share of missing values that a placeholder fills
+    placeholders = rng.sample(_PLACEHOLDERS, 2)
+    common = [key for key, n in _counts(fragments).items() if n > 0.3 * len(fragments)]
+    start = datetime(2019, 1, 1) + timedelta(minutes=rng.randrange(2_000_000))
+    step, first = rng.choice((1, 30, 600)), rng.randrange(100_000)
+
+    def tabulated(number: int, fragment: Fragment) -> Fragment:
+        row = dict(fragment.properties)
+        if split and fragment.names and (parts := _in_two(fragment.names[0])):
+            del row[NAME]
+            row = {"first_name": (parts[0],), "surname": (parts[1],), **row}
+        for key in common:
+            if key not in row and rng.random() < gaps:
+                row[key] = (rng.choice(placeholders),)
+        if numbered:
+            row["no"] = (str(first + number),)
+        if dated:
+            row["entered"] = (f"{start + number * timedelta(minutes=step):%Y-%m-%d %H:%M}",)
+        if origins:
+            row["origin"] = (rng.choice(origins),)
+        if rng.random() < remarked:
+            row["remarks"] = (rng.choice(_REMARKS),)
+        return _with(fragment, row)
+
+    return tuple(tabulated(number, fragment) for number, fragment in enumerate(fragments))
+
+
+_PITCHES = (
+    *("new", "sale", "original", "free shipping", "best price", "top deal", "genuine", "official"),
+    *("2-pack", "offer", "in stock", "import", "edition", "bundle", "fast delivery", "warranty"),
+)
+_MOST_OFFERS = 500
+
+
+def _offers(fragments: Sequence[Fragment], rng: random.Random) -> tuple[Fragment, ...] | None:
+    """A few entities with some five to forty records each: a title with words lost and added."""
+    if _attributes(fragments) < _LEAST_ATTRIBUTES:
+        return None
+    members: defaultdict[str | None, list[Fragment]] = defaultdict(list)
+    for fragment in fragments:
+        members[fragment.label].append(fragment)
+    keys = _keys(fragments, rng)
+    stay = keys[: rng.choice((0, 0, 1, 2))]
+    told = keys[len(stay) :]
+    mean, lost, pitched = rng.choice((5, 12, 40)), rng.uniform(0.05, 0.4), rng.uniform(0.0, 0.6)
+
+    def offer(fragment: Fragment, number: int) -> Fragment:
+        said = " ".join([*fragment.names[:1], *_values(fragment, told, rng, 0.8)])
+        words = [word for word in said.split() if rng.random() >= lost] or _first(fragment)
+        if rng.random() < pitched:
+            words += rng.sample(_PITCHES, rng.randint(1, 5))
+        if rng.random() < 0.3:
+            rng.shuffle(words)
+        title = " ".join(words)[:_LONGEST_TEXT]
+        kept = {key: fragment.properties[key] for key in stay if key in fragment.properties}
+        title = slip(title, rng) if rng.random() < 0.1 else title
+        return replace(_with(fragment, {NAME: (title,), **kept}), id=f"o{number}")
+
+    drawn: list[Fragment] = []
+    for of_entity in members.values():
+        for _ in range(1 + round(rng.expovariate(1 / mean))):
+            drawn.append(offer(rng.choice(of_entity), len(drawn)))
+        if len(drawn) >= _MOST_OFFERS:
+            break
+    rng.shuffle(drawn)
+    return tuple(drawn)
+
+
+SHAPES: Mapping[str, Callable[[Sequence[Fragment], random.Random], tuple[Fragment, ...] | None]] = {
+    "namesakes": _namesakes,
+    "flattened": _flattened,
+    "described": _described,
+    "tabulated": _tabulated,
+    "offers": _offers,
+}
+
+
+def _with(fragment: Fragment, properties: Properties) -> Fragment:
+    return replace(fragment, properties=properties)
+
+
+def _counts(fragments: Sequence[Fragment]) -> Counter[str]:
+    return Counter(key for f in fragments for key in f.properties if key != NAME)
+
+
+def _attributes(fragments: Sequence[Fragment]) -> float:
+    """How many a fragment has on average, the name apart."""
+    return _counts(fragments).total() / max(len(fragments), 1)
+
+
+def _keys(fragments: Sequence[Fragment], rng: random.Random) -> list[str]:
+    """Attributes other than the name, shuffled."""
+    keys = sorted(_counts(fragments))
+    rng.shuffle(keys)
+    return keys
+
+
+def _values(fragment: Fragment, keys: Sequence[str], rng: random.Random, seen: float) -> list[str]:
+    """The first two values of each of these attributes; an attribute is there so often."""
+    return [
+        value
+        for key in keys
+        if key in fragment.properties and rng.random() < seen
+        for value in fragment.properties[key][:2]
+    ]
+
+
+def _first(fragment: Fragment) -> list[str]:
+    return [values[0] for values in fragment.properties.values()][:1]
+
+
+def _in_two(name: str) -> tuple[str, str] | None:
+    """First names and surname of what looks like the name of a person."""
+    if any(map(str.isdigit, name)):
+        return None
+    last, comma, first = name.partition(",")
+    if not comma:
+        first, _, last = name.rpartition(" ")
+    first, last = first.strip(), last.strip()
+    return (first, last) if first and last and len(name.split()) <= 4 else None
