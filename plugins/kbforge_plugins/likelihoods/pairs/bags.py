@@ -356,6 +356,12 @@ def cosine(a: Bags, i: IntArray, b: Bags, j: IntArray) -> FloatArray:
     return _cosines(a, i, b, j, pair_a[in_a], a.weight[a.columns[x[in_a]]])
 
 
+def shared_counts(a: Bags, i: IntArray, b: Bags, j: IntArray) -> FloatArray:
+    """How many tokens rows i of one and j of another share, shape [pairs]."""
+    (pair_a, _), _, in_a, _ = _tokens_of_pairs(a, i, b, j)
+    return np.bincount(pair_a[in_a], minlength=len(i)).astype(np.float64)
+
+
 _Tokens: TypeAlias = tuple[IntArray, IntArray]
 
 

@@ -22,6 +22,7 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rapidfuzz import fuzz
 from rapidfuzz.distance import JaroWinkler
 from rapidfuzz.process import cpdist
@@ -29,7 +30,14 @@ from scipy import sparse
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge_plugins.indexes.hashed import at_numbers, spread
-from kbforge_plugins.likelihoods.pairs.bags import Bags, Part, PartReader, cosine, overlap
+from kbforge_plugins.likelihoods.pairs.bags import (
+    Bags,
+    Part,
+    PartReader,
+    cosine,
+    overlap,
+    shared_counts,
+)
 from kbforge_plugins.likelihoods.pairs.table import (
     Column,
     NameForms,
@@ -56,6 +64,11 @@ AGREEMENT_FEATURES = (
     *("rarity of equal", "rarity of equal most"),
     *("nearness mean", "nearness least", "nearness most", "functional conflict"),
 )
+CODE_FEATURES = (
+    *("codes stated", "codes shared", "codes unmatched least", "codes unmatched most"),
+    *("codes contained", "units equal", "units conflict"),
+    *("figures shared", "figures unmatched least", "figures unmatched most"),
+)
 SOUP_FEATURES = (
     *("all words cosine", "all words covered least", "all words covered most"),
     *("all words shared mass", "all words unmatched least", "all words unmatched most"),
@@ -75,6 +88,7 @@ FILE_FEATURES = ("file log rows", "file distinct names", "file attributes", "fil
 FEATURES = (
     *NAME_FEATURES,
     *DIGIT_FEATURES,
+    *CODE_FEATURES,
     *SOUP_FEATURES,
     *AGREEMENT_FEATURES,
     *STANDING_FEATURES,
@@ -349,6 +363,33 @@ def soup_features(a: RecordTable, i: IntArray, b: RecordTable, j: IntArray) -> l
     return [cosines, *_masses(np.stack([a.soup.mass[i], b.soup.mass[j]]), *common)]
 
 
+_LEAST_CONTAINED = 5  # characters of a code that is looked for in another record
+
+
+def code_features(a: RecordTable, i: IntArray, b: RecordTable, j: IntArray) -> list[FloatArray]:
+    """`CODE_FEATURES`: model numbers, sizes and other figures, wherever the records state them."""
+    _, shared, only_a, only_b = overlap(a.codes["codes"], i, b.codes["codes"], j)
+    sizes = [np.diff(table.codes["codes"].starts)[at] for table, at in ((a, i), (b, j))]
+    contained = np.zeros(len(i))
+    for one, x, only, other, y in ((a, i, only_a, b, j), (b, j, only_b, a, i)):
+        at = np.flatnonzero(only > 0)
+        mine, theirs = (table.coded.many(row[at]) for table, row in ((one, x), (other, y)))
+        for pair, codes, others, text in zip(
+            at.tolist(), mine, theirs, other.spelt.many(y[at]), strict=True
+        ):
+            unmatched = {*codes.split()} - {*others.split()}
+            contained[pair] += sum(len(c) >= _LEAST_CONTAINED and c in text for c in unmatched)
+    equal, measures = (
+        shared_counts(a.codes[kind], i, b.codes[kind], j) for kind in ("units", "measures")
+    )
+    _, figures, *single = overlap(a.codes["figures"], i, b.codes["figures"], j)
+    return [
+        *((sizes[0] > 0).astype(np.float64) + (sizes[1] > 0), shared, *_ordered(only_a, only_b)),
+        *(contained, equal, np.maximum(measures - equal, 0.0)),
+        *(figures, *_ordered(*single)),
+    ]
+
+
 _CLOSE = 0.08
 _SAME = 1e-9
 
@@ -395,11 +436,12 @@ def _turned(rows: sparse.csr_array) -> sparse.csr_array:
 
 
 def _nearest(
-    rows: sparse.csr_array, among: sparse.csr_array, other: bool
+    rows: sparse.csr_array, among: sparse.csr_array, tables: tuple[IntArray, IntArray], other: bool
 ) -> Iterator[tuple[int, IntArray, FloatArray]]:
     """For each row, those nearest to it and their cosines, the nearest first.
 
     `among` is by column, shape [columns, all]; if `other`, row k of `rows` is its row k, left out.
+    `tables` are those of the rows and of all; rows of one linked table are not compared.
     """
     for start in range(0, rows.shape[0], _ROWS_AT_ONCE):
         some = rows if rows.shape[0] <= _ROWS_AT_ONCE else rows[start : start + _ROWS_AT_ONCE]
@@ -410,6 +452,8 @@ def _nearest(
             keep = value >= _LEAST_COSINE
             if other:
                 keep &= found != start + k
+            if tables[0][start + k]:
+                keep &= tables[1][found] != tables[0][start + k]
             found, value = found[keep].astype(np.int64), value[keep]
             if len(found) > _NEAREST:
                 some = np.argpartition(-value, _NEAREST - 1)
@@ -508,9 +552,15 @@ class File:
         self._first = digests[self._order, 0]
 
     @classmethod
-    def fitted(cls, fragments: Sequence[Fragment]) -> tuple[File, IntArray]:
-        """A file, and its candidate pairs of rows, i < j, ascending, shape [pairs, 2]."""
-        counted = Counter(map(statement_of, fragments))
+    def fitted(
+        cls, fragments: Sequence[Fragment], link: str | None = None
+    ) -> tuple[File, IntArray]:
+        """A file, and its candidate pairs of rows, i < j, ascending, shape [pairs, 2].
+
+        If fragments that share a value of `link` are different entities, rows are of tables, and
+        those of one table are not compared.
+        """
+        counted = Counter(statement_of(fragment, link) for fragment in fragments)
         said = sorted(counted)
         counts = np.array([counted[one] for one in said], dtype=np.int64)
         reader, table = StatementReader.fitted(said)
@@ -600,11 +650,12 @@ class File:
         """The row of a statement that the file does not have, and the rows of the file near it."""
         table = self._reader.table([said])
         tops, near = [], set[int]()
+        tables = table.linked, self.rows.table.linked
         for bags, by_column in zip((table.trigrams, table.soup), self._by_column, strict=True):
             top = np.full((1, _NEAREST), -1.0)
             columns, weights = bags.backwards()
             row = sparse.csr_array((weights, columns, bags.starts), shape=(1, len(bags.weight)))
-            for _, found, value in _nearest(row, by_column, other=False):
+            for _, found, value in _nearest(row, by_column, tables, other=False):
                 top[0, : len(found)] = value
                 near.update(found.tolist())
             tops.append(top)
@@ -613,9 +664,9 @@ class File:
                 numbers = table.names.numbers[mine][table.which]
                 near.update(row for _, row in self._forms[theirs].equal_to(numbers))
         named = at_numbers(*self._names, table.numbers("name"), 0.0)
-        return Rows(table, tops[0], tops[1], named, np.ones(1)), np.array(
-            sorted(near), dtype=np.int64
-        )
+        found = np.array(sorted(near), dtype=np.int64)
+        found = found[comparable(table.linked, self.rows.table.linked[found])]
+        return Rows(table, tops[0], tops[1], named, np.ones(1)), found
 
     def describe(self, a: Rows, i: IntArray, b: Rows, j: IntArray) -> FloatArray:
         """`FEATURES` of rows i of the one and j of the other, shape [pairs, features]."""
@@ -628,7 +679,8 @@ class File:
         soup = soup_features(a.table, i, b.table, j)
         agreement = agreement_features(a.table, i, b.table, j, self.worths)
         letters = cosine(a.table.trigrams, i, b.table.trigrams, j)
-        features = [*names, *soup, *agreement]
+        codes = code_features(a.table, i, b.table, j)
+        features = [*names, *codes, *soup, *agreement]
         for nearest, value in (
             ((a.letters[i], b.letters[j]), letters),
             ((a.words[i], b.words[j]), soup[0]),
@@ -660,14 +712,14 @@ def _digest(said: Statement) -> tuple[int, int]:
 
 def _compared(table: RecordTable) -> tuple[FloatArray, FloatArray, IntArray]:
     """The cosines of the nearest rows by letters and by words, and the candidate pairs."""
-    n = len(table)
+    n, tables = len(table), (table.linked, table.linked)
     keys: list[IntArray] = [np.zeros(0, np.int64)]
     tops = []
     for bags in (table.trigrams, table.soup):
         narrow = _narrowed(bags)
         top = np.full((n, _NEAREST), -1.0)
         others = np.full((n, _NEAREST), -1, dtype=np.int64)
-        for row, found, value in _nearest(narrow, _turned(narrow), other=True):
+        for row, found, value in _nearest(narrow, _turned(narrow), tables, other=True):
             top[row, : len(found)] = value
             others[row, : len(found)] = found
         one, place = np.nonzero(others >= 0)
@@ -679,7 +731,13 @@ def _compared(table: RecordTable) -> tuple[FloatArray, FloatArray, IntArray]:
         keys.append(_pair_numbers(i, j, n))
     flat = np.unique(np.concatenate(keys))
     pairs = np.stack([flat // max(n, 1), flat % max(n, 1)], axis=1)
-    return tops[0], tops[1], pairs
+    return tops[0], tops[1], pairs[comparable(*table.linked[pairs].T)]
+
+
+def comparable(one: IntArray, other: IntArray) -> NDArray[np.bool_]:
+    """Whether rows of these linked tables may be one entity."""
+    may: NDArray[np.bool_] = (one != other) | (one == 0)
+    return may
 
 
 def _pair_numbers(i: IntArray, j: IntArray, n: int) -> IntArray:
@@ -703,7 +761,7 @@ def _worths(rows: Rows, counts: IntArray, pairs: IntArray) -> dict[str, Worth]:
     trusted = np.flatnonzero(mutual)
     if len(trusted) > _MOST_TRUSTED:
         trusted = np.sort(rng.choice(trusted, _MOST_TRUSTED, replace=False))
-    apart = chance[:, chance[0] != chance[1]]
+    apart = chance[:, (chance[0] != chance[1]) & comparable(*table.linked[chance])]
     return {
         name: Worth.fitted(column, counts, (i[trusted], j[trusted]), (apart[0], apart[1]))
         for name, column in table.columns.items()

@@ -23,6 +23,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from ctypes import CDLL
+from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from math import isqrt
@@ -294,7 +295,7 @@ class CompiledPairs:
 
 
 _MOST_BYTES = 1 << 26
-_FORMAT = "pairs 1"
+_FORMAT = "pairs 2"
 
 
 class Pairs(ConjugateLikelihood):
@@ -302,6 +303,8 @@ class Pairs(ConjugateLikelihood):
 
     Args:
         model: use this model (a file, or its folder) in place of the one that ships.
+        link: an attribute, or "source": fragments that share a value of it are different entities,
+            and are not compared.
 
     Raises:
         KBForgeError: the file cannot be read, or (ModelError) is not such a model.
@@ -311,17 +314,18 @@ class Pairs(ConjugateLikelihood):
     explains = alpha_from_file = keeps = True
     probability = False
 
-    def __init__(self, model: str | None = None) -> None:
+    def __init__(self, model: str | None = None, link: str | None = None) -> None:
         self._trees = _read(model)
+        self._link = link
         self._digest = sha256(self._trees.to_bytes()).hexdigest()
         self.default_alpha = 1.0
-        self._odds = Odds.fitted((), self._trees)
+        self._odds = Odds.fitted((), self._trees, link)
         self._nearby = PairIndex(self._odds)
         self.index: CandidateIndex = self._nearby
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Read how rare names and values are, and what agreement is worth; says so to the user."""
-        self._odds = Odds.fitted(fragments, self._trees)
+        self._odds = Odds.fitted(fragments, self._trees, self._link)
         self._nearby.follow(self._odds)
         pairs = len(self._odds.links)
         return (
@@ -341,7 +345,7 @@ class Pairs(ConjugateLikelihood):
         for name, mine in (("format", _FORMAT), ("model", self._digest)):
             if reading.value(name) != mine:
                 raise reading.damaged(name, f"expected {mine}, got {reading.value(name)}")
-        odds = Odds.taken(reading, self._trees)
+        odds = Odds.taken(reading, self._trees, self._link)
         leading = leading_of(reading, odds.links)
         reading.require_all_read()
         self._nearby.follow(odds, leading)
@@ -474,12 +478,14 @@ def _read(model: str | None) -> Trees:
 
 
 def _checked(content: bytes, where: str) -> Trees:
+    """The trees of a model that reads some of `FEATURES`, as trees that are given all of them."""
     trees = read_trees(content, where)
-    if trees.features != FEATURES:
-        differ = sorted({*trees.features} ^ {*FEATURES})
-        said = quoted(differ[0]) if differ else "their order"
+    place = {feature: column for column, feature in enumerate(FEATURES)}
+    unknown = sorted({*trees.features} - {*place})
+    if unknown:
         raise ModelError(
-            f"{where}: expected the {len(FEATURES)} features of this version, got others ({said}); "
-            "train it anew with python -m kbforge_lab.training.defaults.pairs"
+            f"{where}: expected features of this version, got {quoted(unknown[0])}; train it anew "
+            "with python -m kbforge_lab.training.defaults.pairs"
         )
-    return trees
+    columns = np.array([place[feature] for feature in trees.features], dtype=np.int32)
+    return replace(trees, features=FEATURES, feature=columns[trees.feature])

@@ -22,7 +22,7 @@ from kbforge.contracts import CandidateIndex, FloatArray, Fragment, IntArray
 from kbforge.models.trees import Trees
 from kbforge_plugins.indexes.hashed import spread, starts_of
 from kbforge_plugins.likelihoods.pairs.bags import Bags, Part, PartReader
-from kbforge_plugins.likelihoods.pairs.file import File, Rows
+from kbforge_plugins.likelihoods.pairs.file import File, Rows, comparable
 from kbforge_plugins.likelihoods.pairs.table import Statement, statement_of
 
 MODEL = "pairs.safetensors"
@@ -57,9 +57,15 @@ class LaterRows:
         self._single: list[Rows] = []
         self._ways = (_TokenPostings(), _TokenPostings())
         self._n = 0
+        self._tables: list[int] = []
 
     def __len__(self) -> int:
         return self._n
+
+    @property
+    def linked(self) -> IntArray:
+        """The tables of the rows, shape [rows]."""
+        return np.array(self._tables, dtype=np.int64)
 
     def near(self, row: Rows) -> IntArray:
         """The numbers of those near to another row, by letters or by words, ascending."""
@@ -73,6 +79,7 @@ class LaterRows:
         for way, bags in zip(self._ways, (row.table.trigrams, row.table.soup), strict=True):
             way.add(bags, self._n)
         self._n += 1
+        self._tables.append(int(row.table.linked[0]))
         self._single.append(row)
         # joined so seldom that each row is copied only a few times
         if len(self._single) > max(_FEW, (self._n - len(self._single)) // 8):
@@ -207,8 +214,8 @@ _MOST_CACHED = 1 << 14
 class Odds:
     """The log odds of pairs in one file: the sum of the trees of a row of `file.FEATURES`."""
 
-    def __init__(self, file: File, trees: Trees, links: OddsLinks) -> None:
-        self.file, self._trees, self.links = file, trees, links
+    def __init__(self, file: File, trees: Trees, links: OddsLinks, link: str | None = None) -> None:
+        self.file, self._trees, self.links, self._link = file, trees, links, link
         self._later = LaterRows()
         self._row_of: dict[Statement, Row] = {}  # of later rows
         self._row_in_file: dict[Statement, Row] = {}  # cache
@@ -217,22 +224,22 @@ class Odds:
         self._near: dict[Row, dict[Row, int]] = {}  # cache, by row of the file
 
     @classmethod
-    def fitted(cls, fragments: Sequence[Fragment], trees: Trees) -> Odds:
-        """The odds of a file's pairs."""
-        file, pairs = File.fitted(fragments)
+    def fitted(cls, fragments: Sequence[Fragment], trees: Trees, link: str | None = None) -> Odds:
+        """The odds of a file's pairs; fragments that share a value of `link` are apart."""
+        file, pairs = File.fitted(fragments, link)
         rows, own = file.rows, np.arange(len(file.counts))
         above, alone = (_above(file, trees, rows, i, rows, j) for i, j in (pairs.T, (own, own)))
-        return cls(file, trees, OddsLinks.fitted(pairs, above, alone))
+        return cls(file, trees, OddsLinks.fitted(pairs, above, alone), link)
 
     def kept(self) -> Part:
         """What `taken` reads."""
         return {**self.file.kept(), "links": self.links.kept()}
 
     @classmethod
-    def taken(cls, kept: PartReader, trees: Trees) -> Odds:
+    def taken(cls, kept: PartReader, trees: Trees, link: str | None = None) -> Odds:
         """Read what `kept` gives."""
         file = File.taken(kept)
-        return cls(file, trees, OddsLinks.taken(kept.part("links"), len(file.counts)))
+        return cls(file, trees, OddsLinks.taken(kept.part("links"), len(file.counts)), link)
 
     def encode(self, fragment: Fragment) -> Row:
         """The row of what a fragment states; a new statement is placed against the file."""
@@ -242,7 +249,7 @@ class Odds:
 
     def row_of(self, fragment: Fragment, place: bool) -> Row | None:
         """The row of what a fragment states; if the file lacks it, it is placed or None."""
-        said = statement_of(fragment)
+        said = statement_of(fragment, self._link)
         row = self._row_of.get(said) if place else None
         row = self._row_in_file.get(said) if row is None else row
         if row is not None:
@@ -308,6 +315,7 @@ class Odds:
         row = n + len(self._later)
         rows, of_file = self.file.placed(said)
         later = self._later.near(rows)
+        later = later[comparable(rows.table.linked, self._later.linked[later])]
         others = [*of_file.tolist(), *(later + n).tolist(), row]
         above: list[int] = []
         for some, at in ((self.file.rows, of_file), *self._later.parts(later, rows)):

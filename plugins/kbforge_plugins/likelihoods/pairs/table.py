@@ -28,10 +28,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kbforge.contracts import Fragment, IntArray
+from kbforge.contracts import Constraints, Fragment, IntArray
 from kbforge_plugins.indexes.hashed import starts_of
 from kbforge_plugins.likelihoods.attributes.kinds import normalised, stated, words_of
 from kbforge_plugins.likelihoods.pairs.bags import Bags, Part, PartReader, Strings, Weights
+from kbforge_plugins.likelihoods.pairs.codes import CODE_BAGS, codes_of, spelt
 
 
 def _table(letters: str, written: str) -> dict[str, str]:
@@ -123,15 +124,30 @@ def number_of(text: str) -> int:
 Statement: TypeAlias = tuple[tuple[str, str], ...]
 """What a fragment states: (attribute, its values as one), by ascending attribute."""
 
+_TABLE = "\0table"
+"""The attribute of a statement that says which of the linked tables it is of."""
+
 FORMS = ("name", "sorted", "compact", "bare", "first", "last", "acronym", "short acronym")
 LETTER_FORMS = ("first", "single")
 BAGS = ("trigrams", "words", "digits", "sounds")
 
 
-def statement_of(fragment: Fragment) -> Statement:
-    """What a fragment states; blank values say nothing."""
-    said = ((attribute, stated(values)) for attribute, values in fragment.properties.items())
+def statement_of(fragment: Fragment, link: str | None = None) -> Statement:
+    """What a fragment states; blank values say nothing.
+
+    If fragments with one value of `link` are of different entities, its values are no attribute but
+    the table that the statement is of.
+    """
+    said = [(attribute, stated(values)) for attribute, values in fragment.properties.items()]
+    if link is not None:
+        table = stated(Constraints(link=link).stated(fragment))
+        said = [(_TABLE, table), *((attribute, v) for attribute, v in said if attribute != link)]
     return tuple(sorted((attribute, value) for attribute, value in said if value))
+
+
+def table_of(said: Statement) -> str:
+    """The table that a statement is of; "" if it is of none."""
+    return said[0][1] if said and said[0][0] == _TABLE else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +260,10 @@ class RecordTable:
     which: IntArray
     trigrams: Bags  # of all names of a row
     soup: Bags  # words of all values of a row
+    codes: Mapping[str, Bags]  # by kind of `CODE_BAGS`, those of all values of a row
+    coded: Strings  # the codes of each row
+    spelt: Strings  # letters and digits of all values of a row
+    linked: IntArray  # the number of the table that each row is of, 0 for none
     stated: IntArray  # number of attributes of each row
     columns: Mapping[str, Column]
 
@@ -263,6 +283,10 @@ class RecordTable:
             "which": self.which.astype(np.int32),
             "trigrams": self.trigrams.kept(),
             "soup": self.soup.kept(),
+            "codes": {kind: bags.kept() for kind, bags in self.codes.items()},
+            "coded": self.coded.kept(),
+            "spelt": self.spelt.kept(),
+            "linked": self.linked,
             "stated": self.stated.astype(np.int32),
             "columns": {str(at): one.kept() for at, one in enumerate(self.columns.values())},
         }
@@ -283,6 +307,12 @@ class RecordTable:
             which=which.astype(np.int64),
             trigrams=Bags.taken(kept.part("trigrams"), weights["trigrams"], n),
             soup=Bags.taken(kept.part("soup"), weights["soup"], n),
+            codes={
+                kind: Bags.taken(kept.part(f"codes/{kind}"), weights[kind], n) for kind in CODE_BAGS
+            },
+            coded=kept.strings("coded", n),
+            spelt=kept.strings("spelt", n),
+            linked=kept.array("linked", np.int64, n),
             stated=stated.astype(np.int64),
             columns={
                 name: Column.taken(kept.part(f"columns/{at}"), of_attribute, n)
@@ -299,6 +329,10 @@ class RecordTable:
             which=_shifted([one.which for one in some], [len(one.names) for one in some]),
             trigrams=Bags.joined([one.trigrams for one in some]),
             soup=Bags.joined([one.soup for one in some]),
+            codes={kind: Bags.joined([one.codes[kind] for one in some]) for kind in CODE_BAGS},
+            coded=Strings.joined([one.coded for one in some]),
+            spelt=Strings.joined([one.spelt for one in some]),
+            linked=np.concatenate([one.linked for one in some]),
             stated=np.concatenate([one.stated for one in some]),
             columns={
                 name: Column.joined([one.columns[name] for one in some]) for name in some[0].columns
@@ -327,6 +361,8 @@ class _Parts:
     def __init__(
         self, statements: Sequence[Statement], naming: tuple[str, ...], attributes: Sequence[str]
     ) -> None:
+        self.linked = _numbers([table_of(said) for said in statements])
+        statements = [said[1:] if table_of(said) else said for said in statements]
         called = [_called(said, naming) for said in statements]
         self.names = sorted({name for names in called for name in names})
         words = [tokens_of(name) for name in self.names]
@@ -339,6 +375,12 @@ class _Parts:
         place = {name: at for at, name in enumerate(self.names)}
         self.which = [[place[name] for name in names] for names in called]
         self.soups = [_soup(said) for said in statements]
+        texts = [
+            folded(" ".join(value for _, value in said).replace("\n", " ")) for said in statements
+        ]
+        codes = [codes_of(text) for text in texts]
+        self.codes = {kind: [found[kind] for found in codes] for kind in CODE_BAGS}
+        self.spelt = [spelt(text) for text in texts]
         self.values: dict[str, list[str]] = {}
         self.stated: dict[str, IntArray] = {}
         said = [dict(one) for one in statements]
@@ -365,6 +407,7 @@ class StatementReader:
     def fitted(cls, statements: Sequence[Statement]) -> tuple[StatementReader, RecordTable]:
         """The reader of a file, and its table, from its distinct statements, ascending."""
         present = Counter(attribute for said in statements for attribute, _ in said)
+        del present[_TABLE]
         naming = _naming(statements, present)
         rest = sorted(
             (name for name in present if naming != (name,)), key=lambda a: (-present[a], a)
@@ -372,6 +415,7 @@ class StatementReader:
         parts = _Parts(statements, naming, rest[:MOST_ATTRIBUTES])
         weights = {kind: Weights.fitted(tokens) for kind, tokens in parts.tokens.items()}
         weights["soup"] = Weights.fitted(parts.soups)
+        weights |= {kind: Weights.fitted(tokens) for kind, tokens in parts.codes.items()}
         columns = {
             name: Weights.fitted([tokens_of(value) for value in values if value])
             for name, values in parts.values.items()
@@ -396,7 +440,7 @@ class StatementReader:
         """Read what `kept` gives."""
         return cls(
             kept.names("naming"),
-            {name: Weights.taken(kept.part(name)) for name in (*BAGS, "soup")},
+            {name: Weights.taken(kept.part(name)) for name in (*BAGS, "soup", *CODE_BAGS)},
             {
                 name: Weights.taken(kept.part(f"columns/{at}"))
                 for at, name in enumerate(kept.names("attributes"))
@@ -418,6 +462,10 @@ class StatementReader:
             which=np.array([at for some in parts.which for at in some], dtype=np.int64),
             trigrams=self.weights["trigrams"].rows(of_rows),
             soup=self.weights["soup"].rows(parts.soups),
+            codes={kind: self.weights[kind].rows(tokens) for kind, tokens in parts.codes.items()},
+            coded=Strings.of([" ".join(codes) for codes in parts.codes["codes"]]),
+            spelt=Strings.of(parts.spelt),
+            linked=parts.linked,
             stated=parts.attributes,
             columns={
                 name: Column(
