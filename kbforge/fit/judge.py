@@ -3,7 +3,8 @@
     sample       the file, or whole neighbourhoods of a large one
     hypotheses   exact names, and each likelihood's groupings along its merge path
     statistics   of the sample and of each hypothesis
-    scorer       what each is expected to gain over exact names; the best is chosen
+    scorer       what each is expected to gain over exact names
+    worth        that, with what the model of pairs expects of it; the best is chosen
 
 The scorer's file has two ensembles of trees over the same statistics. One predicts the gain in mean
 B-cubed F1 over exact names, which compares hypotheses; the other predicts the F1 itself, which
@@ -39,7 +40,14 @@ from kbforge.fit.hypotheses import (
     sample_of,
 )
 from kbforge.fit.questions import GroupingQueue
-from kbforge.fit.statistics import ATTRIBUTES, PairExpectations, compare_sample, statistics_of
+from kbforge.fit.statistics import (
+    ATTRIBUTES,
+    EXPECTED_F1,
+    LOG_FRAGMENTS,
+    PairExpectations,
+    compare_sample,
+    statistics_of,
+)
 from kbforge.models.bundle import default_folder, read_default
 from kbforge.models.trees import Trees, load_parts, save_parts
 from kbforge.words import counted
@@ -49,6 +57,15 @@ _LARGEST_MARGIN = 1.0
 _SMOOTHING = (0.1, 0.2, 0.4, 0.2, 0.1)
 _PULL = 0.01  # F1 that a nat of log alpha away from a likelihood's own costs
 _FAR = 3.0  # nats of log alpha from which on nothing more is lost
+_BY_PAIRS = 0.5
+"""How much a gain counts that the model of pairs expects, beside the scorer's: where equal names
+say nothing, the scorer expects little of everything, and the pairs still tell groupings apart."""
+_SLOW = "pairs"
+_MANY = 20_000  # fragments from which on time counts
+_COST = 0.0075
+"""F1 that each doubling of a large file makes the model of pairs worth less.
+
+It takes four times as long as attributes and twice the memory, and a sample flatters it."""
 _OF_RECORDS = "attributes"
 _ATTRIBUTES_OF_A_RECORD = 2.5
 _TRUST = 0.04  # F1 that the attribute likelihood at its own alpha is worth more on records
@@ -119,21 +136,32 @@ def smooth(gains: FloatArray, found: Sequence[Hypothesis]) -> FloatArray:
 
 
 def worths(
-    gains: FloatArray, found: Sequence[Hypothesis], margin: float, attributes: float
+    gains: FloatArray,
+    names: Sequence[str],
+    statistics: FloatArray,
+    found: Sequence[Hypothesis],
+    margin: float,
 ) -> FloatArray:
-    """What hypotheses are compared by, [hypotheses]: gains over exact names, less handicaps.
+    """What hypotheses are compared by, [hypotheses]: F1 over exact names, less handicaps.
 
-    A grouping far from the alpha that its likelihood takes by itself must be expected to gain a
-    little more, and so must one of a likelihood whose own alpha says nothing. The obvious is worth
-    more: exact names, by `margin`, and on records what the attribute likelihood finds by itself.
-    `attributes` is how many a fragment has on average, its name apart.
+    To the gains of the scorer are added those that the model of pairs expects, if it reads
+    anything. A grouping far from the alpha that its likelihood takes by itself must be expected to
+    gain a little more, and so must one of a likelihood whose own alpha says nothing, and one by
+    `pairs` of a large file. The obvious is worth more: exact names, by `margin`, and on records
+    what the attribute likelihood finds by itself. `statistics` [hypotheses, statistics] have
+    `names`.
     """
+    column = dict(zip(names, statistics.T, strict=True))
+    exact = np.array([h.likelihood == NAMES for h in found])
+    by_pairs = column[EXPECTED_F1]
     off = np.array([abs(h.log_alpha - h.own) for h in found])
-    worth = gains - _PULL * np.where(np.isnan(off), _FAR, np.minimum(off, _FAR))
-    names = np.array([h.likelihood == NAMES for h in found])
-    worth[names] = gains[names] + margin
+    worth = gains + _BY_PAIRS * np.nan_to_num(by_pairs - by_pairs[exact.argmax()])
+    worth -= _PULL * np.where(np.isnan(off), _FAR, np.minimum(off, _FAR))
+    worth[exact] = gains[exact] + margin
+    doublings = max(0.0, math.log2(math.exp(column[LOG_FRAGMENTS][0]) / _MANY))
+    worth[[h.likelihood == _SLOW for h in found]] -= _COST * doublings
     of_records = [k for k, h in enumerate(found) if h.likelihood == _OF_RECORDS]
-    if of_records and attributes >= _ATTRIBUTES_OF_A_RECORD:
+    if of_records and column[ATTRIBUTES][0] >= _ATTRIBUTES_OF_A_RECORD:
         worth[min(of_records, key=lambda k: float(off[k]))] += _TRUST
     return np.asarray(worth)
 
@@ -149,6 +177,14 @@ def _in_order(names: Sequence[str], statistics: FloatArray, wanted: Sequence[str
 _LEAST_SPREAD = 1e-3
 
 
+@dataclass(frozen=True, slots=True)
+class RunnerUp:
+    """The best hypothesis of another likelihood than the chosen one's."""
+
+    hypothesis: Hypothesis
+    behind: float  # by how much less it is worth, from 0
+
+
 @dataclass(frozen=True, eq=False)
 class Judgement:
     """What the judge found in a file: the hypotheses, how they compare, and the choice."""
@@ -157,9 +193,8 @@ class Judgement:
     found: tuple[Hypothesis, ...]
     gains: FloatArray  # [hypotheses] expected F1 over that of exact names
     levels: FloatArray  # [hypotheses] expected F1
-    attributes: float  # of a fragment, on average, the name apart
+    worth: FloatArray  # [hypotheses] what they are compared by without answers (`worths`)
     open: tuple[bool, ...]  # [hypotheses] whether a hypothesis may be chosen
-    margin: float  # what displaces exact names
     spread: float  # how far expected gains are from true ones, as a standard deviation
     answers: tuple[NumberedAnswer, ...] = ()  # by numbers of the file's fragments
 
@@ -171,14 +206,26 @@ class Judgement:
     @property
     def place(self) -> int:
         """Which hypothesis is chosen."""
-        if self.answers:
-            return int(self.allowed[self._asked.best()])
-        return int(self.allowed[np.argmax(self._worth[self.allowed])])
+        return int(self.allowed[np.argmax(self._values)])
 
     @property
     def chosen(self) -> Hypothesis:
         """The hypothesis that is chosen."""
         return self.found[self.place]
+
+    @property
+    def runner_up(self) -> RunnerUp | None:
+        """The best that another likelihood offers; None if only one may be chosen."""
+        values, chosen = self._values, self.chosen.likelihood
+        others = [
+            (float(value), place)
+            for value, place in zip(values, self.allowed.tolist(), strict=True)
+            if self.found[place].likelihood != chosen
+        ]
+        if not others:
+            return None
+        value, place = max(others, key=lambda other: other[0])
+        return RunnerUp(self.found[place], float(values.max()) - value)
 
     @property
     def expected_f1(self) -> float:
@@ -217,7 +264,7 @@ class Judgement:
         """What to ask about the sample's fragments, to tell which of the hypotheses is best."""
         allowed = self.allowed
         groupings = np.stack([self.found[k].labels for k in allowed.tolist()])
-        queue = GroupingQueue(groupings, self._worth[allowed], _alike(self.sample.fragments), seed)
+        queue = GroupingQueue(groupings, self.worth[allowed], _alike(self.sample.fragments), seed)
         place = {number: at for at, number in enumerate(self.sample.places)}
         for answer in self.answers:
             if answer.first in place and answer.second in place:
@@ -230,13 +277,14 @@ class Judgement:
         return self.questions(0)
 
     @property
-    def _worth(self) -> FloatArray:
-        return worths(self.gains, self.found, self.margin, self.attributes)
+    def _values(self) -> FloatArray:
+        """What the hypotheses that may be chosen are worth, answers included; [allowed]."""
+        return self._asked.scores() if self.answers else self.worth[self.allowed]
 
     def _gain_by_answers(self, place: int) -> float:
         """By how much answers raise the expected gain of a hypothesis."""
         scores = self._asked.scores()
-        worth = self._worth[self.allowed]
+        worth = self.worth[self.allowed]
         at = int(np.flatnonzero(self.allowed == place)[0])
         return float(scores[at] - (worth[at] - worth[0]))
 
@@ -299,9 +347,8 @@ def judge(
         found=tuple(_at_their_own(found)),
         gains=gains,
         levels=levels,
-        attributes=float(statistics[0, names.index(ATTRIBUTES)]),
+        worth=worths(gains, names, statistics, found, scorer.margin),
         open=(True,) * len(found),
-        margin=scorer.margin,
         spread=scorer.spread,
     )
 

@@ -219,6 +219,7 @@ def _records(sample: Sequence[Fragment]) -> IntArray:
 
 NAN = float("nan")
 ATTRIBUTES = "attributes a fragment"
+LOG_FRAGMENTS = "log fragments"
 
 
 def file_statistics(seen: SamplePairs, everything: Sequence[Fragment]) -> dict[str, float]:
@@ -237,7 +238,7 @@ def file_statistics(seen: SamplePairs, everything: Sequence[Fragment]) -> dict[s
     coverage = [having[key] / max(len(everything), 1) for key in sorted(having)[:200]]
     rarity = [seen.word_rarity.get(word, NAN) for held in words for word in held]
     out = {
-        "log fragments": math.log(max(len(everything), 1)),
+        LOG_FRAGMENTS: math.log(max(len(everything), 1)),
         ATTRIBUTES: float(np.mean(seen.attributes)),
         "fragments with a name only": float(np.mean(seen.attributes == 0)),
         "attributes that most have": float(sum(share > 0.5 for share in coverage)),
@@ -456,10 +457,11 @@ def _mean(values: NDArray[np.bool_] | FloatArray) -> float:
     return float(np.mean(values)) if len(values) else NAN
 
 
+EXPECTED_F1 = "expected F1 by pairs"
 EXPECTED = (
     "expected precision by pairs",
     "expected recall by pairs",
-    "expected F1 by pairs",
+    EXPECTED_F1,
     "entities expected by pairs over found",
 )
 

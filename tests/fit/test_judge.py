@@ -11,13 +11,19 @@ from safetensors.numpy import load, save
 from scipy.special import expit
 
 from kbforge import registry
-from kbforge.contracts import ConjugateLikelihood, Fragment, IntArray
+from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.errors import ModelError
 from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.description import PairOdds
 from kbforge.fit.hypotheses import NAMES, Hypothesis
 from kbforge.fit.judge import Judgement, judge, read_scorer, shipped_scorer, smooth, worths
-from kbforge.fit.statistics import EXPECTED, PairExpectations
+from kbforge.fit.statistics import (
+    ATTRIBUTES,
+    EXPECTED,
+    EXPECTED_F1,
+    LOG_FRAGMENTS,
+    PairExpectations,
+)
 from kbforge.models.bundle import make_likelihood
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from tests.fit.people import made
@@ -58,28 +64,56 @@ def test_gains_are_smoothed_along_their_own_path() -> None:
     assert gains.tolist() == pytest.approx([0.0, 1.0, 2.0, 4.0, 2.0, 1.0, 1.0])
 
 
+def worth(
+    found: list[Hypothesis],
+    gains: list[float],
+    by_pairs: list[float] | None = None,
+    attributes: float = 1.0,
+    fragments: int = 500,
+) -> FloatArray:
+    """What hypotheses, exact names first, are worth by these statistics; the margin is .02."""
+    expected = by_pairs or [math.nan] * len(found)
+    columns = [expected, [attributes] * len(found), [math.log(fragments)] * len(found)]
+    names = (EXPECTED_F1, ATTRIBUTES, LOG_FRAGMENTS)
+    return worths(np.array(gains), names, np.array(columns).T, found, 0.02)
+
+
 @pytest.mark.parametrize(("gain", "chosen"), [(0.01, 0), (0.05, 2)])
 def test_exact_names_yield_to_a_gain_above_the_margin(gain: float, chosen: int) -> None:
     found = path(NAMES, "bigram", "bigram")
-    assert worths(np.array([0.0, -1.0, gain]), found, 0.02, 1.0).argmax() == chosen
+    assert worth(found, [0.0, -1.0, gain]).argmax() == chosen
+
+
+def test_what_the_model_of_pairs_expects_counts_beside_the_scorer() -> None:
+    """Equal names say nothing: the scorer sees no gain, the pairs do."""
+    found = path(NAMES, "attributes", "attributes")
+    gains = [0.0, 0.01, 0.0]
+    assert worth(found, gains).argmax() == 0
+    assert worth(found, gains, [0.4, 0.42, 0.8]).argmax() == 2
+    assert worth(found, gains, [0.8, 0.4, 0.42]).argmax() == 0
 
 
 def test_of_equal_gains_the_one_near_the_own_alpha_of_its_likelihood_is_worth_most() -> None:
-    found = [Hypothesis("pairs", log_alpha, LABELS, 0.0) for log_alpha in (-3.0, 0.5, 2.0, 6.0)]
+    found = path(NAMES) + [Hypothesis("pairs", a, LABELS, 0.0) for a in (-3.0, 0.5, 2.0, 6.0)]
     found.append(Hypothesis("bigram", 0.0, LABELS))
-    worth = worths(np.full(5, 0.1), found, 0.02, 1.0)
-    assert worth.argmax() == 1
-    assert worth[1] > worth[2] > worth[0]
+    worths = worth(found, [0.0] + [0.1] * 5)[1:]
+    assert worths.argmax() == 1
+    assert worths[1] > worths[2] > worths[0]
     # so far away nothing more is lost, and an alpha that says nothing is as far
-    assert worth[0] == worth[3] == worth[4]
+    assert worths[0] == worths[3] == worths[4]
 
 
 def test_on_records_what_attributes_find_by_themselves_takes_a_good_reason_to_displace() -> None:
     found = path(NAMES, "attributes", "attributes", "pairs")
     found = [replace(h, own=h.log_alpha if k == 2 else 9.0) for k, h in enumerate(found)]
     for gain, attributes, chosen in ((0.16, 3.0, 2), (0.18, 3.0, 3), (0.1, 2.0, 0)):
-        gains = np.array([0.12, 0.1, 0.1, gain])
-        assert worths(gains, found, 0.02, attributes).argmax() == chosen
+        assert worth(found, [0.12, 0.1, 0.1, gain], attributes=attributes).argmax() == chosen
+
+
+@pytest.mark.parametrize(("fragments", "chosen"), [(500, 2), (20_000, 2), (80_000, 1)])
+def test_on_large_files_the_slow_model_of_pairs_must_gain_more(fragments: int, chosen: int) -> None:
+    found = [replace(h, own=h.log_alpha) for h in path(NAMES, "attributes", "pairs")]
+    assert worth(found, [0.0, 0.1, 0.105], fragments=fragments).argmax() == chosen
 
 
 def test_statistics_that_are_not_known_are_an_error() -> None:
@@ -114,6 +148,17 @@ def test_hypotheses_are_exact_names_and_groupings_of_each_likelihood(people: Jud
     assert np.isfinite(people.gains).all()
     assert people.gains[0] == 0
     assert ((people.levels >= 0) & (people.levels <= 1)).all()
+
+
+def test_the_runner_up_is_the_best_of_another_likelihood(people: Judgement) -> None:
+    second = people.runner_up
+    assert second is not None
+    others = [k for k, h in enumerate(people.found) if h.likelihood != people.chosen.likelihood]
+    place = max(others, key=lambda k: float(people.worth[k]))
+    assert second.hypothesis is people.found[place]
+    assert second.behind == pytest.approx(people.worth[people.place] - people.worth[place])
+    assert second.behind >= 0
+    assert people.only("pairs").runner_up is None
 
 
 def test_the_order_and_the_ids_of_the_fragments_do_not_matter(people: Judgement) -> None:

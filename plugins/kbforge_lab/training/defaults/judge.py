@@ -33,7 +33,6 @@ from kbforge.fit.hypotheses import (
 )
 from kbforge.fit.judge import JUDGE_FILE, HypothesisScorer, worths
 from kbforge.fit.statistics import (
-    ATTRIBUTES,
     PairExpectations,
     agreement,
     compare_sample,
@@ -50,6 +49,7 @@ from kbforge_lab.training.defaults.families import (
     whole,
 )
 from kbforge_lab.training.defaults.pairs import averaged, fit_trees
+from kbforge_lab.training.defaults.shapes import SHAPES, shaped
 from kbforge_plugins.likelihoods.pairs.odds import MODEL
 
 _PARAMETERS = {
@@ -88,6 +88,12 @@ class JudgedFile:
     names: tuple[str, ...]
     statistics: FloatArray  # [hypotheses, statistics]
     f1: FloatArray  # mean B-cubed F1 of the seeds of a sample, [hypotheses]
+
+    @property
+    def shape(self) -> str:
+        """The other shape that the file was given; "" for one as it was drawn."""
+        first = self.name.split("-")[0]
+        return first if first in SHAPES else ""
 
     @property
     def gain(self) -> FloatArray:
@@ -203,7 +209,7 @@ def _gold(fragments: Sequence[Fragment]) -> IntArray:
 def judged_files(
     root: Path, out: Path, count: int, on_file: Callable[[JudgedFile], None] | None = None
 ) -> list[JudgedFile]:
-    """Judge resampled files of every family, some small and large ones, and whole ones."""
+    """Judge resampled files of every family, small, large and whole ones, and other shapes."""
     found = []
     for family in FAMILIES:
         drawn = chain(
@@ -211,6 +217,7 @@ def judged_files(
             small(root, family, min(count, SMALL_FILES), SEED + 100),
             large(root, family, min(count, LARGE_FILES), SEED + 200),
             whole(root, family, MOST_WHOLE),
+            shaped(root, family, count, SEED),
         )
         for file in drawn:
             found.append(judged(file, out))
@@ -271,8 +278,8 @@ def outcome(
     """How the choices by these gains (by file name) fare."""
     by_family: dict[str, list[tuple[float, ...]]] = {}
     for file in files:
-        attributes = float(file.statistics[0, file.names.index(ATTRIBUTES)])
-        worth = worths(gains[f"{file.family}/{file.name}"], file.found, margin, attributes)
+        expected = gains[f"{file.family}/{file.name}"]
+        worth = worths(expected, file.names, file.statistics, file.found, margin)
         chosen = int(np.argmax(worth))
         gain = file.gain
         exact = float((file.f1 - gain)[0])
@@ -289,7 +296,7 @@ class TrainedJudges:
     ships: HypothesisScorer
     without: Mapping[str, HypothesisScorer]
     margins: tuple[tuple[float, ChoiceScores], ...]  # (margin, outcome) of every margin tried
-    by_family: Mapping[str, ChoiceScores]  # with the margin that was taken
+    by_family: Mapping[str, ChoiceScores]  # with the margin taken; other shapes by their own names
 
 
 def train_each(
@@ -298,9 +305,11 @@ def train_each(
     """The scorer that ships, one without each family, and their margin.
 
     The margin is the best for files of unseen families, counting twice those that end below exact
-    names. The spread is that of the errors of predicted gains.
+    names. The spread is that of the errors of predicted gains. Files in other shapes train, and
+    count in neither.
     """
     used = [file for file in files if file.family in ships]
+    plain = [file for file in used if not file.shape]
     shipped = train(used)
     without, gains = {}, {}
     for family in leave_out or sorted({file.family for file in files}):
@@ -309,17 +318,19 @@ def train_each(
         for file in files:
             if file.family == family:
                 gains[f"{family}/{file.name}"] = predicted(without[family], file)
-    margins = tuple((margin, outcome(used, gains, margin)) for margin in _MARGINS)
+    margins = tuple((margin, outcome(plain, gains, margin)) for margin in _MARGINS)
     margin = max(margins, key=lambda item: item[1].chosen - _DREAD * item[1].far_below)[0]
-    spread = _spread(used, gains)
+    spread = _spread(plain, gains)
+
+    kinds: dict[str, list[JudgedFile]] = {}
+    for file in files:
+        if file.family in without:
+            kinds.setdefault(file.shape or file.family, []).append(file)
     return TrainedJudges(
         replace(shipped, margin=margin, spread=spread),
         {name: replace(scorer, margin=margin, spread=spread) for name, scorer in without.items()},
         margins,
-        {
-            family: outcome([f for f in files if f.family == family], gains, margin)
-            for family in without
-        },
+        {kind: outcome(of_kind, gains, margin) for kind, of_kind in kinds.items()},
     )
 
 

@@ -31,7 +31,7 @@ from kbforge.errors import UsageError
 from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
 from kbforge_lab.training.defaults.families import FAMILIES, Family, resampled
-from kbforge_lab.training.defaults.shapes import augmented
+from kbforge_lab.training.defaults.shapes import shaped
 from kbforge_plugins.likelihoods.pairs.file import FEATURES, File
 from kbforge_plugins.likelihoods.pairs.odds import MODEL, training_pairs
 from kbforge_plugins.likelihoods.pairs.table import statement_of
@@ -154,8 +154,6 @@ PARAMETERS: Mapping[str, Any] = {
 }
 _MOST_PAIRS = 1500
 _MOST_PAIRS_OF_SHAPE = 500
-SHAPED = 3
-"""One file of so many, the first ones of a family, is also given in its other shapes."""
 _MOST_OF_SHAPES = 1 / 3
 """Of a family's weight."""
 
@@ -277,14 +275,11 @@ def train(
 
 
 def _examples(root: Path, family: Family, count: int, shapes: bool) -> FamilyPairs:
-    found = FamilyPairs([], [])
-    for number, file in enumerate(resampled(root, family, count, SEED)):
-        found.plain.append(pairs_of(file.fragments, number))
-        if shapes and number < count / SHAPED:
-            found.shaped.extend(
-                pairs_of(shape.fragments, number, _MOST_PAIRS_OF_SHAPE) for shape in augmented(file)
-            )
-    return found
+    others = shaped(root, family, count, SEED) if shapes else ()
+    return FamilyPairs(
+        [pairs_of(f.fragments, k) for k, f in enumerate(resampled(root, family, count, SEED))],
+        [pairs_of(f.fragments, k, _MOST_PAIRS_OF_SHAPE) for k, f in enumerate(others)],
+    )
 
 
 def _write(path: Path, trees: Trees) -> None:

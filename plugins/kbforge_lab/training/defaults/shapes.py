@@ -14,19 +14,27 @@ file cannot have, such as namesakes where nothing but the name tells entities ap
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from kbforge.contracts import Fragment
-from kbforge_lab.training.defaults.families import LabelledFile, slip
+from kbforge_lab.training.defaults.families import Family, LabelledFile, resampled, slip
 
 NAME = "name"
 Properties = Mapping[str, tuple[str, ...]]
 _LEAST_ATTRIBUTES = 0.8  # of a fragment on average, the name apart; below them names are all
 _LONGEST_TEXT, _LONGEST_DESCRIPTION = 300, 600  # characters
+
+
+def shaped(root: Path, family: Family, count: int, seed: int) -> Iterator[LabelledFile]:
+    """The first third of the resampled files, in every other shape."""
+    for file in resampled(root, family, math.ceil(count / 3), seed):
+        yield from augmented(file)
 
 
 def augmented(file: LabelledFile) -> Iterator[LabelledFile]:
