@@ -72,8 +72,9 @@ _MARGINS = (0.0, 0.0025, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03)
 
 
 PAIRS = "pairs"
-FILES, SMALL_FILES, LARGE_FILES, SEED = 16, 6, 4, 0
-"""Resampled files a family, small and large ones; the files that are drawn depend on the seed."""
+FILES, SMALL_FILES, LARGE_FILES, SHAPED_FILES, SEED = 16, 6, 4, 9, 0
+"""Resampled files a family, small and large ones, and those of which a third is given in its other
+shapes; the files that are drawn depend on the seed."""
 MOST_WHOLE = 25_000
 """Files of so many fragments are judged whole too."""
 
@@ -217,7 +218,7 @@ def judged_files(
             small(root, family, min(count, SMALL_FILES), SEED + 100),
             large(root, family, min(count, LARGE_FILES), SEED + 200),
             whole(root, family, MOST_WHOLE),
-            shaped(root, family, count, SEED),
+            shaped(root, family, min(count, SHAPED_FILES), SEED),
         )
         for file in drawn:
             found.append(judged(file, out))
