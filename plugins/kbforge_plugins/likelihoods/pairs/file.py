@@ -38,6 +38,7 @@ from kbforge_plugins.likelihoods.pairs.bags import (
     overlap,
     shared_counts,
 )
+from kbforge_plugins.likelihoods.pairs.known import KNOWN_FEATURES, known_features
 from kbforge_plugins.likelihoods.pairs.table import (
     Column,
     NameForms,
@@ -88,6 +89,7 @@ FILE_FEATURES = ("file log rows", "file distinct names", "file attributes", "fil
 FEATURES = (
     *NAME_FEATURES,
     *DIGIT_FEATURES,
+    *KNOWN_FEATURES,
     *CODE_FEATURES,
     *SOUP_FEATURES,
     *AGREEMENT_FEATURES,
@@ -100,7 +102,7 @@ _COSINE = NAME_FEATURES.index("name trigrams cosine")
 
 
 def name_features(a: RecordTable, i: IntArray, b: RecordTable, j: IntArray) -> list[FloatArray]:
-    """`NAME_FEATURES` and `DIGIT_FEATURES` of the nearest two names of rows i and j."""
+    """`NAME_`, `DIGIT_` and `KNOWN_FEATURES` of the nearest two names of rows i and j."""
     pair, x, y = _named(a, i, b, j)
     both = x * len(b.names) + y
     _, first, whole = np.unique(both, return_index=True, return_inverse=True)
@@ -148,6 +150,7 @@ def _features(a: NameForms, i: IntArray, b: NameForms, j: IntArray) -> list[Floa
         *_sizes(a, i, b, j, *texts),
         digits[0],
         *_ordered(*digits[1:]),
+        *known_features(*texts),
     ]
 
 

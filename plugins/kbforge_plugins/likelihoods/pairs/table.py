@@ -62,10 +62,10 @@ _SOUNDS = (
     *(("qu", "k"), ("x", "ks"), ("c", "k"), ("q", "k"), ("z", "s"), ("w", "v"), ("dj", "j")),
 )
 _SILENT = frozenset("aeiouy'`’ʿʾ")
-_SMALL = frozenset(
+SMALL = frozenset(
     (
         *("a", "an", "and", "at", "by", "for", "in", "of", "on", "the", "to"),
-        *("de", "del", "der", "des", "di", "du", "e", "el", "et", "für", "i", "la", "le", "les"),
+        *("de", "del", "der", "des", "di", "du", "e", "el", "et", "fur", "i", "la", "le", "les"),
         *("u", "und", "von", "y"),
     )
 )
@@ -102,7 +102,7 @@ def acronyms_of(tokens: list[str]) -> tuple[str, str]:
     """The first letters of all words, and of those that are not small; "" of a single word."""
     if not 2 <= len(tokens) <= _LONGEST_ACRONYM:
         return "", ""
-    large = [token for token in tokens if token not in _SMALL]
+    large = [token for token in tokens if token not in SMALL]
     return "".join(t[0] for t in tokens), "".join(t[0] for t in large) if len(large) > 1 else ""
 
 
