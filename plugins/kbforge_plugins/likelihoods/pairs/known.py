@@ -65,7 +65,7 @@ class Reading(NamedTuple):
     heads: frozenset[str]  # cores of parts
     tails: frozenset[str]
     acronyms: frozenset[str]  # of the whole and of its parts
-    runs: frozenset[str]  # acronyms of any words in a row
+    runs: frozenset[str]  # the same of any words in a row
     numbers: frozenset[str]
 
 
@@ -90,8 +90,13 @@ def reading(name: str) -> Reading:
     spans = [(i, j) for i in range(n) for j in range(i + 1, n + 1)]
     parts = {(i, j): _stripped([w for some in between[i:j] for w in some]) for i, j in spans}
     core, legal = parts.get((0, n), ([], set()))
+    acronyms = {
+        "".join(word[0] for word in words)
+        for words, _ in parts.values()
+        if 2 <= len(words) <= _LONGEST_ACRONYM
+    }
     runs = {
-        "".join(w[0] for w in core[i:j])
+        "".join(word[0] for word in core[i:j])
         for i in range(len(core))
         for j in range(i + 2, min(i + _LONGEST_ACRONYM, len(core)) + 1)
     }
@@ -101,12 +106,8 @@ def reading(name: str) -> Reading:
         legal=frozenset(legal),
         heads=frozenset("".join(parts[0, j][0]) for j in range(1, n)),
         tails=frozenset("".join(parts[i, j][0]) for i, j in spans if i),
-        acronyms=frozenset(
-            "".join(word[0] for word in words)
-            for words, _ in parts.values()
-            if 2 <= len(words) <= _LONGEST_ACRONYM
-        ),
-        runs=frozenset(runs),
+        acronyms=frozenset(acronyms),
+        runs=frozenset(runs | acronyms),
         numbers=frozenset(_numbers(core)),
     )
 
@@ -163,12 +164,13 @@ def compared(a: Reading, b: Reading) -> tuple[float, ...]:
     return (
         nicknames,
         short,
-        *(float(left) for left in sorted((left_a, left_b))),
-        float(a.core == b.core) if a.core and b.core else np.nan,
+        min(left_a, left_b),
+        max(left_a, left_b),
+        a.core == b.core if a.core and b.core else np.nan,
         _agreement(a.legal, b.legal),
-        float(max(_is_acronym(only_a, b), _is_acronym(only_b, a))),
-        float(a.core in b.heads or b.core in a.heads),
-        float(a.core in b.tails or b.core in a.tails),
+        max(_is_acronym(only_a, b), _is_acronym(only_b, a)),
+        a.core in b.heads or b.core in a.heads,
+        a.core in b.tails or b.core in a.tails,
         _part_shared(a, b),
         _agreement(a.numbers, b.numbers),
     )
@@ -181,9 +183,9 @@ def _agreement(a: frozenset[str], b: frozenset[str]) -> float:
 
 def _is_acronym(words: frozenset[str], other: Reading) -> int:
     """2 if one of the words is the acronym of a part of the other, 1 of some words in a row."""
-    if not words.isdisjoint(other.acronyms):
-        return 2
-    return int(not words.isdisjoint(other.runs))
+    if words.isdisjoint(other.runs):
+        return 0
+    return 1 if words.isdisjoint(other.acronyms) else 2
 
 
 def _part_shared(a: Reading, b: Reading) -> float:
@@ -200,7 +202,7 @@ _ALIKE = 80.0
 
 def _explained(
     only_a: frozenset[str], only_b: frozenset[str], a: Reading, b: Reading
-) -> tuple[float, float, int, int]:
+) -> tuple[float, int, int, int]:
     """Whether given names agree, words that are short for another, and words left on each side.
 
     A word is left if the other name has none that is alike, short or long for it, or its nickname.
@@ -221,11 +223,8 @@ def _explained(
             if nickname or shortened or fuzz.ratio(x, y, score_cutoff=_ALIKE):
                 met_a.add(x)
                 met_b.add(y)
-    left_a, left_b = (
-        len(only - met - other.runs - other.acronyms)
-        for only, met, other in ((only_a, met_a, b), (only_b, met_b, a))
-    )
-    return float(any(given)) if given else np.nan, float(short), left_a, left_b
+    agree = float(any(given)) if given else np.nan
+    return agree, short, len(only_a - met_a - b.runs), len(only_b - met_b - a.runs)
 
 
 def shortens(short: str, long: str) -> bool:
