@@ -176,7 +176,11 @@ _MOST_OFFERS = 500
 
 
 def _offers(fragments: Sequence[Fragment], rng: random.Random) -> tuple[Fragment, ...] | None:
-    """A few entities with some five to forty records each: a title with words lost and added."""
+    """A few entities with some five to forty records each: a title with words lost and added.
+
+    Entities have siblings, whose titles differ in one word. Without these, similar titles would
+    always be of one entity, and a model for products would learn just what is wrong there.
+    """
     if _attributes(fragments) < _LEAST_ATTRIBUTES:
         return None
     members: defaultdict[str | None, list[Fragment]] = defaultdict(list)
@@ -185,11 +189,13 @@ def _offers(fragments: Sequence[Fragment], rng: random.Random) -> tuple[Fragment
     keys = _keys(fragments, rng)
     stay = keys[: rng.choice((0, 0, 1, 2))]
     told = keys[len(stay) :]
-    mean, lost, pitched = rng.choice((5, 12, 40)), rng.uniform(0.05, 0.4), rng.uniform(0.0, 0.6)
+    mean, lost, pitched = rng.choice((5, 12, 40)), rng.uniform(0.02, 0.3), rng.uniform(0.0, 0.6)
+    most_siblings = rng.choice((1, 2, 5))
 
-    def offer(fragment: Fragment, number: int) -> Fragment:
+    def offer(fragment: Fragment, changed: Mapping[str, str], label: str, number: int) -> Fragment:
         said = " ".join([*fragment.names[:1], *_values(fragment, told, rng, 0.8)])
-        words = [word for word in said.split() if rng.random() >= lost] or _first(fragment)
+        words = [changed.get(word, word) for word in said.split() if rng.random() >= lost]
+        words = words or _first(fragment)
         if rng.random() < pitched:
             words += rng.sample(_PITCHES, rng.randint(1, 5))
         if rng.random() < 0.3:
@@ -197,16 +203,29 @@ def _offers(fragments: Sequence[Fragment], rng: random.Random) -> tuple[Fragment
         title = " ".join(words)[:_LONGEST_TEXT]
         kept = {key: fragment.properties[key] for key in stay if key in fragment.properties}
         title = slip(title, rng) if rng.random() < 0.1 else title
-        return replace(_with(fragment, {NAME: (title,), **kept}), id=f"o{number}")
+        properties = {NAME: (title,), **kept}
+        return replace(fragment, id=f"o{number}", label=label, properties=properties)
 
     drawn: list[Fragment] = []
-    for of_entity in members.values():
-        for _ in range(1 + round(rng.expovariate(1 / mean))):
-            drawn.append(offer(rng.choice(of_entity), len(drawn)))
+    for label, of_entity in members.items():
+        texts = (text for f in of_entity for text in _values(f, [NAME, *told], rng, 1.0))
+        words = sorted({word for text in texts for word in text.split()})
+        for sibling in range(rng.randint(1, most_siblings) if words else 1):
+            changed = {word: _changed(word, rng) for word in rng.sample(words, min(sibling, 1))}
+            for _ in range(1 + round(rng.expovariate(1 / mean))):
+                offered = offer(rng.choice(of_entity), changed, f"{label}/{sibling}", len(drawn))
+                drawn.append(offered)
         if len(drawn) >= _MOST_OFFERS:
             break
     rng.shuffle(drawn)
     return tuple(drawn)
+
+
+def _changed(word: str, rng: random.Random) -> str:
+    """Another number where there is one, else another word."""
+    if any(map(str.isdigit, word)):
+        return "".join(rng.choice("0123456789") if c.isdigit() else c for c in word)
+    return "".join(rng.sample(word, len(word)))
 
 
 SHAPES: Mapping[str, Callable[[Sequence[Fragment], random.Random], tuple[Fragment, ...] | None]] = {
