@@ -198,6 +198,7 @@ def _part_shared(a: Reading, b: Reading) -> float:
 
 
 _ALIKE = 80.0
+_MOST_COMPARED = 36  # pairs of words; names that differ in more are long titles
 
 
 def _explained(
@@ -211,7 +212,8 @@ def _explained(
     met_a, met_b = set(), set()
     short = 0
     names = _tables()[1]
-    for x in only_a:
+    few = len(only_a) * len(only_b) <= _MOST_COMPARED
+    for x in only_a if few else ():
         of_x = names.get(x)
         for y in only_b:
             nickname = False
@@ -228,11 +230,12 @@ def _explained(
 
 
 def shortens(short: str, long: str) -> bool:
-    """Whether a word abbreviates another of the same first letter: "dept", "univ", "st", "b".
+    """Whether a word abbreviates another of the same first letter: "dept", "univ", "st".
 
-    It begins the other, or has letters of it in order, the last one included.
+    It begins the other, or has letters of it in order, the last one included. A single letter is an
+    initial.
     """
-    if len(long) < len(short) + 2 and (len(short) > 1 or len(long) == 1):
+    if not 1 < len(short) < len(long) - 1:
         return False
     if long.startswith(short):
         return True
