@@ -75,10 +75,14 @@ _BY_KIND: Mapping[Kind, tuple[str, ...]] = {
     "text": ("edit", "rare-words", "initials"),
     "title": ("edit", "rare-words"),
     "date": ("edit", "years"),
+    "month first": ("edit", "years"),
     "code": ("edit",),
     "number": ("edit",),
     "category": ("edit",),
     "set": ("rare-words",),
+    "email": ("edit",),
+    "phone": ("edit",),
+    "nothing": (),
 }
 
 

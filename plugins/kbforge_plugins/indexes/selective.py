@@ -28,10 +28,12 @@ from kbforge_plugins.indexes.hashed import HashedIndex, require_least, starts_of
 from kbforge_plugins.likelihoods.attributes.kinds import (
     KINDS,
     Kind,
+    counts_read,
     counts_stated,
     features_of,
-    kind_of,
+    kinds_of,
     normalised,
+    read_as,
     stated,
 )
 from kbforge_plugins.likelihoods.texts import (
@@ -121,6 +123,9 @@ _PAIRED: Mapping[Kind, str] = {
     "text": "prefix",
     "title": "longest",
     "date": "year",
+    "month first": "year",
+    "email": "word",
+    "phone": "beginning",
     "code": "stem",
     "number": "magnitude",
     "set": "member",
@@ -190,8 +195,11 @@ class Selective(HashedIndex):
         """
         self._require_attributes_of_rules(fragments)
         counts = counts_stated(fragments, self.attributes)
-        self._kinds = {attribute: kind_of(counter) for attribute, counter in counts.items()}
-        self._use(map(_digest, self._often(counts)))
+        self._kinds = kinds_of(counts)
+        read = {
+            attribute: counts_read(self._kinds[attribute], of) for attribute, of in counts.items()
+        }
+        self._use(map(_digest, self._often(read)))
         return None
 
     def _often(self, counts: Mapping[str, Mapping[str, int]]) -> Iterator[_Said]:
@@ -200,8 +208,6 @@ class Selective(HashedIndex):
             shared: dict[str, dict[str, int]] = {}
             kind = self._kinds[attribute]
             for value, n in counter.items():
-                if not value:
-                    continue
                 if n > self.common:
                     yield attribute, "", value
                 for name, features in features_of(kind, value).items():
@@ -303,9 +309,10 @@ class Selective(HashedIndex):
 
     def _keys_of(self, attribute: str, value: str) -> tuple[_Keys, _Keys]:
         """The keys of an attribute's values, and those that are paired because many have them."""
+        kind = self._kinds.get(attribute, "text")
+        value = read_as(kind, value)
         if not value:
             return (), ()
-        kind = self._kinds.get(attribute, "text")
         singles = [self._key(attribute, "", value)]
         paired = [key for key in singles if key >= 0]
         for name, features in features_of(kind, value).items():

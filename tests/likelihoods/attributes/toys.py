@@ -24,6 +24,10 @@ LETTERS: dict[Kind, str] = {
     "number": "12,",
     "category": "abc",
     "set": "ab\n",
+    "month first": "12-",
+    "email": "ab@",
+    "phone": "12 ",
+    "nothing": "abc",
 }
 
 

@@ -35,8 +35,8 @@ def train_attributes(
         typer.Option(
             "--kind",
             metavar="ATTRIBUTE=KIND",
-            help="Kind of an attribute: text, title, date, code, number, category or set. May be "
-            "repeated.",
+            help="Kind of an attribute: text, title, date, month first (of dates), code, number, "
+            "category, set, email, phone or nothing (not read). May be repeated.",
         ),
     ] = None,
     limit: Annotated[

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from math import exp, log
@@ -54,7 +54,16 @@ from kbforge.contracts import (
 )
 from kbforge.contracts.fragment import Fragment
 from kbforge_plugins.clusterers.sequential import GreedyClusterer
-from kbforge_plugins.likelihoods.attributes.kinds import Contents, Kind, counts_of, kind_of
+from kbforge_plugins.likelihoods.attributes.chance import idle_attributes
+from kbforge_plugins.likelihoods.attributes.kinds import (
+    Contents,
+    Kind,
+    counts_of,
+    counts_read,
+    kinds_of,
+    read_as,
+    stated,
+)
 from kbforge_plugins.likelihoods.attributes.urn import (
     COPY,
     AttributeRates,
@@ -297,11 +306,30 @@ def vocabularies_of(
     """Every attribute's values, its kind given or told by them; of very many the commonest."""
     counts = counts_of(fragments)
     common = sorted(counts, key=lambda a: (-counts[a].total(), a))[:_MOST_ATTRIBUTES]
-    given = kinds or {}
-    return {
-        a: Vocabulary(given[a] if a in given else kind_of(counts[a]), counts[a])
-        for a in sorted(common)
-    }
+    found = kinds_of({a: counts[a] for a in common})
+    read = {a: counts_read(kind, counts[a]) for a, kind in found.items()}
+    idle = idle_attributes(_said(fragments, found), read)
+    found = {**found, **dict.fromkeys(idle, "nothing")}
+    found |= {a: kind for a, kind in (kinds or {}).items() if a in found}
+    out = {a: Vocabulary(found[a], counts_read(found[a], counts[a])) for a in sorted(common)}
+    return {a: vocabulary for a, vocabulary in out.items() if len(vocabulary)}
+
+
+def _said(fragments: Sequence[Fragment], kinds: Mapping[str, Kind]) -> list[dict[str, str]]:
+    """By fragment, the values that it states, as they are read."""
+    known: dict[tuple[str, tuple[str, ...]], str] = {}
+    said = []
+    for fragment in fragments:
+        of_fragment = {}
+        for item in fragment.properties.items():
+            value = known.get(item)
+            if value is None:
+                kind = kinds.get(item[0], "nothing")
+                value = known[item] = read_as(kind, stated(item[1]))
+            if value:
+                of_fragment[item[0]] = value
+        said.append(of_fragment)
+    return said
 
 
 def fit_unlabelled(
@@ -316,7 +344,7 @@ def fit_unlabelled(
     seeds, sample = drawn.seeds, drawn.fragments
     known = {a: rates for a, rates in (given or {}).items() if a in vocabularies}
     rates = {a: AttributeRates.prior(v.kind) for a, v in vocabularies.items()} | known
-    contents = Contents(fragments)
+    contents = Contents(fragments, {a: v.kind for a, v in vocabularies.items()})
     most = most_entities(contents)
     entities = min(len(fragments) / _START_SIZE, most)
     alpha = concentration_for(len(fragments), entities)

@@ -7,11 +7,14 @@ value from all values that have a feature in common with it.
 |---|---|
 | text | first letter, first three letters, words, all words in any order, a word and an initial |
 | title | words, pairs of neighbouring words, the two longest words; codes count as words |
-| date | year and month, year and day, month and day, year |
+| date, month first | year and month, year and day, month and day, year |
 | code | what stands before the first gap, the leading letters or digits |
 | number | its two leading digits and magnitude |
 | category | none |
 | set | members, words |
+| email | what stands before the @, by letters and digits, and its words |
+| phone | the last six digits, the leading four |
+| nothing | none: running numbers and times of entry are not read |
 
 Several values of an attribute (authors, aliases, types) are read as one value, the set: they come
 together, so they are no separate evidence.
@@ -28,8 +31,31 @@ from itertools import chain, pairwise
 from typing import Literal, TypeAlias, get_args
 
 from kbforge.contracts.fragment import Fragment
+from kbforge_plugins.likelihoods.attributes.readings import (
+    EMAIL,
+    are_times,
+    email,
+    has_time,
+    is_phone,
+    is_running,
+    is_written_as_phone,
+    phone,
+    says_nothing,
+)
 
-Kind: TypeAlias = Literal["text", "title", "date", "code", "number", "category", "set"]
+Kind: TypeAlias = Literal[
+    "text",
+    "title",
+    "date",
+    "month first",
+    "code",
+    "number",
+    "category",
+    "set",
+    "email",
+    "phone",
+    "nothing",
+]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 Features: TypeAlias = dict[str, tuple[str, ...]]
@@ -46,10 +72,14 @@ _GAP = re.compile(r"[\s/._-]+")
 _CODE_IN_TITLE = re.compile(r"[^\W_]+(?:[-./_][^\W_]+)+")
 _LEADING = re.compile(r"[^\W\d_]+|\d+")
 _ISO_DATE = re.compile(r"(-?\d{3,4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?(?:t.*)?\Z")
-_DAY_FIRST = re.compile(r"(\d{1,2})[/.](\d{1,2})[/.](\d{4})\Z")
+_YEAR_FIRST = re.compile(r"(\d{4})[/.](\d{1,2})[/.](\d{1,2})\Z")
+_YEAR_LAST = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d{2})\Z")
+_COMPACT = re.compile(r"(1[5-9]\d\d|20\d\d)(\d\d)(\d\d)\Z")
 _IN_WORDS = re.compile(
-    r"(?:(\d{1,2})(?:st|nd|rd|th)? )?([a-z]{3,9})\.?,? (?:(\d{1,2}),? )?(\d{4})\Z"
+    r"(?:(\d{1,2})(?:st|nd|rd|th)?[ -])?([a-z]{3,9})\.?,?[ -](?:(\d{1,2})(?:st|nd|rd|th)?,? )?"
+    r"(\d{4})\Z"
 )
+_FIRST_OF_CENTURY = 30  # a year of two digits is of the last century from here
 _NUMBER = re.compile(r"[-+]?[$£€]?\s?\d[\d,]*(?:\.\d+)?\s?%?\Z")
 _PHONE = re.compile(r"(?:\+|00)([1-9](?:(?: ?\(0\)|[ ()/.-]*)\d){6,14})", re.ASCII)
 _GROUPED = re.compile(r"([-+]?[$£€]?)(\d{1,3}(?:,\d{3})+)(?:\.(\d+))?", re.ASCII)
@@ -57,12 +87,16 @@ _GROUPED = re.compile(r"([-+]?[$£€]?)(\d{1,3}(?:,\d{3})+)(?:\.(\d+))?", re.AS
 _DECIMAL = re.compile(r"([-+]?[$£€]?)(\d{3,}(?=\.)|\d+(?=\.0+\Z))\.(\d+)", re.ASCII)
 _PART_OF_NAME = r"([^\W\d_][^\d,;:&/]*)"
 _SURNAME_FIRST = re.compile(f"{_PART_OF_NAME}, {_PART_OF_NAME}")
+_MONTHS_OF_YEAR = 12
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
 _SAMPLE = 5000
 _FEW_VALUES = 60
 _SHARE_OF_DATES, _SHARE_OF_NUMBERS, _SHARE_OF_CODES, _SHARE_OF_SETS = 0.8, 0.9, 0.6, 0.1
+_SHARE_OF_EMAILS, _SHARE_OF_PHONES, _SHARE_WRITTEN_AS_PHONES = 0.7, 0.8, 0.3
+_FEWEST_ATTRIBUTES = 2
 _LONGEST_CODE = 24
+_ENDING, _BEGINNING = 6, 4
 _WORDS_OF_A_TITLE = 4.0
 
 
@@ -91,7 +125,7 @@ def _meant(value: str) -> str:
 
 def stated(values: Iterable[str]) -> str:
     """A record's values of an attribute as one: normalised, distinct, sorted; "" if all blank."""
-    parts = sorted({*map(normalised, values)} - {""})
+    parts = sorted({v for v in map(normalised, values) if not says_nothing(v)} - {""})
     return _BETWEEN.join(parts[:_MOST_MEMBERS])
 
 
@@ -103,16 +137,36 @@ def kind_of(counts: Mapping[str, int]) -> Kind:
     values = sorted(counts)[:: max(1, len(counts) // _SAMPLE)]
     if not values:
         return "category"
+    if _share(values, lambda value: EMAIL.fullmatch(value) is not None) >= _SHARE_OF_EMAILS:
+        return "email"
     if _share(values, _is_full_date) >= _SHARE_OF_DATES:
-        return "date"
+        return _order_of(values)
     if len(counts) <= _FEW_VALUES and sum(counts.values()) >= 20 * len(counts):
         return "category"
+    if (
+        _share(values, is_phone) >= _SHARE_OF_PHONES
+        and _share(values, is_written_as_phone) >= _SHARE_WRITTEN_AS_PHONES
+    ):
+        return "phone"
     if _share(values, lambda value: bool(_NUMBER.match(value))) >= _SHARE_OF_NUMBERS:
         return "number"
     if _share(values, _is_code) >= _SHARE_OF_CODES:
         return "code"
     words = sum(len(words_of(value)) for value in values) / len(values)
     return "title" if words > _WORDS_OF_A_TITLE else "text"
+
+
+def kinds_of(counts: Mapping[str, Mapping[str, int]]) -> dict[str, Kind]:
+    """The kinds of all attributes of a file, from how often each value, as `stated`, occurs.
+
+    Running numbers and times of entry are `nothing` where enough other attributes are left.
+    """
+    stating = {a: {v: n for v, n in of.items() if v} for a, of in counts.items()}
+    kinds = {attribute: kind_of(of) for attribute, of in stating.items()}
+    idle = [a for a, of in stating.items() if is_running(of) or are_times(of)]
+    if len(kinds) - len(idle) >= _FEWEST_ATTRIBUTES:
+        kinds |= dict.fromkeys(idle, "nothing")
+    return kinds
 
 
 def words_of(value: str) -> list[str]:
@@ -136,21 +190,69 @@ def feature_names(kind: Kind) -> tuple[str, ...]:
     return _FEATURES[kind][1]
 
 
-def parse_date(value: str) -> tuple[str, str, str] | None:
+def parse_date(value: str, month_first: bool = False) -> tuple[str, str, str] | None:
     """(year, month, day) as digits, "" where not given; None if it is no date.
 
-    Digits are not checked against the calendar: a slip of the pen makes months of 86.
+    Digits are not checked against the calendar, as a slip of the pen makes months of 86, except to
+    tell which of two numbers is the month.
     """
-    if found := _ISO_DATE.match(value):
+    if found := _ISO_DATE.match(value) or _YEAR_FIRST.match(value):
         year, month, day = found.groups()
         return year, month.zfill(2) if month else "", day.zfill(2) if day else ""
-    if found := _DAY_FIRST.match(value):
-        day, month, year = found.groups()
+    if found := _YEAR_LAST.match(value):
+        first, between, second, year = found.groups()
+        if len(year) == 2:
+            year = f"{19 if int(year) >= _FIRST_OF_CENTURY else 20}{year}"
+        swapped = month_first and between != "."
+        if int(second) > _MONTHS_OF_YEAR >= int(first):
+            swapped = True
+        elif int(first) > _MONTHS_OF_YEAR >= int(second):
+            swapped = False
+        day, month = (second, first) if swapped else (first, second)
         return year, month.zfill(2), day.zfill(2)
     if (found := _IN_WORDS.match(value)) and found[2][:3] in _MONTHS:
         day = found[1] or found[3]
         return found[4], f"{_MONTHS.index(found[2][:3]) + 1:02}", day.zfill(2) if day else ""
+    if found := _COMPACT.match(value):
+        return found[1], found[2], found[3]
     return None
+
+
+def read_as(kind: Kind, value: str) -> str:
+    """A value, as `stated`, in the spelling of its kind; "" if it says nothing."""
+    read = _READINGS.get(kind)
+    if read is None or not value:
+        return value
+    if _BETWEEN not in value:
+        return read(value)
+    return _BETWEEN.join(sorted({*map(read, value.split(_BETWEEN))} - {""}))
+
+
+def read_otherwise(kinds: Mapping[str, Kind]) -> dict[str, Kind]:
+    """The kinds of those attributes whose values `read_as` may change."""
+    return {attribute: kind for attribute, kind in kinds.items() if kind in _READINGS}
+
+
+def _as_date(value: str, month_first: bool = False) -> str:
+    parsed = None if has_time(value) else parse_date(value, month_first)
+    return value if parsed is None else "-".join(filter(None, parsed))
+
+
+_READINGS: Mapping[Kind, Callable[[str], str]] = {
+    "date": _as_date,
+    "month first": lambda value: _as_date(value, month_first=True),
+    "email": email,
+    "phone": phone,
+    "nothing": lambda value: "",
+}
+
+
+def _order_of(values: Iterable[str]) -> Kind:
+    """The kind of dates: where days are told from months by their size, mostly the month first."""
+    found = [one for one in map(_YEAR_LAST.match, values) if one and one[2] != "."]
+    first = sum(int(one[3]) > _MONTHS_OF_YEAR >= int(one[1]) for one in found)
+    last = sum(int(one[1]) > _MONTHS_OF_YEAR >= int(one[3]) for one in found)
+    return "month first" if first > last else "date"
 
 
 def _share(values: Collection[str], test: Callable[[str], bool]) -> float:
@@ -159,8 +261,13 @@ def _share(values: Collection[str], test: Callable[[str], bool]) -> float:
 
 def _is_full_date(value: str) -> bool:
     parsed = parse_date(value)
+    if parsed is None:
+        return False
+    _, month, day = parsed
+    if value.isdigit() and len(value) > 4:
+        return "01" <= month <= "12" and "01" <= day <= "31"
     # a bare number of four digits is a year only among dates
-    return parsed is not None and (bool(parsed[1]) or len(value) == 4)
+    return bool(month) or len(value) == 4
 
 
 def has_digit(word: str) -> bool:
@@ -227,6 +334,22 @@ def _number(value: str) -> Features:
     return {"magnitude": (f"{whole[:2]}e{len(whole)}",) if whole else ()}
 
 
+def _email(value: str) -> Features:
+    local = value.split("@", 1)[0]
+    words = words_of(local.replace("_", " "))
+    compact = "".join(words)
+    return {
+        "local": (compact,) if compact else (),
+        "word": tuple(dict.fromkeys(w for w in words if len(w) > 1))[:_MOST_WORDS],
+    }
+
+
+def _phone(value: str) -> Features:
+    if len(value) <= _ENDING:
+        return {}
+    return {"ending": (value[-_ENDING:],), "beginning": (value[:_BEGINNING],)}
+
+
 def _set(value: str) -> Features:
     members = tuple(dict.fromkeys(filter(None, value.split(_BETWEEN))))
     return {
@@ -241,7 +364,11 @@ _FEATURES: Mapping[Kind, tuple[Callable[[str], Features], tuple[str, ...]]] = {
     "date": (_date, ("year and month", "year and day", "month and day", "year")),
     "code": (_code, ("stem", "leading")),
     "number": (_number, ("magnitude",)),
+    "month first": (_date, ("year and month", "year and day", "month and day", "year")),
     "category": (lambda value: {}, ()),
+    "email": (_email, ("local", "word")),
+    "phone": (_phone, ("ending", "beginning")),
+    "nothing": (lambda value: {}, ()),
     "set": (_set, ("member", "word")),
 }
 """By kind, what gives the features of a value, and their names."""
@@ -276,10 +403,19 @@ def counts_of(fragments: Sequence[Fragment]) -> dict[str, Counter[str]]:
     return {attribute: counter for attribute, counter in counts.items() if counter}
 
 
-class Contents:
-    """The distinct contents of fragments."""
+def counts_read(kind: Kind, counts: Mapping[str, int]) -> Counter[str]:
+    """How often each value occurs as it is read; without blank ones."""
+    read = Counter[str]()
+    for value, n in counts.items():
+        read[read_as(kind, value)] += n
+    del read[""]
+    return read
 
-    def __init__(self, fragments: Sequence[Fragment]) -> None:
+
+class Contents:
+    """The distinct contents of fragments, as far as attributes of these kinds say."""
+
+    def __init__(self, fragments: Sequence[Fragment], kinds: Mapping[str, Kind]) -> None:
         numbers: dict[tuple[str, str], int] = {}
         of_raw: dict[str, dict[tuple[str, ...], int]] = {}
         found: set[tuple[int, ...]] = set()
@@ -291,7 +427,8 @@ class Contents:
                     known = of_raw[attribute] = {}
                 number = known.get(values)
                 if number is None:
-                    number = numbers.setdefault((attribute, stated(values)), len(numbers))
+                    value = read_as(kinds[attribute], stated(values)) if attribute in kinds else ""
+                    number = numbers.setdefault((attribute, value), len(numbers))
                     known[values] = number
                 said.append(number)
             said.sort()

@@ -50,7 +50,7 @@ from kbforge_plugins.likelihoods.attributes.fitting import (
     fit_unlabelled,
     vocabularies_of,
 )
-from kbforge_plugins.likelihoods.attributes.kinds import counts_of, normalised
+from kbforge_plugins.likelihoods.attributes.kinds import counts_of, counts_read, normalised
 from kbforge_plugins.likelihoods.attributes.urn import (
     Rates,
     Urn,
@@ -598,8 +598,9 @@ class Attributes(AttributeModel):
 
     def _count_new(self, fragments: Sequence[Fragment]) -> str | None:
         counts, known = counts_of(fragments), self._trained_on
+        read = {name: counts_read(v.kind, counts.get(name, {})) for name, v in known.items()}
         new = {
-            name: {value: n for value, n in counts.get(name, {}).items() if value not in v.counts}
+            name: {value: n for value, n in read[name].items() if value not in v.counts}
             for name, v in known.items()
         }
         self._use(

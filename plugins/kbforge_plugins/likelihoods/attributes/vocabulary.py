@@ -48,6 +48,7 @@ from kbforge_plugins.likelihoods.attributes.kinds import (
     feature_names,
     features_of,
     has_digit,
+    read_as,
     stated,
 )
 from kbforge_plugins.likelihoods.texts import LARGEST, Places, digests_of
@@ -222,7 +223,7 @@ class Titles:
         return found
 
 
-_NUMERIC: tuple[Kind, ...] = ("date", "number")
+_NUMERIC: tuple[Kind, ...] = ("date", "month first", "number", "phone")
 _DIGITS = "0123456789"
 _DISCOUNT = 0.6
 LEAST_COUNT = 0.02
@@ -488,10 +489,10 @@ class Encoder:
         return tuple(out)
 
     def number(self, index: int, raw: tuple[str, ...]) -> int | None:
-        """The number of an attribute's values; None if they are blank."""
+        """The number of an attribute's values; None if they say nothing."""
         numbers = self._number[index]
         if raw not in numbers:
-            value = stated(raw)
             vocabulary = self._vocabularies[self.attributes[index]]
+            value = read_as(vocabulary.kind, stated(raw))
             numbers[raw] = vocabulary.number(value) if value else None
         return numbers[raw]

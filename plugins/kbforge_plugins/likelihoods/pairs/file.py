@@ -228,6 +228,8 @@ def _sizes(
 _BINS = np.array([0.5, 0.8, 1.0])
 _MOST_EVIDENCE = 12.0
 _SMOOTHING = 2.0
+_SHARPNESS = 4
+"""The power of a ratio of magnitudes: a twentieth less is near .8, the bound of `_BINS`."""
 
 
 class Worth:
@@ -313,8 +315,17 @@ def _nearness(a: Column, i: IntArray, b: Column, j: IntArray) -> FloatArray:
     i, j = different // len(b.numbers), different % len(b.numbers)
     letters = _scores(fuzz.ratio, a.text.many(i), b.text.many(j)) / 100
     near = np.maximum(letters, cosine(a.bags, i, b.bags, j))
+    if len(a.amounts) and len(b.amounts):
+        near = _by_ratio(a.amounts[i], b.amounts[j], near)
     near = np.where(a.numbers[i] == b.numbers[j], 1.0, np.minimum(near, 0.99))
     return near[whole]
+
+
+def _by_ratio(x: FloatArray, y: FloatArray, otherwise: FloatArray) -> FloatArray:
+    """How near magnitudes are; where one of them has no number, what is given."""
+    least, most = _ordered(x, y)
+    ratio = np.divide(least, most, out=np.ones_like(most), where=(least >= 0) & (most > 0))
+    return np.where(least < 0, otherwise, ratio**_SHARPNESS)
 
 
 def agreement_features(

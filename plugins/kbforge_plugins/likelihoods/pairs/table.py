@@ -28,9 +28,20 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kbforge.contracts import Constraints, Fragment, IntArray
+from kbforge.contracts import Constraints, FloatArray, Fragment, IntArray
 from kbforge_plugins.indexes.hashed import starts_of
-from kbforge_plugins.likelihoods.attributes.kinds import normalised, stated, words_of
+from kbforge_plugins.likelihoods.attributes.chance import idle_attributes
+from kbforge_plugins.likelihoods.attributes.kinds import (
+    KINDS,
+    Kind,
+    kinds_of,
+    normalised,
+    read_as,
+    read_otherwise,
+    stated,
+    words_of,
+)
+from kbforge_plugins.likelihoods.attributes.readings import amount, are_amounts
 from kbforge_plugins.likelihoods.pairs.bags import Bags, Part, PartReader, Strings, Weights
 from kbforge_plugins.likelihoods.pairs.codes import CODE_BAGS, codes_of, spelt
 
@@ -158,6 +169,7 @@ class Column:
     numbers: IntArray  # of each different value; 0 of a missing one
     text: Strings
     bags: Bags
+    amounts: FloatArray  # of each different value, -1 of others; none unless these are magnitudes
 
     def value(self, rows: IntArray | int) -> IntArray:
         """The numbers of the values of some rows."""
@@ -171,6 +183,7 @@ class Column:
             "numbers": self.numbers,
             "text": self.text.kept(),
             "bags": self.bags.kept(),
+            "amounts": self.amounts,
         }
 
     @classmethod
@@ -180,7 +193,10 @@ class Column:
         n = len(numbers)
         which = kept.array("which", np.int32, rows, low=0, high=n - 1).astype(np.int64)
         bags = Bags.taken(kept.part("bags"), weights, n)
-        return cls(which, numbers, kept.strings("text", n), bags)
+        amounts = kept.array("amounts", np.float64, -1, low=-1)
+        if len(amounts) not in (0, n):
+            raise kept.damaged("amounts", f"expected none or {n:,}, got {len(amounts):,}")
+        return cls(which, numbers, kept.strings("text", n), bags, amounts)
 
     @classmethod
     def joined(cls, some: Sequence[Column]) -> Column:
@@ -190,6 +206,7 @@ class Column:
             np.concatenate([c.numbers for c in some]),
             Strings.joined([c.text for c in some]),
             Bags.joined([c.bags for c in some]),
+            np.concatenate([c.amounts for c in some]),
         )
 
 
@@ -400,12 +417,18 @@ class StatementReader:
         naming: tuple[str, ...],
         weights: Mapping[str, Weights],
         columns: Mapping[str, Weights],
+        kinds: Mapping[str, Kind],
+        amounts: frozenset[str],
     ) -> None:
         self.naming, self.weights, self.columns = naming, weights, columns
+        self.kinds = kinds  # of the attributes that are not read as they are stated
+        self.amounts = amounts  # the columns of magnitudes
 
     @classmethod
     def fitted(cls, statements: Sequence[Statement]) -> tuple[StatementReader, RecordTable]:
         """The reader of a file, and its table, from its distinct statements, ascending."""
+        kinds = _kinds_read(statements)
+        statements = _read(statements, kinds)
         present = Counter(attribute for said in statements for attribute, _ in said)
         del present[_TABLE]
         naming = _naming(statements, present)
@@ -420,7 +443,10 @@ class StatementReader:
             name: Weights.fitted([tokens_of(value) for value in values if value])
             for name, values in parts.values.items()
         }
-        reader = cls(naming, weights, columns)
+        amounts = frozenset(
+            name for name, values in parts.values.items() if are_amounts([v for v in values if v])
+        )
+        reader = cls(naming, weights, columns, kinds, amounts)
         table = reader._table(parts)
         for some in (*weights.values(), *columns.values()):
             some.forget()
@@ -431,6 +457,9 @@ class StatementReader:
         return {
             "naming": list(self.naming),
             "attributes": list(self.columns),
+            "read": list(self.kinds),
+            "kinds": list(self.kinds.values()),
+            "amounts": sorted(self.amounts),
             **{name: weights.kept() for name, weights in self.weights.items()},
             "columns": {str(at): one.kept() for at, one in enumerate(self.columns.values())},
         }
@@ -438,6 +467,10 @@ class StatementReader:
     @classmethod
     def taken(cls, kept: PartReader) -> StatementReader:
         """Read what `kept` gives."""
+        read, kinds = kept.names("read"), kept.value("kinds")
+        known = {kind: kind for kind in KINDS}
+        if not isinstance(kinds, list) or len(kinds) != len(read) or not {*kinds} <= {*KINDS}:
+            raise kept.damaged("kinds", f"expected {len(read):,} kinds of attributes")
         return cls(
             kept.names("naming"),
             {name: Weights.taken(kept.part(name)) for name in (*BAGS, "soup", *CODE_BAGS)},
@@ -445,11 +478,14 @@ class StatementReader:
                 name: Weights.taken(kept.part(f"columns/{at}"))
                 for at, name in enumerate(kept.names("attributes"))
             },
+            dict(zip(read, (known[kind] for kind in kinds), strict=True)),
+            frozenset(kept.names("amounts")),
         )
 
     def table(self, statements: Sequence[Statement]) -> RecordTable:
         """The table of some statements, of the file or others."""
-        return self._table(_Parts(statements, self.naming, list(self.columns)))
+        said = _read(statements, self.kinds)
+        return self._table(_Parts(said, self.naming, list(self.columns)))
 
     def _table(self, parts: _Parts) -> RecordTable:
         trigrams = parts.tokens["trigrams"]
@@ -473,6 +509,7 @@ class StatementReader:
                     _numbers(values),
                     _texts([folded(value) for value in values]),
                     self.columns[name].rows([tokens_of(value) for value in values]),
+                    np.array([amount(v) for v in values] if name in self.amounts else [], float),
                 )
                 for name, values in parts.values.items()
             },
@@ -504,6 +541,40 @@ class StatementReader:
             count=np.array([len(some) for some in words], dtype=np.int64),
             bags={kind: self.weights[kind].rows(tokens) for kind, tokens in parts.tokens.items()},
         )
+
+
+def _kinds_read(statements: Sequence[Statement]) -> dict[str, Kind]:
+    """The kinds of the attributes that are not read as they are stated."""
+    said = [one[1:] if table_of(one) else one for one in statements]
+    kinds = read_otherwise(kinds_of(_counts(said)))
+    read = _read(said, kinds)
+    idle = idle_attributes(list(map(dict, read)), _counts(read))
+    return kinds | dict.fromkeys(sorted(idle), "nothing")
+
+
+def _counts(statements: Sequence[Statement]) -> dict[str, Counter[str]]:
+    """By attribute, how many statements have each value."""
+    counts: dict[str, Counter[str]] = {}
+    for said in statements:
+        for attribute, value in said:
+            counts.setdefault(attribute, Counter())[value] += 1
+    return counts
+
+
+def _read(statements: Sequence[Statement], kinds: Mapping[str, Kind]) -> list[Statement]:
+    """Statements with the values of these attributes read by their kinds."""
+    return [
+        tuple(
+            (attribute, value)
+            for attribute, stated_value in said
+            if (
+                value := read_as(kinds[attribute], stated_value)
+                if attribute in kinds
+                else stated_value
+            )
+        )
+        for said in statements
+    ]
 
 
 def _called(said: Statement, naming: tuple[str, ...]) -> list[str]:
