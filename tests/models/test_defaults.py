@@ -23,7 +23,7 @@ from tests.program import Run
 SHIPPED = default_folder(None, JUDGE_FILE)
 CONTENTS = {name: (SHIPPED / name).read_bytes() for name in FILES}
 TREES = {
-    "pairs": CONTENTS["pairs.safetensors"],
+    "pairs": load(CONTENTS["pairs.safetensors"])["fragments"].tobytes(),
     "entities": load(CONTENTS["confidence.safetensors"])["entities"].tobytes(),
 }
 

@@ -1,16 +1,21 @@
 """Train the pair model that ships, and one without each family to judge it by.
 
-    python -m kbforge_lab.training.defaults.pairs DATA OUT [shapes]
+    python -m kbforge_lab.training.defaults.pairs DATA OUT
 
-writes `pairs.safetensors`, and the same below `without/FAMILY`. It prints the area under the curve
-and the log loss (nats a pair) of the model that has not seen a family; families that never train
-are judged by the model that ships.
+writes `pairs.safetensors`, and the same below `without/FAMILY`: a model for the fragments of a
+file, and one for those of tables that are linked. It prints the area under the curve and the log
+loss (nats a pair) of the models that have not seen a family; families that never train are judged
+by the models that ship.
 
 Families weigh the same, and so do the files of a family. A model learns from the pairs of rows that
 it will be asked about: the candidates of the file, and each row with itself where several fragments
 state the same. The target of two rows is the share of their fragments' pairs that are of one
-entity. Where asked for, a model also learns from a third of the files in their other shapes
-(`kbforge_lab.training.defaults.shapes`), which count for at most a third of their family.
+entity.
+
+The log odds of a file are the mean of two views. One learns from the files as they are drawn, and
+reads no codes. The other learns from a third of them in other shapes, too, which count for at most
+a third of their family (`kbforge_lab.training.defaults.shapes`). The model of linked tables learns
+from tables without duplicates that are drawn from resampled and large files.
 """
 
 from __future__ import annotations
@@ -18,10 +23,12 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +37,10 @@ from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.errors import UsageError
 from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
-from kbforge_lab.training.defaults.families import FAMILIES, Family, resampled
-from kbforge_lab.training.defaults.shapes import shaped
-from kbforge_plugins.likelihoods.pairs.file import FEATURES, File
+from kbforge_lab.training.defaults.families import FAMILIES, Family, large, resampled
+from kbforge_lab.training.defaults.shapes import linked, shaped
+from kbforge_plugins.likelihoods.pairs.file import CODE_FEATURES, FEATURES, File
+from kbforge_plugins.likelihoods.pairs.likelihood import model_bytes
 from kbforge_plugins.likelihoods.pairs.odds import MODEL, training_pairs
 from kbforge_plugins.likelihoods.pairs.table import statement_of
 
@@ -156,6 +164,8 @@ _MOST_PAIRS = 1500
 _MOST_PAIRS_OF_SHAPE = 500
 _MOST_OF_SHAPES = 1 / 3
 """Of a family's weight."""
+TABLES = 2
+"""For so many resampled files there is a resampled and a large one as linked tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,39 +178,33 @@ class TrainingPairs:
 
 @dataclass(frozen=True, slots=True)
 class FamilyPairs:
-    """The files of a family, as they were drawn and in other shapes."""
+    """The files of a family: as they were drawn, in other shapes, and as linked tables."""
 
     plain: list[TrainingPairs]
     shaped: list[TrainingPairs]
-
-    def weighted(self) -> Iterator[tuple[TrainingPairs, float]]:
-        """Each file with its weight, all together 1; plain files weigh the same.
-
-        A shape weighs no more than a plain file, and all of them no more than their share.
-        """
-        of_shapes = _MOST_OF_SHAPES / (1 - _MOST_OF_SHAPES) * len(self.plain)
-        each = min(1.0, of_shapes / max(len(self.shaped), 1))
-        total = len(self.plain) + each * len(self.shaped)
-        yield from ((pairs, 1.0 / total) for pairs in self.plain)
-        yield from ((pairs, each / total) for pairs in self.shaped)
+    linked: list[TrainingPairs]
 
 
-def pairs_of(fragments: Sequence[Fragment], seed: int, most: int = _MOST_PAIRS) -> TrainingPairs:
+def pairs_of(
+    fragments: Sequence[Fragment], seed: int, most: int = _MOST_PAIRS, link: str | None = None
+) -> TrainingPairs:
     """The pairs of a labelled file that a model is asked about, at most so many of them."""
-    file, candidates = File.fitted(fragments)
-    pairs = training_pairs(file.counts, candidates)
+    file, candidates = File.fitted(fragments, link)
+    pairs = training_pairs(file.counts, candidates) if link is None else candidates
     if len(pairs) > most:
         chosen = np.random.default_rng(seed).choice(len(pairs), most, replace=False)
         pairs = pairs[np.sort(chosen)]
     i, j = pairs.T
     rows = file.describe(file.rows, i, file.rows, j).astype(np.float32)
-    return TrainingPairs(rows, _targets(fragments, file, i, j))
+    return TrainingPairs(rows, _targets(fragments, file, i, j, link))
 
 
-def _targets(fragments: Sequence[Fragment], file: File, i: IntArray, j: IntArray) -> FloatArray:
+def _targets(
+    fragments: Sequence[Fragment], file: File, i: IntArray, j: IntArray, link: str | None
+) -> FloatArray:
     labels: list[Counter[str | None]] = [Counter() for _ in file.counts]
     for fragment in fragments:
-        row = file.row(statement_of(fragment))
+        row = file.row(statement_of(fragment, link))
         assert row is not None, "a statement of the file has a row"
         labels[row][fragment.label] += 1
     out = []
@@ -211,13 +215,53 @@ def _targets(fragments: Sequence[Fragment], file: File, i: IntArray, j: IntArray
     return np.array(out, dtype=np.float64)
 
 
-def fitted(families: Sequence[FamilyPairs]) -> Trees:
-    """The trees of some families, each of the same weight."""
-    files = [file for family in families for file in family.weighted()]
+Weighted: TypeAlias = Iterator[tuple[TrainingPairs, float]]
+
+
+def as_drawn(family: FamilyPairs) -> Weighted:
+    """The plain files, all of one weight, together 1."""
+    yield from ((pairs, 1.0 / len(family.plain)) for pairs in family.plain)
+
+
+def in_all_shapes(family: FamilyPairs) -> Weighted:
+    """Plain files and shapes, together 1.
+
+    A shape weighs no more than a plain file, and all of them no more than their share.
+    """
+    of_shapes = _MOST_OF_SHAPES / (1 - _MOST_OF_SHAPES) * len(family.plain)
+    each = min(1.0, of_shapes / max(len(family.shaped), 1))
+    total = len(family.plain) + each * len(family.shaped)
+    yield from ((pairs, 1.0 / total) for pairs in family.plain)
+    yield from ((pairs, each / total) for pairs in family.shaped)
+
+
+def as_tables(family: FamilyPairs) -> Weighted:
+    """The linked tables, all of one weight, together 1."""
+    yield from ((pairs, 1.0 / len(family.linked)) for pairs in family.linked)
+
+
+View: TypeAlias = tuple[Callable[[FamilyPairs], Weighted], Collection[str]]
+"""The files that a view learns from, and the features that it does not read."""
+VIEWS: tuple[View, ...] = ((as_drawn, CODE_FEATURES), (in_all_shapes, ()))
+
+
+def fitted(families: Sequence[FamilyPairs], views: Sequence[View] = VIEWS) -> Trees:
+    """The trees of some families, each of the same weight: the mean of the views' log odds."""
+    return averaged([_fitted(families, *view) for view in views])
+
+
+def _fitted(
+    families: Sequence[FamilyPairs],
+    files_of: Callable[[FamilyPairs], Weighted],
+    unread: Collection[str],
+) -> Trees:
+    files = [file for family in families for file in files_of(family)]
     weights = np.concatenate(
         [np.full(len(pairs.targets), w / max(len(pairs.targets), 1)) for pairs, w in files]
     )
     rows = np.concatenate([pairs.rows for pairs, _ in files])
+    # a tree does not ask for what is never there
+    rows[:, [FEATURES.index(name) for name in unread]] = np.nan
     targets = np.concatenate([pairs.targets for pairs, _ in files])
     scaled = weights * (len(weights) / weights.sum())
     return fit_trees(FEATURES, rows, targets, dict(PARAMETERS), ROUNDS, scaled)
@@ -250,45 +294,55 @@ def _area(log_odds: FloatArray, targets: FloatArray) -> float:
     return float((ranks[place][one].sum() - n * (n + 1) / 2) / (n * m))
 
 
-def train(
-    root: Path, out: Path, count: int, only: Sequence[str] = (), shapes: bool = False
-) -> Iterator[dict[str, Any]]:
+def train(root: Path, out: Path, count: int, only: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Write the models, and give the figures of each family as they are known.
 
-    With `shapes` the models also learn from files in other shapes, which have figures of their own.
+    Files in other shapes and linked tables have figures of their own.
     """
-    found = {family.name: _examples(root, family, count, shapes) for family in FAMILIES}
+    found = {family.name: examples(root, family, count) for family in FAMILIES}
     ships = [family.name for family in FAMILIES if family.ships]
-    whole = fitted([found[name] for name in ships])
-    _write(out / MODEL, whole)
+
+    def written(names: Sequence[str], place: Path) -> tuple[Trees, Trees]:
+        some = [found[name] for name in names]
+        models = fitted(some), fitted(some, [(as_tables, ())])
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(model_bytes(*models))
+        list_defaults(place.parent)
+        return models
+
+    whole = written(ships, out / MODEL)
     for family in FAMILIES:
         if only and family.name not in only:
             continue
-        trees, examples = whole, found[family.name]
+        models, of_family = whole, found[family.name]
         if family.ships:
-            trees = fitted([found[name] for name in ships if name != family.name])
-            _write(out / "without" / family.name / MODEL, trees)
-        line = {"family": family.name, "ships": family.ships, **figures(trees, examples.plain)}
-        if examples.shaped:
-            line["shapes"] = figures(trees, examples.shaped)
+            others = [name for name in ships if name != family.name]
+            models = written(others, out / "without" / family.name / MODEL)
+        line = {"family": family.name, "ships": family.ships}
+        line |= figures(models[0], of_family.plain)
+        line["shapes"] = figures(models[0], of_family.shaped) if of_family.shaped else None
+        line["tables"] = figures(models[1], of_family.linked)
         yield line
 
 
-def _examples(root: Path, family: Family, count: int, shapes: bool) -> FamilyPairs:
-    others = shaped(root, family, count, SEED) if shapes else ()
-    return FamilyPairs(
-        [pairs_of(f.fragments, k) for k, f in enumerate(resampled(root, family, count, SEED))],
-        [pairs_of(f.fragments, k, _MOST_PAIRS_OF_SHAPE) for k, f in enumerate(others)],
-    )
-
-
-def _write(path: Path, trees: Trees) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(trees.to_bytes())
-    list_defaults(path.parent)
+def examples(root: Path, family: Family, count: int) -> FamilyPairs:
+    """The pairs of a family's files, of so many resampled ones."""
+    found = FamilyPairs([], [], [])
+    for number, file in enumerate(resampled(root, family, count, SEED)):
+        found.plain.append(pairs_of(file.fragments, number))
+    for number, shape in enumerate(shaped(root, family, count, SEED)):
+        found.shaped.append(pairs_of(shape.fragments, number, _MOST_PAIRS_OF_SHAPE))
+    several = ceil(count / TABLES)
+    drawn = chain(resampled(root, family, several, SEED), large(root, family, several, SEED + 200))
+    for number, file in enumerate(drawn):
+        tables = linked(file)
+        if tables is not None:
+            pairs = pairs_of(tables.fragments, number, link="source")
+            if len(pairs.targets):
+                found.linked.append(pairs)
+    return found
 
 
 if __name__ == "__main__":
-    data, folder, *switches = sys.argv[1:]
-    for figures_of_family in train(Path(data), Path(folder), FILES, shapes="shapes" in switches):
+    for figures_of_family in train(Path(sys.argv[1]), Path(sys.argv[2]), FILES):
         print(json.dumps(figures_of_family), flush=True)

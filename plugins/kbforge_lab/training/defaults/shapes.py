@@ -5,6 +5,7 @@
     described   a long text stands beside a short name
     tabulated   a table: names in two columns, running numbers, times of entry, placeholders
     offers      dozens of records an entity, under long titles
+    linked      two tables without duplicates
 
 A model that is trained on the labelled files alone takes it that equal names mean one entity, since
 that holds in most of them. A shape belongs to the family of its file, so a model that has not seen
@@ -226,6 +227,37 @@ def _changed(word: str, rng: random.Random) -> str:
     if any(map(str.isdigit, word)):
         return "".join(rng.choice("0123456789") if c.isdigit() else c for c in word)
     return "".join(rng.sample(word, len(word)))
+
+
+def linked(file: LabelledFile) -> LabelledFile | None:
+    """Two tables without duplicates, told apart by `source`; None if one would be empty.
+
+    Of an entity's fragments one goes into each table, or one into either. A table lacks some of
+    the attributes.
+    """
+    rng = random.Random(f"linked/{file.family}/{file.name}")
+    members: defaultdict[str | None, list[Fragment]] = defaultdict(list)
+    for fragment in file.fragments:
+        members[fragment.label].append(fragment)
+    shared, first = rng.choice((0.3, 0.6, 0.9, 1.0)), rng.choice((0.2, 0.5, 0.5, 0.8))
+    keys = _keys(file.fragments, rng)
+    lacking = {
+        table: {key for key in keys if rng.random() >= seen}
+        for table in "ab"
+        for seen in (rng.choice((1.0, 1.0, 0.7, 0.3)),)
+    }
+    drawn: list[Fragment] = []
+    for of_entity in members.values():
+        rng.shuffle(of_entity)
+        alone = len(of_entity) == 1 or rng.random() >= shared
+        tables = ("a" if rng.random() < first else "b") if alone else "ab"
+        for fragment, table in zip(of_entity, tables, strict=False):
+            kept = {k: v for k, v in fragment.properties.items() if k not in lacking[table]}
+            drawn.append(replace(fragment, properties=kept or fragment.properties, source=table))
+    if len({fragment.source for fragment in drawn}) < 2:
+        return None
+    rng.shuffle(drawn)
+    return LabelledFile(file.family, f"linked-{file.name}", tuple(drawn))
 
 
 SHAPES: Mapping[str, Callable[[Sequence[Fragment], random.Random], tuple[Fragment, ...] | None]] = {

@@ -65,6 +65,13 @@ class PartReader:
             raise self.damaged(name, f"expected a number of things, got {quoted(str(value))}")
         return value
 
+    def number(self, name: str, most: float) -> float:
+        """A number of at most this size."""
+        value = self.value(name)
+        if type(value) not in (int, float) or not abs(value) <= most:
+            raise self.damaged(name, f"expected a number to {most:g}, got {quoted(str(value))}")
+        return float(value)
+
     def names(self, name: str) -> tuple[str, ...]:
         """Different texts."""
         value = self.value(name)

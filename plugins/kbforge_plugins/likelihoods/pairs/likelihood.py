@@ -47,7 +47,7 @@ from kbforge.files.io import read_small
 from kbforge.fit.description import UNREAD, PairOdds
 from kbforge.kernel.binding import address
 from kbforge.models.bundle import default_folder, read_default
-from kbforge.models.trees import Trees, read_trees
+from kbforge.models.trees import Trees, load_parts, save_parts
 from kbforge.numerics import capacity_for
 from kbforge_plugins.indexes.hashed import starts_of
 from kbforge_plugins.likelihoods.pairs.bags import PartReader, flattened
@@ -315,7 +315,7 @@ class Pairs(ConjugateLikelihood):
     probability = False
 
     def __init__(self, model: str | None = None, link: str | None = None) -> None:
-        self._trees = _read(model)
+        self._trees = _read(model, link)
         self._link = link
         self._digest = sha256(self._trees.to_bytes()).hexdigest()
         self.default_alpha = 1.0
@@ -429,6 +429,8 @@ def _pair_contributions(
     """By attribute, "" for the name: its part of the clipped log odds of two rows."""
     (a, i), (b, j) = odds.rows_of(x), odds.rows_of(row)
     parts = _feature_contributions(trees, means, odds.file.describe(a, _ZERO + i, b, _ZERO + j)[0])
+    if x != row:
+        parts[-1] += odds.bias
     log_odds = float(parts.sum())
     clipped = min(max(log_odds, -MOST), MOST)
     if log_odds:
@@ -467,19 +469,18 @@ def _feature_contributions(trees: Trees, means: FloatArray, features: FloatArray
     return parts
 
 
-def _read(model: str | None) -> Trees:
-    """The trees of a file or folder, by default those that ship."""
-    if model is None:
-        return _checked(read_default(default_folder(None, MODEL), MODEL), f"the shipped {MODEL}")
-    given = Path(model)
-    if given.is_dir():
-        return _checked(read_default(given, MODEL), quoted(str(given / MODEL), 400))
-    return _checked(read_small(model, "a pair model", _MOST_BYTES, ModelError), quoted(model, 400))
+_PARTS = ("fragments", "tables")
 
 
-def _checked(content: bytes, where: str) -> Trees:
-    """The trees of a model that reads some of `FEATURES`, as trees that are given all of them."""
-    trees = read_trees(content, where)
+def _read(model: str | None, link: str | None) -> Trees:
+    """The trees of a file or folder, by default those that ship: of a file or of linked tables."""
+    if model is not None and not Path(model).is_dir():
+        content, where = read_small(model, "a pair model", _MOST_BYTES, ModelError), model
+    else:
+        folder = default_folder(None, MODEL) if model is None else Path(model)
+        content, where = read_default(folder, MODEL), str(folder / MODEL)
+    where = quoted(where, 400)
+    trees = load_parts(content, where, _PARTS, ())[0]["fragments" if link is None else "tables"]
     place = {feature: column for column, feature in enumerate(FEATURES)}
     unknown = sorted({*trees.features} - {*place})
     if unknown:
@@ -489,3 +490,8 @@ def _checked(content: bytes, where: str) -> Trees:
         )
     columns = np.array([place[feature] for feature in trees.features], dtype=np.int32)
     return replace(trees, features=FEATURES, feature=columns[trees.feature])
+
+
+def model_bytes(fragments: Trees, tables: Trees) -> bytes:
+    """A model for the fragments of a file, and for those of tables that are linked."""
+    return save_parts(dict(zip(_PARTS, (fragments, tables), strict=True)), {})

@@ -23,6 +23,7 @@ from kbforge.models.trees import Trees
 from kbforge_plugins.indexes.hashed import spread, starts_of
 from kbforge_plugins.likelihoods.pairs.bags import Bags, Part, PartReader
 from kbforge_plugins.likelihoods.pairs.file import File, Rows, comparable
+from kbforge_plugins.likelihoods.pairs.linking import MOST_BIAS, match_bias
 from kbforge_plugins.likelihoods.pairs.table import Statement, statement_of
 
 MODEL = "pairs.safetensors"
@@ -214,8 +215,16 @@ _MOST_CACHED = 1 << 14
 class Odds:
     """The log odds of pairs in one file: the sum of the trees of a row of `file.FEATURES`."""
 
-    def __init__(self, file: File, trees: Trees, links: OddsLinks, link: str | None = None) -> None:
+    def __init__(
+        self,
+        file: File,
+        trees: Trees,
+        links: OddsLinks,
+        link: str | None = None,
+        bias: float = 0.0,
+    ) -> None:
         self.file, self._trees, self.links, self._link = file, trees, links, link
+        self.bias = bias  # of the log odds of candidates, where tables are linked
         self._later = LaterRows()
         self._row_of: dict[Statement, Row] = {}  # of later rows
         self._row_in_file: dict[Statement, Row] = {}  # cache
@@ -228,18 +237,23 @@ class Odds:
         """The odds of a file's pairs; fragments that share a value of `link` are apart."""
         file, pairs = File.fitted(fragments, link)
         rows, own = file.rows, np.arange(len(file.counts))
-        above, alone = (_above(file, trees, rows, i, rows, j) for i, j in (pairs.T, (own, own)))
-        return cls(file, trees, OddsLinks.fitted(pairs, above, alone), link)
+        log_odds, alone = (
+            _log_odds(file, trees, rows, i, rows, j) for i, j in (pairs.T, (own, own))
+        )
+        bias = 0.0 if link is None else match_bias(pairs, log_odds, rows.table.linked)
+        links = OddsLinks.fitted(pairs, _above(log_odds + bias), _above(alone))
+        return cls(file, trees, links, link, bias)
 
     def kept(self) -> Part:
         """What `taken` reads."""
-        return {**self.file.kept(), "links": self.links.kept()}
+        return {**self.file.kept(), "links": self.links.kept(), "bias": self.bias}
 
     @classmethod
     def taken(cls, kept: PartReader, trees: Trees, link: str | None = None) -> Odds:
         """Read what `kept` gives."""
         file = File.taken(kept)
-        return cls(file, trees, OddsLinks.taken(kept.part("links"), len(file.counts)), link)
+        links = OddsLinks.taken(kept.part("links"), len(file.counts))
+        return cls(file, trees, links, link, kept.number("bias", MOST_BIAS))
 
     def encode(self, fragment: Fragment) -> Row:
         """The row of what a fragment states; a new statement is placed against the file."""
@@ -320,7 +334,8 @@ class Odds:
         above: list[int] = []
         for some, at in ((self.file.rows, of_file), *self._later.parts(later, rows)):
             zeros = np.zeros_like(at)
-            above += _above(self.file, self._trees, rows, zeros, some, at).tolist()
+            log_odds = _log_odds(self.file, self._trees, rows, zeros, some, at)
+            above += _above(log_odds + self.bias).tolist()
         near = dict(zip(others, above, strict=True))
         # nothing has changed yet, so that a failure leaves no trace
         for other, units in near.items():
@@ -336,16 +351,23 @@ class Odds:
         return row
 
 
-def _above(file: File, trees: Trees, a: Rows, i: IntArray, b: Rows, j: IntArray) -> IntArray:
-    """Log odds less `APART`, in units, of rows i of the one and j of the other."""
-    out = np.zeros(len(i), dtype=np.int64)
+def _log_odds(file: File, trees: Trees, a: Rows, i: IntArray, b: Rows, j: IntArray) -> FloatArray:
+    """The log odds of rows i of the one and j of the other, nats, shape [pairs]."""
+    out = np.zeros(len(i))
     for start in range(0, len(i), _BLOCK):
         x, y = i[start : start + _BLOCK], j[start : start + _BLOCK]
         log_odds = trees.predict(file.describe(a, x, b, y))
         # two fragments that state nothing are as probably one as not
         log_odds[(a.table.stated[x] == 0) & (b.table.stated[y] == 0)] = 0.0
-        out[start : start + len(x)] = np.rint(np.clip(log_odds, -MOST, MOST) * UNITS)
-    return out - APART
+        out[start : start + len(x)] = log_odds
+    return out
+
+
+def _above(log_odds: FloatArray) -> IntArray:
+    """Log odds, clipped, less `APART`, in units."""
+    units = np.rint(np.clip(log_odds, -MOST, MOST) * UNITS).astype(np.int64)
+    above: IntArray = units - APART
+    return above
 
 
 _LEAST = round(-4.5 * UNITS)

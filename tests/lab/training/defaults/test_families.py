@@ -25,6 +25,7 @@ from kbforge_lab.training.defaults.pairs import (
     TrainingPairs,
     averaged,
     fit_trees,
+    in_all_shapes,
     trees_of,
 )
 
@@ -114,7 +115,7 @@ def test_other_shapes_weigh_at_most_a_third_of_their_family(
     plain: int, shaped: int, share: float
 ) -> None:
     file = TrainingPairs(np.zeros((1, 1), np.float32), np.zeros(1))
-    weights = [w for _, w in FamilyPairs([file] * plain, [file] * shaped).weighted()]
+    weights = [w for _, w in in_all_shapes(FamilyPairs([file] * plain, [file] * shaped, []))]
     assert sum(weights) == pytest.approx(1.0)
     assert sum(weights[plain:]) == pytest.approx(share)
 

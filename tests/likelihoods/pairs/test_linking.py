@@ -1,0 +1,77 @@
+"""The prior of a match between tables without duplicates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kbforge.contracts import FloatArray, Fragment, IntArray
+from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
+from kbforge_plugins.likelihoods.pairs.linking import MOST_BIAS, match_bias
+
+
+def _drawn(n: int, partners: float, right: float) -> tuple[IntArray, FloatArray, IntArray]:
+    """Each of n records of a table with ten of the other; log odds of wrong pairs are about -4."""
+    rng = np.random.default_rng(0)
+    first = np.repeat(np.arange(n), 10)
+    second = n + rng.integers(4 * n, size=10 * n)
+    log_odds = rng.normal(-4.0, 1.0, 10 * n)
+    has = rng.random(n) < partners
+    second[::10][has] = n + np.arange(n)[has]
+    log_odds[::10][has] = rng.normal(right, 1.0, n)[has]
+    linked = np.where(np.arange(5 * n) < n, 7, 9)
+    return np.stack([first, second], axis=1), log_odds, linked
+
+
+@pytest.mark.parametrize("partners", [1.0, 0.85, 0.7])
+def test_as_many_partners_are_expected_as_there_are(partners: float) -> None:
+    """However low the log odds of right pairs are, if they are above those of wrong ones."""
+    pairs, log_odds, linked = _drawn(2000, partners, right=0.5)
+    bias = match_bias(pairs, log_odds, linked)
+    sums = np.bincount(pairs[:, 0], np.exp(log_odds + bias))
+    assert (sums / (1 + sums)).mean() == pytest.approx(partners, abs=0.12)
+
+
+def test_a_shift_of_all_log_odds_is_undone() -> None:
+    pairs, log_odds, linked = _drawn(1000, 0.7, right=0.5)
+    bias, shifted = (match_bias(pairs, log_odds - shift, linked) for shift in (0.0, 2.0))
+    assert shifted - bias == pytest.approx(2.0, abs=1e-6)
+
+
+def test_the_order_of_tables_and_pairs_does_not_matter() -> None:
+    pairs, log_odds, linked = _drawn(500, 0.7, right=0.5)
+    order = np.random.default_rng(1).permutation(len(pairs))
+    turned = pairs[order][:, ::-1]
+    assert match_bias(turned, log_odds[order], -linked) == match_bias(pairs, log_odds, linked)
+
+
+def test_without_partners_nothing_is_expected() -> None:
+    pairs, log_odds, linked = _drawn(1000, 0.0, right=0.5)
+    assert match_bias(pairs, log_odds, linked) < 2.0
+
+
+def test_the_bias_is_bounded_and_zero_where_little_tells() -> None:
+    pairs, log_odds, linked = _drawn(1000, 1.0, right=-3.9)
+    assert abs(match_bias(pairs, log_odds - 50, linked)) <= MOST_BIAS
+    few, odds, tables = _drawn(20, 1.0, right=0.5)
+    assert match_bias(few, odds, tables) == 0.0
+    none = np.zeros((0, 2), np.int64)
+    assert match_bias(none, np.zeros(0), np.zeros(0, np.int64)) == 0.0
+
+
+def test_a_model_that_links_is_kept_with_its_prior() -> None:
+    rng = np.random.default_rng(0)
+    words = ["alder", "birch", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine"]
+    names = [" ".join(rng.choice(words, 3)) + f" {k}" for k in range(60)]
+    fragments = [
+        Fragment(f"{table}{k}", {"name": (name,)}, source=table)
+        for k, name in enumerate(names)
+        for table in "ab"
+    ]
+    one, other = Pairs(link="source"), Pairs(link="source")
+    one.fit(fragments)
+    assert one._odds.bias != 0.0
+    other.take_up(one.kept())
+    assert other._odds.bias == one._odds.bias
+    pair = [fragments[:2], [fragments[0], Fragment("new", fragments[0].properties, source="b")]]
+    assert one.log_marginal(pair).tolist() == other.log_marginal(pair).tolist()
