@@ -33,6 +33,7 @@ one without the other is a TypeError when the class is defined.
       explains         contributions                        `kbforge explain` refuses
       loads_bundles    from_bundle                          a model bundle of it is refused
       takes_device     (an option `device`)                 it runs on the CPU
+      takes_link       (an option `link`)                   it compares what a link keeps apart
       keeps            kept, take_up                        a store fits it again when it opens
     LiveClusters.
       editable         log_predictive_held, add, remove     samplers rebuild clusters, slower
@@ -99,6 +100,8 @@ class Likelihood(ABC):
         alpha_from_file: whether alpha is estimated from the file by default: the likelihood reads
             properties, and `default_alpha` is not used.
         takes_device: whether the constructor has the option `device`, "cpu" or "cuda".
+        takes_link: whether the constructor has the option `link`, as `Constraints` has it. Then
+            `default_alpha` suits linked tables.
         explains: whether `contributions` is defined.
         loads_bundles: whether `from_bundle` is defined.
         keeps: whether `kept` and `take_up` are defined.
@@ -112,6 +115,7 @@ class Likelihood(ABC):
     index: CandidateIndex | None = None
     alpha_from_file: ClassVar[bool] = False
     takes_device: ClassVar[bool] = False
+    takes_link: ClassVar[bool] = False
     explains: bool = False
     loads_bundles: ClassVar[bool] = False
     keeps: bool = False

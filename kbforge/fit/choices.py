@@ -33,7 +33,7 @@ from kbforge.models.bundle import (
     is_name,
     make_likelihood,
     make_surrogate,
-    takes_device,
+    takes,
 )
 from kbforge.models.tempering import tempered
 from kbforge.version import __version__
@@ -268,10 +268,11 @@ def make_models(
     return Models(likelihood, surrogate, index, max_evals)
 
 
-def default_options(name: str, defaults: str | None) -> dict[str, Any]:
-    """The options of a likelihood that the default takes: a model of the folder, if it has one."""
+def default_options(name: str, defaults: str | None, link: str | None) -> dict[str, Any]:
+    """The options of a likelihood that the default takes: a model of the folder, and the link."""
     held = defaults is not None and (Path(defaults) / f"{name}.safetensors").is_file()
-    return {"model": defaults} if held else {}
+    options = {"model": defaults} if held else {}
+    return {**options, "link": link} if link is not None and takes(name, "link") else options
 
 
 def make_clusterer(choices: Choices) -> Clusterer:
@@ -292,8 +293,10 @@ def _likelihood(choices: Choices, notes: list[str]) -> Likelihood:
     name = choices.likelihood or DEFAULT_LIKELIHOOD
     if not isinstance(name, str):
         return _own(name, Likelihood, "likelihood", options)
+    if choices.link is not None and takes(name, "link"):
+        options.setdefault("link", choices.link)
     if choices.device != "cpu":
-        if takes_device(name):
+        if takes(name, "device"):
             options.setdefault("device", choices.device)
         else:
             notes.append(f"likelihood {name} runs on the CPU: it cannot use a GPU")
@@ -399,7 +402,7 @@ def made_of(prepared: Fit, choices: Choices) -> Provenance:
         if of_kind and kind not in _NOT_OF_RESULTS
     }
     if choices.likelihood is None and not choices.of("likelihood"):
-        taken = default_options(prepared.likelihood, choices.defaults)
+        taken = default_options(prepared.likelihood, choices.defaults, choices.link)
         options |= {"likelihood": taken} if taken else {}
     return Provenance(
         kbforge=__version__,
@@ -414,7 +417,7 @@ def made_of(prepared: Fit, choices: Choices) -> Provenance:
 
 def choices_of(made: Provenance, kb: str) -> Choices:
     """Likelihood, alpha, temperature and options that a knowledge base, `kb`, was made with."""
-    options = dict(made.options.get("likelihood", {}))
+    options, link = dict(made.options.get("likelihood", {})), made.choices.get("link")
     digest = model_digest(made.likelihood, options)
     plain = is_name(made.likelihood)
     if digest != made.model or (digest is None and not plain):
@@ -429,6 +432,7 @@ def choices_of(made: Provenance, kb: str) -> Choices:
         likelihood=made.likelihood,
         alpha=made.alpha,
         temperature=float(made.choices.get("temperature", 1.0)),
+        link=None if link is None else str(link),
         options={"likelihood": options},
     )
 

@@ -8,11 +8,11 @@ counts all the same, and a note says so. The rest comes from the fragments, by a
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from kbforge import registry
 from kbforge.clustering.sample import Sample
@@ -70,7 +70,12 @@ def prepare(
         DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
     named = _named_calibration(choices)
     chooser = Chooser(
-        fragments, choices.defaults, answers, on_stage, named=choices.likelihood is not None
+        fragments,
+        choices.defaults,
+        answers,
+        on_stage,
+        named=choices.likelihood is not None,
+        link=choices.link,
     )
     with bundles_read_once():
         choice = _choice(chooser, choices, named)
@@ -273,6 +278,9 @@ class Chooser:
     In a large file only a part's pairs are compared (`kbforge.fit.hypotheses`), unless the model of
     pairs clusters. Then confidence maps do not read its pairs. In a file of hundreds of thousands
     the model of pairs is no choice.
+
+    Where fragments are linked (`link`), the model of pairs compares those of different tables, by
+    its own alpha: the judge has learned nothing of groupings that are one to one.
     """
 
     def __init__(
@@ -282,9 +290,10 @@ class Chooser:
         answers: Sequence[NumberedAnswer] = (),
         on_stage: OnStage | None = None,
         named: bool = False,
+        link: str | None = None,
     ) -> None:
         self._fragments, self._defaults, self._answers = fragments, defaults, answers
-        self._on_stage = on_stage
+        self._on_stage, self._link = on_stage, link
         self._most = MOST_COMPARED if named else MOST_TO_CHOOSE
         self.judgement: Judgement | None = None
         self.fitted: dict[str, ConjugateLikelihood] = {}
@@ -298,9 +307,11 @@ class Chooser:
             note = f"chosen: {_OF_VECTORS}, as the fragments have vectors and no properties"
             return LikelihoodChoice(_OF_VECTORS, note=f"{note}; {_OVERRIDE}")
         fragments, answers = self._fragments, self._answers
+        if self._link is not None and len(fragments) <= MOST_OF_PAIRS and _OF_PAIRS in _readable():
+            return self._linked()
         stages = Stages("choosing a likelihood", 2 * len(_readable()), self._on_stage)
         file = _File(fragments, MOST_TO_CHOOSE)
-        fitted = self.fitted = _fit_likelihoods(file, self._defaults, stages)
+        fitted = self.fitted = _fit_likelihoods(file, self._options, stages)
         judged = _judge_file(file, fitted, self._defaults, stages)
         if not any_alpha:
             judged = judged.without(NAMES)
@@ -320,9 +331,21 @@ class Chooser:
             fitted[_OF_PAIRS].fit(fragments)
         return LikelihoodChoice(best.likelihood, fitted[best.likelihood], best.alpha, why)
 
+    def _linked(self) -> LikelihoodChoice:
+        """The model of pairs of different tables."""
+        Stages("choosing a likelihood", 1, self._on_stage).begin("comparing records across tables")
+        likelihood = make_likelihood(_OF_PAIRS, self._options(_OF_PAIRS))
+        said = likelihood.fit(self._fragments)
+        note = f"chosen: {_OF_PAIRS}, which compares records of different tables; {_OVERRIDE}"
+        return LikelihoodChoice(
+            _OF_PAIRS, likelihood, likelihood.default_alpha, "; ".join(filter(None, (note, said)))
+        )
+
     def alpha(self, name: str, likelihood: Likelihood) -> tuple[float, str] | None:
         """The alpha for a fitted likelihood, and one sentence about it; None if nothing tells."""
         if not likelihood.alpha_from_file or not self._described:
+            return None
+        if self._link is not None and likelihood.takes_link:
             return None
         defaults = self._defaults
         # a model of pairs that is to cluster compares all of the file in any case
@@ -330,7 +353,7 @@ class Chooser:
         file = _File(self._fragments, most, likelihood.index)
         tried = {*_readable(), name}
         stages = Stages("choosing alpha", len(_readable()) + len(tried), self._on_stage)
-        fitted = self.fitted = _fit_likelihoods(file, defaults, stages, without=name)
+        fitted = self.fitted = _fit_likelihoods(file, self._options, stages, without=name)
         if isinstance(likelihood, ConjugateLikelihood) and likelihood.live_clusters().mergeable:
             before = _judge_file(file, {**fitted, name: likelihood}, defaults, stages).only(name)
             judged = before.answered(self._answers)
@@ -355,10 +378,13 @@ class Chooser:
             if _OF_PAIRS not in self.fitted:
                 file = _File(self._fragments, self._most)
                 stages = Stages("learning how far to trust the result", 1, self._on_stage)
-                self.fitted |= _fit_likelihoods(file, self._defaults, stages, only=_OF_PAIRS)
+                self.fitted |= _fit_likelihoods(file, self._options, stages, only=_OF_PAIRS)
             pairs = self.fitted.get(_OF_PAIRS)
         predicted = None if self.judgement is None else self.judgement.predicted(name)
         return FileContext(name, cast(PairModel | None, pairs), predicted)
+
+    def _options(self, name: str) -> dict[str, Any]:
+        return default_options(name, self._defaults, self._link)
 
     @property
     def _described(self) -> bool:
@@ -420,7 +446,11 @@ def _readable() -> list[str]:
 
 
 def _fit_likelihoods(
-    file: _File, defaults: str | None, stages: Stages, without: str = "", only: str = ""
+    file: _File,
+    options_of: Callable[[str], dict[str, Any]],
+    stages: Stages,
+    without: str = "",
+    only: str = "",
 ) -> dict[str, ConjugateLikelihood]:
     """The likelihoods to choose from that can read the file."""
     out: dict[str, ConjugateLikelihood] = {}
@@ -431,7 +461,7 @@ def _fit_likelihoods(
             stages.skip()
             continue
         stages.begin(f"learning {name}")
-        likelihood = make_likelihood(name, default_options(name, defaults))
+        likelihood = make_likelihood(name, options_of(name))
         assert isinstance(likelihood, ConjugateLikelihood)
         try:
             likelihood.fit(file.read_by(name))

@@ -105,7 +105,7 @@ def _require_readable(prepared: Fit, choices: Choices, content: Mapping[str, byt
         "likelihood": fresh.likelihood,
         "surrogate": fresh.surrogate,
         "index": fresh.index,
-        "pairs": _pair_model(choices.defaults) if "pairs" in content else None,
+        "pairs": _pair_model(choices) if "pairs" in content else None,
     }
     for role, plugin in plugins.items():
         if plugin is None or role not in content:
@@ -170,7 +170,7 @@ def restore(store: Store, confidence: bool = False) -> tuple[Fit, Choices]:
         clusterer,
         models.problem(alpha, choices),
         alpha,
-        reading_of(store, models.likelihood, name, choices.defaults) if confidence else None,
+        reading_of(store, models.likelihood, name, choices) if confidence else None,
         name,
         models,
         None,
@@ -189,7 +189,7 @@ def with_likelihood(choices: Choices, likelihood: str) -> Choices:
     """The choices with the likelihood that was taken, with its own options if it was a default."""
     options = dict(choices.options)
     if choices.likelihood is None and not choices.of("likelihood"):
-        options["likelihood"] = default_options(likelihood, choices.defaults)
+        options["likelihood"] = default_options(likelihood, choices.defaults, choices.link)
     return replace(choices, likelihood=likelihood, options=options)
 
 
@@ -280,7 +280,7 @@ def _kept(store: Store, role: str) -> LearnedState | None:
 
 
 def reading_of(
-    store: Store, likelihood: Likelihood, name: str, defaults: str | None
+    store: Store, likelihood: Likelihood, name: str, choices: Choices
 ) -> ConfidenceMap | None:
     """The confidence map, which may ask a model of pairs: the likelihood, if `name` is pairs."""
     found = _kept(store, "confidence")
@@ -289,13 +289,14 @@ def reading_of(
     pairs: Likelihood | None = likelihood if name == _PAIRS else None
     kept = _kept(store, "pairs")
     if kept is not None:
-        pairs = _pair_model(defaults)
+        pairs = _pair_model(choices)
         _take_up(pairs, kept)
-    return _reading_from(found, pairs, defaults)
+    return _reading_from(found, pairs, choices.defaults)
 
 
-def _pair_model(defaults: str | None) -> Likelihood:
-    return make_likelihood(_PAIRS, default_options(_PAIRS, defaults))
+def _pair_model(choices: Choices) -> Likelihood:
+    options = default_options(_PAIRS, choices.defaults, choices.link)
+    return make_likelihood(_PAIRS, options)
 
 
 def _reading_from(

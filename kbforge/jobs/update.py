@@ -196,9 +196,7 @@ class OpenStore:
         made, store = self.prepared, self.store
         reading = made.confidence
         if reading is None:
-            reading = reading_of(
-                store, made.models.likelihood, made.likelihood, self.choices.defaults
-            )
+            reading = reading_of(store, made.models.likelihood, made.likelihood, self.choices)
         write_confidence(store, rows, reading, made.models.index, store.fact("last"))
 
 

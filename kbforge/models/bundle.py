@@ -32,7 +32,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
@@ -338,10 +338,11 @@ def make_surrogate(
     raise UsageError(f"{name_or_path} cannot be a surrogate: it has no posterior predictive")
 
 
-def takes_device(name_or_path: str) -> bool:
-    """Whether the likelihood of that name, or of that bundle, has a `device` option."""
+def takes(name_or_path: str, option: Literal["device", "link"]) -> bool:
+    """Whether the likelihood of that name, or of that bundle, has this option."""
     if is_name(name_or_path) or (Path(name_or_path) / MANIFEST).is_file():
-        return bool(registry.load("likelihoods", _plugin_of(name_or_path)).takes_device)
+        loaded = registry.load("likelihoods", _plugin_of(name_or_path))
+        return bool(getattr(loaded, f"takes_{option}"))
     return False
 
 

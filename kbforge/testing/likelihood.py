@@ -98,7 +98,9 @@ class LikelihoodContract(Contract):
         assert likelihood.default_alpha > 0
         assert likelihood.surrogate is None or isinstance(likelihood.surrogate, ConjugateLikelihood)
         assert likelihood.index is None or isinstance(likelihood.index, CandidateIndex)
-        assert likelihood.takes_device == ("device" in option_parameters(type(likelihood)))
+        options = option_parameters(type(likelihood))
+        assert likelihood.takes_device == ("device" in options)
+        assert likelihood.takes_link == ("link" in options)
         if isinstance(likelihood, ConjugateLikelihood):
             assert isinstance(likelihood.live_clusters(), LiveClusters)
 

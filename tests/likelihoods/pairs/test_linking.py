@@ -27,14 +27,15 @@ def _drawn(n: int, partners: float, right: float) -> tuple[IntArray, FloatArray,
 def test_as_many_partners_are_expected_as_there_are(partners: float) -> None:
     """However low the log odds of right pairs are, if they are above those of wrong ones."""
     pairs, log_odds, linked = _drawn(2000, partners, right=0.5)
-    bias = match_bias(pairs, log_odds, linked)
+    bias, expected = match_bias(pairs, log_odds, linked)
+    assert expected == pytest.approx(partners * 2000, rel=0.2)
     sums = np.bincount(pairs[:, 0], np.exp(log_odds + bias))
     assert (sums / (1 + sums)).mean() == pytest.approx(partners, abs=0.12)
 
 
 def test_a_shift_of_all_log_odds_is_undone() -> None:
     pairs, log_odds, linked = _drawn(1000, 0.7, right=0.5)
-    bias, shifted = (match_bias(pairs, log_odds - shift, linked) for shift in (0.0, 2.0))
+    bias, shifted = (match_bias(pairs, log_odds - shift, linked)[0] for shift in (0.0, 2.0))
     assert shifted - bias == pytest.approx(2.0, abs=1e-6)
 
 
@@ -47,16 +48,16 @@ def test_the_order_of_tables_and_pairs_does_not_matter() -> None:
 
 def test_without_partners_nothing_is_expected() -> None:
     pairs, log_odds, linked = _drawn(1000, 0.0, right=0.5)
-    assert match_bias(pairs, log_odds, linked) < 2.0
+    assert match_bias(pairs, log_odds, linked)[0] < 2.0
 
 
 def test_the_bias_is_bounded_and_zero_where_little_tells() -> None:
     pairs, log_odds, linked = _drawn(1000, 1.0, right=-3.9)
-    assert abs(match_bias(pairs, log_odds - 50, linked)) <= MOST_BIAS
+    assert abs(match_bias(pairs, log_odds - 50, linked)[0]) <= MOST_BIAS
     few, odds, tables = _drawn(20, 1.0, right=0.5)
-    assert match_bias(few, odds, tables) == 0.0
+    assert match_bias(few, odds, tables) == (0.0, 0.0)
     none = np.zeros((0, 2), np.int64)
-    assert match_bias(none, np.zeros(0), np.zeros(0, np.int64)) == 0.0
+    assert match_bias(none, np.zeros(0), np.zeros(0, np.int64)) == (0.0, 0.0)
 
 
 def test_a_model_that_links_is_kept_with_its_prior() -> None:

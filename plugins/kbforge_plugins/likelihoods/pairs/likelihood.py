@@ -311,7 +311,7 @@ class Pairs(ConjugateLikelihood):
 
     """
 
-    explains = alpha_from_file = keeps = True
+    explains = alpha_from_file = keeps = takes_link = True
     probability = False
 
     def __init__(self, model: str | None = None, link: str | None = None) -> None:
@@ -327,10 +327,12 @@ class Pairs(ConjugateLikelihood):
         """Read how rare names and values are, and what agreement is worth; says so to the user."""
         self._odds = Odds.fitted(fragments, self._trees, self._link)
         self._nearby.follow(self._odds)
-        pairs = len(self._odds.links)
+        pairs, expected = len(self._odds.links), ""
+        if self._link is not None and self._odds.bias:
+            expected = f"; about {self._odds.matches:,.0f} matches expected"
         return (
             f"pairs: {pairs:,} pairs of {len(fragments):,} fragments compared by the model that "
-            "was trained on other data"
+            f"was trained on other data{expected}"
         )
 
     def kept(self) -> LearnedState:

@@ -8,8 +8,8 @@ records without a partner, as the share of nulls is estimated (Storey 2002; Efro
     p0 = (share of best log odds below t) / (share of second best log odds below t)
 
 with t the median of the second best. Where few records have a partner, p0 errs low, since the
-second best of a record without one is further than its best. The odds of all pairs get the constant b under which as many
-records are expected to have a partner:
+second best of a record without one is further than its best. The odds of all pairs get the constant
+b under which as many records are expected to have a partner:
 
     sum over records i of S_i / (1 + S_i) = (1 - p0) n    where S_i = sum over j of exp(b + o_ij)
 """
@@ -27,25 +27,26 @@ _QUANTILE = 0.5
 _STEPS = 30
 
 
-def match_bias(pairs: IntArray, log_odds: FloatArray, linked: IntArray) -> float:
-    """What is added to the log odds of every pair, nats; 0 where too few records tell.
+def match_bias(pairs: IntArray, log_odds: FloatArray, linked: IntArray) -> tuple[float, float]:
+    """What is added to the log odds of every pair, nats, and how many matches are expected.
 
-    `pairs` [pairs, 2] are of rows of different tables, `linked` the number of each row's table.
-    Each two tables are looked at from the smaller one.
+    Both are 0 where too few records tell. `pairs` [pairs, 2] are of rows of different tables,
+    `linked` the number of each row's table. Each two tables are looked at from the smaller one.
     """
     record = _records(pairs, linked)
     order = np.lexsort((-log_odds, record))
     first = np.flatnonzero(np.diff(record[order], prepend=-1) > 0)
     if not len(first):
-        return 0.0
+        return 0.0, 0.0
     sizes = np.diff(np.append(first, len(order)))
     best, several = log_odds[order[first]], sizes > 1
     second = log_odds[order[first[several] + 1]]
     if len(second) < _LEAST_RECORDS:
-        return 0.0
+        return 0.0, 0.0
     limit = np.quantile(second, _QUANTILE)
     alone = min(1.0, float(np.mean(best < limit)) / _QUANTILE)
-    return _solved(record, log_odds, (1.0 - alone) * len(best))
+    expected = (1.0 - alone) * len(best)
+    return _solved(record, log_odds, expected), expected
 
 
 def _records(pairs: IntArray, linked: IntArray) -> IntArray:

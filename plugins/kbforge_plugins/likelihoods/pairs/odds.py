@@ -222,9 +222,11 @@ class Odds:
         links: OddsLinks,
         link: str | None = None,
         bias: float = 0.0,
+        matches: float = 0.0,
     ) -> None:
         self.file, self._trees, self.links, self._link = file, trees, links, link
         self.bias = bias  # of the log odds of candidates, where tables are linked
+        self.matches = matches  # so many are expected between them
         self._later = LaterRows()
         self._row_of: dict[Statement, Row] = {}  # of later rows
         self._row_in_file: dict[Statement, Row] = {}  # cache
@@ -240,9 +242,11 @@ class Odds:
         log_odds, alone = (
             _log_odds(file, trees, rows, i, rows, j) for i, j in (pairs.T, (own, own))
         )
-        bias = 0.0 if link is None else match_bias(pairs, log_odds, rows.table.linked)
+        bias = matches = 0.0
+        if link is not None:
+            bias, matches = match_bias(pairs, log_odds, rows.table.linked)
         links = OddsLinks.fitted(pairs, _above(log_odds + bias), _above(alone))
-        return cls(file, trees, links, link, bias)
+        return cls(file, trees, links, link, bias, matches)
 
     def kept(self) -> Part:
         """What `taken` reads."""

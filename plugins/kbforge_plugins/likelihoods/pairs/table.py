@@ -329,7 +329,7 @@ class RecordTable:
             },
             coded=kept.strings("coded", n),
             spelt=kept.strings("spelt", n),
-            linked=kept.array("linked", np.int64, n),
+            linked=kept.array("linked", np.int64, n, low=0),
             stated=stated.astype(np.int64),
             columns={
                 name: Column.taken(kept.part(f"columns/{at}"), of_attribute, n)
@@ -378,7 +378,7 @@ class _Parts:
     def __init__(
         self, statements: Sequence[Statement], naming: tuple[str, ...], attributes: Sequence[str]
     ) -> None:
-        self.linked = _numbers([table_of(said) for said in statements])
+        self.linked = np.abs(_numbers([table_of(said) for said in statements]))
         statements = [said[1:] if table_of(said) else said for said in statements]
         called = [_called(said, naming) for said in statements]
         self.names = sorted({name for names in called for name in names})
