@@ -74,11 +74,14 @@ SOUP_FEATURES = (
     *("all words cosine", "all words covered least", "all words covered most"),
     *("all words shared mass", "all words unmatched least", "all words unmatched most"),
 )
+WAYS = ("letters", "words", "consonants")
+"""In which a row is near to others."""
 STANDING_FEATURES = tuple(
     f"{way} {what}"
-    for way in ("letters", "words")
+    for way in WAYS
     for what in (*("rank least", "rank most", "gap least", "gap most", "near least", "near most"),)
 )
+SCRIPT_FEATURES = ("scripts differ", "consonants cosine")
 RARITY_FEATURES = (
     *("fragments with name least", "fragments with name most"),
     *("rows with name least", "rows with name most"),
@@ -94,6 +97,7 @@ FEATURES = (
     *SOUP_FEATURES,
     *AGREEMENT_FEATURES,
     *STANDING_FEATURES,
+    *SCRIPT_FEATURES,
     *RARITY_FEATURES,
     *FILE_FEATURES,
 )
@@ -420,6 +424,8 @@ def _standing(nearest: FloatArray, value: FloatArray) -> tuple[FloatArray, Float
 
 
 _NEAREST = 24  # rows that a row is compared with, by letters and by words
+_NEAREST_ACROSS = 8  # rows in other scripts that it is compared with, by consonants
+_LEAST_ACROSS = 0.15
 _EQUAL_FORMS = (  # two rows with these forms of names equal are candidates
     *(("name", "name"), ("bare", "bare")),
     *(("acronym", "compact"), ("short acronym", "compact")),
@@ -478,6 +484,36 @@ def _nearest(
             yield start + k, found[order], value[order]
 
 
+class _OtherScripts:
+    """By script, the rows of a table in other scripts, by the consonants of their names."""
+
+    def __init__(self, table: RecordTable) -> None:
+        self._script, self._linked = table.script, table.linked
+        self._unit = _narrowed(table.consonants)
+        self._scripts = np.unique(self._script).tolist()
+        self._others: dict[int, tuple[IntArray, sparse.csr_array]] = {}  # cache
+
+    def nearest(self) -> Iterator[tuple[int, IntArray, FloatArray]]:
+        """For each row of the table, those nearest to it and their cosines, the nearest first."""
+        for script in self._scripts if len(self._scripts) > 1 else ():
+            mine = np.flatnonzero(self._script == script)
+            linked = self._linked[mine]
+            for row, found, value in self.nearest_to(self._unit[mine], linked, script):
+                yield int(mine[row]), found, value
+
+    def nearest_to(
+        self, rows: sparse.csr_array, linked: IntArray, script: int
+    ) -> Iterator[tuple[int, IntArray, FloatArray]]:
+        """The same for unit rows of these tables, all in one script."""
+        if script not in self._others:
+            others = np.flatnonzero(self._script != script)
+            self._others[script] = others, _turned(self._unit[others])
+        others, by_column = self._others[script]
+        tables = linked, self._linked[others]
+        for row, found, value in _nearest(rows, by_column, tables, other=False):
+            yield row, others[found], value
+
+
 class _EqualForms:
     """An index of the names of a table by one of their forms."""
 
@@ -527,6 +563,7 @@ class Rows:
     table: RecordTable
     letters: FloatArray  # the greatest cosines with rows of the file, -1 for none, [rows, nearest]
     words: FloatArray  # the same by words
+    consonants: FloatArray  # the same by consonants with rows in other scripts
     named: FloatArray  # fragments of the file that have the row's name, and rows, shape [2, rows]
     seen: FloatArray  # fragments of the file that state the same, at least 1
 
@@ -537,6 +574,7 @@ class Rows:
             RecordTable.joined([one.table for one in some]),
             np.concatenate([one.letters for one in some]),
             np.concatenate([one.words for one in some]),
+            np.concatenate([one.consonants for one in some]),
             np.concatenate([one.named for one in some], axis=1),
             np.concatenate([one.seen for one in some]),
         )
@@ -581,9 +619,9 @@ class File:
         numbers, which = np.unique(table.numbers("name"), return_inverse=True)
         of_name = [np.bincount(which, some, len(numbers)) for some in (counts, None)]
         names = numbers, np.stack(of_name).astype(np.int64)
-        letters, words, pairs = _compared(table)
+        tops, pairs = _compared(table)
         named = at_numbers(*names, table.numbers("name"), 0.0)
-        rows = Rows(table, letters, words, named, counts.astype(np.float64))
+        rows = Rows(table, *tops, named, counts.astype(np.float64))
         facts = np.array(
             [
                 np.log1p(len(table)),
@@ -609,7 +647,7 @@ class File:
             "statements": self._digests,
             "fragments": self.counts,
             "table": rows.table.kept(),
-            "standings": {"letters": rows.letters, "words": rows.words},
+            "standings": {way: getattr(rows, way) for way in WAYS},
             "called": {"numbers": numbers, "counts": counts},
             "facts": self._facts,
             "worths": {str(at): worth.kept() for at, worth in enumerate(self.worths.values())},
@@ -625,14 +663,11 @@ class File:
         table = RecordTable.taken(kept.part("table"), reader.weights, reader.columns)
         if len(table) != n:
             raise kept.damaged("table", f"expected {n:,} rows, got {len(table):,}")
-        letters, words = (
-            kept.part("standings").array(name, np.float64, n, _NEAREST)
-            for name in ("letters", "words")
-        )
+        tops = [kept.part("standings").array(way, np.float64, n, _NEAREST) for way in WAYS]
         numbers = kept.part("called").array("numbers", np.int64, -1)
         names = numbers, kept.part("called").array("counts", np.int64, 2, len(numbers), low=1)
         named = at_numbers(*names, table.numbers("name"), 0.0)
-        rows = Rows(table, letters, words, named, counts.astype(np.float64))
+        rows = Rows(table, *tops, named, counts.astype(np.float64))
         facts = kept.array("facts", np.float64, len(FILE_FEATURES))
         worths = {
             name: Worth.taken(kept.part(f"worths/{at}")) for at, name in enumerate(reader.columns)
@@ -656,6 +691,10 @@ class File:
         return tuple(_turned(_narrowed(bags)) for bags in (table.trigrams, table.soup))
 
     @cached_property
+    def _other_scripts(self) -> _OtherScripts:
+        return _OtherScripts(self.rows.table)
+
+    @cached_property
     def _forms(self) -> dict[str, _EqualForms]:
         forms = sorted({form for both in _EQUAL_FORMS for form in both})
         return {form: _EqualForms(self.rows.table, form) for form in forms}
@@ -667,12 +706,16 @@ class File:
         tables = table.linked, self.rows.table.linked
         for bags, by_column in zip((table.trigrams, table.soup), self._by_column, strict=True):
             top = np.full((1, _NEAREST), -1.0)
-            columns, weights = bags.backwards()
-            row = sparse.csr_array((weights, columns, bags.starts), shape=(1, len(bags.weight)))
-            for _, found, value in _nearest(row, by_column, tables, other=False):
+            for _, found, value in _nearest(_unit_row(bags), by_column, tables, other=False):
                 top[0, : len(found)] = value
                 near.update(found.tolist())
             tops.append(top)
+        top = np.full((1, _NEAREST), -1.0)
+        row, script = _unit_row(table.consonants), int(table.script[0])
+        for _, found, value in self._other_scripts.nearest_to(row, table.linked, script):
+            top[0, : len(found)] = value
+            near.update(found[value >= _LEAST_ACROSS][:_NEAREST_ACROSS].tolist())
+        tops.append(top)
         for forms in _EQUAL_FORMS:
             for mine, theirs in {forms, forms[::-1]}:
                 numbers = table.names.numbers[mine][table.which]
@@ -680,7 +723,7 @@ class File:
         named = at_numbers(*self._names, table.numbers("name"), 0.0)
         found = np.array(sorted(near), dtype=np.int64)
         found = found[comparable(table.linked, self.rows.table.linked[found])]
-        return Rows(table, tops[0], tops[1], named, np.ones(1)), found
+        return Rows(table, *tops, named, np.ones(1)), found
 
     def describe(self, a: Rows, i: IntArray, b: Rows, j: IntArray) -> FloatArray:
         """`FEATURES` of rows i of the one and j of the other, shape [pairs, features]."""
@@ -694,13 +737,16 @@ class File:
         agreement = agreement_features(a.table, i, b.table, j, self.worths)
         letters = cosine(a.table.trigrams, i, b.table.trigrams, j)
         codes = code_features(a.table, i, b.table, j)
+        consonants = cosine(a.table.consonants, i, b.table.consonants, j)
         features = [*names, *codes, *soup, *agreement]
         for nearest, value in (
             ((a.letters[i], b.letters[j]), letters),
             ((a.words[i], b.words[j]), soup[0]),
+            ((a.consonants[i], b.consonants[j]), consonants),
         ):
             parts = [_standing(one, value) for one in nearest]
             features += [one for two in zip(*parts, strict=True) for one in _ordered(*two)]
+        features += [(a.table.script[i] != b.table.script[j]).astype(np.float64), consonants]
         for x, y in (
             *((np.log1p(a.named[which, i]), np.log1p(b.named[which, j])) for which in (0, 1)),
             (self._rarity(a, i), self._rarity(b, j)),
@@ -724,8 +770,14 @@ def _digest(said: Statement) -> tuple[int, int]:
     )
 
 
-def _compared(table: RecordTable) -> tuple[FloatArray, FloatArray, IntArray]:
-    """The cosines of the nearest rows by letters and by words, and the candidate pairs."""
+def _unit_row(bags: Bags) -> sparse.csr_array:
+    """The one row of these bags, its columns backwards."""
+    columns, weights = bags.backwards()
+    return sparse.csr_array((weights, columns, bags.starts), shape=(1, len(bags.weight)))
+
+
+def _compared(table: RecordTable) -> tuple[list[FloatArray], IntArray]:
+    """The cosines of the nearest rows in each of `WAYS`, and the candidate pairs."""
     n, tables = len(table), (table.linked, table.linked)
     keys: list[IntArray] = [np.zeros(0, np.int64)]
     tops = []
@@ -739,13 +791,19 @@ def _compared(table: RecordTable) -> tuple[FloatArray, FloatArray, IntArray]:
         one, place = np.nonzero(others >= 0)
         keys.append(_pair_numbers(one, others[one, place], n))
         tops.append(top)
+    top = np.full((n, _NEAREST), -1.0)
+    for row, found, value in _OtherScripts(table).nearest():
+        top[row, : len(found)] = value
+        near = found[value >= _LEAST_ACROSS][:_NEAREST_ACROSS]
+        keys.append(_pair_numbers(np.full(len(near), row), near, n))
+    tops.append(top)
     for mine, theirs in _EQUAL_FORMS:
         some = np.array(list(_EqualForms(table, theirs).equal_in(table, mine)), dtype=np.int64)
         i, j = some.reshape(-1, 2).T
         keys.append(_pair_numbers(i, j, n))
     flat = np.unique(np.concatenate(keys))
     pairs = np.stack([flat // max(n, 1), flat % max(n, 1)], axis=1)
-    return tops[0], tops[1], pairs[comparable(*table.linked[pairs].T)]
+    return tops, pairs[comparable(*table.linked[pairs].T)]
 
 
 def comparable(one: IntArray, other: IntArray) -> NDArray[np.bool_]:

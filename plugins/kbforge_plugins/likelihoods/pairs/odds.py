@@ -56,7 +56,8 @@ class LaterRows:
     def __init__(self) -> None:
         self._joined: Rows | None = None
         self._single: list[Rows] = []
-        self._ways = (_TokenPostings(), _TokenPostings())
+        self._ways = (_TokenPostings(), _TokenPostings(), _TokenPostings())
+        self._scripts = array("q")
         self._n = 0
         self._tables: list[int] = []
 
@@ -69,16 +70,22 @@ class LaterRows:
         return np.array(self._tables, dtype=np.int64)
 
     def near(self, row: Rows) -> IntArray:
-        """The numbers of those near to another row, by letters or by words, ascending."""
-        near = np.zeros(self._n, dtype=bool)
-        for way, bags in zip(self._ways, (row.table.trigrams, row.table.soup), strict=True):
-            near |= way.cosines(bags, self._n) >= _NEAR_COSINE
-        return np.flatnonzero(near)
+        """The numbers of those near to another row, ascending.
+
+        They are near by letters, by words, or, in another script, by consonants.
+        """
+        letters, words, consonants = (
+            way.cosines(bags, self._n) >= _NEAR_COSINE
+            for way, bags in zip(self._ways, _bags_of(row), strict=True)
+        )
+        across = np.array(self._scripts) != row.table.script[0]
+        return np.flatnonzero(letters | words | consonants & across)
 
     def add(self, row: Rows) -> None:
         """Add one row."""
-        for way, bags in zip(self._ways, (row.table.trigrams, row.table.soup), strict=True):
+        for way, bags in zip(self._ways, _bags_of(row), strict=True):
             way.add(bags, self._n)
+        self._scripts.append(int(row.table.script[0]))
         self._n += 1
         self._tables.append(int(row.table.linked[0]))
         self._single.append(row)
@@ -103,6 +110,10 @@ class LaterRows:
             yield self._joined, before
         single = [self._single[at] for at in (numbers[numbers >= joined] - joined).tolist()]
         yield Rows.joined([*single, last]), np.arange(len(single) + 1)
+
+
+def _bags_of(row: Rows) -> tuple[Bags, Bags, Bags]:
+    return row.table.trigrams, row.table.soup, row.table.consonants
 
 
 class _TokenPostings:

@@ -19,14 +19,17 @@ transliterations do; vowels of Semitic scripts are not written and not compared.
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from typing import TypeAlias
 
 import numpy as np
+from anyascii import anyascii
 
 from kbforge.contracts import Constraints, FloatArray, Fragment, IntArray
 from kbforge_plugins.indexes.hashed import starts_of
@@ -51,11 +54,6 @@ def _table(letters: str, written: str) -> dict[str, str]:
     return dict(zip(letters, written.split(","), strict=True))
 
 
-_CYRILLIC = _table(
-    "абвгдежзийклмнопрстуфхцчшщъыьэюяіїєґўј",
-    "a,b,v,g,d,e,zh,z,i,i,k,l,m,n,o,p,r,s,t,u,f,kh,ts,ch,sh,sh,,y,,e,yu,ya,i,i,e,g,u,j",
-)
-_GREEK = _table("αβγδεζηθικλμνξοπρσςτυφχψω", "a,v,g,d,e,z,i,th,i,k,l,m,n,x,o,p,r,s,s,t,i,f,ch,ps,o")
 _ARABIC = _table(
     "ابتثجحخدذرزسشصضطظعغفقكلمنهويةىءأإآؤئپچژگکی",
     "a,b,t,th,j,h,kh,d,dh,r,z,s,sh,s,d,t,z,,gh,f,q,k,l,m,n,h,w,y,a,a,,a,a,a,w,y,p,ch,zh,g,k,y",
@@ -65,8 +63,15 @@ _HEBREW = _table(
     "אבגדהוזחטיכךלמםנןסעפףצץקרשת",
     "a,b,g,d,h,w,z,h,t,y,k,k,l,m,m,n,n,s,,p,p,ts,ts,k,r,sh,t",
 )
-_OTHER = {"ß": "ss", "ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ı": "i", "þ": "th"}
-_LATIN = str.maketrans({**_CYRILLIC, **_GREEK, **_ARABIC, **_SYRIAC, **_HEBREW, **_OTHER, "ð": "d"})
+_SEMITIC = str.maketrans({**_ARABIC, **_SYRIAC, **_HEBREW})
+# behind another letter they mostly stand for a long vowel
+_WAW, _YOD = re.compile(r"(?<=\w)[وܘו]"), re.compile(r"(?<=\w)[يیܝי]")
+_SCRIPTS = (
+    *("LATIN", "CYRILLIC", "GREEK", "CJK", "HANGUL", "ARABIC", "HEBREW", "SYRIAC", "ARMENIAN"),
+    *("GEORGIAN", "DEVANAGARI", "BENGALI", "TAMIL", "TELUGU", "THAI", "ETHIOPIC"),
+)
+_LATIN, _OTHER = 0, len(_SCRIPTS)
+_CLASSES = str.maketrans("bfvdghqcjrzx", "ppptkkkkklss")
 _SOUNDS = (
     *(("sch", "s"), ("tch", "c"), ("ch", "h"), ("kh", "h"), ("gh", "g"), ("ph", "f")),
     *(("sh", "s"), ("th", "t"), ("dh", "d"), ("zh", "j"), ("ts", "s"), ("tz", "s"), ("ck", "k")),
@@ -89,8 +94,32 @@ def folded(value: str) -> str:
     """A normalised value in Latin letters without marks, as far as the tables go."""
     if value.isascii():
         return value
-    plain = "".join(c for c in unicodedata.normalize("NFKD", value) if not unicodedata.combining(c))
-    return plain.translate(_LATIN)
+    marked = unicodedata.normalize("NFC", value)
+    plain = "".join(c for c in marked if not unicodedata.combining(c))
+    return "".join(map(_in_latin, _YOD.sub("i", _WAW.sub("u", plain))))
+
+
+@lru_cache(maxsize=1 << 16)
+def _in_latin(character: str) -> str:
+    """A character in Latin letters without marks."""
+    decomposed = unicodedata.normalize("NFKD", character)
+    plain = "".join(c for c in decomposed if not unicodedata.combining(c)).translate(_SEMITIC)
+    return plain if plain.isascii() else anyascii(character).casefold()
+
+
+def script_of(value: str) -> int:
+    """The number of the script that most letters of a value are in; Latin without letters."""
+    if value.isascii():
+        return _LATIN
+    counts = Counter(_script(c) for c in value if c.isalpha())
+    return min(counts, key=lambda script: (-counts[script], script), default=_LATIN)
+
+
+@lru_cache(maxsize=1 << 16)
+def _script(letter: str) -> int:
+    name = unicodedata.name(letter, "").split(" ")[0]
+    name = {"HIRAGANA": "CJK", "KATAKANA": "CJK"}.get(name, name)
+    return _SCRIPTS.index(name) if name in _SCRIPTS else _OTHER
 
 
 def tokens_of(value: str) -> list[str]:
@@ -107,6 +136,20 @@ def skeleton(token: str) -> str:
     kept = [c for c in token if c not in _SILENT]
     out = [c for place, c in enumerate(kept) if place == 0 or c != kept[place - 1]]
     return "".join(out) or token[:1]
+
+
+def consonants_of(name: str) -> list[str]:
+    """What a folded name and its spelling in another script have in common, distinct.
+
+    These are short runs of the consonants of each word, and runs of three classes of consonants of
+    the whole name, since not all scripts write gaps between words, nor tell b from p.
+    """
+    bare = [skeleton(token) for token in tokens_of(name)]
+    runs = [
+        f" {word} "[i : i + n] for word in bare for n in (2, 3) for i in range(len(word) + 3 - n)
+    ]
+    classes = "".join(c for c, _ in groupby("".join(bare).translate(_CLASSES)))
+    return list(dict.fromkeys([*runs, *(f"#{run}" for run in trigrams_of(classes))]))
 
 
 def acronyms_of(tokens: list[str]) -> tuple[str, str]:
@@ -276,6 +319,8 @@ class RecordTable:
     called: IntArray  # where the names of each row begin in `which`, at least one, maybe ""
     which: IntArray
     trigrams: Bags  # of all names of a row
+    consonants: Bags  # the same, see `consonants_of`
+    script: IntArray  # of each row's names
     soup: Bags  # words of all values of a row
     codes: Mapping[str, Bags]  # by kind of `CODE_BAGS`, those of all values of a row
     coded: Strings  # the codes of each row
@@ -299,6 +344,8 @@ class RecordTable:
             "called": np.diff(self.called).astype(np.int32),
             "which": self.which.astype(np.int32),
             "trigrams": self.trigrams.kept(),
+            "consonants": self.consonants.kept(),
+            "script": self.script.astype(np.int32),
             "soup": self.soup.kept(),
             "codes": {kind: bags.kept() for kind, bags in self.codes.items()},
             "coded": self.coded.kept(),
@@ -323,6 +370,8 @@ class RecordTable:
             called=called,
             which=which.astype(np.int64),
             trigrams=Bags.taken(kept.part("trigrams"), weights["trigrams"], n),
+            consonants=Bags.taken(kept.part("consonants"), weights["consonants"], n),
+            script=kept.array("script", np.int32, n, low=0, high=_OTHER).astype(np.int64),
             soup=Bags.taken(kept.part("soup"), weights["soup"], n),
             codes={
                 kind: Bags.taken(kept.part(f"codes/{kind}"), weights[kind], n) for kind in CODE_BAGS
@@ -345,6 +394,8 @@ class RecordTable:
             called=starts_of(np.concatenate([np.diff(one.called) for one in some])),
             which=_shifted([one.which for one in some], [len(one.names) for one in some]),
             trigrams=Bags.joined([one.trigrams for one in some]),
+            consonants=Bags.joined([one.consonants for one in some]),
+            script=np.concatenate([one.script for one in some]),
             soup=Bags.joined([one.soup for one in some]),
             codes={kind: Bags.joined([one.codes[kind] for one in some]) for kind in CODE_BAGS},
             coded=Strings.joined([one.coded for one in some]),
@@ -391,6 +442,9 @@ class _Parts:
         }
         place = {name: at for at, name in enumerate(self.names)}
         self.which = [[place[name] for name in names] for names in called]
+        self.scripts = [script_of(_written(said, naming)) for said in statements]
+        consonants = [consonants_of(name) for name in self.names]
+        self.consonants = [_together(consonants, some) for some in self.which]
         self.soups = [_soup(said) for said in statements]
         texts = [
             folded(" ".join(value for _, value in said).replace("\n", " ")) for said in statements
@@ -437,6 +491,7 @@ class StatementReader:
         )
         parts = _Parts(statements, naming, rest[:MOST_ATTRIBUTES])
         weights = {kind: Weights.fitted(tokens) for kind, tokens in parts.tokens.items()}
+        weights["consonants"] = Weights.fitted(parts.consonants)
         weights["soup"] = Weights.fitted(parts.soups)
         weights |= {kind: Weights.fitted(tokens) for kind, tokens in parts.codes.items()}
         columns = {
@@ -473,7 +528,10 @@ class StatementReader:
             raise kept.damaged("kinds", f"expected {len(read):,} kinds of attributes")
         return cls(
             kept.names("naming"),
-            {name: Weights.taken(kept.part(name)) for name in (*BAGS, "soup", *CODE_BAGS)},
+            {
+                name: Weights.taken(kept.part(name))
+                for name in (*BAGS, "consonants", "soup", *CODE_BAGS)
+            },
             {
                 name: Weights.taken(kept.part(f"columns/{at}"))
                 for at, name in enumerate(kept.names("attributes"))
@@ -489,14 +547,14 @@ class StatementReader:
 
     def _table(self, parts: _Parts) -> RecordTable:
         trigrams = parts.tokens["trigrams"]
-        of_rows = [
-            list(dict.fromkeys(t for at in some for t in trigrams[at])) for some in parts.which
-        ]
+        of_rows = [_together(trigrams, some) for some in parts.which]
         return RecordTable(
             names=self._names(parts),
             called=starts_of(np.array(list(map(len, parts.which)), dtype=np.int64)),
             which=np.array([at for some in parts.which for at in some], dtype=np.int64),
             trigrams=self.weights["trigrams"].rows(of_rows),
+            consonants=self.weights["consonants"].rows(parts.consonants),
+            script=np.array(parts.scripts, dtype=np.int64),
             soup=self.weights["soup"].rows(parts.soups),
             codes={kind: self.weights[kind].rows(tokens) for kind, tokens in parts.codes.items()},
             coded=Strings.of([" ".join(codes) for codes in parts.codes["codes"]]),
@@ -586,6 +644,16 @@ def _called(said: Statement, naming: tuple[str, ...]) -> list[str]:
         return [folded(normalised(" ".join(called).replace("\n", " ")))]
     names = [folded(name) for value in called for name in value.split("\n")]
     return list(dict.fromkeys(names))[:_MOST_NAMES] or [""]
+
+
+def _written(said: Statement, naming: tuple[str, ...]) -> str:
+    """The names of a statement as they are written."""
+    return "".join(value for name, value in said if name in naming)
+
+
+def _together(tokens: Sequence[Sequence[str]], names: Sequence[int]) -> list[str]:
+    """The tokens of several names, distinct."""
+    return list(dict.fromkeys(token for at in names for token in tokens[at]))
 
 
 def _soup(said: Statement) -> list[str]:
