@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -580,6 +580,10 @@ class Rows:
         )
 
 
+_Tops: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
+"""The cosines of the nearest rows in each of `WAYS`, -1 for none, each [rows, nearest]."""
+
+
 class File:
     """The statements of a file: their digests, shape [rows, 2], and fragments by row.
 
@@ -663,11 +667,13 @@ class File:
         table = RecordTable.taken(kept.part("table"), reader.weights, reader.columns)
         if len(table) != n:
             raise kept.damaged("table", f"expected {n:,} rows, got {len(table):,}")
-        tops = [kept.part("standings").array(way, np.float64, n, _NEAREST) for way in WAYS]
+        letters, words, consonants = (
+            kept.part("standings").array(way, np.float64, n, _NEAREST) for way in WAYS
+        )
         numbers = kept.part("called").array("numbers", np.int64, -1)
         names = numbers, kept.part("called").array("counts", np.int64, 2, len(numbers), low=1)
         named = at_numbers(*names, table.numbers("name"), 0.0)
-        rows = Rows(table, *tops, named, counts.astype(np.float64))
+        rows = Rows(table, letters, words, consonants, named, counts.astype(np.float64))
         facts = kept.array("facts", np.float64, len(FILE_FEATURES))
         worths = {
             name: Worth.taken(kept.part(f"worths/{at}")) for at, name in enumerate(reader.columns)
@@ -723,7 +729,8 @@ class File:
         named = at_numbers(*self._names, table.numbers("name"), 0.0)
         found = np.array(sorted(near), dtype=np.int64)
         found = found[comparable(table.linked, self.rows.table.linked[found])]
-        return Rows(table, *tops, named, np.ones(1)), found
+        letters, words, consonants = tops
+        return Rows(table, letters, words, consonants, named, np.ones(1)), found
 
     def describe(self, a: Rows, i: IntArray, b: Rows, j: IntArray) -> FloatArray:
         """`FEATURES` of rows i of the one and j of the other, shape [pairs, features]."""
@@ -776,7 +783,7 @@ def _unit_row(bags: Bags) -> sparse.csr_array:
     return sparse.csr_array((weights, columns, bags.starts), shape=(1, len(bags.weight)))
 
 
-def _compared(table: RecordTable) -> tuple[list[FloatArray], IntArray]:
+def _compared(table: RecordTable) -> tuple[_Tops, IntArray]:
     """The cosines of the nearest rows in each of `WAYS`, and the candidate pairs."""
     n, tables = len(table), (table.linked, table.linked)
     keys: list[IntArray] = [np.zeros(0, np.int64)]
@@ -803,7 +810,8 @@ def _compared(table: RecordTable) -> tuple[list[FloatArray], IntArray]:
         keys.append(_pair_numbers(i, j, n))
     flat = np.unique(np.concatenate(keys))
     pairs = np.stack([flat // max(n, 1), flat % max(n, 1)], axis=1)
-    return tops, pairs[comparable(*table.linked[pairs].T)]
+    letters, words, consonants = tops
+    return (letters, words, consonants), pairs[comparable(*table.linked[pairs].T)]
 
 
 def comparable(one: IntArray, other: IntArray) -> NDArray[np.bool_]:

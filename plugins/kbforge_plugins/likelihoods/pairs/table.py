@@ -8,12 +8,12 @@ else of the attributes that are called like names, or else of the one with the m
 
 | form | of "Дж. О'Хара" | of "National Health Service" |
 |---|---|---|
-| folded | dzh o'khara | national health service |
-| skeleton | dj hr | ntnl hl srvk |
+| folded | dzh. o'khara | national health service |
+| skeleton | dj o hr | ntnl hl srvk |
 | acronym | | nhs |
 
-Other alphabets are written in Latin letters by tables that keep the consonants apart as far as most
-transliterations do; vowels of Semitic scripts are not written and not compared.
+Other scripts are written in Latin letters, Semitic ones by tables that keep the consonants apart as
+far as most transliterations do, and others by anyascii.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
 from typing import TypeAlias
 
 import numpy as np
@@ -144,12 +143,17 @@ def consonants_of(name: str) -> list[str]:
     These are short runs of the consonants of each word, and runs of three classes of consonants of
     the whole name, since not all scripts write gaps between words, nor tell b from p.
     """
-    bare = [skeleton(token) for token in tokens_of(name)]
-    runs = [
-        f" {word} "[i : i + n] for word in bare for n in (2, 3) for i in range(len(word) + 3 - n)
-    ]
-    classes = "".join(c for c, _ in groupby("".join(bare).translate(_CLASSES)))
-    return list(dict.fromkeys([*runs, *(f"#{run}" for run in trigrams_of(classes))]))
+    tokens = tokens_of(name)
+    classes = "".join(skeleton(token) for token in tokens).translate(_CLASSES)
+    whole = "".join(c for place, c in enumerate(classes) if c != classes[place - 1 : place])
+    runs = [run for token in tokens for run in _consonant_runs(token)]
+    return list(dict.fromkeys([*runs, *(f"#{run}" for run in trigrams_of(whole))]))
+
+
+@lru_cache(maxsize=1 << 16)
+def _consonant_runs(token: str) -> list[str]:
+    padded = f" {skeleton(token)} "
+    return [padded[i : i + n] for n in (2, 3) for i in range(len(padded) + 1 - n)]
 
 
 def acronyms_of(tokens: list[str]) -> tuple[str, str]:
