@@ -2,10 +2,6 @@
 
 All that features read is frozen when the file is read: later rows change nothing in it.
 
-*Candidates* are the nearest rows by letters and by words, and rows with equal forms of a name.
-Nearness is the cosine of rows of weights, found by sparse products. Columns that many rows have
-are left out, rarest first until the allowed work is spent.
-
 *Features* describe two rows' names, their attributes, and the pair's rank among others. The worth
 of an attribute is learned without labels (Fellegi and Sunter 1969): by how near two values are, the
 log ratio of its frequency among pairs that are each other's nearest, which are mostly one entity,
@@ -15,14 +11,13 @@ and among random pairs. For equal values the rarity of the value takes the place
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rapidfuzz import fuzz
 from rapidfuzz.distance import JaroWinkler
 from rapidfuzz.process import cpdist
@@ -31,7 +26,6 @@ from scipy import sparse
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge_plugins.indexes.hashed import at_numbers, spread
 from kbforge_plugins.likelihoods.pairs.bags import (
-    Bags,
     Part,
     PartReader,
     cosine,
@@ -39,6 +33,21 @@ from kbforge_plugins.likelihoods.pairs.bags import (
     shared_counts,
 )
 from kbforge_plugins.likelihoods.pairs.known import KNOWN_FEATURES, known_features
+from kbforge_plugins.likelihoods.pairs.near import (
+    EQUAL_FORMS,
+    LEAST_ACROSS,
+    NEAREST,
+    NEAREST_ACROSS,
+    WAYS,
+    EqualForms,
+    OtherScripts,
+    comparable,
+    compared,
+    narrowed,
+    nearest,
+    turned,
+    unit_row,
+)
 from kbforge_plugins.likelihoods.pairs.table import (
     Column,
     NameForms,
@@ -74,8 +83,6 @@ SOUP_FEATURES = (
     *("all words cosine", "all words covered least", "all words covered most"),
     *("all words shared mass", "all words unmatched least", "all words unmatched most"),
 )
-WAYS = ("letters", "words", "consonants")
-"""In which a row is near to others."""
 STANDING_FEATURES = tuple(
     f"{way} {what}"
     for way in WAYS
@@ -412,143 +419,15 @@ _CLOSE = 0.08
 _SAME = 1e-9
 
 
-def _standing(nearest: FloatArray, value: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _standing(tops: FloatArray, value: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """How many rows are nearer, the gap to the best other row, and how many are about as near."""
-    better = (nearest > value[:, None] + _SAME).sum(axis=1).astype(np.float64)
-    best = nearest.max(axis=1, initial=-1.0)
-    second = nearest[:, 1] if nearest.shape[1] > 1 else np.full(len(nearest), -1.0)
+    better = (tops > value[:, None] + _SAME).sum(axis=1).astype(np.float64)
+    best = tops.max(axis=1, initial=-1.0)
+    second = tops[:, 1] if tops.shape[1] > 1 else np.full(len(tops), -1.0)
     others = np.where(value >= best - _SAME, second, best)
     gap = value - np.maximum(others, 0.0)
-    near = (np.abs(nearest - value[:, None]) <= _CLOSE).sum(axis=1).astype(np.float64)
+    near = (np.abs(tops - value[:, None]) <= _CLOSE).sum(axis=1).astype(np.float64)
     return better, gap, near
-
-
-_NEAREST = 24  # rows that a row is compared with, by letters and by words
-_NEAREST_ACROSS = 8  # rows in other scripts that it is compared with, by consonants
-_LEAST_ACROSS = 0.15
-_EQUAL_FORMS = (  # two rows with these forms of names equal are candidates
-    *(("name", "name"), ("bare", "bare")),
-    *(("acronym", "compact"), ("short acronym", "compact")),
-)
-_WORK_A_ROW = 20_000
-_ROWS_AT_ONCE = 1024
-_MOST_EQUAL = 50
-_LEAST_COSINE = 0.08
-
-
-def _narrowed(bags: Bags) -> sparse.csr_array:
-    """Unit rows without the columns that too many rows have for a product of all rows."""
-    unit = bags.unit()
-    shared = np.bincount(bags.columns, minlength=len(bags.weight)).astype(np.float64)
-    order = np.argsort(shared, kind="stable")
-    spent = np.cumsum(shared[order] ** 2)
-    kept = np.zeros(len(shared), dtype=bool)
-    kept[order[spent <= _WORK_A_ROW * max(len(bags), 50)]] = True
-    if not kept[bags.columns].all():
-        unit.data[~kept[bags.columns]] = 0.0
-        unit.eliminate_zeros()
-    return unit
-
-
-def _turned(rows: sparse.csr_array) -> sparse.csr_array:
-    """By column, the rows that have it, as `_nearest` reads them."""
-    return sparse.csr_array(rows.T)
-
-
-def _nearest(
-    rows: sparse.csr_array, among: sparse.csr_array, tables: tuple[IntArray, IntArray], other: bool
-) -> Iterator[tuple[int, IntArray, FloatArray]]:
-    """For each row, those nearest to it and their cosines, the nearest first.
-
-    `among` is by column, shape [columns, all]; if `other`, row k of `rows` is its row k, left out.
-    `tables` are those of the rows and of all; rows of one linked table are not compared.
-    """
-    for start in range(0, rows.shape[0], _ROWS_AT_ONCE):
-        some = rows if rows.shape[0] <= _ROWS_AT_ONCE else rows[start : start + _ROWS_AT_ONCE]
-        block = some @ among
-        for k in range(block.shape[0]):
-            part = slice(block.indptr[k], block.indptr[k + 1])
-            found, value = block.indices[part], block.data[part]
-            keep = value >= _LEAST_COSINE
-            if other:
-                keep &= found != start + k
-            if tables[0][start + k]:
-                keep &= tables[1][found] != tables[0][start + k]
-            found, value = found[keep].astype(np.int64), value[keep]
-            if len(found) > _NEAREST:
-                some = np.argpartition(-value, _NEAREST - 1)
-                least = value[some[_NEAREST - 1]]
-                some = np.flatnonzero(value >= least)
-                found, value = found[some], value[some]
-            order = np.lexsort((found, -value))[:_NEAREST]
-            yield start + k, found[order], value[order]
-
-
-class _OtherScripts:
-    """By script, the rows of a table in other scripts, by the consonants of their names."""
-
-    def __init__(self, table: RecordTable) -> None:
-        self._script, self._linked = table.script, table.linked
-        self._unit = _narrowed(table.consonants)
-        self._scripts = np.unique(self._script).tolist()
-        self._others: dict[int, tuple[IntArray, sparse.csr_array]] = {}  # cache
-
-    def nearest(self) -> Iterator[tuple[int, IntArray, FloatArray]]:
-        """For each row of the table, those nearest to it and their cosines, the nearest first."""
-        for script in self._scripts if len(self._scripts) > 1 else ():
-            mine = np.flatnonzero(self._script == script)
-            linked = self._linked[mine]
-            for row, found, value in self.nearest_to(self._unit[mine], linked, script):
-                yield int(mine[row]), found, value
-
-    def nearest_to(
-        self, rows: sparse.csr_array, linked: IntArray, script: int
-    ) -> Iterator[tuple[int, IntArray, FloatArray]]:
-        """The same for unit rows of these tables, all in one script."""
-        if script not in self._others:
-            others = np.flatnonzero(self._script != script)
-            self._others[script] = others, _turned(self._unit[others])
-        others, by_column = self._others[script]
-        tables = linked, self._linked[others]
-        for row, found, value in _nearest(rows, by_column, tables, other=False):
-            yield row, others[found], value
-
-
-class _EqualForms:
-    """An index of the names of a table by one of their forms."""
-
-    def __init__(self, table: RecordTable, form: str) -> None:
-        keys = table.names.numbers[form][table.which]
-        # equal names keep the order of the table
-        order = np.argsort(keys, kind="stable")
-        self._keys = keys[order]
-        self._rows = np.repeat(np.arange(len(table)), np.diff(table.called))[order]
-
-    def equal_in(self, table: RecordTable, mine: str) -> Iterator[tuple[int, int]]:
-        """Pairs of rows where this form of the one is the indexed form of the other.
-
-        Where many rows share a form, each is compared with the next ones only.
-        """
-        rows = np.repeat(np.arange(len(table)), np.diff(table.called))
-        wanted = table.names.numbers[mine][table.which]
-        left = np.searchsorted(self._keys, wanted, side="left")
-        right = np.searchsorted(self._keys, wanted, side="right")
-        for at in np.flatnonzero((right > left) & (wanted != 0)).tolist():
-            row, start, end = int(rows[at]), int(left[at]), int(right[at])
-            if end - start > _MOST_EQUAL:  # start at the row itself
-                start += int(np.searchsorted(self._rows[start:end], row))
-            for other in self._rows[start : min(end, start + _MOST_EQUAL)].tolist():
-                if other != row:
-                    yield row, other
-
-    def equal_to(self, numbers: IntArray) -> Iterator[tuple[int, int]]:
-        """For each form in `numbers`, its place and the first rows with an equal form."""
-        left = np.searchsorted(self._keys, numbers, side="left").tolist()
-        right = np.searchsorted(self._keys, numbers, side="right").tolist()
-        for place in np.flatnonzero(numbers).tolist():
-            end = min(right[place], left[place] + _MOST_EQUAL)
-            for row in self._rows[left[place] : end].tolist():
-                yield place, row
 
 
 _PAIRS_AT_ONCE = 1 << 15
@@ -578,10 +457,6 @@ class Rows:
             np.concatenate([one.named for one in some], axis=1),
             np.concatenate([one.seen for one in some]),
         )
-
-
-_Tops: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
-"""The cosines of the nearest rows in each of `WAYS`, -1 for none, each [rows, nearest]."""
 
 
 class File:
@@ -623,7 +498,7 @@ class File:
         numbers, which = np.unique(table.numbers("name"), return_inverse=True)
         of_name = [np.bincount(which, some, len(numbers)) for some in (counts, None)]
         names = numbers, np.stack(of_name).astype(np.int64)
-        tops, pairs = _compared(table)
+        tops, pairs = compared(table)
         named = at_numbers(*names, table.numbers("name"), 0.0)
         rows = Rows(table, *tops, named, counts.astype(np.float64))
         facts = np.array(
@@ -668,7 +543,7 @@ class File:
         if len(table) != n:
             raise kept.damaged("table", f"expected {n:,} rows, got {len(table):,}")
         letters, words, consonants = (
-            kept.part("standings").array(way, np.float64, n, _NEAREST) for way in WAYS
+            kept.part("standings").array(way, np.float64, n, NEAREST) for way in WAYS
         )
         numbers = kept.part("called").array("numbers", np.int64, -1)
         names = numbers, kept.part("called").array("counts", np.int64, 2, len(numbers), low=1)
@@ -694,16 +569,16 @@ class File:
     @cached_property
     def _by_column(self) -> tuple[sparse.csr_array, ...]:
         table = self.rows.table
-        return tuple(_turned(_narrowed(bags)) for bags in (table.trigrams, table.soup))
+        return tuple(turned(narrowed(bags)) for bags in (table.trigrams, table.soup))
 
     @cached_property
-    def _other_scripts(self) -> _OtherScripts:
-        return _OtherScripts(self.rows.table)
+    def _other_scripts(self) -> OtherScripts:
+        return OtherScripts(self.rows.table)
 
     @cached_property
-    def _forms(self) -> dict[str, _EqualForms]:
-        forms = sorted({form for both in _EQUAL_FORMS for form in both})
-        return {form: _EqualForms(self.rows.table, form) for form in forms}
+    def _forms(self) -> dict[str, EqualForms]:
+        forms = sorted({form for both in EQUAL_FORMS for form in both})
+        return {form: EqualForms(self.rows.table, form) for form in forms}
 
     def placed(self, said: Statement) -> tuple[Rows, IntArray]:
         """The row of a statement that the file does not have, and the rows of the file near it."""
@@ -711,18 +586,18 @@ class File:
         tops, near = [], set[int]()
         tables = table.linked, self.rows.table.linked
         for bags, by_column in zip((table.trigrams, table.soup), self._by_column, strict=True):
-            top = np.full((1, _NEAREST), -1.0)
-            for _, found, value in _nearest(_unit_row(bags), by_column, tables, other=False):
+            top = np.full((1, NEAREST), -1.0)
+            for _, found, value in nearest(unit_row(bags), by_column, tables, other=False):
                 top[0, : len(found)] = value
                 near.update(found.tolist())
             tops.append(top)
-        top = np.full((1, _NEAREST), -1.0)
-        row, script = _unit_row(table.consonants), int(table.script[0])
+        top = np.full((1, NEAREST), -1.0)
+        row, script = unit_row(table.consonants), int(table.script[0])
         for _, found, value in self._other_scripts.nearest_to(row, table.linked, script):
             top[0, : len(found)] = value
-            near.update(found[value >= _LEAST_ACROSS][:_NEAREST_ACROSS].tolist())
+            near.update(found[value >= LEAST_ACROSS][:NEAREST_ACROSS].tolist())
         tops.append(top)
-        for forms in _EQUAL_FORMS:
+        for forms in EQUAL_FORMS:
             for mine, theirs in {forms, forms[::-1]}:
                 numbers = table.names.numbers[mine][table.which]
                 near.update(row for _, row in self._forms[theirs].equal_to(numbers))
@@ -746,12 +621,12 @@ class File:
         codes = code_features(a.table, i, b.table, j)
         consonants = cosine(a.table.consonants, i, b.table.consonants, j)
         features = [*names, *codes, *soup, *agreement]
-        for nearest, value in (
+        for tops, value in (
             ((a.letters[i], b.letters[j]), letters),
             ((a.words[i], b.words[j]), soup[0]),
             ((a.consonants[i], b.consonants[j]), consonants),
         ):
-            parts = [_standing(one, value) for one in nearest]
+            parts = [_standing(one, value) for one in tops]
             features += [one for two in zip(*parts, strict=True) for one in _ordered(*two)]
         features += [(a.table.script[i] != b.table.script[j]).astype(np.float64), consonants]
         for x, y in (
@@ -775,54 +650,6 @@ def _digest(said: Statement) -> tuple[int, int]:
         int.from_bytes(digest[:8], "little", signed=True),
         int.from_bytes(digest[8:], "little", signed=True),
     )
-
-
-def _unit_row(bags: Bags) -> sparse.csr_array:
-    """The one row of these bags, its columns backwards."""
-    columns, weights = bags.backwards()
-    return sparse.csr_array((weights, columns, bags.starts), shape=(1, len(bags.weight)))
-
-
-def _compared(table: RecordTable) -> tuple[_Tops, IntArray]:
-    """The cosines of the nearest rows in each of `WAYS`, and the candidate pairs."""
-    n, tables = len(table), (table.linked, table.linked)
-    keys: list[IntArray] = [np.zeros(0, np.int64)]
-    tops = []
-    for bags in (table.trigrams, table.soup):
-        narrow = _narrowed(bags)
-        top = np.full((n, _NEAREST), -1.0)
-        others = np.full((n, _NEAREST), -1, dtype=np.int64)
-        for row, found, value in _nearest(narrow, _turned(narrow), tables, other=True):
-            top[row, : len(found)] = value
-            others[row, : len(found)] = found
-        one, place = np.nonzero(others >= 0)
-        keys.append(_pair_numbers(one, others[one, place], n))
-        tops.append(top)
-    top = np.full((n, _NEAREST), -1.0)
-    for row, found, value in _OtherScripts(table).nearest():
-        top[row, : len(found)] = value
-        near = found[value >= _LEAST_ACROSS][:_NEAREST_ACROSS]
-        keys.append(_pair_numbers(np.full(len(near), row), near, n))
-    tops.append(top)
-    for mine, theirs in _EQUAL_FORMS:
-        some = np.array(list(_EqualForms(table, theirs).equal_in(table, mine)), dtype=np.int64)
-        i, j = some.reshape(-1, 2).T
-        keys.append(_pair_numbers(i, j, n))
-    flat = np.unique(np.concatenate(keys))
-    pairs = np.stack([flat // max(n, 1), flat % max(n, 1)], axis=1)
-    letters, words, consonants = tops
-    return (letters, words, consonants), pairs[comparable(*table.linked[pairs].T)]
-
-
-def comparable(one: IntArray, other: IntArray) -> NDArray[np.bool_]:
-    """Whether rows of these linked tables may be one entity."""
-    may: NDArray[np.bool_] = (one != other) | (one == 0)
-    return may
-
-
-def _pair_numbers(i: IntArray, j: IntArray, n: int) -> IntArray:
-    """One number for each pair of n rows."""
-    return np.minimum(i, j) * n + np.maximum(i, j)
 
 
 def _worths(rows: Rows, counts: IntArray, pairs: IntArray) -> dict[str, Worth]:

@@ -22,8 +22,9 @@ from kbforge.contracts import CandidateIndex, FloatArray, Fragment, IntArray
 from kbforge.models.trees import Trees
 from kbforge_plugins.indexes.hashed import spread, starts_of
 from kbforge_plugins.likelihoods.pairs.bags import Bags, Part, PartReader
-from kbforge_plugins.likelihoods.pairs.file import File, Rows, comparable
+from kbforge_plugins.likelihoods.pairs.file import File, Rows
 from kbforge_plugins.likelihoods.pairs.linking import MOST_BIAS, match_bias
+from kbforge_plugins.likelihoods.pairs.near import comparable
 from kbforge_plugins.likelihoods.pairs.table import Statement, statement_of
 
 MODEL = "pairs.safetensors"
