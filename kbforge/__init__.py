@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         decide,
         evaluate,
         export,
+        link,
         load,
         open_session,
         read_entities,
@@ -50,6 +51,7 @@ __all__ = [
     "decide",
     "evaluate",
     "export",
+    "link",
     "load",
     "open_session",
     "read_entities",
@@ -67,7 +69,7 @@ _MODULES = {
     "LiveClustering": "kbforge.jobs.cluster",
     **dict.fromkeys(
         (
-            *("cluster", "decide", "evaluate", "export", "load", "open_session"),
+            *("cluster", "decide", "evaluate", "export", "link", "load", "open_session"),
             *("read_entities", "remove", "report", "review", "undo", "update"),
         ),
         "kbforge.jobs.api",

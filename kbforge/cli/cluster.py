@@ -22,8 +22,9 @@ from kbforge.errors import OutputError, UsageError, quoted
 from kbforge.words import counted
 
 if TYPE_CHECKING:
+    from kbforge.contracts import Fragment
     from kbforge.fit.choices import Choices
-    from kbforge.jobs.cluster import KnowledgeBase
+    from kbforge.jobs.cluster import KnowledgeBase, Workers
     from kbforge.jobs.update import UpdateResult
 
 app = typer.Typer(add_completion=False)
@@ -161,7 +162,6 @@ def cluster(
     """
     from kbforge.files.fragments import held, read_fragments
     from kbforge.files.io import require_apart, require_writable
-    from kbforge.jobs.cluster import cluster as run
     from kbforge.jobs.cluster import make_workers, partial_name
     from kbforge.kb.view import require_json_lines
 
@@ -196,14 +196,34 @@ def cluster(
     begin = time.perf_counter()
     everything = held(read_fragments(fragments, limit=limit))
     reading = time.perf_counter() - begin
+    write_clustered(everything, reading, choices, output, as_json, crew)
+
+
+def write_clustered(
+    fragments: Sequence[Fragment],
+    reading: float,
+    choices: Choices,
+    output: str,
+    as_json: bool,
+    crew: Workers | None = None,
+    also: Callable[[KnowledgeBase], None] | None = None,
+) -> None:
+    """Cluster fragments, whose reading took so many seconds; write and report the result.
+
+    `also` writes what else comes of it. An interrupted run ends with the exit code that says so.
+    """
+    from kbforge.jobs.cluster import cluster as run
+
     with console.stoppable() as check, console.following(check) as (on_step, on_stage):
-        kb = run(everything, choices, on_step, crew, on_stage)
+        kb = run(fragments, choices, on_step, crew, on_stage)
     console.notes((*kb.notes, *_warnings(kb)))
     target = kb.target(output)
     # the result exists from here on, and nothing may lose it
     begin = time.perf_counter()
     with interrupts.deferred():
         _save(kb.write_as, target)
+        if also is not None:
+            also(kb)
     writing = time.perf_counter() - begin
     kb = replace(kb, times=replace(kb.times, reading=reading, writing=writing))
     if as_json:
@@ -212,7 +232,7 @@ def cluster(
         _print_summary(kb, target)
     if not kb.complete:
         console.note(
-            f"{interrupts.sentence()}: {_place(target)} holds {_share(kb, len(everything))}"
+            f"{interrupts.sentence()}: {_place(target)} holds {_share(kb, len(fragments))}"
         )
         raise typer.Exit(interrupts.exit_code())
 

@@ -51,6 +51,7 @@ from kbforge.jobs import update as updating
 from kbforge.jobs import views
 from kbforge.jobs.cluster import LiveClustering, open_live
 from kbforge.jobs.decide import reviewed
+from kbforge.jobs.link import joined, one_to_one
 from kbforge.jobs.load import read, source_of
 from kbforge.jobs.remove import erase
 from kbforge.jobs.report import Report
@@ -58,6 +59,7 @@ from kbforge.jobs.update import EventResult, OnDuplicate, UpdateResult
 from kbforge.kb.view import EntitiesView, GoldenView, exporter_for, read_policy
 from kbforge.kb.view import export as export_view
 from kbforge.registry.options import bind_options
+from kbforge.words import counted
 
 PLUGINS: Mapping[str, str] = {
     "clusterer": "clusterers",
@@ -225,6 +227,39 @@ def cluster(
         choices = choices_from(chosen, "cluster")
         crew = chain.make_workers(executor, choices, address, workers, scorers)
         kb = chain.cluster(_distinct(fragments), choices, on_step, crew)
+    return replace(kb, notes=tuple(in_keywords(note) for note in kb.notes))
+
+
+def link(
+    *tables: Iterable[Fragment],
+    names: Sequence[str] | None = None,
+    on_step: OnStep | None = None,
+    **chosen: Unpack[ChoiceKeywords],
+) -> chain.KnowledgeBase:
+    """Link tables: no entity has two records of one table.
+
+    Args:
+        tables: two or more, each of fragments with distinct ids. If tables share ids, every id gets
+            its table's name in front (`table:id`).
+        names: of the tables, which are their records' sources; None calls them "1", "2", and so on.
+        on_step: as of `cluster`.
+        chosen: as of `cluster`.
+
+    Raises:
+        KBForgeError: as `cluster`; or fewer than two tables, two of one name, or a table that has
+            no attribute in common with another one.
+
+    """
+    with in_python():
+        called = list(names) if names is not None else [str(n + 1) for n in range(len(tables))]
+        if len(called) != len(tables) or len(set(called)) < max(len(called), 2):
+            raise UsageError(
+                f"link: expected two tables or more, each of a name of its own, got {len(tables)} "
+                f"and {counted(len(set(called)), 'name')}"
+            )
+        records = joined(dict(zip(called, map(_distinct, tables), strict=True)))
+        choices = one_to_one(choices_from(chosen, "link"))
+        kb = chain.cluster(records, choices, on_step)
     return replace(kb, notes=tuple(in_keywords(note) for note in kb.notes))
 
 

@@ -29,7 +29,18 @@ from tests.likelihoods.gpt.language_models import small_model, write
 class TestCommands(CommandContract):
     plugins: ClassVar[Plugins] = [
         *("calibrate", "changes", "check", "cluster", "decide", "evaluate", "explain", "export"),
-        *("load", "plugins", "refit", "remove", "report", "review", "run", "show", "status"),
+        *(
+            "link",
+            "load",
+            "plugins",
+            "refit",
+            "remove",
+            "report",
+            "review",
+            "run",
+            "show",
+            "status",
+        ),
         *("train-attributes", "train-lm", "train-ngram"),
     ]
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kbforge import cluster, load
+from kbforge import cluster, link, load
 from kbforge.contracts import Fragment
+from kbforge.errors import UsageError
 from kbforge.fit.choices import Choices, link_note
 from kbforge.jobs.remove import remove
 from kbforge.jobs.update import add_fragments
@@ -48,12 +49,12 @@ def test_tables_of_one_name_are_two_sources(tmp_path: Path) -> None:
 def test_linking_keeps_the_rows_of_a_table_apart(program: Run, tables: list[Path]) -> None:
     folder = tables[0].parent
     program("load", "csv", *tables, "--id", "id", "-o", folder / "both.jsonl")
-    for link in ((), ("--link", "source")):
-        options = ("--likelihood", "attributes", "--alpha", "0.01", *link)
+    for linked in ((), ("--link", "source")):
+        options = ("--likelihood", "attributes", "--alpha", "0.01", *linked)
         ran = program("cluster", folder / "both.jsonl", *options, "-o", folder / "kb.jsonl")
         homes = [set(e.fragments) for e in entities_of(str(folder / "kb.jsonl"))]
         together = any({"a1", "a2"} <= home for home in homes)
-        assert together is (link == ())
+        assert together is (linked == ())
         assert any({"a3", "b2"} <= home for home in homes)
     note = "note: --link source keeps 5 fragments apart in 2 groups: no entity has two fragments "
     assert note + "that share a source\n" in ran.err
@@ -137,3 +138,16 @@ def test_golden_records_prefer_a_table() -> None:
     policy = Policy("preferred", {}, ("b.csv", "a.csv"))
     chosen = golden(entity, policy, lambda entity: kb.fragments)
     assert [value.value for value in chosen.properties["town"]] == ["Oslo"]
+
+
+def test_tables_are_linked_in_python() -> None:
+    left = [fragment("1", name="Ann Lee"), fragment("2", name="Ann Lee")]
+    right = [fragment("1", name="Ann Lee"), fragment("3", name="Bo Ray")]
+    kb = link(left, right, names=("left", "right"), likelihood="names")
+    assert [x.id for x in kb.fragments] == ["left:1", "left:2", "right:1", "right:3"]
+    assert [x.source for x in kb.fragments] == ["left"] * 2 + ["right"] * 2
+    assert sorted(len(entity.fragments) for entity in kb.entities) == [1, 1, 2]
+    assert any("2 of 2 of left" in note for note in kb.notes)
+    for wrong in ((left,), (left, left[:1])):
+        with pytest.raises(UsageError, match="expected two tables or more"):
+            link(*wrong, names=("left",) * len(wrong))

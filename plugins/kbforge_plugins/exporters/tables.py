@@ -84,6 +84,7 @@ import orjson
 
 from kbforge.contracts import Entity, Exporter, View
 from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.files.cells import safe
 from kbforge.files.io import open_output, require_openpyxl
 from kbforge.kb.entities import AttributeOrder
 from kbforge.kb.similarity import Groupings
@@ -346,19 +347,6 @@ def _check_width(columns: int) -> None:
             f"expected at most {_MOST_COLUMNS:,} columns, got more attributes; "
             "kbforge export --format csv writes one row a value"
         )
-
-
-_FORMULA = re.compile(r"\s*[=+\-@\t\r＝＋－＠]")  # full-width ones too
-_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)*(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
-# a space behind the country code: no spreadsheet can read "+49 174" as arithmetic, but "+49-174"
-_PHONE = re.compile(r"\+\d{1,4}(?:[ \xa0](?:\(\d{1,5}\)[ \xa0]?)?\d+)+(?:[-/.]\d+)*", re.ASCII)
-
-
-def safe(cell: str) -> str:
-    """A cell that no spreadsheet computes."""
-    if not _FORMULA.match(cell) or _NUMBER.fullmatch(cell) or _PHONE.fullmatch(cell):
-        return cell
-    return f"'{cell}"
 
 
 def _require_separator(separator: str, exporter: str) -> None:

@@ -1,0 +1,86 @@
+"""Whether linked tables are free of duplicates: records that say the same as another of theirs.
+
+A link keeps the records of a table apart, so an entity that a table lists twice ends up as two.
+A record has a *twin* if another one of its table states the same, whatever the case of letters. It
+has a *near* one if the two have a name in common, and no attribute that both state conflicts: they
+share a value of each.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from kbforge.contracts import Constraints, Fragment
+from kbforge.errors import quoted
+from kbforge.words import counted, listed
+
+_MOST_SHARE = 0.05
+"""Of the records of a table; above it, linking is likely the wrong question."""
+_MOST_COMPARED = 16  # records of one name that a record is compared with
+_MOST_NAMED = 4  # tables in a sentence
+
+_Statement: TypeAlias = Mapping[str, frozenset[str]]
+
+
+def twins_note(fragments: Iterable[Fragment], link: str) -> str:
+    """A sentence on how many records of a table have a twin there; "" if no value is shared."""
+    linked = Constraints(link=link)
+    tables: dict[str, list[_Statement]] = defaultdict(list)
+    for x in fragments:
+        stated = {a: frozenset(v.casefold() for v in vs) for a, vs in x.properties.items()}
+        for value in linked.stated(x):
+            tables[value].append(stated)
+    shared = {name: of for name, of in tables.items() if len(of) > 1}
+    if not shared:
+        return ""
+    exact = {name: n for name, of in shared.items() if (n := len(_twins(of)))}
+    said = "no record states the same as another of its table"
+    if exact:
+        parts = [f"{n:,} of {len(shared[name]):,} of {_called(name)}" for name, n in exact.items()]
+        said = (
+            f"{counted(sum(exact.values()), 'record')} ({listed(parts, _MOST_NAMED)}) state "
+            "exactly what another of their table states, and are kept apart"
+        )
+    shares = {name: len(_twins(of) | _near(of)) / len(of) for name, of in shared.items()}
+    many = [f"{_called(n)} ({share:.0%})" for n, share in shares.items() if share > _MOST_SHARE]
+    if not many:
+        return said
+    return (
+        f"{said}; {listed(many, _MOST_NAMED)} may have duplicates (equal names and no conflict): "
+        "linking is for tables without any, so remove them first, or use kbforge cluster without "
+        "--link"
+    )
+
+
+def _called(name: str) -> str:
+    return quoted(name, 40)
+
+
+def _twins(table: Sequence[_Statement]) -> set[int]:
+    """The records that state the same as another one."""
+    groups: dict[frozenset[tuple[str, frozenset[str]]], list[int]] = defaultdict(list)
+    for number, said in enumerate(table):
+        if said:
+            groups[frozenset(said.items())].append(number)
+    return {number for group in groups.values() if len(group) > 1 for number in group}
+
+
+def _near(table: Sequence[_Statement]) -> set[int]:
+    """The records with a name of another one, and nothing in conflict with it."""
+    return {number for pair in _near_pairs(table) for number in pair}
+
+
+def _near_pairs(table: Sequence[_Statement]) -> Iterator[tuple[int, int]]:
+    named: dict[str, list[int]] = defaultdict(list)
+    for number, said in enumerate(table):
+        for name in sorted(said.get("name", ())):
+            for other in named[name][-_MOST_COMPARED:]:
+                if not _conflict(said, table[other]):
+                    yield other, number
+            named[name].append(number)
+
+
+def _conflict(one: _Statement, other: _Statement) -> bool:
+    return any(values.isdisjoint(other[a]) for a, values in one.items() if a in other)

@@ -1,0 +1,199 @@
+"""Linking tables: read each as one source, and have their records clustered one to one.
+
+A record's source is the name of its table, and `--link source` keeps the records of a table apart.
+The links themselves are read of the posterior (`kbforge.kb.links`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import PurePath
+
+from kbforge import registry
+from kbforge.contracts import Fragment
+from kbforge.errors import BadRecord, UsageError, quoted
+from kbforge.fit.choices import SOURCE, Choices
+from kbforge.jobs.load import read
+from kbforge.registry import ending_of
+from kbforge.words import did_you_mean, listed
+
+_MOST_NAMED = 12  # attributes that an error lists
+_PACKED = (".gz", ".zst", ".zstd")
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns of tables mean what; a table may lack some of them.
+
+    Attributes:
+        ids: columns of ids; a record's id is in the first of them that it has.
+        label: column of the gold entity.
+        renamed: column -> attribute; an empty attribute leaves the column out.
+
+    Raises:
+        UsageError: a column has two meanings.
+
+    """
+
+    ids: Sequence[str] = ()
+    label: str | None = None
+    renamed: Mapping[str, str] | None = None
+
+    @property
+    def named(self) -> list[str]:
+        """All columns that are named."""
+        label = [] if self.label is None else [self.label]
+        return [*self.ids, *label, *(self.renamed or {})]
+
+    def applied(self, x: Fragment) -> Fragment:
+        """A record as these columns say; BadRecord if it has two ids, or nothing is left of it."""
+        where = x.place or x.id
+        of = x.properties
+        id = next((self._only(of, column, where) for column in self.ids if column in of), x.id)
+        label = x.label
+        if self.label is not None and self.label in of:
+            label = self._only(of, self.label, where)
+        renamed = self.renamed or {}
+        left: dict[str, tuple[str, ...]] = {}
+        for column, values in of.items():
+            special = column in self.ids or column == self.label
+            attribute = renamed.get(column, "" if special else column)
+            if attribute:
+                left[attribute] = tuple(dict.fromkeys((*left.get(attribute, ()), *values)))
+        if not left and x.vector is None:
+            raise BadRecord(where, "a value beside the id", "none")
+        return replace(x, id=id, label=label, properties=left)
+
+    def _only(self, of: Mapping[str, tuple[str, ...]], column: str, where: str) -> str:
+        if len(of[column]) > 1:
+            raise BadRecord(where, "one value", f"{len(of[column])}", column)
+        return of[column][0]
+
+
+def columns_of(ids: Sequence[str], label: str | None, pairs: Sequence[str]) -> Columns:
+    """The columns that options name; a UsageError for a pair that is not `column=attribute`."""
+    renamed: dict[str, str] = {}
+    for pair in pairs:
+        column, equals, attribute = pair.rpartition("=")
+        if not (equals and column):
+            raise UsageError(f'--map: expected column=attribute, got "{quoted(pair)}"')
+        renamed[column] = attribute
+    return Columns(ids, label, renamed)
+
+
+def read_tables(
+    paths: Sequence[str], columns: Columns, options: Mapping[str, object]
+) -> dict[str, list[Fragment]]:
+    """The records of tables by the tables' names; `options` are of the sources.
+
+    Raises:
+        UsageError: fewer than two tables, two of one name, or a column that no table has.
+        KBForgeError: a table that cannot be read, or has no records.
+        BadRecord: the first bad record.
+
+    """
+    if len(paths) < 2:
+        raise UsageError(f"link: expected two tables or more, got {len(paths)}")
+    named: dict[str, str] = {}
+    for path in paths:
+        if path == "-":
+            raise UsageError(
+                "link: a table needs a name, and standard input has none; write it to a file first"
+            )
+        name = table_name(path)
+        if name in named:
+            raise UsageError(
+                f'link: two tables are called "{quoted(name)}" ({quoted(named[name], 400)} and '
+                f"{quoted(path, 400)}); the name tells their records apart, so rename a file"
+            )
+        named[name] = path
+    found = {name: _records(path, options) for name, path in named.items()}
+    _require_columns(found, columns)
+    return {name: list(_distinct(map(columns.applied, of))) for name, of in found.items()}
+
+
+def table_name(path: str) -> str:
+    """A file's name without its endings: "people" of data/people.csv.gz."""
+    name = PurePath(path).name
+    for suffix in _PACKED:
+        name = name.removesuffix(suffix)
+    ending = ending_of(path)
+    return name[: len(name) - len(ending)] or name
+
+
+def _records(path: str, options: Mapping[str, object]) -> list[Fragment]:
+    how = f"kbforge load SOURCE {quoted(path, 400)} -o records.jsonl reads it"
+    source = registry.require_plugin_of("sources", path, how)
+    out = list(read(registry.create("sources", source, options), [path]))
+    if not out:
+        raise UsageError(f"{quoted(path, 400)}: expected records, got none")
+    return out
+
+
+def _distinct(records: Iterable[Fragment]) -> Iterator[Fragment]:
+    seen: set[str] = set()
+    for x in records:
+        if x.id in seen:
+            raise BadRecord(x.place or x.id, "a unique id", f'"{quoted(x.id)}" again', "id")
+        seen.add(x.id)
+        yield x
+
+
+def _require_columns(tables: Mapping[str, Sequence[Fragment]], columns: Columns) -> None:
+    present = _attributes(chain.from_iterable(tables.values()))
+    for column in columns.named:
+        if column not in present:
+            raise UsageError(
+                f'link: no table has a column "{quoted(column)}"{did_you_mean(column, present)}; '
+                f"expected one of {listed(present, _MOST_NAMED)}"
+            )
+
+
+def _attributes(fragments: Iterable[Fragment]) -> list[str]:
+    return list(dict.fromkeys(attribute for x in fragments for attribute in x.properties))
+
+
+def joined(tables: Mapping[str, Sequence[Fragment]]) -> list[Fragment]:
+    """The records of all tables, each with its table as the source, and with ids of their own.
+
+    If tables share an id, every id gets its table's name in front (`table:id`).
+
+    Raises:
+        UsageError: a table that shares no attribute with another one, or has an attribute `source`.
+
+    """
+    _require_comparable(tables)
+    seen = Counter(x.id for of in tables.values() for x in of)
+    clash = any(count > 1 for count in seen.values())
+    return [
+        replace(x, id=f"{name}:{x.id}" if clash else x.id, source=name)
+        for name, of in tables.items()
+        for x in of
+    ]
+
+
+def _require_comparable(tables: Mapping[str, Sequence[Fragment]]) -> None:
+    has = {name: _attributes(of) for name, of in tables.items()}
+    vectors = all(x.vector is not None for of in tables.values() for x in of)
+    for name, own in has.items():
+        if SOURCE in own:
+            raise UsageError(
+                f'link: table "{quoted(name)}" has an attribute "source", which is where the name '
+                "of the table goes; --map source=origin renames it"
+            )
+        others = {attribute for other, of in has.items() if other != name for attribute in of}
+        if not vectors and others.isdisjoint(own):
+            raise UsageError(
+                f'link: table "{quoted(name)}" shares no attribute with another table; it has '
+                f"{listed(own, _MOST_NAMED) or 'none'}, they have "
+                f"{listed(sorted(others), _MOST_NAMED) or 'none'}; "
+                "--map COLUMN=ATTRIBUTE makes two columns one attribute"
+            )
+
+
+def one_to_one(choices: Choices) -> Choices:
+    """The choices for linking tables."""
+    return replace(choices, link=SOURCE)

@@ -1,0 +1,124 @@
+"""Links between tables: which record of one is which record of another, and how sure that is.
+
+A table is a source of fragments, and the first table is that of the first fragment. A link tells of
+a record of a table and of its partner in a later one. Every record of the first table has a link
+for each later table, perhaps without a partner; one of a later table has it only with a partner.
+
+As CSV each field is a column. Records are quoted so that no spreadsheet computes them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import orjson
+
+from kbforge.contracts import Fragment, Posterior
+from kbforge.evaluation.reliability import LEAST, pair_probabilities
+from kbforge.files.cells import safe
+from kbforge.files.io import open_output
+from kbforge.kb.similarity import DIGITS
+from kbforge.registry import ending_of
+
+
+class Link(NamedTuple):
+    """A record and its partner in another table, with probabilities in the posterior.
+
+    Attributes:
+        table: of the record.
+        record: its id.
+        partner_table: another table, a later one.
+        partner: the record there that is in the same entity, else the likeliest one if it is more
+            probable than 1 %, else None.
+        linked: whether the two are in one entity.
+        probability: that the two are one entity; None without a partner.
+        runner_up: the likeliest other record of that table that is more probable than 1 %.
+        runner_up_probability: likewise.
+
+    """
+
+    table: str
+    record: str
+    partner_table: str
+    partner: str | None
+    linked: bool
+    probability: float | None
+    runner_up: str | None
+    runner_up_probability: float | None
+
+
+def links_of(fragments: Sequence[Fragment], posterior: Posterior) -> Iterator[Link]:
+    """The links of a clustering, table by table in the order of the records."""
+    table = [x.source or "" for x in fragments]
+    found: list[list[tuple[int, float]]] = [[] for _ in fragments]
+    pairs = pair_probabilities([posterior])
+    likely = pairs.probability.round(DIGITS)
+    for a, b, p in zip(pairs.first.tolist(), pairs.second.tolist(), likely.tolist(), strict=True):
+        found[a].append((b, p))
+        found[b].append((a, p))
+    entity = posterior.labels()
+    tables = list(dict.fromkeys(table))
+    for place, name in enumerate(tables):
+        for record in np.flatnonzero([own == name for own in table]).tolist():
+            for other in tables[place + 1 :]:
+                ranked = sorted(
+                    (entity[k] != entity[record], -p, k)
+                    for k, p in found[record]
+                    if table[k] == other and (p > LEAST or entity[k] == entity[record])
+                )
+                if ranked or not place:
+                    yield _link(fragments, record, other, ranked)
+
+
+def _link(
+    fragments: Sequence[Fragment],
+    record: int,
+    other: str,
+    ranked: Sequence[tuple[bool, float, int]],
+) -> Link:
+    ids = [fragments[k].id for _, _, k in ranked[:2]]
+    likely = [-p for _, p, _ in ranked[:2]]
+    x = fragments[record]
+    return Link(
+        *(x.source or "", x.id, other),
+        partner=ids[0] if ids else None,
+        linked=bool(ranked) and not ranked[0][0],
+        probability=likely[0] if ids else None,
+        runner_up=ids[1] if len(ids) > 1 else None,
+        runner_up_probability=likely[1] if len(ids) > 1 else None,
+    )
+
+
+def write_links(links: Iterable[Link], target: str) -> None:
+    """Write links, as JSON lines if the target ends in .jsonl, else as CSV."""
+    with open_output(target) as out:
+        if ending_of(target) == ".jsonl":
+            for link in links:
+                out.write(orjson.dumps(link._asdict(), option=orjson.OPT_APPEND_NEWLINE))
+            return
+        text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
+        try:
+            writer = csv.writer(text, quoting=csv.QUOTE_ALL)
+            writer.writerow(Link._fields)
+            writer.writerows(map(_cells, links))
+        finally:
+            text.detach()  # the stream is closed by what opened it
+
+
+def _cells(link: Link) -> list[str]:
+    return [
+        "true"
+        if value is True
+        else "false"
+        if value is False
+        else ""
+        if value is None
+        else safe(value)
+        if isinstance(value, str)
+        else repr(value)
+        for value in link
+    ]

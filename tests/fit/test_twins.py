@@ -1,0 +1,60 @@
+"""What is said of linked tables whose records are there twice."""
+
+from __future__ import annotations
+
+from kbforge.contracts import Fragment
+from kbforge.fit.twins import twins_note
+
+
+def table(source: str, *records: dict[str, str]) -> list[Fragment]:
+    return [
+        Fragment(f"{source}{k}", {a: (v,) for a, v in said.items()}, source=source)
+        for k, said in enumerate(records)
+    ]
+
+
+def distinct(source: str, count: int) -> list[Fragment]:
+    return table(source, *({"name": f"name {k}", "n": f"{source}{k}"} for k in range(count)))
+
+
+def test_tables_without_duplicates() -> None:
+    fragments = [*distinct("a", 40), *distinct("b", 40)]
+    assert twins_note(fragments, "source") == "no record states the same as another of its table"
+
+
+def test_equal_records_are_counted_by_table_whatever_their_case() -> None:
+    twice = [*distinct("a", 40), *table("a", {"name": "NAME 3", "n": "A3"}), *distinct("b", 40)]
+    assert twins_note(twice, "source") == (
+        "2 records (2 of 41 of a) state exactly what another of their table states, and are kept "
+        "apart"
+    )
+
+
+def test_a_table_of_many_near_records_is_named() -> None:
+    # equal names, and what both state agrees: three of twenty records are near another one
+    near = table("a", {"name": "name 3"}, {"name": "name 3", "n": "a3", "town": "Rome"})
+    said = twins_note([*distinct("a", 18), *near, *distinct("b", 40)], "source")
+    assert said.startswith("no record states the same")
+    assert "a (15%) may have duplicates" in said
+    assert "kbforge cluster without --link" in said
+    assert "b (" not in said
+
+
+def test_namesakes_in_conflict_are_no_duplicates() -> None:
+    namesakes = table("a", *({"name": "Ann", "born": str(1900 + k)} for k in range(30)))
+    assert "may have duplicates" not in twins_note(namesakes, "source")
+
+
+def test_any_attribute_links() -> None:
+    fragments = [*table("a", *[{"list": "x", "name": "Ann"}] * 2), *table("b", {"list": "y"})]
+    assert twins_note(fragments, "list").startswith("2 records (2 of 2 of x) state exactly")
+    assert twins_note(fragments, "name").startswith("2 records (2 of 2 of Ann)")
+
+
+def test_nothing_is_shared() -> None:
+    assert twins_note(table("a", {"name": "Ann"}), "source") == ""
+
+
+def test_many_records_of_one_name_take_no_long_time() -> None:
+    fragments = table("a", *({"name": "Ann", "born": str(k)} for k in range(20_000)))
+    assert "may have" not in twins_note(fragments, "source")
