@@ -173,7 +173,7 @@ def test_the_runner_up_is_the_best_of_another_likelihood(people: Judgement) -> N
     assert second.behind >= 0
     assert people.only("pairs").runner_up is None
     # answers decide here too: all say that nobody is one with the next
-    answers = [NumberedAnswer(k, k + 1, False) for k in range(0, 40, 2)]
+    answers = [NumberedAnswer(k, k + 1, False, False) for k in range(0, 40, 2)]
     with_answers = people.answered(answers)
     second = with_answers.runner_up
     assert second is not None
