@@ -35,9 +35,7 @@ from kbforge_plugins.likelihoods.pairs.bags import (
 from kbforge_plugins.likelihoods.pairs.known import KNOWN_FEATURES, known_features
 from kbforge_plugins.likelihoods.pairs.near import (
     EQUAL_FORMS,
-    LEAST_ACROSS,
     NEAREST,
-    NEAREST_ACROSS,
     WAYS,
     EqualForms,
     OtherScripts,
@@ -442,7 +440,6 @@ class Rows:
     table: RecordTable
     letters: FloatArray  # the greatest cosines with rows of the file, -1 for none, [rows, nearest]
     words: FloatArray  # the same by words
-    consonants: FloatArray  # the same by consonants with rows in other scripts
     named: FloatArray  # fragments of the file that have the row's name, and rows, shape [2, rows]
     seen: FloatArray  # fragments of the file that state the same, at least 1
 
@@ -453,7 +450,6 @@ class Rows:
             RecordTable.joined([one.table for one in some]),
             np.concatenate([one.letters for one in some]),
             np.concatenate([one.words for one in some]),
-            np.concatenate([one.consonants for one in some]),
             np.concatenate([one.named for one in some], axis=1),
             np.concatenate([one.seen for one in some]),
         )
@@ -542,13 +538,11 @@ class File:
         table = RecordTable.taken(kept.part("table"), reader.weights, reader.columns)
         if len(table) != n:
             raise kept.damaged("table", f"expected {n:,} rows, got {len(table):,}")
-        letters, words, consonants = (
-            kept.part("standings").array(way, np.float64, n, NEAREST) for way in WAYS
-        )
+        letters, words = (kept.part("standings").array(way, np.float64, n, NEAREST) for way in WAYS)
         numbers = kept.part("called").array("numbers", np.int64, -1)
         names = numbers, kept.part("called").array("counts", np.int64, 2, len(numbers), low=1)
         named = at_numbers(*names, table.numbers("name"), 0.0)
-        rows = Rows(table, letters, words, consonants, named, counts.astype(np.float64))
+        rows = Rows(table, letters, words, named, counts.astype(np.float64))
         facts = kept.array("facts", np.float64, len(FILE_FEATURES))
         worths = {
             name: Worth.taken(kept.part(f"worths/{at}")) for at, name in enumerate(reader.columns)
@@ -591,12 +585,9 @@ class File:
                 top[0, : len(found)] = value
                 near.update(found.tolist())
             tops.append(top)
-        top = np.full((1, NEAREST), -1.0)
         row, script = unit_row(table.consonants), int(table.script[0])
-        for _, found, value in self._other_scripts.nearest_to(row, table.linked, script):
-            top[0, : len(found)] = value
-            near.update(found[value >= LEAST_ACROSS][:NEAREST_ACROSS].tolist())
-        tops.append(top)
+        for _, found in self._other_scripts.nearest_to(row, table.linked, script):
+            near.update(found.tolist())
         for forms in EQUAL_FORMS:
             for mine, theirs in {forms, forms[::-1]}:
                 numbers = table.names.numbers[mine][table.which]
@@ -604,8 +595,8 @@ class File:
         named = at_numbers(*self._names, table.numbers("name"), 0.0)
         found = np.array(sorted(near), dtype=np.int64)
         found = found[comparable(table.linked, self.rows.table.linked[found])]
-        letters, words, consonants = tops
-        return Rows(table, letters, words, consonants, named, np.ones(1)), found
+        letters, words = tops
+        return Rows(table, letters, words, named, np.ones(1)), found
 
     def describe(self, a: Rows, i: IntArray, b: Rows, j: IntArray) -> FloatArray:
         """`FEATURES` of rows i of the one and j of the other, shape [pairs, features]."""
@@ -624,7 +615,6 @@ class File:
         for tops, value in (
             ((a.letters[i], b.letters[j]), letters),
             ((a.words[i], b.words[j]), soup[0]),
-            ((a.consonants[i], b.consonants[j]), consonants),
         ):
             parts = [_standing(one, value) for one in tops]
             features += [one for two in zip(*parts, strict=True) for one in _ordered(*two)]

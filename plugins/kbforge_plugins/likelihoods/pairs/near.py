@@ -19,13 +19,13 @@ from kbforge.contracts import FloatArray, IntArray
 from kbforge_plugins.likelihoods.pairs.bags import Bags
 from kbforge_plugins.likelihoods.pairs.table import RecordTable
 
-WAYS = ("letters", "words", "consonants")
+WAYS = ("letters", "words")
 """In which a row is near to others."""
-Tops: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
+Tops: TypeAlias = tuple[FloatArray, FloatArray]
 """The cosines of the nearest rows in each of `WAYS`, -1 for none, each [rows, nearest]."""
 NEAREST = 24  # rows that a row is compared with, by letters and by words
-NEAREST_ACROSS = 8  # rows in other scripts that it is compared with, by consonants
-LEAST_ACROSS = 0.15
+_NEAREST_ACROSS = 8  # rows in other scripts that it is compared with, by consonants
+_LEAST_ACROSS = 0.15
 EQUAL_FORMS = (  # two rows with these forms of names equal are candidates
     *(("name", "name"), ("bare", "bare")),
     *(("acronym", "compact"), ("short acronym", "compact")),
@@ -93,25 +93,23 @@ class OtherScripts:
         self._scripts = np.unique(self._script).tolist()
         self._others: dict[int, tuple[IntArray, sparse.csr_array]] = {}  # cache
 
-    def nearest(self) -> Iterator[tuple[int, IntArray, FloatArray]]:
-        """For each row of the table, those nearest to it and their cosines, the nearest first."""
+    def nearest(self) -> Iterator[tuple[int, IntArray]]:
+        """For each row of the table, a bounded number of those nearest to it, the nearest first."""
         for script in self._scripts if len(self._scripts) > 1 else ():
             mine = np.flatnonzero(self._script == script)
-            linked = self._linked[mine]
-            for row, found, value in self.nearest_to(self._unit[mine], linked, script):
-                yield int(mine[row]), found, value
+            for row, found in self.nearest_to(self._unit[mine], self._linked[mine], script):
+                yield int(mine[row]), found
 
     def nearest_to(
         self, rows: sparse.csr_array, linked: IntArray, script: int
-    ) -> Iterator[tuple[int, IntArray, FloatArray]]:
+    ) -> Iterator[tuple[int, IntArray]]:
         """The same for unit rows of these tables, all in one script."""
         if script not in self._others:
             others = np.flatnonzero(self._script != script)
             self._others[script] = others, turned(self._unit[others])
         others, by_column = self._others[script]
-        tables = linked, self._linked[others]
-        for row, found, value in nearest(rows, by_column, tables, other=False):
-            yield row, others[found], value
+        for row, found, value in nearest(rows, by_column, (linked, self._linked[others]), False):
+            yield row, others[found[value >= _LEAST_ACROSS][:_NEAREST_ACROSS]]
 
 
 class EqualForms:
@@ -172,20 +170,16 @@ def compared(table: RecordTable) -> tuple[Tops, IntArray]:
         one, place = np.nonzero(others >= 0)
         keys.append(_pair_numbers(one, others[one, place], n))
         tops.append(top)
-    top = np.full((n, NEAREST), -1.0)
-    for row, found, value in OtherScripts(table).nearest():
-        top[row, : len(found)] = value
-        near = found[value >= LEAST_ACROSS][:NEAREST_ACROSS]
-        keys.append(_pair_numbers(np.full(len(near), row), near, n))
-    tops.append(top)
+    for row, found in OtherScripts(table).nearest():
+        keys.append(_pair_numbers(np.full(len(found), row), found, n))
     for mine, theirs in EQUAL_FORMS:
         some = np.array(list(EqualForms(table, theirs).equal_in(table, mine)), dtype=np.int64)
         i, j = some.reshape(-1, 2).T
         keys.append(_pair_numbers(i, j, n))
     flat = np.unique(np.concatenate(keys))
     pairs = np.stack([flat // max(n, 1), flat % max(n, 1)], axis=1)
-    letters, words, consonants = tops
-    return (letters, words, consonants), pairs[comparable(*table.linked[pairs].T)]
+    letters, words = tops
+    return (letters, words), pairs[comparable(*table.linked[pairs].T)]
 
 
 def comparable(one: IntArray, other: IntArray) -> NDArray[np.bool_]:
