@@ -241,6 +241,7 @@ class Fit:
     models: Models
     judgement: Judgement | None  # None if the judge was not asked
     notes: tuple[str, ...]  # for the user: what was fitted, what was ignored
+    options: Mapping[str, object] = field(default_factory=dict)  # of the likelihood, as found
 
 
 def make_models(
@@ -402,7 +403,8 @@ def made_of(prepared: Fit, choices: Choices) -> Provenance:
         if of_kind and kind not in _NOT_OF_RESULTS
     }
     if choices.likelihood is None and not choices.of("likelihood"):
-        taken = default_options(prepared.likelihood, choices.defaults, choices.link)
+        found = {name: _text(value) for name, value in prepared.options.items()}
+        taken = default_options(prepared.likelihood, choices.defaults, choices.link) | found
         options |= {"likelihood": taken} if taken else {}
     return Provenance(
         kbforge=__version__,

@@ -23,7 +23,7 @@ import orjson
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kbforge.contracts import FloatArray, Fragment, IntArray
+from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.evaluation.reliability import BoolArray
 from kbforge.kb.entities import naming
 
@@ -322,6 +322,9 @@ class PairModel(Protocol):
         Fragments outside the file are placed against it, in milliseconds each: those that `placed`
         marks, or all. The rest is `UNREAD`.
         """
+
+    def biased(self, nats: float) -> ConjugateLikelihood:
+        """The likelihood with so much added to the log odds of every pair that is compared."""
 
 
 @dataclass(frozen=True, eq=False)

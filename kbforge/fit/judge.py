@@ -257,8 +257,9 @@ class Judgement:
         """What confidence maps read; None if another than the chosen likelihood clusters."""
         if self.chosen.likelihood != likelihood:
             return None
-        labels = np.stack([h.labels for h in self.found])
-        weights = np.exp((self.gains - self.gains.max()) / max(self.spread, _LEAST_SPREAD))
+        plain = [k for k, h in enumerate(self.found) if not h.bias]  # as maps were trained
+        labels, gains = np.stack([self.found[k].labels for k in plain]), self.gains[plain]
+        weights = np.exp((gains - gains.max()) / max(self.spread, _LEAST_SPREAD))
         weights /= weights.sum()
         return Prediction.of(
             self.expected_f1, self.expected_gain, weights, labels, self.sample.fragments
@@ -391,9 +392,10 @@ class AnswerEffect:
         return f"{said}, not {_called(self.before)} (expected F1 {self.gain:+.3f})"
 
     def to_json(self) -> dict[str, Any]:
-        """The figures by name; exact names have no alpha."""
+        """The figures by name; exact names have no alpha, and only `pairs` has a bias."""
         before, after = (
             {"likelihood": h.likelihood, "alpha": None if h.likelihood == NAMES else h.alpha}
+            | ({"bias": h.bias} if h.bias else {})
             for h in (self.before, self.after)
         )
         figures = {"answers": self.answers, "unknown": self.unknown}
@@ -415,4 +417,5 @@ def effect_of_answers(before: Judgement, after: Judgement) -> AnswerEffect:
 def _called(hypothesis: Hypothesis) -> str:
     if hypothesis.likelihood == NAMES:
         return "names"
-    return f"{hypothesis.likelihood} with alpha {hypothesis.alpha:,.4g}"
+    bias = f" and bias {hypothesis.bias:+g}" if hypothesis.bias else ""
+    return f"{hypothesis.likelihood} with alpha {hypothesis.alpha:,.4g}{bias}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -28,6 +28,7 @@ from kbforge.contracts import (
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.answers import NumberedAnswer, placed, read_answers
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, alpha_by_grouping, read_calibration
+from kbforge.fit.biases import with_biases
 from kbforge.fit.choices import (
     DEFAULT_LIKELIHOOD,
     MANY,
@@ -54,11 +55,12 @@ def prepare(
     choices: Choices,
     decided: Sequence[NumberedAnswer] | None = None,
     on_stage: OnStage | None = None,
+    asks: bool = False,
 ) -> Fit:
     """Find what suits the fragments: likelihood, alpha and confidence map, and notes that say why.
 
-    A refit gives the decisions about pairs (`decided`), which count as answers. `on_stage` is
-    called with what is learned or tried next.
+    A refit gives the decisions about pairs (`decided`), which count as answers. With `asks` the
+    judgement is one to ask about. `on_stage` is called with what is learned or tried next.
     """
     if not fragments:
         raise KBForgeError("there are no fragments to cluster")
@@ -76,6 +78,7 @@ def prepare(
         on_stage,
         named=choices.likelihood is not None,
         link=choices.link,
+        asks=asks,
     )
     with bundles_read_once():
         choice = _choice(chooser, choices, named)
@@ -105,6 +108,7 @@ def prepare(
         models,
         chooser.judgement,
         tuple(notes),
+        choices.of("likelihood") if choice is None else choice.options,
     )
 
 
@@ -265,6 +269,7 @@ class LikelihoodChoice:
     likelihood: Likelihood | None = None  # fitted to the file; None if it is still to be made
     alpha: float | None = None  # None if it is still to be found
     note: str = ""  # one sentence for the user, if there is anything to say
+    options: Mapping[str, object] = field(default_factory=dict)  # found besides
 
 
 class Chooser:
@@ -277,7 +282,8 @@ class Chooser:
 
     In a large file only a part's pairs are compared (`kbforge.fit.hypotheses`), unless the model of
     pairs clusters. Then confidence maps do not read its pairs. In a file of hundreds of thousands
-    the model of pairs is no choice.
+    the model of pairs is no choice. With answers, or to ask for some (`asks`), the model of pairs
+    is tried with other biases, too (`kbforge.fit.biases`).
 
     Where fragments are linked (`link`), the model of pairs compares those of different tables, by
     its own alpha: the judge has learned nothing of groupings that are one to one.
@@ -291,9 +297,10 @@ class Chooser:
         on_stage: OnStage | None = None,
         named: bool = False,
         link: str | None = None,
+        asks: bool = False,
     ) -> None:
         self._fragments, self._defaults, self._answers = fragments, defaults, answers
-        self._on_stage, self._link = on_stage, link
+        self._on_stage, self._link, self._asks = on_stage, link, asks or bool(answers)
         self._most = MOST_COMPARED if named else MOST_TO_CHOOSE
         self.judgement: Judgement | None = None
         self.fitted: dict[str, ConjugateLikelihood] = {}
@@ -313,9 +320,11 @@ class Chooser:
         file = _File(fragments, MOST_TO_CHOOSE)
         fitted = self.fitted = _fit_likelihoods(file, self._options, stages)
         judged = _judge_file(file, fitted, self._defaults, stages)
+        too_large = len(fragments) > MOST_OF_PAIRS
+        if any_alpha and self._asks and not too_large and _OF_PAIRS in fitted:
+            judged = with_biases(judged, cast(PairModel, fitted[_OF_PAIRS]))
         if not any_alpha:
             judged = judged.without(NAMES)
-        too_large = len(fragments) > MOST_OF_PAIRS
         if too_large:
             judged = judged.without(_OF_PAIRS)
         before, judged = judged, judged.answered(answers)
@@ -327,9 +336,12 @@ class Chooser:
             likelihood: Likelihood = registry.create("likelihoods", NAMES, {})
             likelihood.fit(fragments)
             return LikelihoodChoice(NAMES, likelihood, likelihood.default_alpha, why)
+        chosen, options = fitted[best.likelihood], {"bias": best.bias} if best.bias else {}
+        if options:
+            chosen = cast(PairModel, chosen).biased(best.bias)
         if best.likelihood == _OF_PAIRS and file.part is not None:
-            fitted[_OF_PAIRS].fit(fragments)
-        return LikelihoodChoice(best.likelihood, fitted[best.likelihood], best.alpha, why)
+            chosen.fit(fragments)
+        return LikelihoodChoice(best.likelihood, chosen, best.alpha, why, options)
 
     def _linked(self) -> LikelihoodChoice:
         """The model of pairs of different tables."""

@@ -139,7 +139,7 @@ class FileReview(Review[CandidatePair]):
         if not fragments:
             raise KBForgeError("there are no fragments to ask about")
         self._answers = placed(file.answers, fragments, file.path)
-        judged = prepare(fragments, replace(choices, answers=None)).judgement
+        judged = prepare(fragments, replace(choices, answers=None), asks=True).judgement
         if judged is None:
             raise UsageError(
                 f"{quoted(choices.likelihood_name, 400)}: nothing is chosen for it by answers; "

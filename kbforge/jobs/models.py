@@ -185,11 +185,17 @@ def chosen(store: Store) -> tuple[Choices, str, float]:
     return _from_json(store.fact("choices")), frozen["likelihood"], float(frozen["alpha"])
 
 
-def with_likelihood(choices: Choices, likelihood: str) -> Choices:
-    """The choices with the likelihood that was taken, with its own options if it was a default."""
+def with_likelihood(
+    choices: Choices, likelihood: str, found: Mapping[str, object] | None = None
+) -> Choices:
+    """The choices with the likelihood that was taken, with its own options if it was a default.
+
+    `found` are options that its file gave it.
+    """
     options = dict(choices.options)
     if choices.likelihood is None and not choices.of("likelihood"):
-        options["likelihood"] = default_options(likelihood, choices.defaults, choices.link)
+        own = default_options(likelihood, choices.defaults, choices.link)
+        options["likelihood"] = own | dict(found or {})
     return replace(choices, likelihood=likelihood, options=options)
 
 

@@ -140,7 +140,8 @@ def learn(store: Store) -> RefittedModels:
         for one in decisions
         if one.first in place and one.second in place
     ]
-    prepared = prepare(fragments, with_likelihood(choices, likelihood), answers)
+    found = {} if store.made is None else store.made.options.get("likelihood", {})
+    prepared = prepare(fragments, with_likelihood(choices, likelihood, found), answers)
     drift = drift_of(fragments, due=False)
     frozen, kept = freeze(prepared, choices, fragments, drift)
     facts = {"frozen": frozen["frozen"], "drift": drift.to_json(), "last": None, WHOLE: None}

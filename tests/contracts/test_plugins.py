@@ -112,7 +112,7 @@ class TestLikelihoods(LikelihoodContract):
 
 
 class TestPairs(LikelihoodContract):
-    name = "pairs"
+    plugins: ClassVar[Plugins] = ["pairs", ("pairs", {"bias": -2.5})]
     signed = frozenset(
         {
             # log odds, and digests of 64 bits

@@ -58,11 +58,12 @@ class PartReader:
         """A JSON value."""
         return self._find(self._kept.values, name)
 
-    def whole(self, name: str) -> int:
-        """A whole number, at least 0."""
+    def whole(self, name: str, low: int = 0, high: int = (1 << 40) - 1) -> int:
+        """A whole number from `low` to `high`."""
         value = self.value(name)
-        if type(value) is not int or not 0 <= value < 1 << 40:
-            raise self.damaged(name, f"expected a number of things, got {quoted(str(value))}")
+        if type(value) is not int or not low <= value <= high:
+            expected = f"expected a whole number from {low} to {high}"
+            raise self.damaged(name, f"{expected}, got {quoted(str(value))}")
         return value
 
     def number(self, name: str, most: float) -> float:

@@ -9,8 +9,9 @@ other evidence, but outweigh the prior's preference for large clusters however m
 
     L(C) = sum over rows r < s of C of w(n_r) w(n_s) o(r, s) + sum over rows r of (n_r - 1) o(r, r)
 
-with o the clipped log odds of a pair. All sums are of whole numbers, so that L depends on the
-multiset alone, to the last bit.
+with o the clipped log odds of a pair. To those of two different rows that are candidates a *bias*
+is added, a constant that answers choose (`kbforge.fit.biases`). All sums are of whole numbers, so
+that L depends on the multiset alone, to the last bit.
 
 *Contributions.* A tree's sum for a pair is split over the features on its path: each node's feature
 gets the change of the mean of the leaves from the node to the child (Saabas 2014). Features of
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from ctypes import CDLL
 from dataclasses import replace
 from functools import cached_property
@@ -42,7 +44,7 @@ from kbforge.contracts import (
     LearnedState,
     LiveClusters,
 )
-from kbforge.errors import ModelError, quoted
+from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.files.io import read_small
 from kbforge.fit.description import UNREAD, PairOdds
 from kbforge.kernel.binding import address
@@ -56,6 +58,7 @@ from kbforge_plugins.likelihoods.pairs.odds import (
     APART,
     MODEL,
     MOST,
+    MOST_SHIFT,
     UNITS,
     Odds,
     PairIndex,
@@ -305,27 +308,31 @@ class Pairs(ConjugateLikelihood):
         model: use this model (a file, or its folder) in place of the one that ships.
         link: an attribute, or "source": fragments that share a value of it are different entities,
             and are not compared.
+        bias: add so much to the log odds of every pair that is compared, from -6 to 6 nats.
 
     Raises:
-        KBForgeError: the file cannot be read, or (ModelError) is not such a model.
+        KBForgeError: the file cannot be read, or (ModelError) is not such a model; or the bias is
+            out of range.
 
     """
 
     explains = alpha_from_file = keeps = takes_link = True
     probability = False
 
-    def __init__(self, model: str | None = None, link: str | None = None) -> None:
+    def __init__(
+        self, model: str | None = None, link: str | None = None, bias: float = 0.0
+    ) -> None:
         self._trees = _read(model, link)
         self._link = link
         self._digest = sha256(self._trees.to_bytes()).hexdigest()
         self.default_alpha = 1.0
-        self._odds = Odds.fitted((), self._trees, link)
+        self._odds = Odds.fitted((), self._trees, link, _units_of(bias))
         self._nearby = PairIndex(self._odds)
         self.index: CandidateIndex = self._nearby
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Read how rare names and values are, and what agreement is worth; says so to the user."""
-        self._odds = Odds.fitted(fragments, self._trees, self._link)
+        self._odds = Odds.fitted(fragments, self._trees, self._link, self._odds.shift)
         self._nearby.follow(self._odds)
         pairs, expected = len(self._odds.links), ""
         if self._link is not None and self._odds.bias:
@@ -334,6 +341,14 @@ class Pairs(ConjugateLikelihood):
             f"pairs: {pairs:,} pairs of {len(fragments):,} fragments compared by the model that "
             f"was trained on other data{expected}"
         )
+
+    def biased(self, nats: float) -> Pairs:
+        """The likelihood of the same file with this bias; it describes no pair again."""
+        other = copy(self)
+        other._odds = self._odds.shifted(_units_of(nats))
+        other._nearby = PairIndex(other._odds)
+        other.index = other._nearby
+        return other
 
     def kept(self) -> LearnedState:
         """What was read of the file, the log odds of its pairs, and which model gave them."""
@@ -370,7 +385,7 @@ class Pairs(ConjugateLikelihood):
     def pair_odds(
         self, fragments: Sequence[Fragment], placed: NDArray[np.bool_] | None = None
     ) -> PairOdds:
-        """The clipped log odds of the pairs of these fragments, by row.
+        """The clipped log odds of the pairs of these fragments, by row, without the bias.
 
         Fragments that the file does not have are placed against it if `placed` says so (None: all);
         the others are `UNREAD`.
@@ -381,7 +396,8 @@ class Pairs(ConjugateLikelihood):
             found = odds.row_of(fragment, placed is None or bool(placed[number]))
             row[number] = UNREAD if found is None else found
         first, second, above = odds.near_of(np.unique(row[row != UNREAD]))
-        return PairOdds(row, first, second, (above + APART) / UNITS, APART / UNITS)
+        plain = above - np.where(first != second, odds.shift, 0)
+        return PairOdds(row, first, second, (plain + APART) / UNITS, APART / UNITS)
 
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
         """What each attribute (or `name`) says for the fragment's joining the cluster, in nats.
@@ -406,7 +422,7 @@ class Pairs(ConjugateLikelihood):
             parts = _pair_contributions(odds, self._trees, self._node_means, x, row)
             for attribute, part in parts.items():
                 said[attribute if attribute in said else naming] += times * part
-        # rows that are no candidates are apart by their names
+        # rows that are no candidates are apart by their names; the bias counts there as well
         said[naming] += nats(gain_of(odds, members, x)) - sum(said.values())
         return said
 
@@ -472,6 +488,12 @@ def _feature_contributions(trees: Trees, means: FloatArray, features: FloatArray
 
 
 _PARTS = ("fragments", "tables")
+
+
+def _units_of(bias: float) -> int:
+    if not -MOST_SHIFT <= bias <= MOST_SHIFT:
+        raise UsageError(f"bias: expected {-MOST_SHIFT:g} to {MOST_SHIFT:g} nats, got {bias:g}")
+    return round(bias * UNITS)
 
 
 def _read(model: str | None, link: str | None) -> Trees:

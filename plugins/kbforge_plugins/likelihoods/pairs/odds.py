@@ -1,8 +1,9 @@
 """The log odds that two rows are one entity, by trees, for all candidate pairs at once.
 
 Log odds are clipped, in whole numbers of a small unit, and stored by row as the difference from the
-fixed log odds of rows that are no candidates. A later row is compared with the same file, so that
-its log odds do not depend on other later rows.
+fixed log odds of rows that are no candidates. To those of two different rows a constant may be
+added after they are clipped, the *shift*. A later row is compared with the same file,
+so that its log odds do not depend on other later rows.
 
 *Index.* A fragment's keys are its own row, one key for each pair of it with a row that may be the
 same entity, and its names. A fragment that the file does not have takes the own keys of such rows.
@@ -34,6 +35,8 @@ MOST = 6.0
 """Log odds are clipped to this, either side of 0, nats."""
 APART = round(-5.0 * UNITS)
 """Log odds of two rows that are no candidates, in units."""
+MOST_SHIFT = 6.0
+"""A shift of log odds, either side of 0, nats."""
 
 Row: TypeAlias = int
 """A row of the file, or, from the file's length on, a later row."""
@@ -205,6 +208,11 @@ class OddsLinks:
             np.concatenate([self._back_first[there], self.second[here]]),
         )
 
+    def raised(self, units: int) -> OddsLinks:
+        """The same links, with so much more of log odds for two different rows."""
+        above = self.above + np.int32(units)
+        return OddsLinks(self._starts, self.second, above, self.own)
+
     def kept(self) -> Part:
         """What `taken` reads."""
         sizes = np.diff(self._starts).astype(np.int32)
@@ -214,7 +222,7 @@ class OddsLinks:
     def taken(cls, kept: PartReader, rows: int) -> OddsLinks:
         """Read what `kept` gives."""
         starts = kept.starts("sizes", rows)
-        n, most = int(starts[-1]), 2 * round(MOST * UNITS)
+        n, most = int(starts[-1]), round((2 * MOST + MOST_SHIFT) * UNITS)
         second = kept.array("second", np.int32, n, low=0, high=rows - 1)
         above = kept.array("above", np.int32, n, low=-most, high=most)
         return cls(starts, second, above, kept.array("own", np.int32, rows, low=-most, high=most))
@@ -235,10 +243,12 @@ class Odds:
         link: str | None = None,
         bias: float = 0.0,
         matches: float = 0.0,
+        shift: int = 0,
     ) -> None:
         self.file, self._trees, self.links, self._link = file, trees, links, link
         self.bias = bias  # of the log odds of candidates, where tables are linked
         self.matches = matches  # so many are expected between them
+        self.shift = shift  # in units
         self._later = LaterRows()
         self._row_of: dict[Statement, Row] = {}  # of later rows
         self._row_in_file: dict[Statement, Row] = {}  # cache
@@ -247,7 +257,9 @@ class Odds:
         self._near: dict[Row, dict[Row, int]] = {}  # cache, by row of the file
 
     @classmethod
-    def fitted(cls, fragments: Sequence[Fragment], trees: Trees, link: str | None = None) -> Odds:
+    def fitted(
+        cls, fragments: Sequence[Fragment], trees: Trees, link: str | None = None, shift: int = 0
+    ) -> Odds:
         """The odds of a file's pairs; fragments that share a value of `link` are apart."""
         file, pairs = File.fitted(fragments, link)
         rows, own = file.rows, np.arange(len(file.counts))
@@ -257,19 +269,31 @@ class Odds:
         bias = matches = 0.0
         if link is not None:
             bias, matches = match_bias(pairs, log_odds, rows.table.linked)
-        links = OddsLinks.fitted(pairs, _above(log_odds + bias), _above(alone))
-        return cls(file, trees, links, link, bias, matches)
+        links = OddsLinks.fitted(pairs, _above(log_odds + bias) + shift, _above(alone))
+        return cls(file, trees, links, link, bias, matches, shift)
+
+    def shifted(self, shift: int) -> Odds:
+        """The odds of the same file with another shift, without its later rows."""
+        links = self.links.raised(shift - self.shift)
+        return Odds(self.file, self._trees, links, self._link, self.bias, self.matches, shift)
 
     def kept(self) -> Part:
         """What `taken` reads."""
-        return {**self.file.kept(), "links": self.links.kept(), "bias": self.bias}
+        return {
+            **self.file.kept(),
+            "links": self.links.kept(),
+            "bias": self.bias,
+            "shift": self.shift,
+        }
 
     @classmethod
     def taken(cls, kept: PartReader, trees: Trees, link: str | None = None) -> Odds:
         """Read what `kept` gives."""
         file = File.taken(kept)
         links = OddsLinks.taken(kept.part("links"), len(file.counts))
-        return cls(file, trees, links, link, kept.number("bias", MOST_BIAS))
+        most = round(MOST_SHIFT * UNITS)
+        shift = kept.whole("shift", low=-most, high=most)
+        return cls(file, trees, links, link, kept.number("bias", MOST_BIAS), shift=shift)
 
     def encode(self, fragment: Fragment) -> Row:
         """The row of what a fragment states; a new statement is placed against the file."""
@@ -352,7 +376,8 @@ class Odds:
             zeros = np.zeros_like(at)
             log_odds = _log_odds(self.file, self._trees, rows, zeros, some, at)
             above += _above(log_odds + self.bias).tolist()
-        near = dict(zip(others, above, strict=True))
+        shifts = [self.shift] * (len(others) - 1) + [0]  # the row itself is last
+        near = {o: a + b for o, a, b in zip(others, above, shifts, strict=True)}
         # nothing has changed yet, so that a failure leaves no trace
         for other, units in near.items():
             if n <= other < row:
