@@ -127,6 +127,14 @@ def test_dates(value: str, date: tuple[str, str, str] | None) -> None:
         ("code", "-17", {}),  # what begins with a gap has nothing before it
         ("number", "$1,234.50", {"magnitude": ("12e4",)}),
         ("number", "0.5", {}),
+        (
+            "email",
+            "ann.lee@x.org",
+            {"local": ("annlee",), "prefix": ("ann",), "word": ("ann", "lee"),
+             "domain": ("x.org",)},
+        ),
+        ("phone", "2079460018", {"ending": ("460018",), "beginning": ("2079",)}),
+        ("phone", "12", {}),
         ("category", "x", {}),
         ("set", "ann lee\nbo", {"member": ("ann lee", "bo"), "word": ("ann", "lee", "bo")}),
     ],

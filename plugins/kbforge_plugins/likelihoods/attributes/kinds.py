@@ -12,7 +12,7 @@ value from all values that have a feature in common with it.
 | number | its two leading digits and magnitude |
 | category | none |
 | set | members, words |
-| email | what stands before the @, by letters and digits, and its words |
+| email | what is before the @, its first three letters, its words, what is after the @ |
 | phone | the last six digits, the leading four |
 | nothing | none: running numbers and times of entry are not read |
 
@@ -335,12 +335,14 @@ def _number(value: str) -> Features:
 
 
 def _email(value: str) -> Features:
-    local = value.split("@", 1)[0]
+    local, _, domain = value.partition("@")
     words = words_of(local.replace("_", " "))
     compact = "".join(words)
     return {
         "local": (compact,) if compact else (),
+        "prefix": (value[:3],) if len(value) > 3 else (),
         "word": tuple(dict.fromkeys(w for w in words if len(w) > 1))[:_MOST_WORDS],
+        "domain": (domain,) if domain else (),
     }
 
 
@@ -366,7 +368,7 @@ _FEATURES: Mapping[Kind, tuple[Callable[[str], Features], tuple[str, ...]]] = {
     "number": (_number, ("magnitude",)),
     "month first": (_date, ("year and month", "year and day", "month and day", "year")),
     "category": (lambda value: {}, ()),
-    "email": (_email, ("local", "word")),
+    "email": (_email, ("local", "prefix", "word", "domain")),
     "phone": (_phone, ("ending", "beginning")),
     "nothing": (lambda value: {}, ()),
     "set": (_set, ("member", "word")),
