@@ -165,7 +165,8 @@ def _print_reliability(done: ReliabilityReport, as_json: bool) -> None:
     screen, scores = console.stdout(), done.scores
     screen.print(
         f"{done.fragments:,} fragments in {scores.clusters:,} entities, gold has "
-        f"{scores.gold_clusters:,}; B-cubed F1 {scores.bcubed_f1_harmonic:.4f} (harmonic)"
+        f"{scores.gold_clusters:,}; mean F1 of the items {scores.bcubed_f1_item_mean:.4f}, "
+        f"pairwise F1 {scores.pairwise_f1:.4f}"
     )
     if done.unlabelled:
         screen.print(f"without a label, so not evaluated: {done.unlabelled:,}")

@@ -3,10 +3,6 @@
 Of a whole way to a grouping everything that a user gets is measured: fitting is part of the time,
 and the memory and the error of the confidence are measured, raw and mapped. The scores of a grouper
 that gives a sample are means.
-
-Two baselines have no model. *Exact name* joins fragments whose first names are the same, case
-folded. The *ceiling* reads the labels: all fragments that say exactly the same take the label that
-most of them have, which is about the best that anything can do.
 """
 
 from __future__ import annotations
@@ -14,8 +10,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,12 +33,12 @@ from kbforge.evaluation.reliability import (
     reliability,
 )
 from kbforge.evaluation.scores import Scores, compare
-from kbforge.fit.choices import Choices, Fit
+from kbforge.fit.choices import SOURCE, Choices, Fit
 from kbforge.fit.confidence import ClusteringReport
 from kbforge.fit.prepare import prepare
+from kbforge_lab.bench.baselines import group
 from kbforge_lab.bench.results import Row, TraceRow, require_readable
 from kbforge_lab.bench.runs import BenchRun
-from kbforge_lab.contracts.suite import Baseline
 
 _STATUS = Path("/proc/self/status")
 _MARKS = 50
@@ -101,36 +96,6 @@ def _status(field: str) -> float | None:
     return int(found[1]) / 1024 if found else None
 
 
-def exact_name(fragments: Sequence[Fragment]) -> list[Hashable]:
-    """A label a fragment; records without `name` may have a first name and a surname instead."""
-    return [_name(fragment) for fragment in fragments]
-
-
-def _name(fragment: Fragment) -> Hashable:
-    if fragment.names:
-        return fragment.names[0].casefold()
-    names = (fragment.properties.get(part, ("",))[0] for part in ("first_name", "surname"))
-    parts = tuple(name.casefold() for name in names)
-    # no name is a tuple of one
-    return parts if any(parts) else (fragment.id,)
-
-
-def ceiling(fragments: Sequence[Fragment]) -> list[Hashable]:
-    """The label that most of those have who say the same; the first of them among as many."""
-    said = [(tuple(sorted(f.properties.items())), f.vector) for f in fragments]
-    labels: dict[Hashable, Counter[str | None]] = defaultdict(Counter)
-    for what, fragment in zip(said, fragments, strict=True):
-        labels[what][fragment.label] += 1
-    best = {what: counts.most_common(1)[0][0] for what, counts in labels.items()}
-    return [best[what] for what in said]
-
-
-BASELINES: Mapping[Baseline, Callable[[Sequence[Fragment]], list[Hashable]]] = {
-    "exact name": exact_name,
-    "ceiling": ceiling,
-}
-
-
 def perform(run: BenchRun) -> Outcome:
     """Do one run.
 
@@ -169,14 +134,23 @@ def _about(run: BenchRun, fragments: Sequence[Fragment]) -> dict[str, Any]:
     }
 
 
-def _scored(scores: Scores) -> dict[str, Any]:
+def _scored(found: Sequence[Scores]) -> dict[str, Any]:
+    """The columns of scores: of several, their means, counts rounded."""
+    of_each = [scores.to_json() for scores in found]
+    mean = {name: float(np.mean([one[name] for one in of_each])) for name in of_each[0]}
     return {
-        "f1": scores.bcubed_f1_item_mean,
-        "precision": scores.bcubed_precision,
-        "recall": scores.bcubed_recall,
-        "entities": scores.clusters,
-        "gold_entities": scores.gold_clusters,
-        "exact_entities": scores.exact_clusters,
+        "f1": mean["bcubed_f1_item_mean"],
+        "precision": mean["bcubed_precision"],
+        "recall": mean["bcubed_recall"],
+        "entities": round(mean["clusters"]),
+        "gold_entities": round(mean["gold_clusters"]),
+        "exact_entities": round(mean["exact_clusters"]),
+        "pairwise_precision": mean["pairwise_precision"],
+        "pairwise_recall": mean["pairwise_recall"],
+        "pairwise_f1": mean["pairwise_f1"],
+        "rand": mean["rand"],
+        "edit_score": mean["normalised_edit_score"],
+        "normalised_vi": mean["normalised_vi"],
     }
 
 
@@ -189,9 +163,9 @@ def _found(posterior: Posterior) -> dict[str, Any]:
     }
 
 
-def _without_posterior(fragments: Sequence[Fragment]) -> dict[str, Any]:
+def _without_posterior(fragments: int) -> dict[str, Any]:
     return {
-        "fragments": len(fragments),
+        "fragments": fragments,
         "cut": False,
         "subproblems": 0,
         "log10_effective_particles": 0.0,
@@ -205,30 +179,16 @@ def _costs(begin: Clocks) -> dict[str, Any]:
 
 
 def _by_examples(run: BenchRun, fragments: Sequence[Fragment], gold: Sequence[str]) -> Row:
-    """Group by examples, score the pairs; counts are rounded means."""
     assert run.method.grouper is not None
     begin = Clocks.now()
     found = run.method.grouper.group(run.task.examples, fragments, run.method_seed)
     costs = _costs(begin)
-    scores = [compare(grouping, gold).to_json() for grouping in found.groupings]
-    mean = {name: float(np.mean([one[name] for one in scores])) for name in scores[0]}
     return Row(
         **_about(run, fragments),
-        **_without_posterior(fragments),
+        **_without_posterior(len(fragments)),
+        **_scored([compare(grouping, gold) for grouping in found.groupings]),
         **costs,
         log_posterior=float(np.mean(found.trace)) if found.trace else -math.inf,
-        f1=mean["bcubed_f1_item_mean"],
-        precision=mean["bcubed_precision"],
-        recall=mean["bcubed_recall"],
-        entities=round(mean["clusters"]),
-        gold_entities=round(mean["gold_clusters"]),
-        exact_entities=round(mean["exact_clusters"]),
-        pairwise_precision=mean["pairwise_precision"],
-        pairwise_recall=mean["pairwise_recall"],
-        pairwise_f1=mean["pairwise_f1"],
-        rand=mean["rand"],
-        edit_score=mean["normalised_edit_score"],
-        normalised_vi=mean["normalised_vi"],
         trace=orjson.dumps(list(map(float, found.trace))).decode(),
     )
 
@@ -236,12 +196,13 @@ def _by_examples(run: BenchRun, fragments: Sequence[Fragment], gold: Sequence[st
 def _baseline(run: BenchRun, fragments: Sequence[Fragment], gold: Sequence[str]) -> Row:
     assert run.method.baseline is not None
     begin = Clocks.now()
-    scores = compare(BASELINES[run.method.baseline](fragments), gold)
+    labels = group(run.method.baseline, fragments, run.task.linked)
+    costs = _costs(begin)
     return Row(
         **_about(run, fragments),
-        **_without_posterior(fragments),
-        **_scored(scores),
-        **_costs(begin),
+        **_without_posterior(len(labels)),
+        **_scored([compare(labels, gold[: len(labels)])]),
+        **costs,
         log_posterior=-math.inf,
     )
 
@@ -255,7 +216,7 @@ def _whole_way(run: BenchRun, fragments: Sequence[Fragment], gold: Sequence[str]
     model = run.method.likelihood
     return Row(
         **_about(run, fragments),
-        **_scored(best.scores),
+        **_scored([best.scores]),
         **costs,
         **_found(best.posterior),
         cut=best.cut,
@@ -313,6 +274,7 @@ def _way_choices(run: BenchRun) -> Choices:
         likelihood=None if model is None else model.name,
         particles=method.particles,
         max_evals=method.max_evals,
+        link=SOURCE if run.task.linked else None,
         seed=run.method_seed,
         # none where none are given: the default is then what it is without options
         options={kind: given for kind, given in options.items() if given},
@@ -366,7 +328,7 @@ def _clustered(
     spent = watch.spent()
     row = Row(
         **_about(run, fragments),
-        **_scored(watch.scored(posterior)),
+        **_scored([watch.scored(posterior)]),
         **_found(posterior),
         cut=posterior.ended in (Ending.BUDGET, Ending.INTERRUPTED),
         log_posterior=_log_posterior(posterior, fragments, problem),

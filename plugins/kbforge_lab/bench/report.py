@@ -1,8 +1,9 @@
 """The report: a Markdown page with tables, verdicts and figures.
 
-The table over all tasks holds the default of `kbforge cluster` against exact names, against the
-best alpha in hindsight and against the ceiling. Means follow: over tasks, over groups of them and
-over families, each family counting once.
+Two tables over all tasks, of item F1 and of pairwise F1, hold the default of `kbforge cluster`
+against groupings that need no model, the best alpha in hindsight and the ceiling. A third has the
+means of both over groups of tasks and over their families, each family counting once, and how often
+one of two groupings without a model is ahead.
 
 A race compares samplers, which never end: it says when a method's best grouping was first as
 probable as the one that the lowest method ended with on the same order, in processor seconds.
@@ -15,7 +16,6 @@ import io
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -27,15 +27,17 @@ from kbforge_lab.bench import figures
 from kbforge_lab.bench.results import Row, TraceRow
 from kbforge_lab.bench.runs import setting
 from kbforge_lab.bench.summary import Line, Spread, Verdict, footnotes
-from kbforge_lab.contracts.suite import Baseline, Method, Standing, SuitePlan, Task
+from kbforge_lab.contracts.suite import Baseline, Method, Metric, Standing, SuitePlan, Task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BELOW = 0.005
-"""A default that is further below exact name than this is marked with `!`."""
+"""A default that is further below the better of the rivals than this is marked with `!`."""
+_RIVALS: tuple[Baseline, ...] = ("exact name", "TF-IDF")
+_MEASURES: Mapping[Metric, str] = {"f1": "items", "pairwise_f1": "pairs"}
 
-_BEST = "best alpha"
+_BEST, _GAIN, _BEHIND = "best alpha", "above the better", "behind"
 _STANDINGS: Mapping[Standing | None, str] = {
     "held out": (
         "Leave-one-family-out: the default's models were trained on all families but the set's own"
@@ -71,20 +73,26 @@ def standings(plan: SuitePlan) -> list[str]:
     ]
 
 
-def overview(plan: SuitePlan, lines: Sequence[Line]) -> Grid:
-    """F1 of all methods on all tasks, and the means."""
-    table = _Table(plan, lines)
-    columns = table.columns()
-    head = ["set", "family", "fragments", "entities", *columns]
+def overview(plan: SuitePlan, lines: Sequence[Line]) -> list[Grid]:
+    """F1 of all methods on all tasks by each measure, then the means."""
+    tables = [_Table(plan, lines, metric) for metric in _MEASURES]
+    return [*(table.grid() for table in tables), _means(plan, tables)]
+
+
+def _means(plan: SuitePlan, tables: Sequence[_Table]) -> Grid:
+    families = {task.name: task.family or task.name for task in plan.tasks}
     rows = []
-    for task in plan.tasks:
-        if not (own := table.lines_of(task)):
-            continue
-        entities = f"{next(iter(own.values())).gold_entities:,}"
-        cells = [column(task) for column in columns.values()]
-        rows.append([task.name, task.family, f"{len(task.fragments):,}", entities, *cells])
-    rows += [[name, "", "", "", *cells] for name, cells in table.means()]
-    return Grid("F1", head, rows, texts=2)
+    for called, group in (plan.groups or {"all sets": tuple(families)}).items():
+        by_family: dict[str, list[str]] = {}
+        for name in group:
+            by_family.setdefault(families.get(name, name), []).append(name)
+        rows += [[called, *table.means([[name] for name in group])] for table in tables]
+        if len(by_family) < len(group):
+            of = list(by_family.values())
+            rows += [[f"{called}, by family", *table.means(of)] for table in tables]
+    # of a group of which nothing ran there is nothing to tell
+    told = [row for row in rows if any(row[2:-1])]
+    return Grid("Means", ["mean over", "F1 of", *tables[0].columns, _BEHIND], told, texts=2)
 
 
 def details(plan: SuitePlan, lines: Sequence[Line]) -> list[Grid]:
@@ -116,106 +124,97 @@ def long_table(plan: SuitePlan, lines: Iterable[Line]) -> str:
 
 
 class _Table:
-    """The lines of a plan by task and method, and what is told of them."""
+    """One measure of the lines of a plan, by task and method."""
 
-    def __init__(self, plan: SuitePlan, lines: Sequence[Line]) -> None:
+    def __init__(self, plan: SuitePlan, lines: Sequence[Line], metric: Metric) -> None:
         self._plan = plan
+        self._metric = metric
         self._by = {(line.task, line.method.name): line for line in lines}
         ran = {line.method.name for line in lines}
         self._methods = [method for method in plan.methods if method.name in ran]
+        self._rivals = [m.name for m in self._methods if m.baseline in _RIVALS]
+        self.columns = list(self._columns())
 
-    def lines_of(self, task: Task) -> dict[str, Line]:
-        return {
-            method.name: line
-            for method in self._methods
-            if (line := self._by.get((task.name, method.name))) is not None
-        }
-
-    def columns(self) -> dict[str, Callable[[Task], str]]:
-        """Name of a column -> its cell in the row of a task."""
-        out: dict[str, Callable[[Task], str]] = {}
-        for name in self._names():
-            out[name] = partial(self._cell, name)
-            if name == self._plan.reference:
-                if self._baseline("exact name") is not None:
-                    out["above exact name"] = self._gain
-                out["took"] = lambda task: _took(self._by.get((task.name, self._plan.reference)))
-        return out
-
-    def means(self) -> Iterator[tuple[str, list[str]]]:
-        tasks = {task.name: task for task in self._plan.tasks}
-        names = [name for name in tasks if self.lines_of(tasks[name])]
-        yield "mean over the sets", self._mean(len(names), [[name] for name in names])
-        for called, group in self._plan.groups.items():
-            yield f"mean over {called}", self._mean(len(group), [[name] for name in group])
-        families: dict[str, list[str]] = {}
-        for name in names:
-            families.setdefault(tasks[name].family or name, []).append(name)
-        if len(families) < len(names):
-            yield "mean over families", self._mean(len(families), list(families.values()))
-
-    def _mean(self, of: int, parts: Sequence[Sequence[str]]) -> list[str]:
-        """A mean of means; parts of which a method lacks a set do not count for it."""
-        found: dict[str, dict[int, float]] = {}
-        for name in self._names():
-            for number, part in enumerate(parts):
-                values = [self._value(task, name) for task in part]
-                known = [value for value in values if value is not None]
-                if len(known) == len(values):
-                    found.setdefault(name, {})[number] = statistics.fmean(known)
-        cells = []
-        for name in self._names():
-            own = found.get(name, {})
-            cells.append(_mean_text(own, of))
-            if name == self._plan.reference:
-                exact = self._baseline("exact name")
-                if exact is not None:
-                    beside = found.get(exact, {})
-                    both = {k: own[k] - beside[k] for k in own.keys() & beside.keys()}
-                    cells.append(_mean_text(both, of, "+.3f"))
-                cells.append("")
-        return cells
-
-    def _names(self) -> list[str]:
-        """The columns of F1: exact name, the default, the others, the best alpha, the ceiling."""
+    def _columns(self) -> Iterator[str]:
+        """Simple groupings, the default, the others, the best alpha, the ceiling."""
+        yield from (m.name for m in self._methods if m.baseline not in (None, "ceiling"))
         plain = [m.name for m in self._methods if m.baseline is None and not m.alphas]
-        plain.sort(key=lambda name: name != self._plan.reference)
-        first = [name for name in [self._baseline("exact name")] if name is not None]
-        last = [name for name in [self._baseline("ceiling")] if name is not None]
-        best = [_BEST] if any(method.alphas for method in self._methods) else []
-        return [*first, *plain, *best, *last]
+        for name in sorted(plain, key=lambda name: name != self._plan.reference):
+            yield name
+            if name == self._plan.reference and self._rivals:
+                yield _GAIN
+        if any(method.alphas for method in self._methods):
+            yield _BEST
+        yield from (m.name for m in self._methods if m.baseline == "ceiling")
 
-    def _baseline(self, wanted: Baseline) -> str | None:
-        return next((m.name for m in self._methods if m.baseline == wanted), None)
+    def grid(self) -> Grid:
+        """A row a task."""
+        head = ["set", "family", "fragments", "entities", *self.columns, "took"]
+        rows = []
+        for task in self._plan.tasks:
+            own = [line for (name, _), line in self._by.items() if name == task.name]
+            if own:
+                sizes = f"{len(task.fragments):,}", f"{own[0].gold_entities:,}"
+                cells = [self._cell(task.name, name) for name in self.columns]
+                took = _took(self._by.get((task.name, self._plan.reference)))
+                rows.append([task.name, task.family, *sizes, *cells, took])
+        return Grid(f"F1 of {_MEASURES[self._metric]}", head, rows, texts=2)
+
+    def means(self, parts: Sequence[Sequence[str]]) -> list[str]:
+        """The measure, means of the means of parts, and on how many sets the default is behind.
+
+        A part of which a method lacks a set does not count for it.
+        """
+        cells = [_MEASURES[self._metric]]
+        for name in self.columns:
+            values = [[self._value(task, name) for task in part] for part in parts]
+            known = [[v for v in part if v is not None] for part in values]
+            whole = [k for k, part in zip(known, values, strict=True) if len(k) == len(part)]
+            cells.append(_mean_text([statistics.fmean(part) for part in whole], len(parts), name))
+        gains = [self._value(task, _GAIN) for part in parts for task in part]
+        compared = [gain for gain in gains if gain is not None]
+        behind = f"{sum(map(_is_behind, compared))} of {len(compared)}" if compared else ""
+        return [*cells, behind]
 
     def _best(self, task: str) -> Line | None:
-        """The best method that clusters, the first among equals; None without a grid of alphas."""
+        """The method that clusters with the best item F1; None without a grid of alphas."""
         if not any((task, m.name) in self._by for m in self._methods if m.alphas):
             return None
         found = [self._by.get((task, m.name)) for m in self._methods if m.baseline is None]
         whole = [line for line in found if line is not None and line.compares]
         return max(whole, key=lambda line: line.f1.mean, default=None)
 
-    def _value(self, task: str, name: str) -> float | None:
-        line = self._best(task) if name == _BEST else self._by.get((task, name))
-        return line.f1.mean if line is not None and line.compares else None
+    def _line(self, task: str, name: str) -> Line | None:
+        return self._best(task) if name == _BEST else self._by.get((task, name))
 
-    def _cell(self, name: str, task: Task) -> str:
-        if name == _BEST:
-            line = self._best(task.name)
-            return "" if line is None else f"{_text(line.f1)} ({_took(line)})"
-        line = self._by.get((task.name, name))
+    def _value(self, task: str, name: str) -> float | None:
+        if name == _GAIN:
+            ours = self._value(task, self._plan.reference)
+            theirs = [self._value(task, rival) for rival in self._rivals]
+            known = [value for value in theirs if value is not None]
+            return None if ours is None or not known else ours - max(known)
+        line = self._line(task, name)
+        spread = self._spread(line) if line is not None and line.compares else None
+        return None if spread is None else spread.mean
+
+    def _spread(self, line: Line) -> Spread | None:
+        found: Spread | None = getattr(line, self._metric)
+        return found
+
+    def _cell(self, task: str, name: str) -> str:
+        if name == _GAIN:
+            gain = self._value(task, name)
+            return "" if gain is None else f"{gain:+.3f}{' !' * _is_behind(gain)}"
+        line = self._line(task, name)
         if line is None:
             return ""
-        return _text(line.f1) if line.compares else "over time"
+        if not line.compares:
+            return "over time"
+        return _text(self._spread(line)) + (f" ({_took(line)})" if name == _BEST else "")
 
-    def _gain(self, task: Task) -> str:
-        exact = self._baseline("exact name")
-        assert exact is not None
-        ours, theirs = self._value(task.name, self._plan.reference), self._value(task.name, exact)
-        if ours is None or theirs is None:
-            return ""
-        return f"{ours - theirs:+.3f}{' !' if ours < theirs - BELOW else ''}"
+
+def _is_behind(gain: float) -> bool:
+    return round(gain, 9) < -BELOW
 
 
 def _text(spread: Spread | None) -> str:
@@ -237,22 +236,23 @@ def _alpha(line: Line) -> str:
     return f"{alpha:,.0f}" if 1_000 <= alpha < 1_000_000 else f"{alpha:.3g}"
 
 
-def _mean_text(values: Mapping[int, float], of: int, form: str = ".3f") -> str:
+def _mean_text(values: Sequence[float], of: int, name: str) -> str:
     if not values:
         return ""
-    mean = f"{statistics.fmean(values.values()):{form}}"
+    mean = f"{statistics.fmean(values):{'+.3f' if name == _GAIN else '.3f'}}"
     return mean if len(values) == of else f"{mean} ({len(values)} of {of})"
 
 
 def _detail(method: Method, plan: SuitePlan, lines: Sequence[Line]) -> Grid:
-    head = ["set", "runs", "P", "R", "F1", "harmonic F1", "entities", "gold", "alpha", "seconds"]
-    head += ["MiB", "pairs raw", "mapped", "entities raw", "mapped"]
+    head = ["set", "runs", "P", "R", "F1", "harmonic F1", "pairs P", "R", "F1", "entities", "gold"]
+    head += ["alpha", "seconds", "MiB", "pairs raw", "mapped", "entities raw", "mapped"]
     rows = [
         [
             line.task,
             f"{line.runs}" + (f" ({line.endings})" if line.endings else ""),
             *map(_text, (line.precision, line.recall, line.f1)),
             f"{line.harmonic_f1:.3f}",
+            *map(_text, (line.pairwise_precision, line.pairwise_recall, line.pairwise_f1)),
             f"{line.entities.mean:,.0f}",
             f"{line.gold_entities:,}",
             _alpha(line),
@@ -263,7 +263,7 @@ def _detail(method: Method, plan: SuitePlan, lines: Sequence[Line]) -> Grid:
         ]
         for line in lines
     ]
-    errors = [f"mean over {len(lines)}", *[""] * 10]
+    errors = [f"mean over {len(lines)}", *[""] * 13]
     for name in ("pairs_ece", "pairs_ece_mapped", "entities_ece", "entities_ece_mapped"):
         known = [spread.mean for line in lines if (spread := getattr(line, name)) is not None]
         errors.append(f"{statistics.fmean(known):.3f}" if known else "")
@@ -281,7 +281,8 @@ def _long_row(line: Line) -> dict[str, Any]:
         "harmonic_f1": line.harmonic_f1,
     }
     for name in (
-        *("f1", "precision", "recall", "entities", "alpha", "seconds", "cpu_seconds", "peak_mib"),
+        *("f1", "precision", "recall", "pairwise_precision", "pairwise_recall", "pairwise_f1"),
+        *("entities", "alpha", "seconds", "cpu_seconds", "peak_mib"),
         *("pairs_ece", "pairs_ece_mapped", "entities_ece", "entities_ece_mapped"),
     ):
         spread: Spread | None = getattr(line, name)
@@ -291,7 +292,8 @@ def _long_row(line: Line) -> dict[str, Any]:
 
 
 EXPLAINED = (
-    "P, R and F: precision, recall and their harmonic mean of the pairs that share a cluster; Rand "
+    "P, R and F: precision, recall and their harmonic mean of the pairs that share a cluster; item "
+    "F1: the mean of the fragments' own B-cubed F1; Rand "
     "index; normalised edit score; NVI = 1 - variation of information / log n. Means over the runs "
     "(standard deviation of F, if more than one); of a chain, over its second half. J is the "
     "unnormalised log joint density, which lines of one model can be compared by; R-hat is of J "
@@ -304,7 +306,19 @@ def pairs_table(task: Task, plan: SuitePlan, lines: Sequence[Line]) -> Grid:
     """A line a method of the task, the paper's F beside ours where there is one."""
     known = {method: found.f1[0] for (t, method), found in plan.published.items() if t == task.name}
     head = ["method", "runs", *(["paper's F"] if known else [])]
-    head += ["F", "P", "R", "Rand", "edit score", "NVI", "entities", "J", "R-hat", "draws"]
+    head += [
+        "F",
+        "P",
+        "R",
+        "item F1",
+        "Rand",
+        "edit score",
+        "NVI",
+        "entities",
+        "J",
+        "R-hat",
+        "draws",
+    ]
     head.append("CPU seconds")
     rows = []
     for line in lines:
@@ -320,7 +334,8 @@ def _cells(line: Line) -> list[str]:
     vi = line.normalised_vi
     return [
         _text(line.pairwise_f1),
-        *map(_mean, (line.pairwise_precision, line.pairwise_recall, line.rand, line.edit_score)),
+        *map(_mean, (line.pairwise_precision, line.pairwise_recall)),
+        *map(_mean, (line.f1, line.rand, line.edit_score)),
         "" if vi is None else f"{1 - vi.mean:.3f}",
         f"{line.entities.mean:,.1f}",
         "" if line.r_hat is None else f"{line.log_posterior.mean:,.0f}",
@@ -408,16 +423,20 @@ _CAPTIONS = {
 }
 
 _OVERVIEW = (
-    "B-cubed F1, the mean of the fragments' own: mean over the orders (standard deviation, if more "
-    f"than one). *!*: more than {BELOW:g} below exact name. *exact name* and *ceiling* are no "
-    "models: fragments of one name, and the best that the labels allow anybody who sees what the "
-    "fragments say. *best alpha* is in hindsight: of all that was run, greedily at each alpha of a "
-    "grid and by the methods beside it, what is best by the labels; behind it the likelihood and "
-    "its alpha."
+    "Of items: the mean of the fragments' own B-cubed F1. Of pairs: F1 of the pairs that share an "
+    "entity. Means over the orders (standard deviation, if more than one). These need no model: "
+    "*all apart*; *exact name*, fragments of one name; *TF-IDF*, fragments whose texts are alike "
+    "by their trigrams, from a cosine of .6 on, and of linked tables one to one from .3 on; and "
+    "*ceiling*, the best that the labels allow anybody who sees what the fragments say. *Above "
+    f"the better*: of exact name and TF-IDF; *!* and *{_BEHIND}* where the default is more than "
+    f"{BELOW:g} below. *Best alpha* is in hindsight: of all that was run, greedily at each alpha "
+    "of a grid and by the methods beside it, what has the best F1 of items by the labels; behind "
+    "it the likelihood and its alpha."
 )
 _DETAILS = (
-    "Seconds with fitting; MiB at the peak; expected calibration error (ECE) of pairs and of "
-    "entities, raw and by the confidence map."
+    "P, R and F1 are B-cubed, F1 of items, then those of pairs. Seconds with fitting; MiB at the "
+    "peak; expected calibration error (ECE) of pairs and of entities, raw and by the confidence "
+    "map."
 )
 
 
@@ -495,10 +514,11 @@ def write_report(
 
 def _overview_parts(plan: SuitePlan, lines: Sequence[Line]) -> list[str]:
     """One table over all tasks, what the models had seen, and a table of each method."""
-    grid = overview(plan, lines)
+    *tables, means = overview(plan, lines)
     notes = [f"*{name}*: {meaning}." for name, meaning in footnotes(lines).items()]
     seen = [f"- {sentence}" for sentence in standings(plan)]
-    parts = [f"## {grid.title}\n\n{_OVERVIEW}", grid.markdown(), *notes]
+    parts = [f"## {means.title}\n\n{_OVERVIEW}", means.markdown()]
+    parts += [f"## {grid.title}\n\n{grid.markdown()}" for grid in tables] + notes
     parts += ["\n".join(["## What the models had seen", "", *seen])] if seen else []
     grids = details(plan, lines)
     parts += [f"## {g.title}\n\n{_DETAILS}\n\n{g.markdown()}" for g in grids]
@@ -531,7 +551,8 @@ def _task_part(task: str, plan: SuitePlan, lines: Sequence[Line]) -> str:
     own = [line for line in lines if line.task == task]
     text = (
         f"## {task}\n\n{size:,} fragments. Means over the runs (standard deviation, if more than "
-        "one); evaluations are the sets that the likelihood scored; "
+        "one). F1, precision and recall are B-cubed, F1 of items, then those of pairs; evaluations "
+        "are the sets that the likelihood scored; "
         f"CPU x {plan.reference} is the processor time over that of {plan.reference}."
     )
     if any(key[0] == task for key in plan.published):
@@ -567,6 +588,9 @@ def _columns(task: str, plan: SuitePlan, reference: Line | None) -> list[Column]
     columns += [
         ("precision", lambda line: line.precision.text(3)),
         ("recall", lambda line: line.recall.text(3)),
+        ("pairs F1", lambda line: _text(line.pairwise_f1)),
+        ("pairs precision", lambda line: _text(line.pairwise_precision)),
+        ("pairs recall", lambda line: _text(line.pairwise_recall)),
         ("entities", lambda line: line.entities.text(1)),
         ("evaluations", lambda line: f"{line.model_evaluations.mean:,.0f}"),
         ("seconds", lambda line: _rounded(line.seconds.mean, 3)),

@@ -90,8 +90,9 @@ class Row(_Identity):
     """One finished run: scores, costs, and what was run.
 
     `f1`, `precision` and `recall` are B-cubed. The figures from `model` to `entities_ece_mapped`
-    are of whole ways to a grouping alone. Those from `pairwise_precision` on are of groupings by
-    examples alone, means over the sample; `log_posterior` is then the mean of `trace`.
+    are of whole ways to a grouping alone; `trace` is of groupings by examples alone, whose scores
+    are means over the sample and whose `log_posterior` is the mean of `trace`. The columns with a
+    default are those that rows of earlier versions may lack.
     """
 
     clusterer: str

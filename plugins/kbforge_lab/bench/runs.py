@@ -212,6 +212,7 @@ def _task_digest(task: Task) -> str:
         "models": models,
         "alpha": task.alpha,
         "orders": task.orders,
+        "linked": task.linked,
     }
     if task.examples:
         rest["examples"] = len(task.examples)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -192,11 +193,10 @@ def _said(last: Row | Failure | None, names: Mapping[str, str]) -> str:
         return "none yet"
     if isinstance(last, Failure):
         return f"{last.run.called} failed"
-    if last.pairwise_f1 is not None:
-        return f"{names[last.key]}: F1 of pairs {last.pairwise_f1:.3f}, {last.seconds:.2f} s"
+    known = last.log_posterior > -math.inf
     return (
-        f"{names[last.key]}: log posterior {last.log_posterior:,.1f}, F1 {last.f1:.3f}, "
-        f"{last.seconds:.2f} s"
+        f"{names[last.key]}: {f'log posterior {last.log_posterior:,.1f}, ' if known else ''}"
+        f"F1 {last.f1:.3f}, pairs F1 {last.pairwise_f1:.3f}, {last.seconds:.2f} s"
     )
 
 
@@ -230,7 +230,7 @@ def _methods_table(done: BenchResult) -> Table:
 
     table = bench_scale.new_table(
         texts=("task", "method", "P"),
-        numbers=("runs", "log posterior", "F1", "entities", "seconds"),
+        numbers=("runs", "log posterior", "F1", "pairs F1", "entities", "seconds"),
     )
     for line in done.lines:
         table.add_row(
@@ -240,6 +240,7 @@ def _methods_table(done: BenchResult) -> Table:
             f"{line.runs}{'*' * bool(line.endings)}",
             line.log_posterior.text(1),
             line.f1.text(3),
+            "" if line.pairwise_f1 is None else line.pairwise_f1.text(3),
             f"{line.entities.mean:,.1f}",
             f"{line.seconds.mean:,.3g}",
         )
@@ -250,11 +251,12 @@ def _wide_tables(done: BenchResult) -> Iterator[Table]:
     from kbforge_lab.bench.report import overview, pairs_table
 
     if done.plan.of_ways:
-        yield _grid_table(overview(done.plan, done.lines))
-        return
-    for task in done.plan.tasks:
-        table = _grid_table(pairs_table(task, done.plan, done.lines))
-        table.title, table.title_justify = task.name, "left"
+        grids = overview(done.plan, done.lines)
+    else:
+        grids = [pairs_table(task, done.plan, done.lines) for task in done.plan.tasks]
+    for grid in grids:
+        table = _grid_table(grid)
+        table.title, table.title_justify = grid.title, "left"
         yield table
 
 

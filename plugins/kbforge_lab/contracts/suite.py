@@ -11,7 +11,7 @@ which alpha. Another is of whole ways to a grouping: its tasks say nothing, so t
 groups as `kbforge cluster` does, by a likelihood of its own or by the one that the default takes. A
 comparison of this kind is one table over all tasks, and measures how far a grouping's confidence
 can be trusted. The third is of groupings by examples: its tasks have labelled examples of other
-entities, its methods are groupers that learn from them, and its scores are those of pairs.
+entities, and its methods are groupers that learn from them.
 
 Laws, tested for every member by `kbforge_lab.testing.suite`:
 
@@ -23,7 +23,7 @@ Laws, tested for every member by `kbforge_lab.testing.suite`:
 4. Expectations and published figures are about tasks and methods of the plan.
 5. If a method asks for a surrogate, every task has one.
 6. Either all tasks have a likelihood and an alpha or none has; only in a plan of the second kind
-   have methods likelihoods, alphas and baselines.
+   have methods likelihoods, alphas and baselines, and are tasks linked.
 7. Either all tasks have examples or none has; in a plan of the third kind, and only there, every
    method has a grouper, each of another `repr`.
 """
@@ -42,12 +42,11 @@ TASK_NAME = re.compile(r"\w[\w.+-]{0,99}")
 """The whole name of a task: letters, digits and `_ . + -`, not a mark at the beginning."""
 
 Metric: TypeAlias = Literal["log_posterior", "f1", "precision", "recall", "pairwise_f1"]
-"""Log posterior in nats, the B-cubed scores (F1 is the mean of the fragments' own), and of
-groupings by examples the F1 of pairs."""
+"""Log posterior in nats, the B-cubed scores (F1 is the mean of the fragments' own), and the F1 of
+pairs."""
 
-Baseline: TypeAlias = Literal["exact name", "ceiling"]
-"""A grouping that no model makes: fragments of one name, or by their labels as far as what they say
-tells them apart (see `kbforge_lab.bench.perform`)."""
+Baseline: TypeAlias = Literal["all apart", "exact name", "TF-IDF", "ceiling"]
+"""A grouping that no model makes (see `kbforge_lab.bench.baselines`)."""
 
 Standing: TypeAlias = Literal["held out", "unseen", "seen"]
 """What the default's models were trained on: all but this family, nothing that this family could be
@@ -80,6 +79,7 @@ class Task:
     defaults: str | None = None  # a folder of default models to use instead of those that ship
     standing: Standing | None = None  # the default models' standing to the family
     examples: tuple[Fragment, ...] = ()  # labelled, for groupers to learn from
+    linked: bool = False  # tables, told apart by source: no entity has two fragments of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +143,15 @@ class PaperFigures:
 class Expectation:
     """The mean over shuffles of a metric of the table is at least a bound.
 
-    The bound is `at_least` or, if `no_worse_than` names a method, that method's mean less `slack`.
+    The bound is `at_least` or, if `no_worse_than` names methods, the best of their means less
+    `slack`.
     """
 
     task: str
     method: str
     metric: Metric
     at_least: float = 0.0
-    no_worse_than: str | None = None
+    no_worse_than: tuple[str, ...] = ()
     slack: float = 0.0
 
 

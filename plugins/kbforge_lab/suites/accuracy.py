@@ -2,17 +2,24 @@
 
 | method | what |
 |---|---|
-| exact name | fragments of one name are one entity: what anybody gets by hand |
+| all apart, exact name, TF-IDF | groupings that need no model: `kbforge_lab.bench.baselines` |
 | default | `kbforge cluster FILE`, no option |
 | attributes, bigram, pairs, names | `kbforge cluster FILE --likelihood NAME` |
 | best alpha: NAME | greedy clustering at alphas of a grid for 300 s, the best by the labels |
 | ceiling | the best that the labels allow anybody who sees what the fragments say |
 
-The sets are the labelled files of the folder that KBFORGE_DATA names. The default learned from
-families of labelled sets, so its figures on these say little about new data. `without` names a
-folder of models trained leave-one-family-out, FOLDER/FAMILY being of all families but that one. A
-family shares what a model could learn from one set and use on another: source, entities or
-generator (`kbforge_lab.training.defaults.families`).
+The sets are the labelled files of the folder that KBFORGE_DATA names, by kind:
+
+| kind | sets |
+|---|---|
+| plain | the files as they are |
+| link | two tables that have no doubles: with `--link source`, and once more as one file |
+| namesakes, flattened, ... | plain ones in another shape: `kbforge_lab.training.defaults.shapes` |
+
+The default learned from families of labelled sets, so its figures on these say little about new
+data. `without` names a folder of models trained leave-one-family-out, FOLDER/FAMILY being of all
+families but that one. A family shares what a model could learn from one set and use on another:
+source, entities or generator (`kbforge_lab.training.defaults.families`).
 """
 
 from __future__ import annotations
@@ -28,8 +35,22 @@ import numpy as np
 from kbforge.contracts.fragment import Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.fragments import read_fragments
-from kbforge_lab.contracts.suite import Expectation, Method, Model, Standing, Suite, SuitePlan, Task
+from kbforge_lab.contracts.suite import (
+    Baseline,
+    Expectation,
+    Method,
+    Metric,
+    Model,
+    Standing,
+    Suite,
+    SuitePlan,
+    Task,
+)
 from kbforge_lab.suites.data import data_files, labelled
+from kbforge_lab.training.defaults.families import LabelledFile
+from kbforge_lab.training.defaults.shapes import SHAPES, in_shape
+
+_PLAIN, _LINK = "plain", "link"
 
 UNSEEN = frozenset({"rldata", "wd", "dwie", "webnlg"})
 """Families that nothing that ships may be trained on: their licences do not allow it."""
@@ -45,6 +66,16 @@ class LabelledSet:
     fragments: int  # about how many, to choose before reading
     first: int | None = None  # whole entities in order of appearance, until this many fragments
     counted: bool = False  # one of the 26 whose mean is quoted
+    linked: bool = False  # by `--link source`
+
+    @property
+    def kind(self) -> str:
+        return _LINK if self.file.startswith(f"{_LINK}/") else _PLAIN
+
+    @property
+    def group(self) -> str:
+        """Whose mean is given."""
+        return f"{_LINK}, as one file" if self.kind == _LINK and not self.linked else self.kind
 
     def read(self, folder: Path) -> tuple[Fragment, ...]:
         found = [f for f in read_fragments(str(folder / self.file)) if f.label]
@@ -76,6 +107,18 @@ def _confusable() -> Iterator[LabelledSet]:
         for part, size in zip(("train", "dev"), sizes, strict=True):
             file = f"confusable/{name}_{part}.jsonl"
             yield LabelledSet(f"{name}_{part}", file, family, size, counted=part == "dev")
+
+
+def _tables() -> Iterator[LabelledSet]:
+    """Pairs of tables: linked, and the same as one file."""
+    for name, file, family, size in (
+        ("abt_buy", "abt_buy_full.jsonl", "products", 2_152),
+        ("amazon_google", "amazon_google_full.jsonl.gz", "products", 4_393),
+        ("dblp_acm", "dblp_acm_full.jsonl", "papers", 4_910),
+        ("walmart_amazon", "walmart_amazon_full.jsonl.gz", "products", 24_628),
+    ):
+        yield LabelledSet(f"link_{name}", f"{_LINK}/{file}", family, size, linked=True)
+        yield LabelledSet(f"{name}_full", f"{_LINK}/{file}", family, size)
 
 
 _HISTORICAL = "splink_hist50k/historical_50k.jsonl.gz"
@@ -125,6 +168,7 @@ SETS = (
     LabelledSet("ror", "more/ror/ror.jsonl.gz", "ror", 35_677),
     LabelledSet("dwie", "dwie/dwie_public_traindev.jsonl", "dwie", 8_588),
     LabelledSet("webnlg", "webnlg/webnlg_1text_per_entry.jsonl.gz", "webnlg", 30_108),
+    *_tables(),
 )
 """Every labelled set with properties; those with vectors have suites of their own."""
 
@@ -195,10 +239,12 @@ def _slipped(value: str, rng: np.random.Generator) -> str:
 
 
 _DEFAULT = "default"
-_EXACT: Final = "exact name"
+_SIMPLE: tuple[Baseline, ...] = ("all apart", "exact name", "TF-IDF")
+_RIVALS = _SIMPLE[1:]
 _CEILING: Final = "ceiling"
-_MOST = 12_000
 _QUOTED = "the 26 sets"
+_MEASURES: tuple[Metric, ...] = ("f1", "pairwise_f1")
+_MOST = 12_000
 _SLACK = 0.005
 _SECONDS, _QUICK_SECONDS = 900.0, 60.0
 _INSTEAD = "any labelled fragments do: --set suite.data=FILE"
@@ -217,14 +263,16 @@ _GRIDS: Mapping[str, tuple[float, ...]] = {
 
 class Accuracy(Suite):
     """What `kbforge cluster FILE` gives on all labelled sets, from the folder KBFORGE_DATA. Tasks:
-    the sets. Methods: exact name, default, attributes, bigram, pairs, names, best alpha:
-    attributes, best alpha: bigram, best alpha: pairs, ceiling. Quick: two small invented sets, no
-    data needed.
+    the sets. Methods: all apart, exact name, TF-IDF, default, attributes, bigram, pairs, names,
+    best alpha: attributes, best alpha: bigram, best alpha: pairs, ceiling. Quick: two small
+    invented sets, no data needed.
 
     Args:
         data: files of labelled fragments to use instead; each is a set with the name of its file.
+        kinds: plain (the labelled files), link (pairs of tables, linked and as one file), and other
+            shapes of the plain ones: namesakes, flattened, described, tabulated, offers.
         most: leave out sets with more fragments; from 12000 on, walmart_amazon with its 24,628
-            stays, because it is one of the 26 sets whose mean is quoted.
+            stays, because it is one of the 26 sets whose mean is quoted, and so do all of link.
         orders: number of orders of each set; the first is the file's.
         likelihoods: likelihoods to compare the default with; gpt takes long.
         alphas: values of alpha to find the best in hindsight, for all likelihoods; none takes a
@@ -236,6 +284,7 @@ class Accuracy(Suite):
     def __init__(
         self,
         data: tuple[str, ...] = (),
+        kinds: tuple[str, ...] = (_PLAIN, _LINK),
         most: int = _MOST,
         orders: int = 1,
         likelihoods: tuple[str, ...] = ("attributes", "bigram", "pairs", "names"),
@@ -245,6 +294,12 @@ class Accuracy(Suite):
         for name, number in (("most", most), ("orders", orders)):
             if number < 1:
                 raise UsageError(f"suite accuracy: {name} must be at least 1, got {number}")
+        known = (_PLAIN, _LINK, *SHAPES)
+        if not kinds or not set(kinds) <= set(known):
+            raise UsageError(
+                f"suite accuracy: kinds: expected some of {', '.join(known)}, got "
+                f"{quoted(', '.join(kinds))}"
+            )
         called = [_called(file) for file in data]
         if len(set(called)) < len(called):
             raise UsageError(
@@ -252,6 +307,8 @@ class Accuracy(Suite):
                 f"by, got {', '.join(called)}"
             )
         self._data = data
+        self._kinds = kinds
+        self._shapes = [kind for kind in kinds if kind in SHAPES]
         self._most = most
         self._orders = orders
         self._likelihoods = likelihoods
@@ -260,13 +317,18 @@ class Accuracy(Suite):
 
     def plan(self, quick: bool = False) -> SuitePlan:
         notes: list[str] = []
+        groups: dict[str, tuple[str, ...]] = {}
         if quick:
             made = invented().items()
             tasks = [Task(name, held, standing="unseen") for name, held in made]
         elif self._data:
             tasks = [Task(_called(file), labelled("accuracy", file)) for file in self._data]
         else:
-            tasks = self._found(notes)
+            found = self._found(notes)
+            tasks = [task for group in found.values() for task in group]
+            groups = {name: _names(group) for name, group in found.items()}
+            if _PLAIN in self._kinds:
+                groups[_QUOTED] = _names(one for one in SETS if one.counted)
         return SuitePlan(
             tasks=tuple(tasks),
             methods=tuple(self._methods(_QUICK_SECONDS if quick else _BEST_SECONDS)),
@@ -274,15 +336,17 @@ class Accuracy(Suite):
             seconds=_QUICK_SECONDS if quick else _SECONDS,
             reference=_DEFAULT,
             expectations=tuple(
-                Expectation(task.name, _DEFAULT, "f1", no_worse_than=_EXACT, slack=_SLACK)
+                Expectation(task.name, _DEFAULT, metric, no_worse_than=_RIVALS, slack=_SLACK)
                 for task in tasks
+                for metric in _MEASURES
             ),
-            groups={} if quick or self._data else {_QUOTED: _names(s for s in SETS if s.counted)},
+            groups=groups,
             notes=tuple(notes),
         )
 
     def _methods(self, seconds: float) -> Iterable[Method]:
-        yield Method(_EXACT, baseline=_EXACT)
+        for simple in _SIMPLE:
+            yield Method(simple, baseline=simple)
         yield Method(_DEFAULT, "split-smc")
         for name in self._likelihoods:
             yield Method(name, "split-smc", likelihood=Model(name))
@@ -292,11 +356,13 @@ class Accuracy(Suite):
                 yield replace(best, alphas=alphas, shuffles=1, seconds=seconds)
         yield Method(_CEILING, baseline=_CEILING)
 
-    def _found(self, notes: list[str]) -> list[Task]:
-        """The sets of the data folder that are not too large."""
-        wanted = [one for one in SETS if self._wants(one)]
+    def _found(self, notes: list[str]) -> dict[str, list[Task]]:
+        """The sets of the data folder that are not too large, by group."""
+        kinds = {one.kind for one in SETS} & {*self._kinds, *([_PLAIN] if self._shapes else [])}
+        known = [one for one in SETS if one.kind in kinds]
+        wanted = [one for one in known if self._wants(one)]
         if not wanted:
-            least = min(one.fragments for one in SETS)
+            least = min(one.fragments for one in known)
             raise UsageError(
                 f"suite accuracy: most: expected at least {least}, the fragments of the smallest "
                 f"set, got {self._most}"
@@ -308,16 +374,27 @@ class Accuracy(Suite):
         missing = [one.name for one in wanted if one not in there]
         if missing:
             notes.append(f"not in the folder that KBFORGE_DATA names: {', '.join(missing)}")
-        large = [one.name for one in SETS if one not in wanted]
+        large = [one.name for one in known if one not in wanted]
         if large:
             notes.append(
                 f"larger than {self._most:,} fragments and left out (--set suite.most=NUMBER): "
                 f"{', '.join(large)}"
             )
-        return [self._task(one, one.read(Path(str(folder))), notes) for one in there]
+        found: dict[str, list[Task]] = {}
+        for one in there:
+            task = self._task(one, one.read(Path(str(folder))), notes)
+            if one.kind in self._kinds:
+                found.setdefault(one.group, []).append(task)
+            for shape in self._shapes if one.kind == _PLAIN else ():
+                file = in_shape(shape, LabelledFile(one.family, one.name, task.fragments))
+                if file is not None:
+                    shaped = replace(task, name=file.name, fragments=file.fragments)
+                    found.setdefault(shape, []).append(shaped)
+        return found
 
     def _wants(self, one: LabelledSet) -> bool:
-        return one.fragments <= self._most or (one.counted and self._most >= _MOST)
+        quoted = one.counted or one.kind == _LINK
+        return one.fragments <= self._most or (quoted and self._most >= _MOST)
 
     def _task(self, one: LabelledSet, fragments: tuple[Fragment, ...], notes: list[str]) -> Task:
         held_out = None if self._without is None else self._without / one.family
@@ -328,7 +405,14 @@ class Accuracy(Suite):
             notes.append(f"{one.name}: no models without the family {one.family} in {held_out}")
             held_out = None
         defaults = None if held_out is None else str(held_out)
-        return Task(one.name, fragments, family=one.family, defaults=defaults, standing=standing)
+        return Task(
+            one.name,
+            fragments,
+            family=one.family,
+            defaults=defaults,
+            standing=standing,
+            linked=one.linked,
+        )
 
 
 def _checked(folder: Path) -> Path:
@@ -345,5 +429,5 @@ def _called(file: str) -> str:
     return Path(file).name.split(".")[0]
 
 
-def _names(sets: Iterable[LabelledSet]) -> tuple[str, ...]:
+def _names(sets: Iterable[LabelledSet | Task]) -> tuple[str, ...]:
     return tuple(one.name for one in sets)

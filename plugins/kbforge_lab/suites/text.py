@@ -129,7 +129,7 @@ class Text(Suite):
             shuffles=2 if quick else 5,
             seconds=5.0 if quick else seconds,
             expectations=tuple(
-                Expectation(task.name, "Split SMC", "log_posterior", no_worse_than="Greedy")
+                Expectation(task.name, "Split SMC", "log_posterior", no_worse_than=("Greedy",))
                 for task in tasks
             ),
         )

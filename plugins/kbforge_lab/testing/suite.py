@@ -59,7 +59,7 @@ class SuiteContract(Contract):
             assert plan.reference in methods
             for wanted in plan.expectations:
                 assert wanted.task in tasks
-                assert {wanted.method, wanted.no_worse_than or wanted.method} <= methods
+                assert {wanted.method, *wanted.no_worse_than} <= methods
             for task, method in plan.published:
                 assert task in tasks
                 assert method in methods

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -18,16 +19,19 @@ from kbforge.fit.calibrate import ReliabilitySettings, fit_confidence, measure_r
 from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import cluster
 from kbforge_lab.bench import perform as performing
+from kbforge_lab.bench.baselines import group
 from kbforge_lab.bench.perform import perform
 from kbforge_lab.bench.report import Grid, details, long_table, overview, standings
 from kbforge_lab.bench.results import Row
 from kbforge_lab.bench.runs import BenchRun
 from kbforge_lab.bench.summary import lines
-from kbforge_lab.contracts.suite import Method, Model, SuitePlan, Task
+from kbforge_lab.contracts.suite import Baseline, Method, Model, SuitePlan, Task
 from kbforge_lab.suites.accuracy import invented
 from tests.lab.bench import toys
 
+APART = Method("all apart", baseline="all apart")
 EXACT = Method("exact name", baseline="exact name")
+TF_IDF = Method("TF-IDF", baseline="TF-IDF")
 DEFAULT = Method("default", "split-smc")
 BIGRAM = Method("bigram", "split-smc", likelihood=Model("bigram"))
 BEST = Method("best alpha: bigram", "greedy", likelihood=Model("bigram"), alphas=(1.0, 10.0))
@@ -40,7 +44,7 @@ def task(name: str, family: str = "", **changes: Any) -> Task:
 
 
 def plan(*tasks: Task, **changes: Any) -> SuitePlan:
-    methods = (EXACT, DEFAULT, BIGRAM, BEST, OTHER_BEST, CEILING)
+    methods = (APART, EXACT, TF_IDF, DEFAULT, BIGRAM, BEST, OTHER_BEST, CEILING)
     return SuitePlan(tasks=tasks, methods=methods, reference="default", **changes)
 
 
@@ -55,22 +59,43 @@ def cells(grid: Grid, name: str) -> dict[str, str]:
     return dict(zip(grid.head, found, strict=True))
 
 
-def shown(rows: list[Row], of: SuitePlan) -> Grid:
-    return overview(of, lines(rows, of))
+def shown(rows: list[Row], of: SuitePlan) -> tuple[Grid, Grid, Grid]:
+    items, pairs, means = overview(of, lines(rows, of))
+    assert (items.title, pairs.title) == ("F1 of items", "F1 of pairs")
+    assert all(len(line) == len(g.head) for g in (items, pairs, means) for line in g.rows)
+    return items, pairs, means
+
+
+def mean(grid: Grid, over: str, measure: str = "items") -> dict[str, str]:
+    (found,) = (cells for cells in grid.rows if cells[:2] == [over, measure])
+    return dict(zip(grid.head, found, strict=True))
 
 
 @pytest.mark.parametrize(
-    ("f1", "mark"),
-    [(0.9, "+0.100"), (0.795, "-0.005"), (0.7949, "-0.005 !"), (0.7, "-0.100 !")],
+    ("f1", "mark", "behind"),
+    [
+        (0.9, "+0.100", "0 of 1"),
+        (0.795, "-0.005", "0 of 1"),
+        (0.7949, "-0.005 !", "1 of 1"),
+        (0.7, "-0.100 !", "1 of 1"),
+    ],
 )
-def test_what_is_below_exact_name_is_marked(f1: float, mark: str) -> None:
-    grid = shown([row("people", EXACT, 0.8), row("people", DEFAULT, f1)], plan(task("people")))
-    assert cells(grid, "people")["above exact name"] == mark
+@pytest.mark.parametrize("rivals", [(EXACT, TF_IDF), (TF_IDF, EXACT), (EXACT,), (TF_IDF,)])
+def test_what_is_below_the_better_is_marked_and_counted(
+    f1: float, mark: str, behind: str, rivals: tuple[Method, ...]
+) -> None:
+    rows = [row("people", r, f1) for r, f1 in zip(rivals, (0.8, 0.3), strict=False)]
+    items, _, means = shown([*rows, row("people", DEFAULT, f1)], plan(task("people")))
+    assert cells(items, "people")["above the better"] == mark
+    assert mean(means, "all sets")["above the better"] == mark.removesuffix(" !")
+    assert mean(means, "all sets")["behind"] == behind
 
 
 def test_a_row_of_all_methods() -> None:
     rows = [
+        row("people", APART, 0.1, model="", alpha=None),
         row("people", EXACT, 0.5, model="", alpha=None),
+        row("people", TF_IDF, 0.55, model="", alpha=None),
         row("people", DEFAULT, 0.6),
         row("people", DEFAULT, 0.8, shuffle=1, model="bigram"),
         row("people", BIGRAM, 0.65),
@@ -78,58 +103,83 @@ def test_a_row_of_all_methods() -> None:
         row("people", OTHER_BEST, 0.72),
         row("people", CEILING, 0.9, model="", alpha=None),
     ]
-    grid = shown(rows, plan(task("people", "records")))
-    assert cells(grid, "people") == {
+    items, _, means = shown(rows, plan(task("people", "records")))
+    assert cells(items, "people") == {
         "set": "people",
         "family": "records",
         "fragments": "40",
         "entities": "5",
+        "all apart": "0.100",
         "exact name": "0.500",
+        "TF-IDF": "0.550",
         "default": "0.700 (0.141)",
-        "above exact name": "+0.200",
-        "took": "attributes, bigram 3",
+        "above the better": "+0.150",
         "bigram": "0.650",
         "best alpha": "0.750 (bigram 100,000)",
         "ceiling": "0.900",
+        "took": "attributes, bigram 3",
     }
-    assert cells(grid, "mean over the sets")["best alpha"] == "0.750"
-    assert "mean over families" not in [line[0] for line in grid.rows]
+    assert mean(means, "all sets")["best alpha"] == "0.750"
+    assert not any("by family" in line[0] for line in means.rows)
 
 
-def test_means_are_over_sets_groups_and_families() -> None:
+def test_both_measures_stand_side_by_side() -> None:
+    """The best alpha is the best by items in both."""
+    rows = [
+        row("a", EXACT, 0.7, pairwise_f1=0.2),
+        row("a", TF_IDF, 0.6, pairwise_f1=0.9),
+        row("a", DEFAULT, 0.8, pairwise_f1=0.3),
+        row("a", BEST, 0.85, pairwise_f1=0.1),
+    ]
+    items, pairs, means = shown(rows, plan(task("a")))
+    assert [cells(g, "a")["above the better"] for g in (items, pairs)] == ["+0.100", "-0.600 !"]
+    assert cells(pairs, "a")["best alpha"] == "0.100 (bigram 3)"
+    assert mean(means, "all sets")["TF-IDF"] == "0.600"
+    assert mean(means, "all sets", "pairs")["TF-IDF"] == "0.900"
+    assert [mean(means, "all sets", m)["behind"] for m in ("items", "pairs")] == [
+        *("0 of 1", "1 of 1")
+    ]
+
+
+def test_means_are_over_groups_and_their_families() -> None:
     tasks = (task("a", "x"), task("b", "x"), task("c", "y"))
     f1 = {"a": 0.2, "b": 0.4, "c": 0.9}
     rows = [row(name, DEFAULT, value) for name, value in f1.items()]
     rows += [row(name, EXACT, 0.1) for name in "ab"]
-    grid = shown(rows, plan(*tasks, groups={"two": ("a", "c"), "more": ("a", "gone")}))
-    assert cells(grid, "mean over the sets")["default"] == "0.500"
-    assert cells(grid, "mean over two")["default"] == "0.550"
-    assert cells(grid, "mean over more")["default"] == "0.200 (1 of 2)"
-    assert cells(grid, "mean over families")["default"] == "0.600"
+    *_, means = shown(rows, plan(*tasks))
+    assert mean(means, "all sets")["default"] == "0.500"
+    assert mean(means, "all sets, by family")["default"] == "0.600"
     # exact name lacks c, and with it the family y
-    assert cells(grid, "mean over the sets")["exact name"] == "0.100 (2 of 3)"
-    assert cells(grid, "mean over the sets")["above exact name"] == "+0.200 (2 of 3)"
-    assert cells(grid, "mean over families")["exact name"] == "0.100 (1 of 2)"
+    assert mean(means, "all sets")["exact name"] == "0.100 (2 of 3)"
+    assert mean(means, "all sets")["above the better"] == "+0.200 (2 of 3)"
+    assert mean(means, "all sets")["behind"] == "0 of 2"
+    assert mean(means, "all sets, by family")["exact name"] == "0.100 (1 of 2)"
+    groups = {"two": ("a", "c"), "more": ("a", "gone"), "none": ("gone", "away")}
+    *_, means = shown(rows, plan(*tasks, groups=groups))
+    assert mean(means, "two")["default"] == "0.550"
+    assert mean(means, "more")["default"] == "0.200 (1 of 2)"
+    assert {line[0] for line in means.rows} == {"two", "more"}
 
 
 def test_a_run_that_saw_a_part_counts_for_no_mean() -> None:
     rows = [row("a", DEFAULT, 0.9, fragments=7), row("b", DEFAULT, 0.5)]
     rows += [row("a", BEST, 0.9, fragments=7), row("a", EXACT, 0.5)]
-    grid = shown(rows, plan(task("a"), task("b")))
-    assert cells(grid, "a")["default"] == "over time"
-    assert cells(grid, "a")["above exact name"] == cells(grid, "a")["best alpha"] == ""
-    assert cells(grid, "mean over the sets")["default"] == "0.500 (1 of 2)"
+    items, _, means = shown(rows, plan(task("a"), task("b")))
+    assert cells(items, "a")["default"] == "over time"
+    assert cells(items, "a")["above the better"] == cells(items, "a")["best alpha"] == ""
+    assert mean(means, "all sets")["default"] == "0.500 (1 of 2)"
 
 
 def test_methods_and_tasks_that_did_not_run_are_not_there() -> None:
-    grid = shown([row("a", DEFAULT, 0.5)], plan(task("a"), task("b")))
-    assert grid.head == ["set", "family", "fragments", "entities", "default", "took"]
-    assert [line[0] for line in grid.rows] == ["a", "mean over the sets"]
-    assert all(len(line) == len(grid.head) for line in grid.rows)
+    items, _, means = shown([row("a", DEFAULT, 0.5)], plan(task("a"), task("b")))
+    assert items.head == ["set", "family", "fragments", "entities", "default", "took"]
+    assert [line[0] for line in items.rows] == ["a"]
+    assert mean(means, "all sets")["behind"] == ""
 
 
 def test_every_method_that_clusters_once_has_a_table_of_its_own() -> None:
     known = {"peak_mib": 100.0, "pairs_ece": 0.25, "entities_ece": 0.5, "entities_ece_mapped": 0.1}
+    known |= {"pairwise_precision": 0.4, "pairwise_recall": 0.2, "pairwise_f1": 0.3}
     rows = [
         row("a", EXACT, 0.5),
         row("a", DEFAULT, 0.5, precision=0.9, recall=0.6, seconds=2.25, **known),
@@ -140,10 +190,11 @@ def test_every_method_that_clusters_once_has_a_table_of_its_own() -> None:
     (grid,) = details(of, lines(rows, of))
     assert grid.title == "default"
     assert grid.rows[0] == [
-        *("a", "1", "0.900", "0.600", "0.500", "0.720", "5", "5", "3", "2.2", "100"),
+        *("a", "1", "0.900", "0.600", "0.500", "0.720", "0.400", "0.200", "0.300"),
+        *("5", "5", "3", "2.2", "100"),
         *("0.250", "", "0.500", "0.100"),
     ]
-    assert grid.rows[-1] == ["mean over 2", *[""] * 10, "0.500", "", "0.500", "0.100"]
+    assert grid.rows[-1] == ["mean over 2", *[""] * 13, "0.500", "", "0.500", "0.100"]
     assert grid.markdown().splitlines()[1].count("---:") == len(grid.head) - 1
 
 
@@ -166,25 +217,29 @@ def test_the_report_says_which_sets_the_models_had_seen() -> None:
 
 def test_csv_has_a_line_a_task_and_method() -> None:
     of = plan(task("a", "x", standing="held out"))
-    rows = [row("a", EXACT, 0.5, model="", alpha=None), row("a", DEFAULT, 0.625, peak_mib=7.5)]
+    rows = [
+        row("a", EXACT, 0.5, model="", alpha=None, pairwise_f1=0.25),
+        row("a", DEFAULT, 0.625, peak_mib=7.5),
+    ]
     exact, default = csv.DictReader(io.StringIO(long_table(of, lines(rows, of))))
-    assert (exact["set"], exact["method"], exact["f1"], exact["alpha"]) == (
-        *("a", "exact name", "0.5", ""),
-    )
+    assert [exact[name] for name in ("set", "method", "f1", "pairwise_f1", "alpha")] == [
+        *("a", "exact name", "0.5", "0.25", ""),
+    ]
     assert (default["family"], default["standing"], default["peak_mib"]) == ("x", "held out", "7.5")
     assert long_table(of, []) == ""
 
 
 def test_no_way_that_was_tried_is_above_the_best_in_hindsight() -> None:
     rows = [row("a", EXACT, 0.9), row("a", DEFAULT, 0.8), row("a", BEST, 0.7, alpha=1.0)]
-    grid = shown(rows, plan(task("a")))
-    assert cells(grid, "a")["best alpha"] == "0.800 (attributes 3)"
+    items, *_ = shown(rows, plan(task("a")))
+    assert cells(items, "a")["best alpha"] == "0.800 (attributes 3)"
 
 
 # A run of a whole way to a grouping is what `kbforge cluster` gives, and is measured as such.
 
 
 RECORDS = Task("records", invented()["invented-records"])
+GOLD = [f.label for f in RECORDS.fragments]
 
 
 def run(method: Method = DEFAULT, shuffle: int = 0, seconds: float = 60.0) -> BenchRun:
@@ -203,6 +258,7 @@ def test_the_row_is_that_of_kbforge_cluster(name: str | None) -> None:
     kb = cluster(RECORDS.fragments, Choices(likelihood=name))
     scores = compare(kb.posterior.labels(), [f.label for f in RECORDS.fragments])
     assert (row.f1, row.precision) == (scores.bcubed_f1_item_mean, scores.bcubed_precision)
+    assert (row.pairwise_f1, row.pairwise_recall) == (scores.pairwise_f1, scores.pairwise_recall)
     assert (row.entities, row.gold_entities) == (scores.clusters, scores.gold_clusters)
     assert (row.alpha, row.log_posterior) == (kb.alpha, kb.posterior.log_posterior)
     assert row.model in registry.names("likelihoods")
@@ -243,13 +299,39 @@ def test_more_pairs_than_can_be_held_are_not_measured(monkeypatch: pytest.Monkey
     assert row.entities_ece is not None
 
 
-def test_baselines_cluster_nothing() -> None:
-    row = done(Method("exact name", baseline="exact name"))
-    names = [f.names[0].casefold() for f in RECORDS.fragments]
-    scores = compare(names, [f.label for f in RECORDS.fragments])
-    assert row.f1 == scores.bcubed_f1_item_mean
+@pytest.mark.parametrize("baseline", get_args(Baseline))
+def test_baselines_cluster_nothing(baseline: Baseline) -> None:
+    row = done(Method(baseline, baseline=baseline))
+    labels = group(baseline, RECORDS.fragments, linked=False)
+    scores = compare(labels, [f.label for f in RECORDS.fragments])
+    assert (row.f1, row.pairwise_f1) == (scores.bcubed_f1_item_mean, scores.pairwise_f1)
     assert (row.log_posterior, row.alpha, row.model) == (-math.inf, None, "")
-    assert done(Method("ceiling", baseline="ceiling")).f1 == 1.0
+
+
+def test_a_baseline_that_grouped_the_first_fragments_saw_a_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kbforge_lab.bench.baselines.MOST", 7)
+    row = done(TF_IDF)
+    scores = compare(group("TF-IDF", RECORDS.fragments, False), GOLD[:7])
+    assert (row.fragments, row.of, row.f1) == (7, len(GOLD), scores.bcubed_f1_item_mean)
+
+
+@pytest.mark.parametrize("method", [TF_IDF, DEFAULT, BIGRAM])
+def test_of_linked_tables_no_entity_has_two_fragments_of_one(
+    method: Method, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = tuple(replace(f, source="xy"[k % 2]) for k, f in enumerate(RECORDS.fragments))
+    found: list[Sequence[Hashable]] = []
+    before = performing.compare
+    monkeypatch.setattr(performing, "compare", lambda *g: (found.append(g[0]), before(*g))[1])
+    for linked in (False, True):
+        perform(replace(run(method), task=replace(RECORDS, fragments=held, linked=linked)))
+    apart, linked_labels = (
+        len({(f.source, label) for f, label in zip(held, labels, strict=True)}) == len(held)
+        for labels in found
+    )
+    assert (apart, linked_labels) == (False, True)
 
 
 def test_the_best_alpha_is_the_best_by_the_labels() -> None:

@@ -397,27 +397,30 @@ def test_accuracy_from_end_to_end_and_on_after_a_part(
     monkeypatch.setenv("COLUMNS", "40")  # cuts no figure short
     quick = ("accuracy", "--quick", "--set", "suite.likelihoods=bigram")
     job = ("lab", "bench", *quick, "-o", tmp_path)
-    methods = ("--methods", "exact name,default,ceiling")
+    methods = ("--methods", "exact name,tf-idf,default,ceiling")
     part = program(*job, *methods, "--tasks", "invented-records")
     assert part.code == 0, part.err
     shown = part.out.decode()
-    assert re.search(r"^set +family .* exact name +default +above exact name", shown)
+    head = r"^set +family .* exact name +TF-IDF +default +above the better"
+    assert len(re.findall(head, shown, re.MULTILINE)) == 2
+    assert re.search(r"^all sets +pairs +0\.\d{3} .* 0 of 1$", shown, re.MULTILINE)
     assert re.search(r"^invented-records +66 +30 +0\.853 .* \+0\.\d{3} ", shown, re.MULTILINE)
-    assert "held: invented-records: F1 of default is" in shown
+    for measure in ("F1", "pairwise F1"):
+        assert f"held: invented-records: {measure} of default is" in shown
     whole = program(*job, "--json")
     assert whole.code == 0, whole.err
-    assert (whole.json["finished_before"], whole.json["runs"]) == (3, 10)
+    assert (whole.json["finished_before"], whole.json["runs"]) == (4, 14)
     assert whole.json["figures"] == []
     assert {line["task"] for line in whole.json["table"]} == {"invented-records", "invented-names"}
     report = (tmp_path / "report.md").read_text()
-    head = "| set | family | fragments | entities | exact name | default | above exact name |"
-    assert head in report
+    head = "| entities | all apart | exact name | TF-IDF | default | above the better | bigram |"
+    assert report.count(head) == 2
     assert "## What the models had seen\n\n- The default's models were trained on no set" in report
     for method in ("default", "bigram"):
         assert f"\n## {method}\n" in report
-    assert "mean over the sets" in report
+    assert "| all sets | pairs |" in report
     table = (tmp_path / "table.csv").read_text().splitlines()
-    assert len(table) == 1 + 10
+    assert len(table) == 1 + 14
     assert table[0].startswith("set,family,standing,method,")
 
 

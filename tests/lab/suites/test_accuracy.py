@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kbforge.errors import KBForgeError, UsageError
+from kbforge.files.fragments import write_fragments as write_records
 from kbforge_lab.contracts.suite import SuitePlan
 from kbforge_lab.suites.accuracy import (
     SETS,
@@ -59,7 +61,8 @@ def test_families_are_those_that_models_are_trained_on() -> None:
     assert {file: ours.get(file) for file in theirs} == theirs
     # measured only, because of their size or licence
     rest = {one.name for one in SETS if one.file not in theirs}
-    assert rest == {"chadwick_100k", "chadwick_1M", "gum_ccbysa"}
+    linked = {one.name for one in SETS if one.kind == "link"}
+    assert rest == {"chadwick_100k", "chadwick_1M", "gum_ccbysa"} | linked
     assert {family.name for family in FAMILIES if not family.ships} == UNSEEN
 
 
@@ -87,19 +90,64 @@ def test_what_is_there_is_compared_on_and_what_is_not_is_said(data: Path) -> Non
     assert "febrl4" not in missing
     assert large.startswith("larger than 12,000 fragments and left out (--set suite.most=NUMBER)")
     assert large.endswith("webnlg")
-    assert [wanted.task for wanted in plan.expectations] == names(plan)
-    assert {(w.no_worse_than, w.slack) for w in plan.expectations} == {("exact name", 0.005)}
+    wanted = [(w.task, w.metric) for w in plan.expectations]
+    assert wanted == [(name, m) for name in names(plan) for m in ("f1", "pairwise_f1")]
+    bounds = {(w.no_worse_than, w.slack) for w in plan.expectations}
+    assert bounds == {(("exact name", "TF-IDF"), 0.005)}
 
 
 def test_large_sets_are_for_who_asks(data: Path) -> None:
     put(data, *(one.name for one in SETS))
-    assert len(plan := names(Accuracy().plan())) == 33
-    assert set(Accuracy().plan().groups["the 26 sets"]) < set(plan)
+    whole = Accuracy().plan()
+    assert len(plan := names(whole)) == 33 + 8
+    assert set(whole.groups["the 26 sets"]) < set(whole.groups["plain"]) < set(plan)
     assert "walmart_amazon" not in names(Accuracy(most=11_999).plan())
     assert names(Accuracy(most=199).plan()) == ["wd50_dev"]
     assert len(names(Accuracy(most=1_000_000).plan())) == len(SETS)
     with pytest.raises(UsageError, match=r"most: expected at least 195, .* got 100"):
         Accuracy(most=100).plan()
+
+
+def test_tables_are_linked_and_once_more_one_file(data: Path) -> None:
+    put(data, "link_abt_buy", "abt_buy", "abt_buy_full")
+    plan = Accuracy().plan()
+    assert {task.name: task.linked for task in plan.tasks} == {
+        "abt_buy": False,
+        "link_abt_buy": True,
+        "abt_buy_full": False,
+    }
+    assert {name: found for name, found in plan.groups.items() if name != "the 26 sets"} == {
+        "plain": ("abt_buy",),
+        "link": ("link_abt_buy",),
+        "link, as one file": ("abt_buy_full",),
+    }
+    assert names(Accuracy(kinds=("plain",)).plan()) == ["abt_buy"]
+    only = Accuracy(kinds=("link",)).plan()
+    assert (names(only), list(only.groups)) == (
+        ["link_abt_buy", "abt_buy_full"],
+        ["link", "link, as one file"],
+    )
+
+
+def test_plain_sets_come_in_other_shapes_for_who_asks(data: Path) -> None:
+    put(data, "wd50_dev", "link_abt_buy")
+    records = [replace(f, source=None) for f in invented()["invented-records"]]
+    febrl = next(one for one in SETS if one.name == "febrl1")
+    (data / febrl.file).parent.mkdir(parents=True)
+    write_records(records, data / febrl.file)
+    plan = Accuracy(kinds=("namesakes", "flattened")).plan()
+    # wd50_dev has names alone here, so there is nothing to exchange or to join
+    assert names(plan) == ["namesakes-febrl1", "flattened-febrl1"]
+    assert plan.groups == {"namesakes": ("namesakes-febrl1",), "flattened": ("flattened-febrl1",)}
+    for task in plan.tasks:
+        assert (task.family, task.standing, task.linked) == ("febrl", "seen", False)
+        assert [(f.id, f.label) for f in task.fragments] == [(f.id, f.label) for f in records]
+        assert [f.properties for f in task.fragments] != [f.properties for f in records]
+    both = Accuracy(kinds=("plain", "flattened")).plan()
+    assert names(both) == ["wd50_dev", "febrl1", "flattened-febrl1"]
+    assert both.groups["plain"] == ("wd50_dev", "febrl1")
+    with pytest.raises(UsageError, match=r"kinds: expected some of plain, .*offers, got plane"):
+        Accuracy(kinds=("plane",))
 
 
 def test_without_data_the_sentence_says_what_to_do(
@@ -135,12 +183,13 @@ def test_each_set_is_clustered_by_models_that_have_not_seen_its_family(
 def test_methods_are_the_default_likelihoods_and_what_bounds_them() -> None:
     plan = Accuracy(likelihoods=("bigram", "gpt")).plan(quick=True)
     assert [method.name for method in plan.methods] == [
-        *("exact name", "default", "bigram", "gpt", "best alpha: bigram", "ceiling"),
+        *("all apart", "exact name", "TF-IDF"),
+        *("default", "bigram", "gpt", "best alpha: bigram", "ceiling"),
     ]
-    default = plan.methods[1]
+    default = plan.methods[3]
     assert (default.likelihood, default.alphas, default.particles) == (None, (), None)
     given = Accuracy(likelihoods=("gpt",), alphas=(1.0, 2.0)).plan(quick=True)
-    assert given.methods[3].alphas == (1.0, 2.0)
+    assert given.methods[5].alphas == (1.0, 2.0)
     assert Accuracy(orders=5).plan(quick=True).shuffles == 1
 
 
@@ -173,7 +222,7 @@ def test_invented_sets_are_the_same_every_time_and_ambiguous() -> None:
 
 @pytest.mark.data
 def test_sizes_are_those_of_the_data(data_dir: Path) -> None:
-    small = [one for one in SETS if one.fragments <= 12_000]
+    small = [one for one in SETS if one.fragments <= 12_000 or one.kind == "link"]
     assert {one.name: len(one.read(data_dir)) for one in small} == {
         one.name: one.fragments for one in small
     }

@@ -40,11 +40,18 @@ def shaped(root: Path, family: Family, count: int, seed: int) -> Iterator[Labell
 
 def augmented(file: LabelledFile) -> Iterator[LabelledFile]:
     """The file in every other shape that it can have; ids and labels are the file's own."""
-    for name, shape in SHAPES.items():
-        rng = random.Random(f"{name}/{file.family}/{file.name}")
-        fragments = shape(file.fragments, rng)
-        if fragments is not None:
-            yield LabelledFile(file.family, f"{name}-{file.name}", fragments)
+    for name in SHAPES:
+        if (found := in_shape(name, file)) is not None:
+            yield found
+
+
+def in_shape(name: str, file: LabelledFile) -> LabelledFile | None:
+    """The file in one other shape, if it can have it."""
+    rng = random.Random(f"{name}/{file.family}/{file.name}")
+    fragments = SHAPES[name](file.fragments, rng)
+    if fragments is None:
+        return None
+    return LabelledFile(file.family, f"{name}-{file.name}", fragments)
 
 
 def _namesakes(fragments: Sequence[Fragment], rng: random.Random) -> tuple[Fragment, ...] | None:
