@@ -2,8 +2,8 @@
 
 Groupings along each merge path, and what the judge reads of them with their F1, are kept on disk,
 so an interrupted run goes on; deleting a folder makes its part anew. The pair model of a file has
-not seen its family (`without/FAMILY/pairs.safetensors`). There is a scorer without each family, and
-the one that ships.
+not seen its family (`without/FAMILY/pairs.safetensors`), nor has the scorer that judges it
+(`fold_of`).
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from kbforge.models.trees import Trees
 from kbforge_lab.training.defaults.families import (
     FAMILIES,
     LabelledFile,
+    fold_of,
     large,
     resampled,
     small,
@@ -303,7 +304,7 @@ class TrainedJudges:
 def train_each(
     files: Sequence[JudgedFile], ships: frozenset[str], leave_out: Sequence[str] = ()
 ) -> TrainedJudges:
-    """The scorer that ships, one without each family, and their margin.
+    """The scorer that ships, those without some families, and their margin.
 
     The margin is the best for files of unseen families, counting twice those that end below exact
     names. The spread is that of the errors of predicted gains. Files in other shapes train, and
@@ -313,9 +314,12 @@ def train_each(
     plain = [file for file in used if not file.shape]
     shipped = train(used)
     without, gains = {}, {}
+    by_fold: dict[tuple[str, ...], HypothesisScorer] = {(): shipped}
     for family in leave_out or sorted({file.family for file in files}):
-        rest = [file for file in used if file.family != family]
-        without[family] = train(rest) if family in ships else shipped
+        fold = fold_of(family)
+        if fold not in by_fold:
+            by_fold[fold] = train([file for file in used if file.family not in fold])
+        without[family] = by_fold[fold]
         for file in files:
             if file.family == family:
                 gains[f"{family}/{file.name}"] = predicted(without[family], file)

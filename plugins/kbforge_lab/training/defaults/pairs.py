@@ -1,4 +1,4 @@
-"""Train the pair model that ships, and one without each family to judge it by.
+"""Train the pair model that ships, and those without some families to judge it by.
 
     python -m kbforge_lab.training.defaults.pairs DATA OUT
 
@@ -12,10 +12,11 @@ it will be asked about: the candidates of the file, and each row with itself whe
 state the same. The target of two rows is the share of their fragments' pairs that are of one
 entity.
 
-The log odds of a file are the mean of two views. One learns from the files as they are drawn, and
-reads no codes. The other learns from a third of them in other shapes, too, which count for at most
-a third of their family (`kbforge_lab.training.defaults.shapes`). The model of linked tables learns
-from tables without duplicates that are drawn from resampled and large files.
+The log odds of a file are the mean of two views; one of them reads neither a pair's standing among
+others nor what the file is like. Both learn from the files as they are drawn, and from a third of
+them in other shapes, which count for at most a third of their family
+(`kbforge_lab.training.defaults.shapes`). The model of linked tables learns from tables without
+duplicates that are drawn from resampled and large files.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.errors import UsageError
 from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
-from kbforge_lab.training.defaults.families import FAMILIES, Family, large, resampled
+from kbforge_lab.training.defaults.families import FAMILIES, Family, fold_of, large, resampled
 from kbforge_lab.training.defaults.shapes import linked, shaped
-from kbforge_plugins.likelihoods.pairs.file import CODE_FEATURES, FEATURES, File
+from kbforge_plugins.likelihoods.pairs.file import FEATURES, FILE_FEATURES, STANDING_FEATURES, File
 from kbforge_plugins.likelihoods.pairs.likelihood import model_bytes
 from kbforge_plugins.likelihoods.pairs.odds import MODEL, training_pairs
 from kbforge_plugins.likelihoods.pairs.table import statement_of
@@ -146,7 +147,7 @@ def averaged(ensembles: Sequence[Trees]) -> Trees:
     )
 
 
-FILES, SEED = 44, 1
+FILES, SEED = 16, 1
 ROUNDS = 120
 PARAMETERS: Mapping[str, Any] = {
     "objective": "cross_entropy",
@@ -164,7 +165,7 @@ _MOST_PAIRS = 1500
 _MOST_PAIRS_OF_SHAPE = 500
 _MOST_OF_SHAPES = 1 / 3
 """Of a family's weight."""
-TABLES = 2
+TABLES = 4
 """For so many resampled files there is a resampled and a large one as linked tables."""
 
 
@@ -218,11 +219,6 @@ def _targets(
 Weighted: TypeAlias = Iterator[tuple[TrainingPairs, float]]
 
 
-def as_drawn(family: FamilyPairs) -> Weighted:
-    """The plain files, all of one weight, together 1."""
-    yield from ((pairs, 1.0 / len(family.plain)) for pairs in family.plain)
-
-
 def in_all_shapes(family: FamilyPairs) -> Weighted:
     """Plain files and shapes, together 1.
 
@@ -242,7 +238,10 @@ def as_tables(family: FamilyPairs) -> Weighted:
 
 View: TypeAlias = tuple[Callable[[FamilyPairs], Weighted], Collection[str]]
 """The files that a view learns from, and the features that it does not read."""
-VIEWS: tuple[View, ...] = ((as_drawn, CODE_FEATURES), (in_all_shapes, ()))
+VIEWS: tuple[View, ...] = (
+    (in_all_shapes, ()),
+    (in_all_shapes, (*STANDING_FEATURES, *FILE_FEATURES)),
+)
 
 
 def fitted(families: Sequence[FamilyPairs], views: Sequence[View] = VIEWS) -> Trees:
@@ -305,24 +304,32 @@ def train(root: Path, out: Path, count: int, only: Sequence[str] = ()) -> Iterat
     def written(names: Sequence[str], place: Path) -> tuple[Trees, Trees]:
         some = [found[name] for name in names]
         models = fitted(some), fitted(some, [(as_tables, ())])
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(model_bytes(*models))
-        list_defaults(place.parent)
+        write(place, models)
         return models
 
-    whole = written(ships, out / MODEL)
+    without: dict[tuple[str, ...], tuple[Trees, Trees]] = {(): written(ships, out / MODEL)}
     for family in FAMILIES:
         if only and family.name not in only:
             continue
-        models, of_family = whole, found[family.name]
-        if family.ships:
-            others = [name for name in ships if name != family.name]
-            models = written(others, out / "without" / family.name / MODEL)
+        fold, of_family = fold_of(family.name), found[family.name]
+        place = out / "without" / family.name / MODEL
+        if fold not in without:
+            without[fold] = written([name for name in ships if name not in fold], place)
+        elif fold:
+            write(place, without[fold])
+        models = without[fold]
         line = {"family": family.name, "ships": family.ships}
         line |= figures(models[0], of_family.plain)
         line["shapes"] = figures(models[0], of_family.shaped) if of_family.shaped else None
         line["tables"] = figures(models[1], of_family.linked)
         yield line
+
+
+def write(place: Path, models: tuple[Trees, Trees]) -> None:
+    """Write a model of fragments and tables, and list it in its folder."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(model_bytes(*models))
+    list_defaults(place.parent)
 
 
 def examples(root: Path, family: Family, count: int) -> FamilyPairs:
