@@ -22,11 +22,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from shell import data_folder, kbforge, kbforge_json, table
 
@@ -34,12 +34,14 @@ from kbforge.contracts import Fragment
 from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments, write_fragments
 from kbforge.fit.alpha import read_calibration
+from kbforge_lab.bench.baselines import group
+from kbforge_lab.contracts.suite import Baseline
 from kbforge_lab.suites.accuracy import first_entities
 
 CLUSTERERS = ("greedy", "smc", "split-smc")
-BASELINES = ("all apart", "all together", "exact name")
+Trivial: TypeAlias = Baseline | Literal["all together"]
+BASELINES: tuple[Trivial, ...] = ("all apart", "all together", "exact name")
 HELD_OUT = 4_000
-NAMES = ("first_name", "surname")
 RECORD = "first_name,surname,dob,birth_place,postcode_fake,occupation"
 
 
@@ -151,25 +153,14 @@ def held_out(fragments: Sequence[Fragment]) -> Iterator[Fragment]:
             yield fragment
 
 
-def trivial(fragments: Sequence[Fragment], baseline: str) -> dict[str, Any]:
+def trivial(fragments: Sequence[Fragment], baseline: Trivial) -> dict[str, Any]:
     """The scores of a baseline."""
-    predicted: list[object]
-    if baseline == "all apart":
-        predicted = list(range(len(fragments)))
-    elif baseline == "all together":
-        predicted = [0] * len(fragments)
+    if baseline == "all together":
+        predicted: list[Hashable] = [0] * len(fragments)
     else:
-        predicted = [name_of(fragment) for fragment in fragments]
+        predicted = group(baseline, fragments, linked=False)
     scores = compare(predicted, [fragment.label for fragment in fragments]).to_json()
     return {"of": len(fragments), "fragments": len(fragments), "complete": True, **scores}
-
-
-def name_of(fragment: Fragment) -> object:
-    """The first name string, case folded; a record without any stands alone."""
-    if fragment.names:
-        return fragment.names[0].casefold()
-    parts = [fragment.properties.get(part, ("",))[0].casefold() for part in NAMES]
-    return tuple(parts) if any(parts) else fragment.id
 
 
 def capped(seconds: float, *arguments: object) -> Any:
@@ -226,8 +217,8 @@ def summary(done: dict[tuple[str, str], dict[str, Any]]) -> str:
 
 def full(done: dict[tuple[str, str], dict[str, Any]]) -> str:
     """One line a run."""
-    head = ["set", "method", "fragments", "precision", "recall", "F1", "entities", "gold"]
-    head += ["exactly right", "seconds", "clustered/s"]
+    head = ["set", "method", "fragments", "precision", "recall", "F1", "pairwise F1"]
+    head += ["entities", "gold", "exactly right", "seconds", "clustered/s"]
     return table(head, [line(row) for row in done.values()])
 
 
@@ -242,6 +233,7 @@ def line(row: dict[str, Any]) -> list[str]:
         f"{row['bcubed_precision']:.3f}",
         f"{row['bcubed_recall']:.3f}",
         f"{row['bcubed_f1_item_mean']:.3f}",
+        f"{row['pairwise_f1']:.3f}",
         f"{row['clusters']:,}",
         f"{row['gold_clusters']:,}",
         f"{row['exact_clusters']:,}",
