@@ -236,6 +236,12 @@ class Judgement:
         return RunnerUp(self.found[place], float(values.max()) - value)
 
     @property
+    def close_behind(self) -> RunnerUp | None:
+        """The runner-up, if it is no further behind than the judge usually errs."""
+        second = self.runner_up
+        return second if second is not None and second.behind <= self.spread else None
+
+    @property
     def expected_f1(self) -> float:
         """What F1 the chosen grouping is expected to have."""
         of_names = self.levels[self.place] - self.gains[self.place]

@@ -502,7 +502,9 @@ def _why(judged: Judgement) -> str:
     over = f", {gain:+.2f} over equal names" if gain > 0 else ""
     if best.likelihood == NAMES:
         return f"chosen: {NAMES}, as nothing is expected to beat equal names here; {_OVERRIDE}"
+    second = judged.close_behind
+    close = f"; {second.hypothesis.likelihood} is {second.behind:.3f} behind" if second else ""
     return (
         f"chosen: {best.likelihood} with alpha {best.alpha:,.4g} (expected F1 "
-        f"{judged.expected_f1:.2f}{over}; {_OVERRIDE})"
+        f"{judged.expected_f1:.2f}{over}{close}; {_OVERRIDE})"
     )

@@ -181,6 +181,14 @@ def test_the_runner_up_is_the_best_of_another_likelihood(people: Judgement) -> N
     assert second.behind >= 0
 
 
+def test_a_runner_up_is_close_behind_within_the_error_of_the_judge(people: Judgement) -> None:
+    second = people.runner_up
+    assert second is not None
+    assert replace(people, spread=second.behind).close_behind == second
+    assert replace(people, spread=second.behind - 0.001).close_behind is None
+    assert replace(people.only("pairs"), spread=1.0).close_behind is None
+
+
 def test_the_order_and_the_ids_of_the_fragments_do_not_matter(people: Judgement) -> None:
     fragments = made("people")
     turned = [replace(f, id=f"x{i}", label=None) for i, f in enumerate(reversed(fragments))]
