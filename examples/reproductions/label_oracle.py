@@ -5,15 +5,19 @@
     python examples/reproductions/label_oracle.py --without models/without
 
 Files are resampled from labelled families as for training. Of each, the judge's hypotheses are
-scored against gold: the one chosen after so many answers, and the best in hindsight; answers can
-close the gap between the two. `--without` judges each family by models of `kbforge lab
+scored against gold: the one chosen after so many answers, and the best in hindsight, with other
+biases of the pair model (`best`) and without (`best, no bias`). Answers can close the gap from the
+default's choice to the best. `--without` judges each family by models of `kbforge lab
 train-default` that have not seen it. `--confidence` says how far the calibrated confidence of
-entities is off (expected calibration error) before and after. Prints a line a family, then means.
+entities is off (expected calibration error) before and after. Prints a line a family, then means;
+then which share of both gaps so many answers close, and how what a dozen answers were expected to
+gain compares with what they gained.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +25,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from shell import data_folder, table
 
-from kbforge.contracts import FloatArray
 from kbforge.evaluation.reliability import entity_claims, entity_probabilities, reliability
 from kbforge.evaluation.scores import compare
 from kbforge.files.answers import AnswerFile
@@ -31,7 +34,8 @@ from kbforge.fit.review import FileReview
 from kbforge.jobs.cluster import cluster
 from kbforge_lab.training.defaults.families import FAMILIES, LabelledFile, family_named, resampled
 
-STOPS = (0, 5, 10, 20, 30)
+STOPS = (0, 5, 10, 12, 20, 30)
+DOZEN = STOPS.index(12)
 
 
 @dataclass(frozen=True)
@@ -40,13 +44,15 @@ class Answered:
 
     family: str
     best: float  # of all candidates
+    plain: float  # the best without bias
     chosen: tuple[float, ...]  # after as many answers as `STOPS` says
+    expected: float  # what a dozen answers were expected to gain
     off: tuple[float, ...] = ()  # calibration error before and after the answers
 
     @property
-    def gaps(self) -> FloatArray:
-        """What is missing to the best, shape [stops]."""
-        return self.best - np.array(self.chosen)
+    def gained(self) -> float:
+        """What a dozen answers gained."""
+        return self.chosen[DOZEN] - self.chosen[0]
 
 
 def main() -> None:
@@ -70,6 +76,8 @@ def main() -> None:
         everything += found
         print(table_of(found).splitlines()[-2], flush=True)
     print("\n" + table_of(everything))
+    print("\n" + closed(everything))
+    print(expectations(everything))
 
 
 def ask(file: LabelledFile, errors: float, choices: Choices, confidence: bool) -> Answered:
@@ -78,6 +86,7 @@ def ask(file: LabelledFile, errors: float, choices: Choices, confidence: bool) -
     with tempfile.TemporaryDirectory() as folder, AnswerFile(f"{folder}/a.jsonl") as answers:
         labelling = FileReview(file.fragments, choices, answers)
         judged = labelling.judgement
+        expected = judged.gain_of_answers
         gold = [fragment.label for fragment in judged.sample.fragments]
         scores = [compare(h.labels.tolist(), gold).bcubed_f1_item_mean for h in judged.found]
         chosen = []
@@ -88,11 +97,12 @@ def ask(file: LabelledFile, errors: float, choices: Choices, confidence: bool) -
             if question is not None:
                 same = question.first.fragment.label == question.second.fragment.label
                 labelling.answer(question, same != bool(rng.random() < errors))
-        off = ()
+        off: tuple[float, ...] = ()
         if confidence:
             answered = replace(choices, answers=f"{folder}/a.jsonl")
             off = tuple(error_of_entities(file, made) for made in (choices, answered))
-    return Answered(file.family, max(scores), tuple(chosen), off)
+    plain = max(score for score, h in zip(scores, judged.found, strict=True) if not h.bias)
+    return Answered(file.family, max(scores), plain, tuple(chosen), expected, off)
 
 
 def error_of_entities(file: LabelledFile, choices: Choices) -> float:
@@ -105,28 +115,61 @@ def error_of_entities(file: LabelledFile, choices: Choices) -> float:
     return reliability(entity_claims(replace(entities, probability=sure), labels)).ece
 
 
+def closed(found: Sequence[Answered]) -> str:
+    """The share of the gap that answers close, of means over families."""
+    best, plain, first, *after = _means(found)
+    gaps = [max(most - first, _NO_GAP) for most in (plain, best)]
+    shares = ["{:.0%} ({:.0%})".format(*((mean - first) / gap for gap in gaps)) for mean in after]
+    return (
+        f"{', '.join(map(str, STOPS[1:]))} answers close {', '.join(shares)} of the gap to the "
+        "best without bias (to the best)"
+    )
+
+
+def expectations(found: Sequence[Answered]) -> str:
+    """What a dozen answers were expected to gain, file by file, and what they gained."""
+    expected = np.array([one.expected for one in found])
+    gained = np.array([one.gained for one in found])
+    correlation = np.corrcoef(expected, gained)[0, 1] if len(found) > 1 else np.nan
+    bands = []
+    for low, high in itertools.pairwise(_BANDS):
+        held = (expected >= low) & (expected < high)
+        if held.any():
+            of = f"{held.sum()} files {expected[held].mean():+.3f} {gained[held].mean():+.3f}"
+            bands.append(f"from {low:g}: {of}")
+    return (
+        f"a dozen answers: expected {expected.mean():+.3f}, gained {gained.mean():+.3f}, "
+        f"correlation {correlation:.2f}; expected and gained by band: {'; '.join(bands)}"
+    )
+
+
+_NO_GAP = 1e-9
+_BANDS = (0.0, 0.01, 0.02, 0.03, 0.05, 1.0)
+
+
+def _means(found: Sequence[Answered]) -> list[float]:
+    """Best, best without bias and chosen, means over families."""
+    families: dict[str, list[list[float]]] = {}
+    for one in found:
+        families.setdefault(one.family, []).append([one.best, one.plain, *one.chosen])
+    means = np.mean([np.mean(own, axis=0) for own in families.values()], axis=0)
+    return [float(mean) for mean in means]
+
+
 def table_of(found: Sequence[Answered]) -> str:
-    """One line a family, and the mean over families; the share of the gap that is closed."""
-    head = ["family", "best", *(f"{count} answers" for count in STOPS), "closed by 30"]
+    """One line a family, and the mean over families."""
+    head = ["family", "best", "best, no bias", *(f"{count} answers" for count in STOPS)]
     measured = bool(found[0].off)
     head += ["entities off by", "after 30"] if measured else []
-    rows, means, offs = [], [], []
+    rows, offs = [], []
     for family in dict.fromkeys(one.family for one in found):
         own = [one for one in found if one.family == family]
-        figures = np.array([[one.best, *one.chosen] for one in own]).mean(axis=0)
         off = np.array([one.off for one in own]).mean(axis=0)
-        means.append(figures)
         offs.append(off)
-        rows.append([family, *_line(figures), *(f"{one:.3f}" for one in off)])
+        rows.append([family, *(f"{figure:.3f}" for figure in (*_means(own), *off))])
     off = np.array(offs).mean(axis=0)
-    rows.append(["mean", *_line(np.array(means).mean(axis=0)), *(f"{one:.3f}" for one in off)])
+    rows.append(["mean", *(f"{figure:.3f}" for figure in (*_means(found), *off))])
     return table(head, rows)
-
-
-def _line(figures: FloatArray) -> list[str]:
-    best, first, last = figures[0], figures[1], figures[-1]
-    closed = f"{(last - first) / (best - first):.0%}" if best - first > 1e-9 else "-"
-    return [*(f"{figure:.3f}" for figure in figures), closed]
 
 
 if __name__ == "__main__":

@@ -46,6 +46,7 @@ from kbforge.fit.statistics import (
     EXPECTED_F1,
     LOG_FRAGMENTS,
     PairExpectations,
+    agreement,
     compare_sample,
     statistics_of,
 )
@@ -183,6 +184,9 @@ def _in_order(names: Sequence[str], statistics: FloatArray, wanted: Sequence[str
 
 
 _LEAST_SPREAD = 1e-3
+_MADE_GOOD = 0.65
+"""The share of what a choice is expected to lack that a dozen answers made good: right ones, about
+128 files of 22 families, each judged by models that had not seen the family."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +244,20 @@ class Judgement:
         """The runner-up, if it is no further behind than the judge usually errs."""
         second = self.runner_up
         return second if second is not None and second.behind <= self.spread else None
+
+    @property
+    def gain_of_answers(self) -> float:
+        """What a dozen answers are expected to gain, in mean F1, if there are none so far.
+
+        Each hypothesis may be the truth, the more probably the more it is worth, and the choice
+        lacks as much as the truth differs from it.
+        """
+        plain = [k for k in self.allowed.tolist() if not self.found[k].bias]
+        worth = self.worth[plain]
+        weights = np.exp((worth - worth.max()) / max(self.spread, _LEAST_SPREAD))
+        labels = self.chosen.labels
+        lacks = np.array([1 - agreement(self.found[k].labels, labels)[2] for k in plain])
+        return float(_MADE_GOOD * (weights @ lacks) / weights.sum())
 
     @property
     def expected_f1(self) -> float:

@@ -84,7 +84,7 @@ def prepare(
         choice = _choice(chooser, choices, named)
         if choice is not None:
             choices = replace(choices, likelihood=choice.name)
-            notes += [choice.note] if choice.note else []
+            notes += filter(None, (choice.note, _advice(chooser.judgement, choices)))
         fitted = None if choice is None else choice.likelihood
         models = make_models(choices, clusterer, notes, fitted, len(fragments) > MANY)
     if fitted is None:
@@ -259,6 +259,7 @@ _CHOOSES_FROM = ("bigram", "attributes", "pairs")
 _OF_PAIRS = "pairs"
 _OF_VECTORS = "gaussian"
 _OVERRIDE = "name another with --likelihood"
+_LEAST_GAIN = 0.01  # F1 that a dozen answers must be expected to gain before anyone is told
 
 
 @dataclass(frozen=True, eq=False)
@@ -495,6 +496,18 @@ def _judge_file(
         stages.begin(f"trying {name}")
 
     return judge(file.fragments, fitted, file.index, scorer, pairs, file.part, trying)
+
+
+def _advice(judged: Judgement | None, choices: Choices) -> str:
+    """That answers are expected to pay, if they are, there are none, and alpha is open."""
+    if judged is None or judged.answers or choices.alpha is not None:
+        return ""
+    if judged.gain_of_answers < _LEAST_GAIN:
+        return ""
+    return (
+        f"a dozen answers are expected to gain {judged.gain_of_answers:+.2f}: kbforge review FILE, "
+        "then this command with --answers answers.jsonl"
+    )
 
 
 def _why(judged: Judgement) -> str:

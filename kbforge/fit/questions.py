@@ -282,7 +282,7 @@ def _distinct(bits: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], IntArray]:
     return bits[order[begins]], number
 
 
-_JUDGED = 5.0  # m: answers after which the belief counts as much as the predicted gains
+_JUDGED = 2.0  # m: answers after which the belief counts as much as the predicted gains
 _TEMPERATURE = 0.1  # of F1: candidates predicted to be so much worse weigh 1/e
 _LEAST_VARIANCE = 1e-8
 _AUDITED = 3  # every so many-th question audits an entity

@@ -11,6 +11,7 @@ from safetensors.numpy import load, save
 from scipy.special import expit
 
 from kbforge import registry
+from kbforge.clustering.sample import Sample
 from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.errors import ModelError
 from kbforge.files.answers import NumberedAnswer
@@ -223,6 +224,23 @@ def test_one_likelihood_can_be_judged_alone(people: Judgement) -> None:
     with pytest.raises(ValueError, match="no hypothesis"):
         people.only("gpt")
     assert "trigram" in {h.likelihood for h in judged(made("people"), "trigram").found}
+
+
+def test_answers_pay_where_good_hypotheses_differ() -> None:
+    fragments = tuple(Fragment(str(k), {"name": (str(k),)}) for k in range(4))
+    apart, pairs = np.arange(4), np.array([0, 0, 2, 2])
+
+    def gain(worth: list[float], labels: list[IntArray]) -> float:
+        found = tuple(Hypothesis("pairs", float(k), of) for k, of in enumerate(labels))
+        none = np.zeros(len(found))
+        sample = Sample(fragments, tuple(range(4)), 4)
+        all_open = (True,) * len(found)
+        return Judgement(sample, found, none, none, np.array(worth), all_open, 0.04).gain_of_answers
+
+    assert gain([0.1, 0.1], [pairs, pairs]) == 0
+    assert gain([0.1, 0.1], [apart, pairs]) == pytest.approx(0.65 / 2 / 3)  # their F1 is 2/3
+    assert gain([0.1, 0.9], [apart, pairs]) < 1e-6
+    assert 0 < gain([0.1, 0.14], [apart, pairs]) < gain([0.1, 0.12], [apart, pairs])
 
 
 def test_answers_move_the_choice_to_what_agrees_with_them(people: Judgement) -> None:

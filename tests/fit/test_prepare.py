@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from kbforge import load
+from kbforge.contracts import Fragment
 from kbforge.errors import ModelError
+from kbforge.files.answers import AnswerFile
 from kbforge.fit.choices import Choices
 from kbforge.fit.prepare import prepare
+from kbforge.fit.review import FileReview
 from kbforge.models import bundle
+from tests.fit.people import made
 from tests.program import Run
 
 
@@ -55,3 +59,23 @@ def test_what_was_read_once_is_checked_again_in_the_next_run(model: Path) -> Non
     counts.write_bytes(counts.read_bytes().replace(b"1", b"2", 1))
     with pytest.raises(ModelError, match="is damaged"):
         prepare(fragments, choices)
+
+
+def test_where_answers_pay_a_note_says_so_with_the_command(tmp_path: Path) -> None:
+    said = "a dozen answers are expected to gain +"
+    fragments = made("organisations")
+    assert sum(note.startswith(said) for note in prepare(fragments, Choices()).notes) == 1
+    answers = tmp_path / "answers.jsonl"
+    with AnswerFile(str(answers)) as file:
+        review = FileReview(fragments, Choices(), file)
+        question = review.question()
+        assert question is not None
+        review.answer(question, False)
+    clear = [Fragment(str(k), {"name": (f"name {k // 2} of {k // 2}",)}) for k in range(40)]
+    for some, choices in (
+        (fragments, Choices(answers=str(answers))),
+        (fragments, Choices(alpha=1.0)),
+        (fragments, Choices(likelihood="attributes")),
+        (clear, Choices()),
+    ):
+        assert said not in " ".join(prepare(some, choices).notes)
