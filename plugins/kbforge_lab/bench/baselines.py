@@ -19,7 +19,7 @@ does by default:
 
 Two texts are as alike as the cosine of their weights. In a file, texts from .6 on are one entity,
 and so are texts that are connected by such pairs. Between linked tables, pairs are taken from the
-most alike down to .3, each fragment once.
+most alike down to .3, each fragment once. The ceiling knows no link, which may tell more.
 """
 
 from __future__ import annotations
