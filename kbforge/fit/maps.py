@@ -19,9 +19,12 @@ So these maps read the covariates of `kbforge.fit.covariates`, too. They were fi
 families of data, each of which counts as much as the others.
 
 The trees never descend in the reported log odds, all else equal. Within a subproblem claims keep
-the order of their reports: where the trees would turn it round, both get their mean. The maps know
-some likelihoods. For another likelihood the lower of report and map counts. They do not cover
-fragments without properties.
+the order of their reports: where the trees would turn it round, both get their mean. On new kinds
+of data the trees err by file: all claims of a file are true more often, or less, than they say. The
+report errs by file too, and seldom the same way, so what is told is a mean of the two. The share of
+the report is what served families best that the trees had not seen; however sure a report is, it
+counts as .9. The maps know some likelihoods. For another likelihood the lower of report and map
+counts. They do not cover fragments without properties.
 
 3. A store keeps a map, and reads it again:
 
@@ -38,7 +41,7 @@ the file gives it, and it is frozen for the reports on parts that follow.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -157,9 +160,11 @@ class AuditedConfidence:
 
 
 CONFIDENCE_FILE = "confidence.safetensors"
+KINDS_OF_CLAIMS = ("pairs", "entities")
 
 _WRITER = "python -m kbforge_lab.training.defaults.doubt"
 _AT_ONCE = 200_000  # pairs, whose covariates are held at one time
+_SUREST = 0.9  # what a report counts as at most; at least the rest to 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,13 +174,15 @@ class TreeConfidence:
     pairs: Trees
     entities: Trees
     likelihoods: tuple[str, ...]
+    shares: Mapping[str, float]  # of the report in what is told of pairs, and of entities
     context: FileContext
 
     def of_entities(self, reported: ClusteringReport) -> FloatArray:
         """As `ConfidenceMap`."""
         entities = reported.entities
         rows = Covariates(reported, self.context).entities(self.entities.features)
-        return self._ordered(entities.probability, self.entities.predict(rows), entities.subproblem)
+        sums = self.entities.predict(rows)
+        return self._told("entities", entities.probability, sums, entities.subproblem)
 
     def of_pairs(self, reported: ClusteringReport, pairs: ReportedPairs) -> FloatArray:
         """As `ConfidenceMap`."""
@@ -185,15 +192,21 @@ class TreeConfidence:
             part = slice(start, start + _AT_ONCE)
             rows = described.pairs(self.pairs.features, pairs.part(part))
             sums[part] = self.pairs.predict(rows)
-        return self._ordered(pairs.probability, sums, pairs.subproblem)
+        return self._told("pairs", pairs.probability, sums, pairs.subproblem)
 
-    def _ordered(
-        self, probability: FloatArray, sums: FloatArray, subproblem: IntArray
+    def _told(
+        self, kind: str, probability: FloatArray, sums: FloatArray, subproblem: IntArray
     ) -> FloatArray:
         calibrated = expit(sums)  # NumPy's exp has other last bits on other processors
         if self.context.likelihood not in self.likelihoods:
-            calibrated = np.minimum(calibrated, probability)
-        return in_order(probability, calibrated, subproblem)
+            return in_order(probability, np.minimum(calibrated, probability), subproblem)
+        calibrated = in_order(probability, calibrated, subproblem)
+        return pooled(probability, calibrated, self.shares[kind])
+
+
+def pooled(probability: FloatArray, calibrated: FloatArray, share: float) -> FloatArray:
+    """The mean of reported and calibrated probabilities, the report with this share; same shape."""
+    return calibrated + share * (np.clip(probability, 1 - _SUREST, _SUREST) - calibrated)
 
 
 def in_order(probability: FloatArray, calibrated: FloatArray, subproblem: IntArray) -> FloatArray:
@@ -215,11 +228,20 @@ def confidence_bytes(
     pairs: Trees,
     entities: Trees,
     likelihoods: tuple[str, ...],
+    shares: Mapping[str, float],
     families: tuple[str, ...],
     files: int,
 ) -> bytes:
-    """The content of `confidence.safetensors`: the trees, and what they were fitted on."""
-    facts = {"likelihoods": likelihoods, "families": families, "files": files}
+    """The content of `confidence.safetensors`: trees, shares of the report, what they learned from.
+
+    `shares` are by kind of claim.
+    """
+    facts = {
+        "likelihoods": likelihoods,
+        "report": dict(shares),
+        "families": families,
+        "files": files,
+    }
     told = np.frombuffer(json.dumps(facts).encode(), np.uint8)
     return save_parts({"pairs": pairs, "entities": entities}, {"facts": told})
 
@@ -239,7 +261,7 @@ def shipped_confidence(context: FileContext, defaults: str | None = None) -> Tre
     folder = default_folder(defaults, CONFIDENCE_FILE)
     where = quoted(str(folder / CONFIDENCE_FILE), 400)
     content = read_default(folder, CONFIDENCE_FILE)
-    trees, others = load_parts(content, where, ("pairs", "entities"), ("facts",))
+    trees, others = load_parts(content, where, KINDS_OF_CLAIMS, ("facts",))
     for kind, known in (("pairs", PAIR_FEATURES), ("entities", ENTITY_FEATURES)):
         for name in trees[kind].features:
             if name not in known:
@@ -247,12 +269,13 @@ def shipped_confidence(context: FileContext, defaults: str | None = None) -> Tre
                     f'{where}: expected covariates that this version has, got "{quoted(name)}" '
                     f"({_WRITER} writes this file)"
                 )
-    return TreeConfidence(
-        **trees, likelihoods=_likelihoods(others["facts"], where), context=context
-    )
+    likelihoods, shares = _facts(others["facts"], where)
+    return TreeConfidence(**trees, likelihoods=likelihoods, shares=shares, context=context)
 
 
-def _likelihoods(facts: NDArray[Any], where: str) -> tuple[str, ...]:
+def _facts(facts: NDArray[Any], where: str) -> tuple[tuple[str, ...], Mapping[str, float]]:
+    """The likelihoods that the maps know, and the shares of the report; earlier files have none."""
+
     def wrong(field: str, expected: str, got: str) -> ModelError:
         return ModelError(
             f"{where}: {field}: expected {expected}, got {got} ({_WRITER} writes this file)"
@@ -264,7 +287,12 @@ def _likelihoods(facts: NDArray[Any], where: str) -> tuple[str, ...]:
         raise wrong("facts", "JSON", quoted(str(error), 200)) from error
     if not isinstance(told, dict):
         raise wrong("facts", "an object", quoted(told, 40))
-    return Record(told, wrong).only("likelihoods", "families", "files").texts("likelihoods")
+    record = Record(told, wrong).only("likelihoods", "report", "families", "files")
+    shares = dict.fromkeys(KINDS_OF_CLAIMS, 0.0)
+    if "report" in record:
+        table = record.table("report").only(*KINDS_OF_CLAIMS)
+        shares = {kind: table.within(kind, 0.0, 1.0) for kind in KINDS_OF_CLAIMS}
+    return record.texts("likelihoods"), shares
 
 
 _CALLED = "confidence map"

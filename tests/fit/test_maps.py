@@ -178,10 +178,13 @@ def stump(features, column, offset):
     )
 
 
-def write(folder, pairs=None, entities=None):
+NO_SHARE = {"pairs": 0.0, "entities": 0.0}
+
+
+def write(folder, pairs=None, entities=None, shares=NO_SHARE):
     pairs = pairs or stump(PAIR_FEATURES, REPORTED, 0.0)
     entities = entities or stump(ENTITY_FEATURES, "borne_elsewhere", 0.5)
-    content = confidence_bytes(pairs, entities, ("bigram",), ("made",), 3)
+    content = confidence_bytes(pairs, entities, ("bigram",), shares, ("made",), 3)
     return listed(folder, content)
 
 
@@ -215,6 +218,26 @@ def test_a_folder_is_read_and_applied(tmp_path):
     assert found.of_pairs(reported, pairs) == pytest.approx(expit(np.array([1, -1])))
 
 
+def test_the_report_has_its_share_in_what_is_told(tmp_path):
+    folder = write(tmp_path, shares={"pairs": 0.4, "entities": 0.1})
+    entities = entities_of((0, 1), (2,), (3,), (4,), (5,), probability=[1, 0.5, 0.5, 0.0, 1])
+    told = read_from(folder).of_entities(ClusteringReport(people(), entities))
+    trees = expit([1.5, 1.5, -0.5, -0.5, -0.5])
+    # however sure a report is, it counts as .9
+    assert told == pytest.approx(0.9 * trees + 0.1 * np.array([0.9, 0.5, 0.5, 0.1, 0.9]))
+    pairs = replace(pairs_of((0, 1), (0, 2)), probability=np.array([0.8, 0.2]))
+    told = read_from(folder).of_pairs(ClusteringReport(people(), entities), pairs)
+    assert told == pytest.approx(0.6 * expit(np.array([1, -1])) + 0.4 * np.array([0.8, 0.2]))
+
+
+def test_a_file_of_earlier_maps_gives_the_report_no_share(tmp_path):
+    write(tmp_path)
+    parts = load((tmp_path / CONFIDENCE_FILE).read_bytes())
+    facts = np.frombuffer(b'{"likelihoods": ["bigram"], "families": [], "files": 1}', np.uint8)
+    found = read_from(listed(tmp_path, save({**parts, "facts": facts})))
+    assert found.shares == NO_SHARE
+
+
 def test_of_another_likelihood_nothing_bolder_than_its_report_is_told(tmp_path):
     entities = entities_of((0, 1), (2,), (3,), (4,), (5,), probability=[0.2, 0.99, 0.1, 1, 1])
     reported = ClusteringReport(people(), entities)
@@ -245,6 +268,10 @@ def test_what_is_wrong_is_one_sentence(tmp_path):
                 (b"[]", "facts: expected an object"),
                 (b"{}", "likelihoods: expected an array, got nothing"),
                 (b'{"likelihoods": ["a"], "more": 1}', "more: expected one of likelihoods"),
+                (
+                    b'{"likelihoods": ["a"], "report": {"pairs": 1.5, "entities": 0}}',
+                    "report.pairs: expected a number from 0 to 1, got",
+                ),
             )
         ),
         ({**parts, "pairs": parts["pairs"][:-9]}, "pairs: the trees are damaged"),

@@ -2,12 +2,17 @@
 
     python -m kbforge_lab.training.defaults.doubt --data DATA --claims CLAIMS --out OUT
 
-1. Files are resampled from every family and clustered without their labels: by the default, and by
-   each likelihood that it chooses from, with the models in OUT/without/FAMILY. The claims, their
-   covariates and their truth are kept below CLAIMS, so a run that was stopped goes on.
-2. For each family, maps are fitted on the claims of the others, written to OUT/without/FAMILY, and
-   judged on the family's own claims by the default.
-3. The maps that ship are fitted on all families that may train what ships, and written to OUT.
+1. Files are drawn from every family and clustered without their labels: by the default, and by each
+   likelihood that it chooses from, with the models in OUT/without/FAMILY. Most are resampled, which
+   makes them hard; the family's own files that are not too large are there as they are. The claims,
+   their covariates and their truth are kept below CLAIMS, so a run that was stopped goes on.
+2. For each family, trees are fitted on the claims of the others' resampled files, and read all of
+   the family's own. Whole files are few, and make the trees no better.
+3. The share of the report is the least with which trees that have not seen a family say as well as
+   with any what is true of the default's claims there: for a family's maps, on all other families.
+4. The maps of each family are written to OUT/without/FAMILY, and judged on its own claims by the
+   default, by how the files were drawn. The maps that ship are fitted on all families that may
+   train what ships, and written to OUT.
 
 Families weigh the same, and so do the files of a family. The default's claims of a file weigh as
 much as those of all likelihoods that it did not choose.
@@ -49,11 +54,17 @@ from kbforge.fit.covariates import (
 )
 from kbforge.fit.description import FileContext, PairModel
 from kbforge.fit.hypotheses import NAMES
-from kbforge.fit.maps import CONFIDENCE_FILE, confidence_bytes, in_order
+from kbforge.fit.maps import CONFIDENCE_FILE, confidence_bytes, in_order, pooled
 from kbforge.fit.prepare import Chooser
 from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
-from kbforge_lab.training.defaults.families import FAMILIES, LabelledFile, resampled
+from kbforge_lab.training.defaults.families import (
+    FAMILIES,
+    Family,
+    LabelledFile,
+    resampled,
+    whole,
+)
 from kbforge_lab.training.defaults.pairs import fit_trees
 
 KINDS = {"entities": ENTITY_FEATURES, "pairs": PAIR_FEATURES}
@@ -74,6 +85,10 @@ _SPEAKS_FOR = (REPORTED, "odds", *JUDGED_OF_CLAIMS)  # the more, the more probab
 _WITHOUT_VOTES, _WITHOUT_JUDGE = 0.4, 0.15  # shares of files
 _MOST_FITTED = 60  # of one kind of a file and likelihood, of those that maps are fitted on
 _MOST_CLAIMS = 400  # of one kind of a file; more say the same again
+_MOST_WHOLE = 2500  # fragments of a file that is taken as it is
+RESAMPLED, WHOLE = DRAWN = ("resampled", "whole")
+_SHARES = np.linspace(0.0, 0.8, 9)
+_AS_GOOD = 0.005  # nats a claim, which are no reason for a larger share
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,21 +103,30 @@ class KnownClaims:
     file: IntArray  # by number
     run: Any  # the likelihood
     chosen: BoolArray  # whether the default took that likelihood
+    drawn: Any  # how the file was made, one of `DRAWN`
 
     def where(self, chosen: BoolArray) -> KnownClaims:
         return KnownClaims(*(getattr(self, name)[chosen] for name in self.__slots__))
 
 
 def collect(root: Path, claims: Path, models: Path, count: int, seed: int) -> None:
-    """Cluster resampled files and keep their claims."""
+    """Cluster files and keep their claims."""
     for family in FAMILIES:
-        for file in resampled(root, family, count, seed):
-            place = claims / family.name / f"{file.name}.npz"
+        for drawn, file in _files(root, family, count, seed):
+            place = claims / family.name / drawn / f"{file.name}.npz"
             if not place.exists():
                 found = _claims_of(file, models / "without" / family.name)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 np.savez_compressed(place, **found)
                 print(place, flush=True)
+
+
+def _files(root: Path, family: Family, count: int, seed: int) -> Iterator[tuple[str, LabelledFile]]:
+    """The files of a family, each with how it was drawn."""
+    yield from ((RESAMPLED, file) for file in resampled(root, family, count, seed))
+    for file in whole(root, family, _MOST_WHOLE):
+        labelled = tuple(fragment for fragment in file.fragments if fragment.label is not None)
+        yield WHOLE, replace(file, fragments=labelled)
 
 
 def _claims_of(file: LabelledFile, models: Path) -> dict[str, Any]:
@@ -158,7 +182,7 @@ def _arrays(file: LabelledFile, posterior: Posterior, context: FileContext) -> d
 def gathered(claims: Path, kind: str) -> KnownClaims:
     """All claims of a kind that were kept."""
     parts: list[KnownClaims] = []
-    for number, (family, path) in enumerate(_kept(claims)):
+    for number, (family, drawn, path) in enumerate(_kept(claims)):
         with np.load(path) as held:
             for run in LIKELIHOODS:
                 if f"{run}.{kind}.true" not in held or not len(held[f"{run}.{kind}.true"]):
@@ -174,6 +198,7 @@ def gathered(claims: Path, kind: str) -> KnownClaims:
                         np.full(n, number),
                         np.full(n, run, object),
                         np.full(n, held[f"{run}.chosen"][0]),
+                        np.full(n, drawn, object),
                     )
                 )
     if not parts:
@@ -183,10 +208,11 @@ def gathered(claims: Path, kind: str) -> KnownClaims:
     )
 
 
-def _kept(claims: Path) -> Iterator[tuple[str, Path]]:
+def _kept(claims: Path) -> Iterator[tuple[str, str, Path]]:
     for family in FAMILIES:
-        for path in sorted((claims / family.name).glob("*.npz")):
-            yield family.name, path
+        for drawn in DRAWN:
+            for path in sorted((claims / family.name / drawn).glob("*.npz")):
+                yield family.name, drawn, path
 
 
 def weights(known: KnownClaims) -> FloatArray:
@@ -205,7 +231,7 @@ def weights(known: KnownClaims) -> FloatArray:
 def fitted(known: KnownClaims, kind: str) -> Trees:
     """The map of claims."""
     features = KINDS[kind]
-    known = _forgetful(_thinned(known), features)
+    known = _forgetful(_thinned(known.where(known.drawn == RESAMPLED)), features)
     monotone = [int(name in _SPEAKS_FOR) for name in features]
     return fit_trees(
         features,
@@ -248,8 +274,31 @@ def read(trees: Trees, known: KnownClaims) -> FloatArray:
     return in_order(known.probability, calibrated, known.subproblem)
 
 
+def share_of_report(known: KnownClaims, calibrated: FloatArray) -> float:
+    """The least share of the report that says as well as any what is true of the default's claims.
+
+    Scores are means over resampled and whole files, which weigh the same.
+    `calibrated` [claims] is by trees that have not seen the family of a claim.
+    """
+    found = []
+    for drawn in DRAWN:
+        own = known.chosen & (known.drawn == drawn)
+        if own.any():
+            part, said = known.where(own), calibrated[own]
+            each = weights(part)
+            mixed = (pooled(part.probability, said, share) for share in _SHARES.tolist())
+            found.append([_log_score(one, part.true, each) for one in mixed])
+    scores = np.mean(found, axis=0)
+    return float(_SHARES[np.argmax(scores <= scores.min() + _AS_GOOD)])
+
+
 def judged(known: KnownClaims, calibrated: FloatArray) -> dict[str, float]:
-    """ECE and log score, raw and calibrated; and how far apart the calibrated ones are."""
+    """ECE and log score, raw and calibrated; how far apart the calibrated ones are; and the surest.
+
+    The surest are the tenth of the claims with the highest calibrated probability, and those that
+    equal the last of them.
+    """
+    surest = calibrated >= np.quantile(calibrated, 0.9)
     claims = Claims(known.probability, known.probability, known.subproblem, known.true)
     return {
         "files": len(np.unique(known.file)),
@@ -263,6 +312,8 @@ def judged(known: KnownClaims, calibrated: FloatArray) -> dict[str, float]:
         "log": _log_score(calibrated, known.true),
         "mean": float(calibrated.mean()),
         "spread": float(calibrated.std()),
+        "surest": float(calibrated[surest].mean()),
+        "surest_true": float(known.true[surest].mean()),
     }
 
 
@@ -274,10 +325,13 @@ def _ece_by_files(known: KnownClaims, probability: FloatArray) -> float:
     return float(np.abs(gaps).sum() / weight.sum())
 
 
-def _log_score(probability: FloatArray, true: BoolArray) -> float:
-    """Mean nats that the truth surprises by; no report counts as nearer to certain than .999."""
+def _log_score(probability: FloatArray, true: BoolArray, each: FloatArray | None = None) -> float:
+    """Mean nats that the truth surprises by; no report counts as nearer to certain than .999.
+
+    `each` [claims] are weights; None is all the same.
+    """
     said = np.clip(np.where(true, probability, 1 - probability), 0.001, 1.0)
-    return float(-np.log(said).mean())
+    return float(-np.average(np.log(said), weights=each))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -291,42 +345,68 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     collect(chosen.data, chosen.claims, chosen.out, chosen.count, chosen.seed)
     ships = np.array([family.name for family in FAMILIES if family.ships], object)
-    names = [family.name for family in FAMILIES]
     files = 0
     maps: dict[str, dict[str, Trees]] = {}
+    shares: dict[str, dict[str, float]] = {}
     for kind in KINDS:
         known = gathered(chosen.claims, kind)
         may = np.isin(known.family, ships)
         files = max(files, len(np.unique(known.file[may])))
-        print(f"\n{kind}: family, claims, share true, ECE (by files), log score, mean, spread")
+        unseen = np.zeros(len(known.true))  # probabilities by trees that have not seen the family
+        names = [family.name for family in FAMILIES if (known.family == family.name).any()]
         for name in names:
             own = known.family == name
-            if not own.any():
-                continue
             trees = fitted(known.where(may & ~own), kind)
             maps.setdefault(f"without/{name}", {})[kind] = trees
-            part = known.where(own & known.chosen)
-            if len(part.true):
-                _print(kind, name, judged(part, read(trees, part)))
+            unseen[own] = read(trees, known.where(own))
         maps.setdefault("", {})[kind] = fitted(known.where(may), kind)
-    for name, trees_of in maps.items():
+        told = unseen.copy()
+        for name in ["", *names]:
+            own = known.family == name
+            share = share_of_report(known.where(may & ~own), unseen[may & ~own])
+            told[own] = pooled(known.probability[own], unseen[own], share)
+            shares.setdefault(f"without/{name}" if name else "", {})[kind] = share
+        _print_kind(kind, known, told, shares[""][kind])
+    for folder, trees_of in maps.items():
         if trees_of.keys() != KINDS.keys():  # no claims of a kind
             continue
-        others = tuple(str(ship) for ship in ships if name != f"without/{ship}")
         content = confidence_bytes(
-            **trees_of, likelihoods=LIKELIHOODS, families=others, files=files
+            **trees_of,
+            likelihoods=LIKELIHOODS,
+            shares=shares[folder],
+            families=tuple(str(ship) for ship in ships if folder != f"without/{ship}"),
+            files=files,
         )
-        _write(chosen.out / name / CONFIDENCE_FILE, content)
-        list_defaults(chosen.out / name)
+        _write(chosen.out / folder / CONFIDENCE_FILE, content)
+        list_defaults(chosen.out / folder)
+
+
+def _print_kind(kind: str, known: KnownClaims, told: FloatArray, share: float) -> None:
+    """The figures of each family by how its files were drawn, and their means."""
+    print(
+        f"\n{kind}, share of the report {share:.1f}: family, claims, share true, ECE (by files), "
+        "log score, mean, spread, the surest tenth and its share true"
+    )
+    for drawn in DRAWN:
+        found = []
+        for family in FAMILIES:
+            own = (known.family == family.name) & known.chosen & (known.drawn == drawn)
+            if own.any():
+                found.append(judged(known.where(own), told[own]))
+                _print(f"{kind}, {drawn}", family.name, found[-1])
+        if found:
+            means = {key: float(np.mean([one[key] for one in found])) for key in found[0]}
+            _print(f"{kind}, {drawn}", "MEAN", means)
 
 
 def _print(kind: str, family: str, found: dict[str, float]) -> None:
     print(
-        f"{kind}: {family:12} {found['claims']:6} {found['true']:.2f}  "
+        f"{kind}: {family:12} {found['claims']:6.0f} {found['true']:.2f}  "
         f"{found['raw']:.3f} -> {found['calibrated']:.3f} "
         f"({found['raw_by_files']:.3f} -> {found['by_files']:.3f})  "
         f"{found['raw_log']:.2f} -> {found['log']:.2f}  "
-        f"{found['mean']:.2f} {found['spread']:.2f}",
+        f"{found['mean']:.2f} {found['spread']:.2f}  "
+        f"{found['surest']:.2f} {found['surest_true']:.2f}",
         flush=True,
     )
 

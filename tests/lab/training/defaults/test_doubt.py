@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,7 @@ def known(family, file, true, run=None, chosen=None):
     return doubt.KnownClaims(
         np.zeros((n, 3)), np.full(n, 0.5), np.arange(n), np.array(true, bool),
         np.array(family, object), np.array(file), np.array(run or ["bigram"] * n, object),
-        np.array(chosen or [True] * n),
+        np.array(chosen or [True] * n), np.full(n, doubt.RESAMPLED, object),
     )  # fmt: skip
 
 
@@ -66,6 +67,7 @@ def test_maps_learn_to_do_without_the_judge():
     claims = doubt.KnownClaims(
         np.zeros((n, len(features))), np.full(n, 0.5), np.arange(n), np.ones(n, bool),
         np.full(n, "a", object), np.arange(n), np.full(n, "names", object), np.ones(n, bool),
+        np.full(n, doubt.WHOLE, object),
     )  # fmt: skip
     found = doubt._forgetful(claims, features)
     lacks = {name: np.isnan(found.rows[:, k]).mean() for k, name in enumerate(features)}
@@ -83,6 +85,25 @@ def test_the_judgement_by_hand():
     assert found["raw_log"] == pytest.approx(np.log(2))
     assert found["log"] == pytest.approx(-(3 * np.log(0.75) + np.log(0.25)) / 4)
     assert (found["mean"], found["spread"]) == (0.75, 0)
+    assert (found["surest"], found["surest_true"]) == (0.75, 0.75)  # all are equally sure
+    found = doubt.judged(claims, np.array([0.1, 0.2, 0.3, 0.9]))
+    assert (found["surest"], found["surest_true"]) == (0.9, 0)
+
+
+@pytest.mark.parametrize(
+    ("reported", "calibrated", "expected"), [(0.9, 0.5, 0.8), (0.5, 0.9, 0.0), (0.9, 0.9, 0.0)]
+)
+def test_the_report_gets_the_share_that_it_earns(reported, calibrated, expected):
+    claims = known(["a"] * 10, [0] * 10, [True] * 9 + [False])
+    claims = replace(claims, probability=np.full(10, reported))
+    assert doubt.share_of_report(claims, np.full(10, calibrated)) == pytest.approx(expected)
+
+
+def test_what_the_default_did_not_take_says_nothing_of_the_report():
+    runs, chosen = ["bigram"] * 10 + ["names"] * 10, [True] * 10 + [False] * 10
+    claims = known(["a"] * 20, [0] * 20, [True] * 10 + [False] * 10, runs, chosen)
+    claims = replace(claims, probability=np.full(20, 0.9))
+    assert doubt.share_of_report(claims, np.full(20, 0.5)) == pytest.approx(0.8)
 
 
 def test_one_command_makes_them_and_goes_on_where_it_was(tmp_path, families, capsys):
@@ -90,10 +111,14 @@ def test_one_command_makes_them_and_goes_on_where_it_was(tmp_path, families, cap
     line = ["--data", str(tmp_path), "--claims", str(claims), "--out", str(out), "--count", "2"]
     doubt.main(line)
     said = capsys.readouterr().out
-    assert said.count(".npz\n") == 6
-    assert said.count("entities: ") == said.count("pairs: ") == 4
+    # two resampled files of each family, and its own
+    assert said.count(".npz\n") == 9
+    assert [said.count(f"{kind}, {drawn}: ") for kind in doubt.KINDS for drawn in doubt.DRAWN] == (
+        [4] * 4  # the mean too
+    )
     found = shipped_confidence(FileContext("bigram"), str(out))
     assert found.likelihoods == ("names", "bigram", "attributes", "pairs")
+    assert found.shares.keys() == {"entities", "pairs"}
     without = shipped_confidence(FileContext("bigram"), str(out / "without" / "first"))
     assert (out / "without/first" / CONFIDENCE_FILE).read_bytes().count(b'"second"') == 1
     assert b'"third"' not in (out / CONFIDENCE_FILE).read_bytes()
