@@ -11,7 +11,13 @@ import pytest
 from kbforge.contracts import Fragment
 from kbforge_plugins.likelihoods.pairs.file import FEATURES, File
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
-from kbforge_plugins.likelihoods.pairs.table import acronyms_of, folded, skeleton, statement_of
+from kbforge_plugins.likelihoods.pairs.table import (
+    acronyms_of,
+    folded,
+    script_of,
+    skeleton,
+    statement_of,
+)
 from tests.people import people
 
 
@@ -37,7 +43,12 @@ def described(file: File, one: Fragment, other: Fragment) -> dict[str, float]:
 
 @pytest.mark.parametrize(
     ("written", "other"),
-    [("Москва", "Moskva"), ("Αθήνα", "Athina"), ("Schwarz", "Svarz"), ("Müller", "Muller")],
+    [
+        *(("Москва", "Moskva"), ("Αθήνα", "Athina"), ("Schwarz", "Svarz"), ("Müller", "Muller")),
+        *(("北京", "Beijing"), ("とうきょう", "Tokyo"), ("서울", "Seoul"), ("თბილისი", "Tbilisi")),
+        *(("Երևան", "Yerevan"), ("दिल्ली", "Dilli"), ("ภูเก็ต", "Phuket")),
+        *(("نصيبين", "Nasibin"), ("שמעון", "Shimon"), ("ܐܢܛܝܘܟܝܐ", "Antiokia")),
+    ],
 )
 def test_spellings_of_one_name_have_one_skeleton(written: str, other: str) -> None:
     one, two = (skeleton(folded(name.casefold())) for name in (written, other))
@@ -61,6 +72,59 @@ def test_an_acronym_and_a_transliteration_are_candidates() -> None:
     for one, other in ((0, 1), (2, 3)):
         rows = sorted(row_of(file, fragments[k]) for k in (one, other))
         assert tuple(rows) in pairs
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("Москва", "Минск"),
+        ("東京", "とうきょう"),
+        ("Moskva", "Łódź"),
+        ("12", "Oslo"),
+        ("A 東", "B"),
+    ],
+)
+def test_names_of_one_script(name: str, other: str) -> None:
+    assert script_of(name) == script_of(other)
+
+
+def test_names_of_different_scripts() -> None:
+    names = ("Moskva", "Москва", "Μόσχα", "莫斯科", "모스크바", "موسكو", "מוסקבה", "მოსკოვი")
+    assert len(set(map(script_of, names))) == len(names)
+
+
+def in_two_scripts() -> list[Fragment]:
+    """Three cities in Latin letters and in Chinese, and others in one of them."""
+    same = [("Panevėžys", "帕內韋日斯"), ("Bratislava", "布拉迪斯拉发"), ("Olinda", "奧林達")]
+    latin = [f"{a}{b}" for a in ("Bran", "Tor", "Kel", "Mon", "Ver") for b in "aeiou"]
+    chinese = [f"{a}{b}" for a in "阿布卡德法" for b in "尔克姆特亚"]
+    return [called(name) for name in itertools.chain(*same, latin, chinese)]
+
+
+def test_names_in_two_scripts_are_candidates_by_their_consonants() -> None:
+    fragments = in_two_scripts()
+    file, found = File.fitted(fragments)
+    pairs = {tuple(pair) for pair in found.tolist()}
+    for k in (0, 2, 4):
+        rows = sorted(row_of(file, one) for one in fragments[k : k + 2])
+        assert tuple(rows) in pairs
+    # nor are all pairs of two scripts
+    scripts = file.rows.table.script[found]
+    assert (scripts[:, 0] != scripts[:, 1]).sum() < 8 * len(fragments)
+    assert described(file, *fragments[:2])["scripts differ"] == 1.0
+    assert described(file, fragments[0], fragments[2])["scripts differ"] == 0.0
+
+
+@pytest.mark.parametrize("known", [0, 1])
+def test_a_later_row_finds_its_name_in_another_script(known: int) -> None:
+    """In the file, or among later rows."""
+    one, other, *rest = in_two_scripts()
+    model = Pairs()
+    model.fit([one, *rest] if known else rest)
+    odds = model.index._odds  # type: ignore[attr-defined]
+    first, second = odds.encode(one), odds.encode(other)
+    assert second in odds.near(first)
+    assert first in odds.near(second)
 
 
 def test_features_do_not_depend_on_which_row_is_first() -> None:

@@ -9,6 +9,7 @@ the allowed work is spent.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -88,10 +89,13 @@ class OtherScripts:
     """By script, the rows of a table in other scripts, by the consonants of their names."""
 
     def __init__(self, table: RecordTable) -> None:
-        self._script, self._linked = table.script, table.linked
-        self._unit = narrowed(table.consonants)
+        self._script, self._linked, self._consonants = table.script, table.linked, table.consonants
         self._scripts = np.unique(self._script).tolist()
         self._others: dict[int, tuple[IntArray, sparse.csr_array]] = {}  # cache
+
+    @cached_property
+    def _unit(self) -> sparse.csr_array:
+        return narrowed(self._consonants)
 
     def nearest(self) -> Iterator[tuple[int, IntArray]]:
         """For each row of the table, a bounded number of those nearest to it, the nearest first."""
