@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from kbforge.clustering.compiled import CompiledRun
@@ -229,6 +230,20 @@ class Bindings:
                 if known.get(value) == x.id:
                     del known[value]
         self._tell(dict.fromkeys(bound, _FREE))
+
+    def values(self, number: int) -> list[str]:
+        """The linking values of a fragment."""
+        return [name for decided, name in self._tags.get(number, _FREE) if not decided]
+
+    @contextmanager
+    def unlinked(self, number: int) -> Iterator[None]:
+        """Have the run overlook the linking values of a fragment."""
+        tags = self._tags.get(number, _FREE)
+        self._tell({number: frozenset(tag for tag in tags if tag[0])})
+        try:
+            yield
+        finally:
+            self._tell({number: tags})
 
     def mates(self, x: Fragment) -> Sequence[str]:
         """The ids of all that decisions make one with a fragment."""

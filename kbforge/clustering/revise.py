@@ -16,6 +16,9 @@ those that the fragment could belong to instead. Sampling would accept what is w
 (`kbforge.clustering.batch.splitmerge`).
 
 *Move.* A fragment goes where the heaviest particle is heaviest with it.
+
+*Exchange.* Under a linking attribute fragments take each other's places
+(`kbforge.clustering.exchange`).
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kbforge.clustering.core import Core
+from kbforge.clustering.exchange import can_exchange, exchanged
 from kbforge.clustering.pages import clusters_of
 from kbforge.clustering.regroup import (
     Row,
@@ -153,7 +157,8 @@ def revised(
 ) -> Revision:
     """Revisit around some fragments, or around one of every cluster, in random order.
 
-    Then split or merge the clusters of those, and in the end move each fragment revisited.
+    Then split or merge the clusters of those, and move each fragment revisited. In the end exchange
+    fragments between all clusters, if a link keeps some apart.
     `after_step` is called after every step, and may raise to end it there.
 
     Raises:
@@ -176,6 +181,9 @@ def revised(
         gained = move(core, fragment)
         steps, changed, gain = steps + 1, changed + (gained > 0), gain + gained
         after_step()
+    if anchors is None and can_exchange(core):
+        more, renewed, gained = exchanged(core, after_step)
+        steps, changed, gain = steps + more, changed + renewed, gain + gained
     return Revision(steps, changed, gain)
 
 

@@ -431,3 +431,12 @@ class SequentialMonteCarlo(OnlineClusterer):
     ) -> Session:
         """See `kbforge.contracts.clusterer`."""
         return SmcSession(problem, self._rules, rng, snapshot, pages, kernel_library())
+
+    def finishes_with(self, problem: Problem) -> bool:
+        """Under a link, fragments are exchanged in the end (`kbforge.clustering.exchange`)."""
+        linked = problem.constraints.link is not None and self._rules.resampler.keeps_heaviest
+        return self.finishes or linked
+
+    def finish(self, session: Session, after_step: Callable[[], None]) -> None:
+        """Exchange fragments, if a link keeps some apart."""
+        session.revise(0, after_step=after_step)

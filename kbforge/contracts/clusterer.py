@@ -186,6 +186,7 @@ class OnlineClusterer(Clusterer):
         """Open a session, add one fragment after another, and `finish` if it does."""
         session = self.open(problem, rng)
         session.foresee(fragments)
+        finishes = self.finishes_with(problem)
 
         def told(done: Info) -> None:
             if on_step is not None:
@@ -208,12 +209,16 @@ class OnlineClusterer(Clusterer):
                 begin += size
                 told(info)
                 size = _next_size(size, time.monotonic() - before, on_step)
-            if self.finishes and fragments:
+            if finishes and fragments:
                 self.finish(session, lambda: told(info))
         except Interrupted:  # what has been taken in is the result
-            if self.finishes or session.n_fragments < len(fragments):
+            if finishes or session.n_fragments < len(fragments):
                 return _interrupted(session)
         return session.posterior()
+
+    def finishes_with(self, problem: Problem) -> bool:
+        """Whether a run over a batch of this problem ends with `finish`."""
+        return self.finishes
 
     def finish(self, session: Session, after_step: Callable[[], None]) -> None:
         """What a run over a batch does when all fragments are in the session, if it `finishes`.

@@ -1,0 +1,376 @@
+"""Exchange: move fragments to places that are taken, where a linking attribute keeps them apart.
+
+Under a link a cluster has at most one fragment of each table. The first to come takes the place, a
+better partner that comes later finds it taken, and no single move mends that. So a fragment goes
+where it fits, whoever is in its way moves on likewise, and so forth, until one finds a free place
+or stays alone: an *ejection chain* (Glover 1996), the augmenting path of an assignment where
+clusters are pairs. Chains that gain are taken until none does, from the heaviest particles on.
+
+Then the particles are made anew around the grouping that was found. What is left to doubt of it are
+*alternatives*: sets of its clusters that others may take the place of, at a loss that is not too
+large. They come from the chains, and from what the old particles have otherwise. Alternatives that
+share no cluster are independent, and the subproblems follow from them. A part with more groupings
+than P may hold more of the target density without its least probable alternatives, and then goes
+without. If all that holds less than the old particles do, those stay.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from kbforge.clustering.core import Core
+from kbforge.clustering.pages import clusters_of
+from kbforge.clustering.regroup import (
+    Row,
+    heaviest,
+    in_order,
+    joined,
+    joint,
+    rows_of,
+    terms_of,
+)
+from kbforge.contracts import Cluster, FloatArray
+from kbforge.numerics import log_sum_exp
+
+_LEAST_GAIN = 1e-9
+"""Nats: less is rounding."""
+_DEEPEST = 8  # fragments that a chain moves, at most
+_DEEPEST_DOUBT = 4  # of a chain that loses
+_BEAM = 2  # chains that are followed at a time
+_MOST_LOOKED_AT = 32  # clusters that a fragment could be in
+_MOST_PARTNERS = 8  # fragments of them that it tries to be with
+_MOST_LOST = 7.0
+"""Nats that an alternative loses at most: its weight is about 1e-3 of the grouping's."""
+
+
+class _Change(NamedTuple):
+    """Clusters of the grouping, and what takes their place; the gain is in log target density."""
+
+    gain: float
+    before: Row
+    after: Row
+
+
+class _Chain(NamedTuple):
+    """A chain that is not at its end: `homeless` is in no cluster, and `moved` may not move again.
+
+    `held` has the new clusters, by each of their fragments.
+    """
+
+    gain: float
+    homeless: int
+    moved: frozenset[int]
+    held: Mapping[int, Cluster]
+
+
+class _Grouping:
+    """A grouping that chains are tried on."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self.cluster: dict[int, Cluster] = {}
+        self.term: dict[Cluster, float] = {(): 0.0}
+        for page in core.pages(core.run.names()):
+            self.term |= terms_of(page, core.prior)
+            held = clusters_of(page)
+            for slot in page.slots[page.cells[: page.rows[0]]].tolist():
+                self.cluster |= dict.fromkeys(held[slot], held[slot])
+        self._begin = dict(self.cluster)
+        self._stated = {n: frozenset(core.bindings.values(n)) for n in self.cluster}
+        self._near: dict[int, tuple[int, ...]] = {}
+
+    def learn(self, clusters: Iterable[Cluster]) -> None:
+        """Have the terms of these clusters known."""
+        unknown = [c for c in dict.fromkeys(clusters) if c not in self.term]
+        if unknown:
+            scores = self._core.table.score(unknown)
+            terms = self._core.prior.log_terms(unknown, scores).tolist()
+            self.term |= dict(zip(unknown, terms, strict=True))
+
+    def near(self, number: int) -> tuple[int, ...]:
+        """The fragments that a fragment is best with, whoever is in its way."""
+        if number not in self._near:
+            with self._core.bindings.unlinked(number):
+                slots, weights, _ = self._core.rivals(number)
+            chosen = slots[np.argsort(-weights, kind="stable")[:_MOST_LOOKED_AT]]
+            clusters = self._core.run.clusters(np.sort(chosen))[0] if len(chosen) else []
+            mine = self._stated[number]
+            # its own cluster in the particles, which may be another one by now, is no rival
+            clusters.append(self._begin[number])
+            inside = (other for cluster in clusters for other in cluster if other != number)
+            others = [other for other in inside if mine.isdisjoint(self._stated[other])]
+            pairs = [(min(number, other), max(number, other)) for other in others]
+            self.learn([(number,), *((other,) for other in others), *pairs])
+            term = self.term
+            gain = {
+                other: term[pair] - term[(other,)] - term[(number,)]
+                for other, pair in zip(others, pairs, strict=True)
+            }
+            likely = [other for other in others if gain[other] > -_MOST_LOST]
+            likely.sort(key=lambda other: (-gain[other], other))
+            self._near[number] = tuple(likely[:_MOST_PARTNERS])
+        return self._near[number]
+
+    def changes(self, number: int, deepest: int, enough: float = math.inf) -> list[_Change]:
+        """What chains that begin with a fragment come to, until one gains more than enough."""
+        home = self.cluster[number]
+        rest = tuple(other for other in home if other != number)
+        if not rest and not self.near(number):
+            return []
+        self.learn([rest])
+        gain = self.term[rest] - self.term[home]
+        open_ = [_Chain(gain, number, frozenset([number]), dict.fromkeys(rest, rest))]
+        found: list[_Change] = []
+        for depth in range(deepest):
+            if depth or rest:
+                found += (self._closed(each) for each in open_)
+            going = [step for each in open_ for step in self._steps(each)]
+            found += (self._closed(each) for each in going if each.homeless < 0)
+            left = [each for each in going if each.homeless >= 0]
+            if not left or any(change.gain > enough for change in found):
+                break
+            self.learn((each.homeless,) for each in left)
+            left.sort(key=lambda each: -each.gain - self.term[(each.homeless,)])
+            open_ = left[:_BEAM]
+        return found
+
+    def _steps(self, of: _Chain) -> list[_Chain]:
+        """The chains that go one place further; one that is at its end has -1 for the homeless."""
+        x, mine = of.homeless, self._stated[of.homeless]
+        near = [*self.near(x), *of.held]
+        places = dict.fromkeys(of.held.get(other) or self.cluster[other] for other in near)
+        tried: list[tuple[Cluster, Cluster, int]] = []
+        for place in places:
+            if x in place:
+                continue
+            blocking = [other for other in place if not mine.isdisjoint(self._stated[other])]
+            if len(blocking) > 1 or (blocking and blocking[0] in of.moved):
+                continue
+            out = blocking[0] if blocking else -1
+            new = sorted(other for other in place if other != out)
+            bisect.insort(new, x)
+            tried.append((place, tuple(new), out))
+        self.learn(each for place, new, _ in tried for each in (place, new))
+        return [
+            _Chain(
+                of.gain + self.term[new] - self.term[place],
+                out,
+                of.moved | {out},
+                {**of.held, **dict.fromkeys(new, new)},
+            )
+            for place, new, out in tried
+        ]
+
+    def _closed(self, of: _Chain) -> _Change:
+        """The change that a chain comes to, where who is homeless stays alone."""
+        held, gain = dict(of.held), of.gain
+        if of.homeless >= 0:
+            alone = (of.homeless,)
+            self.learn([alone])
+            held[of.homeless] = alone
+            gain += self.term[alone]
+        before = in_order({self.cluster[number] for number in held})
+        return _Change(gain, before, in_order(set(held.values())))
+
+    def take(self, change: _Change) -> None:
+        """Change the grouping."""
+        for cluster in change.after:
+            self.cluster |= dict.fromkeys(cluster, cluster)
+
+    def allows(self, change: _Change) -> bool:
+        """Whether decisions allow a change, and the model does."""
+        return change.gain > -np.inf and self._core.bindings.allow(change.after)
+
+
+def can_exchange(core: Core) -> bool:
+    """Whether a link keeps fragments apart, particles weigh their density, and sets are cheap."""
+    linked = core.bindings.constraints.link is not None
+    return linked and core.rules.resampler.keeps_heaviest and core.sets is None
+
+
+def exchanged(core: Core, after_step: Callable[[], None]) -> tuple[int, int, float]:
+    """Exchange fragments between clusters until nothing is gained; returns steps, changes, gain.
+
+    The gain is in the log of the sum of the target densities held. `after_step` is called after
+    every step, and may raise to end it there; nothing has changed then.
+    """
+    grouping = _Grouping(core)
+    steps = _climb(grouping, after_step)
+    alternatives: dict[tuple[Row, Row], _Change] = {}
+    for number in sorted(grouping.cluster):
+        for change in grouping.changes(number, _DEEPEST_DOUBT):
+            if change.gain >= -_MOST_LOST and change.before != change.after:
+                alternatives[change.before, change.after] = change
+        after_step()
+    changed, gain = _renew(core, grouping, alternatives)
+    return steps + len(grouping.cluster), changed, gain
+
+
+def _climb(grouping: _Grouping, after_step: Callable[[], None]) -> int:
+    """Take chains that gain until none does, or for so long that it must be rounding."""
+    waiting = dict.fromkeys(sorted(grouping.cluster))
+    most, steps = 20 * len(waiting), 0
+    while waiting and steps < most:
+        number = next(iter(waiting))
+        del waiting[number]
+        gains = [c for c in grouping.changes(number, _DEEPEST, _LEAST_GAIN) if c.gain > _LEAST_GAIN]
+        for change in sorted(gains, key=lambda each: -each.gain):
+            if grouping.allows(change):
+                grouping.take(change)
+                for moved in chain.from_iterable(change.after):
+                    waiting |= dict.fromkeys((moved, *grouping.near(moved)))
+                break
+        steps += 1
+        after_step()
+    return steps
+
+
+def _renew(
+    core: Core, grouping: _Grouping, alternatives: dict[tuple[Row, Row], _Change]
+) -> tuple[int, float]:
+    """Make particles of a grouping and its alternatives; how many subproblems changed, the gain."""
+    pages = core.pages(core.run.names())
+    for page in pages:
+        for row in rows_of(page):
+            grouping.learn(row)
+            for change in _differences(grouping, row):
+                if change.gain >= -_MOST_LOST:
+                    alternatives[change.before, change.after] = change
+    allowed = [change for change in alternatives.values() if grouping.allows(change)]
+    allowed.sort(key=lambda change: (-change.gain, change.before, change.after))
+    # subproblems that a change or a cluster reaches across are replaced together
+    home = {number: core.home(number) for number in grouping.cluster}
+    clusters = in_order(set(grouping.cluster.values()))
+    reach = [[clusters_[0] for clusters_ in change.before] for change in allowed]
+    together = _connected(
+        [page.name for page in pages],
+        chain(
+            ({home[n] for n in cluster} for cluster in clusters),
+            ({home[n] for n in numbers} for numbers in reach),
+        ),
+    )
+    names: dict[int, list[int]] = {}
+    for name, first in together.items():
+        names.setdefault(first, []).append(name)
+    held: dict[int, list[Cluster]] = {first: [] for first in names}
+    for cluster in clusters:
+        held[together[home[cluster[0]]]].append(cluster)
+    doubts: dict[int, list[_Change]] = {first: [] for first in names}
+    for change in allowed:
+        doubts[together[home[change.before[0][0]]]].append(change)
+    changed, gain, size = 0, 0.0, core.rules.particles
+    for first, gone in names.items():
+        parts = _parts(held[first], doubts[first], grouping.term, size)
+        if not core.rules.splits:
+            parts = [joint(parts, size)]
+        mass = joined(core.pages(gone), core.prior, size).mass
+        gained = _mass(parts) - mass
+        if gained > _LEAST_GAIN:
+            core.replace(core.plan(gone, [rows for rows, _ in parts]))
+            changed, gain = changed + 1, gain + gained
+    return changed, gain
+
+
+def _differences(grouping: _Grouping, row: Row) -> Iterator[_Change]:
+    """What a particle has otherwise than the grouping, in parts that are independent."""
+    other = [cluster for cluster in row if grouping.cluster[cluster[0]] != cluster]
+    inside = {number for cluster in other for number in cluster}
+    mine = in_order({grouping.cluster[number] for number in inside})
+    of = _connected(mine, ([grouping.cluster[n] for n in cluster] for cluster in other))
+    parts: dict[Cluster, tuple[list[Cluster], list[Cluster]]] = {}
+    for cluster in mine:
+        parts.setdefault(of[cluster], ([], []))[0].append(cluster)
+    for cluster in other:
+        parts[of[grouping.cluster[cluster[0]]]][1].append(cluster)
+    term = grouping.term
+    for before, after in parts.values():
+        if inside.issuperset(chain.from_iterable(before)):
+            gain = math.fsum([*(term[c] for c in after), *(-term[c] for c in before)])
+            yield _Change(gain, in_order(before), in_order(after))
+
+
+_Thing = TypeVar("_Thing", int, Cluster)
+
+
+def _connected(things: Iterable[_Thing], sets: Iterable[Iterable[_Thing]]) -> dict[_Thing, _Thing]:
+    """By thing, the first of those that the sets connect with it."""
+    first = {thing: thing for thing in things}
+
+    def found(thing: _Thing) -> _Thing:
+        while first[thing] != thing:
+            first[thing] = first[first[thing]]
+            thing = first[thing]
+        return thing
+
+    for each in sets:
+        roots = sorted({found(thing) for thing in each})
+        for root in roots[1:]:
+            first[root] = roots[0]
+    return {thing: found(thing) for thing in first}
+
+
+_Part: TypeAlias = tuple[list[Row], FloatArray]
+"""Groupings of the same fragments, heaviest first, and their log target densities."""
+
+
+def _mass(parts: Iterable[_Part]) -> float:
+    """Log of the sum of the densities of all combinations of the parts' groupings."""
+    return math.fsum(log_sum_exp(values) for _, values in parts)
+
+
+def _parts(
+    clusters: Sequence[Cluster],
+    changes: Sequence[_Change],
+    term: Mapping[Cluster, float],
+    size: int,
+) -> list[_Part]:
+    """The groupings that changes make of clusters, by independent parts, at most so many of each.
+
+    The changes are ordered, those of the largest gain first.
+    """
+    of = _connected(clusters, (change.before for change in changes))
+    held: dict[Cluster, tuple[list[Cluster], list[_Change]]] = {}
+    for cluster in clusters:
+        held.setdefault(of[cluster], ([], []))[0].append(cluster)
+    for change in changes:
+        held[of[change.before[0]]][1].append(change)
+    out: list[_Part] = []
+    for own, doubts in held.values():
+        part, whole = _combined(own, doubts, term, size)
+        fewer = [] if whole else _parts(own, doubts[: len(doubts) * 7 // 8], term, size)
+        out += fewer if fewer and _mass(fewer) > _mass([part]) else [part]
+    return out
+
+
+def _combined(
+    clusters: Sequence[Cluster],
+    changes: Sequence[_Change],
+    term: Mapping[Cluster, float],
+    size: int,
+) -> tuple[_Part, bool]:
+    """The heaviest groupings by one change or several at once, and whether that is all of them."""
+    begin = math.fsum(term[cluster] for cluster in clusters)
+    found: list[tuple[float, frozenset[Cluster], tuple[int, ...]]] = [(begin, frozenset(), ())]
+    whole = True
+    for number, change in enumerate(changes):
+        more = [
+            (value + change.gain, gone.union(change.before), (*made, number))
+            for value, gone, made in found
+            if gone.isdisjoint(change.before)
+        ]
+        found = sorted([*found, *more], key=lambda each: -each[0])
+        whole = whole and len(found) <= size
+        found = found[:size]
+    rows = [
+        in_order(
+            [*(c for c in clusters if c not in gone), *(c for n in made for c in changes[n].after)]
+        )
+        for _, gone, made in found
+    ]
+    return heaviest(rows, np.array([value for value, _, _ in found]), size), whole
