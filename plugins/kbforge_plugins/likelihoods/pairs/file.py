@@ -490,7 +490,7 @@ class File:
         counted = Counter(statement_of(fragment, link) for fragment in fragments)
         said = sorted(counted)
         counts = np.array([counted[one] for one in said], dtype=np.int64)
-        reader, table = StatementReader.fitted(said)
+        reader, table = StatementReader.fitted(said, counts)
         numbers, which = np.unique(table.numbers("name"), return_inverse=True)
         of_name = [np.bincount(which, some, len(numbers)) for some in (counts, None)]
         names = numbers, np.stack(of_name).astype(np.int64)

@@ -483,9 +483,14 @@ class StatementReader:
         self.amounts = amounts  # the columns of magnitudes
 
     @classmethod
-    def fitted(cls, statements: Sequence[Statement]) -> tuple[StatementReader, RecordTable]:
-        """The reader of a file, and its table, from its distinct statements, ascending."""
-        kinds = _kinds_read(statements)
+    def fitted(
+        cls, statements: Sequence[Statement], often: IntArray
+    ) -> tuple[StatementReader, RecordTable]:
+        """The reader of a file, and its table, from its distinct statements, ascending.
+
+        `often` is how many fragments make each.
+        """
+        kinds = _kinds_read(statements, often)
         statements = _read(statements, kinds)
         present = Counter(attribute for said in statements for attribute, _ in said)
         del present[_TABLE]
@@ -605,21 +610,21 @@ class StatementReader:
         )
 
 
-def _kinds_read(statements: Sequence[Statement]) -> dict[str, Kind]:
+def _kinds_read(statements: Sequence[Statement], often: IntArray) -> dict[str, Kind]:
     """The kinds of the attributes that are not read as they are stated."""
     said = [one[1:] if table_of(one) else one for one in statements]
-    kinds = read_otherwise(kinds_of(_counts(said)))
+    kinds = read_otherwise(kinds_of(_counts(said, often)))
     read = _read(said, kinds)
-    idle = idle_attributes(list(map(dict, read)), _counts(read))
+    idle = idle_attributes(list(map(dict, read)), _counts(read, np.ones_like(often)))
     return kinds | dict.fromkeys(sorted(idle), "nothing")
 
 
-def _counts(statements: Sequence[Statement]) -> dict[str, Counter[str]]:
-    """By attribute, how many statements have each value."""
+def _counts(statements: Sequence[Statement], often: IntArray) -> dict[str, Counter[str]]:
+    """By attribute, how many fragments state each value."""
     counts: dict[str, Counter[str]] = {}
-    for said in statements:
+    for said, n in zip(statements, often.tolist(), strict=True):
         for attribute, value in said:
-            counts.setdefault(attribute, Counter())[value] += 1
+            counts.setdefault(attribute, Counter())[value] += n
     return counts
 
 
