@@ -343,7 +343,7 @@ def _parts(
     out: list[_Part] = []
     for own, doubts in held.values():
         part, whole = _combined(own, doubts, term, size)
-        fewer = [] if whole else _parts(own, doubts[: len(doubts) * 7 // 8], term, size)
+        fewer = [] if whole else _parts(own, doubts[: len(doubts) // 2], term, size)
         out += fewer if fewer and _mass(fewer) > _mass([part]) else [part]
     return out
 
