@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import random
 from importlib.resources import files
 
 import numpy as np
 import pytest
+from rapidfuzz import fuzz
 
 from kbforge_plugins.likelihoods.attributes.kinds import normalised
-from kbforge_plugins.likelihoods.pairs.known import KNOWN_FEATURES, known_features, shortens
+from kbforge_plugins.likelihoods.pairs.known import (
+    KNOWN_FEATURES,
+    Reading,
+    known_features,
+    reading,
+    shortens,
+)
 from kbforge_plugins.likelihoods.pairs.table import folded
 
 
@@ -120,3 +128,58 @@ def test_the_tables_say_where_they_are_from() -> None:
     }
     assert tables["legal forms"] == sorted(set(tables["legal forms"]))
     assert list(tables["nicknames"]) == sorted(tables["nicknames"])
+
+
+def nicknames() -> dict[str, set[str]]:
+    """By given name, what it may be short for."""
+    text = files("kbforge_plugins.likelihoods.pairs").joinpath("known.json").read_text("utf-8")
+    known: dict[str, set[str]] = {}
+    for name, short in json.loads(text)["nicknames"].items():
+        for one in (name, *short):
+            known.setdefault(one, {one}).add(name)
+    return known
+
+
+def plainly(a: Reading, b: Reading, known: dict[str, set[str]]) -> dict[str, float]:
+    """The features of two readings that come from their words, one pair of words at a time."""
+    only = a.words - b.words, b.words - a.words
+    pairs = [(x, y) for x in only[0] for y in only[1]]
+    pairs = pairs if len(pairs) <= 36 else []
+    given = [bool(known[x] & known[y]) for x, y in pairs if x in known and y in known]
+    short = {(x, y) for x, y in pairs if x[0] == y[0] and (shortens(x, y) or shortens(y, x))}
+    met = {
+        (x, y)
+        for x, y in pairs
+        if (x, y) in short
+        or fuzz.ratio(x, y) >= 80
+        or (x in known and y in known and known[x] & known[y])
+    }
+    left = [
+        len(words - {pair[side] for pair in met} - other.runs)
+        for side, (words, other) in enumerate(zip(only, (b, a), strict=True))
+    ]
+    made = [(bool(w & o.runs) + bool(w & o.acronyms)) for w, o in zip(only, (b, a), strict=True)]
+    return {
+        "name nicknames agree": float(any(given)) if given else np.nan,
+        "name short forms": len(short),
+        "name words unexplained least": min(left),
+        "name words unexplained most": max(left),
+        "name acronym of part": max(made),
+    }
+
+
+def test_many_pairs_of_names_are_compared_as_each_is() -> None:
+    rng = random.Random(5)
+    words = [
+        *("bob", "robert", "peggy", "margaret", "al", "albert", "alfred", "jon", "john", "smith"),
+        *("smyth", "dept", "department", "of", "physics", "phys", "university", "univ", "uop"),
+        *("up", "oslo", "ua", "inc", "ltd", "ii", "2", "second", "b", "institute,", "national"),
+    ]
+    names = [" ".join(rng.choices(words, k=rng.randrange(9))) for _ in range(300)]
+    one, other = (rng.choices(names, k=3000) for _ in range(2))
+    found = dict(zip(KNOWN_FEATURES, known_features(one, other), strict=True))
+    known = nicknames()
+    expected = [plainly(reading(a), reading(b), known) for a, b in zip(one, other, strict=True)]
+    for feature in expected[0]:
+        np.testing.assert_array_equal(found[feature], [row[feature] for row in expected], feature)
+        assert len(np.unique(found[feature])) > 1

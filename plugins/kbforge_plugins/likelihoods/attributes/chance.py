@@ -38,8 +38,7 @@ def idle_attributes(
     chance = {
         attribute: found
         for attribute, of in counts.items()
-        if (found := sum((n / of.total()) ** 2 for n in of.values())) >= _LEAST_CHANCE
-        and len(of) > 1
+        if len(of) > 1 and (found := _agreement_by_chance(of)) >= _LEAST_CHANCE
     }
     if not chance or len(counts) - len(chance) < _FEWEST_OTHERS:
         return frozenset()
@@ -52,6 +51,12 @@ def idle_attributes(
             if (agree - by_chance) / (1 - by_chance) < _LEAST_LIFT:
                 idle.add(attribute)
     return frozenset(idle)
+
+
+def _agreement_by_chance(counts: Counter[str]) -> float:
+    """How probably two records that state an attribute state the same."""
+    total = counts.total()
+    return sum((n / total) ** 2 for n in counts.values())
 
 
 def _related(

@@ -1,7 +1,8 @@
 """What is known about names in general: nicknames, legal forms, abbreviations, acronyms, numbers.
 
-A folded name is read once into sets of its words and parts, and two readings are compared by set
-operations. Nicknames and legal forms come from `known.json`, which states where they are from.
+A folded name is read once into sets of its words and parts. Words are compared for all pairs of
+names at once, each pair of words once; sets of parts, legal forms and numbers only where there are
+any. Nicknames and legal forms come from `known.json`, which states where they are from.
 
 *Parts* of "institute of physics, university of oslo" are what stands before a separator, the heads,
 and what stands behind one, the tails. A comma, a bracket, a colon, a dash between spaces, and the
@@ -13,15 +14,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from typing import NamedTuple
+from itertools import chain
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from rapidfuzz import fuzz
+from rapidfuzz.process import cpdist
 
-from kbforge.contracts import FloatArray
+from kbforge.contracts import FloatArray, IntArray
+from kbforge_plugins.indexes.hashed import at_numbers, spread, starts_of
 from kbforge_plugins.likelihoods.attributes.kinds import words_of
 from kbforge_plugins.likelihoods.pairs.table import SMALL
 
@@ -57,7 +62,7 @@ _ROMAN_UNITS = ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")
 
 
 class Reading(NamedTuple):
-    """A name as `compared` reads it."""
+    """A name as `known_features` compares it."""
 
     words: frozenset[str]  # all but small words and legal forms at either end
     core: str
@@ -152,81 +157,163 @@ def _numbers(words: Sequence[str]) -> set[str]:
 
 
 def known_features(names_a: Sequence[str], names_b: Sequence[str]) -> list[FloatArray]:
-    """`KNOWN_FEATURES` of pairs of folded names, each [pairs]."""
-    rows = [compared(reading(a), reading(b)) for a, b in zip(names_a, names_b, strict=True)]
-    return list(np.array(rows, dtype=np.float64).reshape(-1, len(KNOWN_FEATURES)).T)
+    """`KNOWN_FEATURES` of pairs of folded names, each [pairs]; NaN of what one of them lacks."""
+    place = _numbered([*names_a, *names_b])
+    i, j = (_numbers_in(place, names) for names in (names_a, names_b))
+    read = list(map(reading, place))
+    # the empty core has number 0
+    core = _numbers_in(_numbered(["", *(cores := [name.core for name in read])]), cores)
+    equal = np.where((core[i] == 0) | (core[j] == 0), np.nan, core[i] == core[j])
+    words, acronym = _word_features(read, i, j)
+    legal = _agreements([name.legal for name in read], i, j)
+    numbers = _agreements([name.numbers for name in read], i, j)
+    return [*words, equal, legal, acronym, *_part_features(read, i, j), numbers]
 
 
-def compared(a: Reading, b: Reading) -> tuple[float, ...]:
-    """`KNOWN_FEATURES` of two readings; NaN of what one of them does not have."""
-    only_a, only_b = a.words - b.words, b.words - a.words
-    nicknames, short, left_a, left_b = _explained(only_a, only_b, a, b)
-    return (
-        nicknames,
-        short,
-        min(left_a, left_b),
-        max(left_a, left_b),
-        a.core == b.core if a.core and b.core else np.nan,
-        _agreement(a.legal, b.legal),
-        max(_is_acronym(only_a, b), _is_acronym(only_b, a)),
-        a.core in b.heads or b.core in a.heads,
-        a.core in b.tails or b.core in a.tails,
-        _part_shared(a, b),
-        _agreement(a.numbers, b.numbers),
-    )
+def _numbered(texts: Iterable[str]) -> dict[str, int]:
+    """Distinct texts in order, and their numbers."""
+    return {text: number for number, text in enumerate(dict.fromkeys(texts))}
 
 
-def _agreement(a: frozenset[str], b: frozenset[str]) -> float:
+def _numbers_in(numbers: Mapping[str, int], texts: Sequence[str]) -> IntArray:
+    return np.fromiter(map(numbers.__getitem__, texts), np.int64, len(texts))
+
+
+def _agreements(sets: Sequence[frozenset[str]], i: IntArray, j: IntArray) -> FloatArray:
     """1 of equal sets, 0 of disjoint ones, NaN where one is empty."""
-    return len(a & b) / len(a | b) if a and b else np.nan
+    out = np.full(len(i), np.nan)
+    stated = np.array(list(map(bool, sets)), dtype=bool)
+    for pair in np.flatnonzero(stated[i] & stated[j]).tolist():
+        a, b = sets[i[pair]], sets[j[pair]]
+        out[pair] = len(a & b) / len(a | b)
+    return out
 
 
-def _is_acronym(words: frozenset[str], other: Reading) -> int:
-    """2 if one of the words is the acronym of a part of the other, 1 of some words in a row."""
-    if words.isdisjoint(other.runs):
-        return 0
-    return 1 if words.isdisjoint(other.acronyms) else 2
+def _part_features(read: Sequence[Reading], i: IntArray, j: IntArray) -> FloatArray:
+    """Whether a name is a head or a tail of the other, and the longest part that both have.
 
-
-def _part_shared(a: Reading, b: Reading) -> float:
-    """The longest part that both have, as a share of the longer core; NaN without parts."""
-    if not (a.heads or b.heads):
-        return np.nan
-    shared = ({a.core} | a.heads | a.tails) & ({b.core} | b.heads | b.tails)
-    longest = max(map(len, shared), default=0)
-    return longest / max(len(a.core), len(b.core), 1)
+    The latter is a share of the longer core, NaN if neither name has several parts.
+    """
+    out = np.zeros((3, len(i)))
+    out[2] = np.nan
+    several = np.array([bool(name.heads) for name in read], dtype=bool)
+    for pair in np.flatnonzero(several[i] | several[j]).tolist():
+        a, b = read[i[pair]], read[j[pair]]
+        shared = ({a.core} | a.heads | a.tails) & ({b.core} | b.heads | b.tails)
+        out[:, pair] = (
+            a.core in b.heads or b.core in a.heads,
+            a.core in b.tails or b.core in a.tails,
+            max(map(len, shared), default=0) / max(len(a.core), len(b.core), 1),
+        )
+    return out
 
 
 _ALIKE = 80.0
 _MOST_COMPARED = 36  # pairs of words; names that differ in more are long titles
+_PairWords: TypeAlias = tuple[IntArray, IntArray]
+"""Words of pairs of names: the numbers of the pairs, ascending, and of the words."""
 
 
-def _explained(
-    only_a: frozenset[str], only_b: frozenset[str], a: Reading, b: Reading
-) -> tuple[float, int, int, int]:
-    """Whether given names agree, words that are short for another, and words left on each side.
+class _Tokens:
+    """By name, the numbers of some words, ascending."""
 
-    A word is left if the other name has none that is alike, short or long for it, or its nickname.
+    def __init__(self, words: Sequence[Collection[str]], numbers: Mapping[str, int]) -> None:
+        sizes = np.fromiter(map(len, words), np.int64, len(words))
+        flat = _numbers_in(numbers, list(chain.from_iterable(words)))
+        order = np.lexsort((flat, np.repeat(np.arange(len(words)), sizes)))
+        self._starts, self._words, self._width = starts_of(sizes), flat[order], len(numbers)
+
+    def of(self, names: IntArray) -> _PairWords:
+        """Those of some names: the positions in `names`, ascending, and words."""
+        at, position = spread(self._starts, names)
+        return position, self._words[at]
+
+    def hold(self, names: IntArray, words: _PairWords) -> NDArray[np.bool_]:
+        """Whether each word is one of the name at its position."""
+        pair, word = self.of(names)
+        keys, wanted = pair * self._width + word, words[0] * self._width + words[1]
+        found: NDArray[np.bool_] = at_numbers(keys, np.ones(len(keys), bool), wanted, False)
+        return found
+
+
+def _word_features(
+    read: Sequence[Reading], i: IntArray, j: IntArray
+) -> tuple[list[FloatArray], FloatArray]:
+    """What words that only one name has say: the first of `KNOWN_FEATURES`, and the acronym.
+
+    A word is unexplained if it is not met (`_met`) and no acronym of words of the other name.
     """
-    given: list[bool] = []
-    met_a, met_b = set(), set()
-    short = 0
+    numbers = _numbered(chain.from_iterable(name.words for name in read))
+    words, every = _Tokens([name.words for name in read], numbers), {*numbers}
+    runs = _Tokens([name.runs & every for name in read], numbers)
+    acronyms = _Tokens([name.acronyms & every for name in read], numbers)
+    sides, made = [], []
+    for mine, theirs in ((i, j), (j, i)):
+        pair, word = words.of(mine)
+        alone = np.flatnonzero(~words.hold(theirs, (pair, word)))
+        side = pair[alone], word[alone]
+        sides.append(side)
+        made.append(runs.hold(theirs, side).astype(np.int64) + acronyms.hold(theirs, side))
+    agree, short, *met = _met(list(numbers), sides[0], sides[1], len(i))
+    left, acronym = np.zeros((2, len(i))), np.zeros(len(i))
+    for at, (pair, _) in enumerate(sides):
+        left[at] = np.bincount(pair[(made[at] == 0) & ~met[at]], minlength=len(i))
+        some = made[at] > 0
+        np.maximum.at(acronym, pair[some], made[at][some])
+    return [agree, short, left.min(axis=0), left.max(axis=0)], acronym
+
+
+def _met(
+    texts: Sequence[str], a: _PairWords, b: _PairWords, n: int
+) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether given names agree, and words that are short for another, each [pairs]; words met.
+
+    `a` and `b` are the words that only the one name of a pair has, and only the other. A word is
+    met if one of the other's is alike, short or long for it, or its nickname.
+    """
+    sizes = [np.bincount(pair, minlength=n) for pair, _ in (a, b)]
+    few = np.flatnonzero((sizes[0] * sizes[1] <= _MOST_COMPARED)[a[0]])
+    y, of_x = spread(starts_of(sizes[1]), a[0][few])
+    x = few[of_x]
+    low, high = np.minimum(a[1][x], b[1][y]), np.maximum(a[1][x], b[1][y])
+    different, whole = np.unique(low * len(texts) + high, return_inverse=True)
+    u, v = np.divmod(different, max(len(texts), 1))
+    given, nickname, shortened, alike = (some[whole] for some in _words_compared(texts, u, v))
+    pair = a[0][x]
+    agree = np.full(n, np.nan)
+    agree[pair[given]] = 0.0
+    agree[pair[nickname]] = 1.0
+    met = [np.zeros(len(word), dtype=bool) for _, word in (a, b)]
+    for side, at in zip(met, (x, y), strict=True):
+        side[at[nickname | shortened | alike]] = True
+    short = np.bincount(pair[shortened], minlength=n).astype(np.float64)
+    return agree, short, met[0], met[1]
+
+
+def _words_compared(
+    texts: Sequence[str], u: IntArray, v: IntArray
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether words u and v are given names, nicknames, short for one another, and alike."""
     names = _tables()[1]
-    few = len(only_a) * len(only_b) <= _MOST_COMPARED
-    for x in only_a if few else ():
-        of_x = names.get(x)
-        for y in only_b:
-            nickname = False
-            if of_x and (of_y := names.get(y)):
-                nickname = not of_x.isdisjoint(of_y)
-                given.append(nickname)
-            shortened = x[0] == y[0] and (shortens(x, y) or shortens(y, x))
-            short += shortened
-            if nickname or shortened or fuzz.ratio(x, y, score_cutoff=_ALIKE):
-                met_a.add(x)
-                met_b.add(y)
-    agree = float(any(given)) if given else np.nan
-    return agree, short, len(only_a - met_a - b.runs), len(only_b - met_b - a.runs)
+    long_names = [names.get(word) for word in texts]
+    is_name = np.array([some is not None for some in long_names], dtype=bool)
+    given = is_name[u] & is_name[v]
+    nickname, shortened, alike = np.zeros((3, len(u)), dtype=bool)
+    for at in np.flatnonzero(given).tolist():
+        x, y = long_names[u[at]], long_names[v[at]]
+        nickname[at] = x is not None and y is not None and not x.isdisjoint(y)
+    first = np.array([ord(word[0]) for word in texts], dtype=np.int64)
+    lengths = np.array(list(map(len, texts)), dtype=np.int64)
+    less, more = np.minimum(lengths[u], lengths[v]), np.maximum(lengths[u], lengths[v])
+    # what the lengths and first letters do not rule out
+    for at in np.flatnonzero((first[u] == first[v]) & (less > 1) & (less < more - 1)).tolist():
+        short, long = sorted((texts[u[at]], texts[v[at]]), key=len)
+        shortened[at] = shortens(short, long)
+    may = np.flatnonzero(200 * less >= (_ALIKE - 1) * (less + more))
+    if len(may):
+        one, other = ([texts[k] for k in some[may].tolist()] for some in (u, v))
+        alike[may] = cpdist(one, other, scorer=fuzz.ratio, score_cutoff=_ALIKE, workers=1) > 0
+    return given, nickname, shortened, alike
 
 
 def shortens(short: str, long: str) -> bool:
