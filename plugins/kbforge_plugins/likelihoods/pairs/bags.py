@@ -11,6 +11,7 @@ import zlib
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -214,7 +215,7 @@ class Weights:
     @classmethod
     def fitted(cls, rows: Sequence[Sequence[str]]) -> Weights:
         """From the tokens of each text of the file, distinct within a text."""
-        found = Counter(token for row in rows for token in row)
+        found = Counter(chain.from_iterable(rows))
         tokens = sorted(found)
         counts = np.array([found[token] for token in tokens], dtype=np.int64)
         weights = cls(Strings.of(tokens), counts, len(rows))
@@ -241,10 +242,14 @@ class Weights:
     def rows(self, texts: Sequence[Sequence[str]]) -> Bags:
         """One row for the tokens of each text."""
         sizes = np.fromiter(map(len, texts), np.int64, len(texts))
-        columns = np.fromiter(
-            (self._column(token) for tokens in texts for token in tokens),
+        tokens = list(chain.from_iterable(texts))
+        known = map(self._columns.get, tokens)
+        columns = np.array(
+            [
+                self._column(token) if column is None else column
+                for token, column in zip(tokens, known, strict=True)
+            ],
             np.int64,
-            int(sizes.sum()),
         )
         row = np.repeat(np.arange(len(texts)), sizes)
         # tokens that the file does not have may share a column

@@ -396,12 +396,15 @@ def code_features(a: RecordTable, i: IntArray, b: RecordTable, j: IntArray) -> l
     contained = np.zeros(len(i))
     for one, x, only, other, y in ((a, i, only_a, b, j), (b, j, only_b, a, i)):
         at = np.flatnonzero(only > 0)
-        mine, theirs = (table.coded.many(row[at]) for table, row in ((one, x), (other, y)))
-        for pair, codes, others, text in zip(
-            at.tolist(), mine, theirs, other.spelt.many(y[at]), strict=True
-        ):
-            unmatched = {*codes.split()} - {*others.split()}
-            contained[pair] += sum(len(c) >= _LEAST_CONTAINED and c in text for c in unmatched)
+        rows = x[at].tolist()
+        codes = {
+            row: [code for code in one.coded[row].split() if len(code) >= _LEAST_CONTAINED]
+            for row in {*rows}
+        }
+        for pair, row, text in zip(at.tolist(), rows, other.spelt.many(y[at]), strict=True):
+            if found := [code for code in codes[row] if code in text]:
+                theirs = other.coded[int(y[pair])].split()
+                contained[pair] += sum(code not in theirs for code in found)
     equal, measures = (
         shared_counts(a.codes[kind], i, b.codes[kind], j) for kind in ("units", "measures")
     )
@@ -411,6 +414,16 @@ def code_features(a: RecordTable, i: IntArray, b: RecordTable, j: IntArray) -> l
         *(contained, equal, np.maximum(measures - equal, 0.0)),
         *(figures, *_ordered(*single)),
     ]
+
+
+def _by_letters(
+    a: RecordTable, i: IntArray, b: RecordTable, j: IntArray, nearest_names: FloatArray
+) -> FloatArray:
+    """The cosine of all names of rows, given that of their nearest names."""
+    several = np.flatnonzero((np.diff(a.called)[i] > 1) | (np.diff(b.called)[j] > 1))
+    out = nearest_names.copy()
+    out[several] = cosine(a.trigrams, i[several], b.trigrams, j[several])
+    return out
 
 
 _CLOSE = 0.08
@@ -608,7 +621,7 @@ class File:
         names = name_features(a.table, i, b.table, j)
         soup = soup_features(a.table, i, b.table, j)
         agreement = agreement_features(a.table, i, b.table, j, self.worths)
-        letters = cosine(a.table.trigrams, i, b.table.trigrams, j)
+        letters = _by_letters(a.table, i, b.table, j, names[_COSINE])
         codes = code_features(a.table, i, b.table, j)
         consonants = cosine(a.table.consonants, i, b.table.consonants, j)
         features = [*names, *codes, *soup, *agreement]

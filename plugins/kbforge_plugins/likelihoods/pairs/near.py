@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -67,22 +68,23 @@ def nearest(
     for start in range(0, rows.shape[0], _ROWS_AT_ONCE):
         some = rows if rows.shape[0] <= _ROWS_AT_ONCE else rows[start : start + _ROWS_AT_ONCE]
         block = some @ among
-        for k in range(block.shape[0]):
-            part = slice(block.indptr[k], block.indptr[k + 1])
-            found, value = block.indices[part], block.data[part]
-            keep = value >= _LEAST_COSINE
-            if other:
-                keep &= found != start + k
-            if tables[0][start + k]:
-                keep &= tables[1][found] != tables[0][start + k]
-            found, value = found[keep].astype(np.int64), value[keep]
+        # a product has many entries, of which few are so large
+        large = np.flatnonzero(block.data >= _LEAST_COSINE)
+        sizes = np.diff(np.searchsorted(large, block.indptr))
+        row = np.repeat(np.arange(start, start + block.shape[0]), sizes)
+        others = block.indices[large].astype(np.int64)
+        keep = comparable(tables[0][row], tables[1][others])
+        if other:
+            keep &= others != row
+        row, others, negative = row[keep], others[keep], -block.data[large[keep]]
+        starts = np.searchsorted(row, np.arange(start, start + block.shape[0] + 1)).tolist()
+        for k, (first, end) in enumerate(pairwise(starts), start):
+            found, value = others[first:end], negative[first:end]
             if len(found) > NEAREST:
-                some = np.argpartition(-value, NEAREST - 1)
-                least = value[some[NEAREST - 1]]
-                some = np.flatnonzero(value >= least)
+                some = np.flatnonzero(value <= np.partition(value, NEAREST - 1)[NEAREST - 1])
                 found, value = found[some], value[some]
-            order = np.lexsort((found, -value))[:NEAREST]
-            yield start + k, found[order], value[order]
+            order = np.lexsort((found, value))[:NEAREST]
+            yield k, found[order], -value[order]
 
 
 class OtherScripts:
