@@ -218,6 +218,7 @@ def parse_date(value: str, month_first: bool = False) -> tuple[str, str, str] | 
     return None
 
 
+@lru_cache(maxsize=1 << 16)
 def read_as(kind: Kind, value: str) -> str:
     """A value, as `stated`, in the spelling of its kind; "" if it says nothing."""
     read = _READINGS.get(kind)

@@ -58,7 +58,8 @@ def codes_of(text: str) -> dict[str, list[str]]:
     codes = [
         code
         for run in _CODE.findall(text)
-        if _is_code(code := _JOINS.sub("", run)) and not _UNIT.fullmatch(run)
+        # most runs are words
+        if not run.isalpha() and _is_code(code := _JOINS.sub("", run)) and not _UNIT.fullmatch(run)
     ]
     found = {
         "codes": codes,

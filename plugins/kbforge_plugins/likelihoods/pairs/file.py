@@ -426,6 +426,19 @@ def _by_letters(
     return out
 
 
+def _by_consonants(a: RecordTable, i: IntArray, b: RecordTable, j: IntArray) -> FloatArray:
+    """The cosine of the consonants of all names of rows; each two names are compared once."""
+    # a row of several names stands for itself
+    one, other = (
+        np.where(np.diff(table.called)[rows] > 1, len(table.names) + rows, first)
+        for table, rows in ((a, i), (b, j))
+        for first in (table.which[table.called[rows]],)
+    )
+    width = len(b.names) + len(b)
+    _, first, whole = np.unique(one * width + other, return_index=True, return_inverse=True)
+    return cosine(a.consonants, i[first], b.consonants, j[first])[whole]
+
+
 _CLOSE = 0.08
 _SAME = 1e-9
 
@@ -623,7 +636,7 @@ class File:
         agreement = agreement_features(a.table, i, b.table, j, self.worths)
         letters = _by_letters(a.table, i, b.table, j, names[_COSINE])
         codes = code_features(a.table, i, b.table, j)
-        consonants = cosine(a.table.consonants, i, b.table.consonants, j)
+        consonants = _by_consonants(a.table, i, b.table, j)
         features = [*names, *codes, *soup, *agreement]
         for tops, value in (
             ((a.letters[i], b.letters[j]), letters),

@@ -21,10 +21,11 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from typing import TypeAlias
 
 import numpy as np
@@ -145,7 +146,7 @@ def consonants_of(name: str) -> list[str]:
     """
     tokens = tokens_of(name)
     classes = "".join(skeleton(token) for token in tokens).translate(_CLASSES)
-    whole = "".join(c for place, c in enumerate(classes) if c != classes[place - 1 : place])
+    whole = "".join(c for c, _ in groupby(classes))
     runs = [run for token in tokens for run in _consonant_runs(token)]
     return list(dict.fromkeys([*runs, *(f"#{run}" for run in trigrams_of(whole))]))
 
@@ -621,10 +622,10 @@ def _kinds_read(statements: Sequence[Statement], often: IntArray) -> dict[str, K
 
 def _counts(statements: Sequence[Statement], often: IntArray) -> dict[str, Counter[str]]:
     """By attribute, how many fragments state each value."""
-    counts: dict[str, Counter[str]] = {}
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for said, n in zip(statements, often.tolist(), strict=True):
         for attribute, value in said:
-            counts.setdefault(attribute, Counter())[value] += n
+            counts[attribute][value] += n
     return counts
 
 
