@@ -58,8 +58,8 @@ def codes_of(text: str) -> dict[str, list[str]]:
     codes = [
         code
         for run in _CODE.findall(text)
-        # most runs are words
-        if not run.isalpha() and _is_code(code := _JOINS.sub("", run)) and not _UNIT.fullmatch(run)
+        if _is_code(code := run if run.isalnum() else _JOINS.sub("", run))
+        and not _UNIT.fullmatch(run)
     ]
     found = {
         "codes": codes,
@@ -84,7 +84,6 @@ def _plain(number: str) -> str:
 
 
 def _is_code(run: str) -> bool:
-    digits = sum(map(str.isdigit, run))
-    if digits == len(run):
-        return digits >= _LEAST_NUMBER
-    return digits > 0 and len(run) >= _LEAST_CODE
+    if run.isdigit():
+        return len(run) >= _LEAST_NUMBER
+    return not run.isalpha() and len(run) >= _LEAST_CODE

@@ -626,6 +626,8 @@ class File:
 
     def describe(self, a: Rows, i: IntArray, b: Rows, j: IntArray) -> FloatArray:
         """`FEATURES` of rows i of the one and j of the other, shape [pairs, features]."""
+        if 0 < len(i) <= _PAIRS_AT_ONCE:
+            return self._describe_block(a, i, b, j)
         parts = (slice(k, k + _PAIRS_AT_ONCE) for k in range(0, len(i), _PAIRS_AT_ONCE))
         blocks = [self._describe_block(a, i[part], b, j[part]) for part in parts]
         return np.concatenate(blocks) if blocks else np.zeros((0, len(FEATURES)))

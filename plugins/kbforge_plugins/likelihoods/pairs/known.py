@@ -245,8 +245,11 @@ def _word_features(
     """
     numbers = _numbered(chain.from_iterable(name.words for name in read))
     words, every = _Tokens([name.words for name in read], numbers), {*numbers}
-    runs = _Tokens([name.runs & every for name in read], numbers)
-    acronyms = _Tokens([name.acronyms & every for name in read], numbers)
+    stated = [name.runs & every for name in read]
+    runs = _Tokens(stated, numbers)
+    acronyms = _Tokens(
+        [some and some & name.acronyms for some, name in zip(stated, read, strict=True)], numbers
+    )
     sides, made = [], []
     for mine, theirs in ((i, j), (j, i)):
         pair, word = words.of(mine)

@@ -37,6 +37,7 @@ from kbforge_plugins.likelihoods.attributes.chance import idle_attributes
 from kbforge_plugins.likelihoods.attributes.kinds import (
     KINDS,
     Kind,
+    has_digit,
     kinds_of,
     normalised,
     read_as,
@@ -442,7 +443,7 @@ class _Parts:
         self.tokens = {
             "trigrams": [trigrams_of(name) if name else [] for name in self.names],
             "words": words,
-            "digits": [[t for t in some if any(c.isdigit() for c in t)] for some in words],
+            "digits": [[t for t in some if not t.isalpha() and has_digit(t)] for some in words],
             "sounds": [[skeleton(t) for t in some] for some in words],
         }
         place = {name: at for at, name in enumerate(self.names)}
