@@ -385,12 +385,15 @@ def _tokens_of_pairs(
     (x, pair_a), (y, pair_b) = spread(a.starts, i), spread(b.starts, j)
     width = len(a.weight)
     one, other = pair_a * width + a.columns[x], pair_b * width + b.columns[y]
-    if not len(other):
-        return (pair_a, x), (pair_b, y), other, other
-    at = other.searchsorted(one)
-    np.minimum(at, len(other) - 1, out=at)
-    shared = (other[at] == one).nonzero()[0]
-    return (pair_a, x), (pair_b, y), shared, at[shared]
+    # both are sorted, and a stable sort merges sorted runs, which is faster than a search
+    keys = np.concatenate([one, other])
+    order = keys.argsort(kind="stable")
+    keys = keys[order]
+    equal = (keys[1:] == keys[:-1]).nonzero()[0]
+    in_a, in_b = order[equal], order[equal + 1] - len(one)
+    # a damaged model may have a token twice in a row
+    two = (in_a < len(one)) & (in_b >= 0)
+    return (pair_a, x), (pair_b, y), in_a[two], in_b[two]
 
 
 def _cosines(
