@@ -137,7 +137,10 @@ def kind_of(counts: Mapping[str, int]) -> Kind:
     values = sorted(counts)[:: max(1, len(counts) // _SAMPLE)]
     if not values:
         return "category"
-    if _share(values, lambda value: EMAIL.fullmatch(value) is not None) >= _SHARE_OF_EMAILS:
+    if (
+        _share(values, lambda value: "@" in value and EMAIL.fullmatch(value) is not None)
+        >= _SHARE_OF_EMAILS
+    ):
         return "email"
     if _share(values, _is_full_date) >= _SHARE_OF_DATES:
         return _order_of(values)
@@ -273,7 +276,7 @@ def _is_full_date(value: str) -> bool:
 
 def has_digit(word: str) -> bool:
     """Whether some character is a digit."""
-    return any(c.isdigit() for c in word)
+    return any(map(str.isdigit, word))
 
 
 def _is_code(value: str) -> bool:
