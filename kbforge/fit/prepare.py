@@ -94,7 +94,9 @@ def prepare(
     if choices.link is not None:
         notes.append(link_note(fragments, choices.link))
     confidence: ConfidenceMap | None = _named_map(choices, named, notes)
-    if confidence is None and any(fragment.properties for fragment in fragments):
+    # maps have learned nothing of linked tables, whose report is nearer to the truth
+    linked = choices.link is not None and models.likelihood.takes_link
+    if confidence is None and not linked and any(f.properties for f in fragments):
         context = chooser.context(choices.likelihood_name, models.likelihood)
         confidence = shipped_confidence(context, choices.defaults)
     if answers and confidence is not None:
