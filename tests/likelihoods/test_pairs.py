@@ -15,7 +15,7 @@ from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.likelihoods.names import Names
-from kbforge_plugins.likelihoods.pairs.likelihood import Pairs, weight
+from kbforge_plugins.likelihoods.pairs.likelihood import Pairs, model_bytes, weight
 
 
 def person(i: int, name: str, **others: str) -> Fragment:
@@ -105,7 +105,8 @@ def test_it_says_what_each_attribute_says() -> None:
 
 
 def test_another_model_is_read_from_its_file_or_folder(tmp_path: Path) -> None:
-    content = _constant(Pairs()._trees.features, 2.0).to_bytes()
+    features = Pairs()._trees.features
+    content = model_bytes(_constant(features, 2.0), _constant(features[:1], 3.0))
     (tmp_path / "pairs.safetensors").write_bytes(content)
     list_defaults(tmp_path)
     for named in (tmp_path, tmp_path / "pairs.safetensors"):
@@ -113,6 +114,9 @@ def test_another_model_is_read_from_its_file_or_folder(tmp_path: Path) -> None:
         fragments = [person(0, "Ada Lovelace"), person(1, "Ada Lovelase")]
         model.fit(fragments)
         assert gain(model, fragments[:1], fragments[1:]) == 2.0
+        model = Pairs(str(named), link="source")  # the trees of linked tables, of fewer features
+        model.fit(fragments)
+        assert gain(model, fragments[:1], fragments[1:]) == 3.0
 
 
 @pytest.mark.parametrize(
@@ -121,7 +125,8 @@ def test_another_model_is_read_from_its_file_or_folder(tmp_path: Path) -> None:
 )
 def test_what_is_no_pair_model_is_refused(tmp_path: Path, content: bytes | None, said: str) -> None:
     path = tmp_path / "model"
-    path.write_bytes(_constant(("a",), 0.0).to_bytes() if content is None else content)
+    other = model_bytes(*[_constant(("a",), 0.0)] * 2)
+    path.write_bytes(other if content is None else content)
     with pytest.raises(ModelError, match=said):
         Pairs(str(path))
 
