@@ -8,6 +8,7 @@ import pytest
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from kbforge_plugins.likelihoods.pairs.linking import MOST_BIAS, match_bias
+from kbforge_plugins.likelihoods.pairs.odds import UNITS
 
 
 def _drawn(n: int, partners: float, right: float) -> tuple[IntArray, FloatArray, IntArray]:
@@ -76,3 +77,20 @@ def test_a_model_that_links_is_kept_with_its_prior() -> None:
     assert other._odds.bias == one._odds.bias
     pair = [fragments[:2], [fragments[0], Fragment("new", fragments[0].properties, source="b")]]
     assert one.log_marginal(pair).tolist() == other.log_marginal(pair).tolist()
+
+
+def test_a_later_record_has_no_prior_of_a_match_with_its_like() -> None:
+    fragments = [
+        Fragment(f"{table}{k}", {"name": (f"word{k} name{k}",)}, source=table)
+        for k in range(60)
+        for table in "ab"
+    ]
+    model = Pairs(link="source")
+    model.fit(fragments)
+    odds = model._odds
+    assert odds.bias != 0.0
+    row = odds.encode(Fragment("new", {"name": ("word3 other",)}, source="a"))
+    own = odds.near(row)[row]
+    odds.bias = 0.0
+    again = odds.encode(Fragment("again", {"name": ("word3 others",)}, source="a"))
+    assert odds.near(again)[again] == pytest.approx(own, abs=UNITS)

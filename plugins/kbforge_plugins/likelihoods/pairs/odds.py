@@ -371,13 +371,15 @@ class Odds:
         later = self._later.near(rows)
         later = later[comparable(rows.table.linked, self._later.linked[later])]
         others = [*of_file.tolist(), *(later + n).tolist(), row]
-        above: list[int] = []
-        for some, at in ((self.file.rows, of_file), *self._later.parts(later, rows)):
-            zeros = np.zeros_like(at)
-            log_odds = _log_odds(self.file, self._trees, rows, zeros, some, at)
-            above += _above(log_odds + self.bias).tolist()
-        shifts = [self.shift] * (len(others) - 1) + [0]  # the row itself is last
-        near = {o: a + b for o, a, b in zip(others, above, shifts, strict=True)}
+        log_odds = [
+            _log_odds(self.file, self._trees, rows, np.zeros_like(at), some, at)
+            for some, at in ((self.file.rows, of_file), *self._later.parts(later, rows))
+        ]
+        # the row itself is last, and has neither the prior of a match nor the bias
+        added = np.append(np.ones(len(others) - 1), 0.0)
+        above = _above(np.concatenate(log_odds) + self.bias * added)
+        above += self.shift * added.astype(np.int64)
+        near = dict(zip(others, above.tolist(), strict=True))
         # nothing has changed yet, so that a failure leaves no trace
         for other, units in near.items():
             if n <= other < row:
