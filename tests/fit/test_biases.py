@@ -13,8 +13,8 @@ from kbforge.files.answers import AnswerFile, NumberedAnswer
 from kbforge.fit import prepare
 from kbforge.fit.biases import BIASES, with_biases
 from kbforge.fit.choices import Choices, choices_of
+from kbforge.fit.chooser import Chooser
 from kbforge.fit.judge import Judgement, judge, shipped_scorer
-from kbforge.fit.prepare import Chooser
 from kbforge.fit.review import FileReview
 from kbforge.fit.statistics import agreement
 from kbforge.jobs.models import restore

@@ -13,9 +13,9 @@ import pytest
 from kbforge.clustering.sample import MOST_RELATIVES, Sample
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, Fragment, Problem
 from kbforge.errors import LikelihoodError
+from kbforge.fit.chooser import Chooser
 from kbforge.fit.description import PairOdds
 from kbforge.fit.hypotheses import MergePath, candidates, close_ones, merge_path, part_of
-from kbforge.fit.prepare import Chooser
 from kbforge.models.bundle import make_likelihood
 from kbforge_plugins.clusterers.offline import Agglomerative
 from kbforge_plugins.clusterers.sequential import SplitSmc

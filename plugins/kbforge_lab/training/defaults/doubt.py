@@ -42,6 +42,7 @@ from kbforge.evaluation.reliability import (
     pair_probabilities,
     reliability,
 )
+from kbforge.fit.chooser import Chooser
 from kbforge.fit.confidence import ClusteringReport
 from kbforge.fit.covariates import (
     ENTITY_FEATURES,
@@ -55,7 +56,6 @@ from kbforge.fit.covariates import (
 from kbforge.fit.description import FileContext, PairModel
 from kbforge.fit.hypotheses import NAMES
 from kbforge.fit.maps import CONFIDENCE_FILE, confidence_bytes, in_order, pooled
-from kbforge.fit.prepare import Chooser
 from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
 from kbforge_lab.training.defaults.families import (
