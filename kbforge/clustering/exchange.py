@@ -43,7 +43,8 @@ _LEAST_GAIN = 1e-9
 _DEEPEST = 8  # fragments that a chain moves, at most
 _DEEPEST_DOUBT = 4  # of a chain that loses
 _BEAM = 2  # chains that are followed at a time
-_MOST_LOOKED_AT = 32  # clusters that a fragment could be in
+_MOST_LOOKED_AT = 32  # clusters that a fragment could be in, without an index
+_MOST_SHARING = 64  # fragments with one key; more say little
 _MOST_PARTNERS = 8  # fragments of them that it tries to be with
 _MOST_LOST = 7.0
 """Nats that an alternative loses at most: its weight is about 1e-3 of the grouping's."""
@@ -84,6 +85,11 @@ class _Grouping:
         self._begin = dict(self.cluster)
         self._stated = {n: frozenset(core.bindings.values(n)) for n in self.cluster}
         self._near: dict[int, tuple[int, ...]] = {}
+        self._keys = core.keys(sorted(self.cluster))
+        self._with: dict[int, list[int]] = {}
+        for number, keys in self._keys.items():
+            for key in keys:
+                self._with.setdefault(key, []).append(number)
 
     def learn(self, clusters: Iterable[Cluster]) -> None:
         """Have the terms of these clusters known."""
@@ -96,15 +102,10 @@ class _Grouping:
     def near(self, number: int) -> tuple[int, ...]:
         """The fragments that a fragment is best with, whoever is in its way."""
         if number not in self._near:
-            with self._core.bindings.unlinked(number):
-                slots, weights, _ = self._core.rivals(number)
-            chosen = slots[np.argsort(-weights, kind="stable")[:_MOST_LOOKED_AT]]
-            clusters = self._core.run.clusters(np.sort(chosen))[0] if len(chosen) else []
-            mine = self._stated[number]
-            # its own cluster in the particles, which may be another one by now, is no rival
-            clusters.append(self._begin[number])
-            inside = (other for cluster in clusters for other in cluster if other != number)
-            others = [other for other in inside if mine.isdisjoint(self._stated[other])]
+            mine, found = self._stated[number], self._looked_at(number)
+            # its own cluster in the particles may be another one by now
+            inside = dict.fromkeys(chain(found, self._begin[number]))
+            others = [o for o in inside if o != number and mine.isdisjoint(self._stated[o])]
             pairs = [(min(number, other), max(number, other)) for other in others]
             self.learn([(number,), *((other,) for other in others), *pairs])
             term = self.term
@@ -116,6 +117,19 @@ class _Grouping:
             likely.sort(key=lambda other: (-gain[other], other))
             self._near[number] = tuple(likely[:_MOST_PARTNERS])
         return self._near[number]
+
+    def _looked_at(self, number: int) -> Iterator[int]:
+        """Those that a fragment shares a key with, or without an index its best rivals."""
+        if self._keys:
+            for key in self._keys[number]:
+                if len(self._with[key]) <= _MOST_SHARING:
+                    yield from self._with[key]
+            return
+        with self._core.bindings.unlinked(number):
+            slots, weights, _ = self._core.rivals(number)
+        chosen = slots[np.argsort(-weights, kind="stable")[:_MOST_LOOKED_AT]]
+        if len(chosen):
+            yield from chain.from_iterable(self._core.run.clusters(np.sort(chosen))[0])
 
     def changes(self, number: int, deepest: int, enough: float = math.inf) -> list[_Change]:
         """What chains that begin with a fragment come to, until one gains more than enough."""
