@@ -59,7 +59,7 @@ _LARGEST_MARGIN = 1.0
 _SMOOTHING = (0.1, 0.2, 0.4, 0.2, 0.1)
 _PULL = 0.01  # F1 that a nat of log alpha away from a likelihood's own costs
 _FAR = 3.0  # nats of log alpha from which on nothing more is lost
-_BY_PAIRS = 0.5
+_BY_PAIRS = 0.25
 """How much a gain counts that the model of pairs expects, beside the scorer's: where equal names
 say nothing, the scorer expects little of everything, and the pairs still tell groupings apart."""
 _SLOW = "pairs"
