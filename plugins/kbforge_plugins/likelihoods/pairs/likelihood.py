@@ -359,9 +359,11 @@ class Pairs(ConjugateLikelihood):
     def take_up(self, kept: LearnedState) -> None:
         """Restore what was kept; a ModelError if it is damaged, or of another format or model."""
         reading = PartReader(kept)
-        for name, mine in (("format", _FORMAT), ("model", self._digest)):
-            if reading.value(name) != mine:
-                raise reading.damaged(name, f"expected {mine}, got {reading.value(name)}")
+        if (reading.value("format"), reading.value("model")) != (_FORMAT, self._digest):
+            raise ModelError(
+                "what was kept is of another pair model, as other versions of KBForge ship; "
+                "kbforge refit reads the fragments by this one"
+            )
         odds = Odds.taken(reading, self._trees, self._link)
         leading = leading_of(reading, odds.links)
         reading.require_all_read()
