@@ -8,7 +8,7 @@ share a value of each.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -20,18 +20,40 @@ _MOST_SHARE = 0.05
 """Of the records of a table; above it, linking is likely the wrong question."""
 _MOST_COMPARED = 16  # records of one name that a record is compared with
 _MOST_NAMED = 4  # tables in a sentence
+_MOST_TABLES, _LEAST_RECORDS = 5, 50  # of a file whose sources are taken for tables
 
 _Statement: TypeAlias = Mapping[str, frozenset[str]]
 
 
-def twins_note(fragments: Iterable[Fragment], link: str) -> str:
-    """A sentence on how many records of a table have a twin there; "" if no value is shared."""
+def tables_note(fragments: Sequence[Fragment]) -> str:
+    """A sentence on sources that could be linked; "" if they are not a few tables without twins."""
+    sizes = Counter(fragment.source for fragment in fragments)
+    named = sorted(name for name in sizes if name is not None)
+    if not 2 <= len(named) == len(sizes) <= _MOST_TABLES or min(sizes.values()) < _LEAST_RECORDS:
+        return ""
+    tables = _tables(fragments, "source")
+    if any(len(_twins(of) | _near(of)) > _MOST_SHARE * len(of) for of in tables.values()):
+        return ""
+    return (
+        f"the fragments are of {len(named)} tables ({listed(named, _MOST_NAMED)}) that "
+        "seem free of duplicates; if they are, --link source compares them one to one"
+    )
+
+
+def _tables(fragments: Iterable[Fragment], link: str) -> dict[str, list[_Statement]]:
+    """What the records of each table state, in lower case."""
     linked = Constraints(link=link)
     tables: dict[str, list[_Statement]] = defaultdict(list)
     for x in fragments:
         stated = {a: frozenset(v.casefold() for v in vs) for a, vs in x.properties.items()}
         for value in linked.stated(x):
             tables[value].append(stated)
+    return tables
+
+
+def twins_note(fragments: Iterable[Fragment], link: str) -> str:
+    """A sentence on how many records of a table have a twin there; "" if no value is shared."""
+    tables = _tables(fragments, link)
     shared = {name: of for name, of in tables.items() if len(of) > 1}
     if not shared:
         return ""

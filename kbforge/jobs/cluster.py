@@ -54,7 +54,7 @@ from kbforge.evaluation.reliability import entity_probabilities
 from kbforge.fit.choices import Choices, Fit, made_of, require_link
 from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
 from kbforge.fit.prepare import prepare
-from kbforge.fit.twins import twins_note
+from kbforge.fit.twins import tables_note, twins_note
 from kbforge.kb.consensus import MOST, consensus
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble
 from kbforge.kb.read import with_made
@@ -102,7 +102,8 @@ def cluster(
     # an interrupted run has got to a prefix
     reached = tuple(fragments[: posterior.n_fragments])
     taken = consensus(posterior, choices.estimate, choices.entities)
-    said = "" if choices.link is None else twins_note(fragments, choices.link)
+    link = choices.link
+    said = tables_note(fragments) if link is None else twins_note(fragments, link)
     twins = [said] if said else []
     too_large = []
     if choices.estimate != "map":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kbforge.contracts import Fragment
-from kbforge.fit.twins import twins_note
+from kbforge.fit.twins import tables_note, twins_note
 
 
 def table(source: str, *records: dict[str, str]) -> list[Fragment]:
@@ -58,3 +60,18 @@ def test_nothing_is_shared() -> None:
 def test_many_records_of_one_name_take_no_long_time() -> None:
     fragments = table("a", *({"name": "Ann", "born": str(k)} for k in range(20_000)))
     assert "may have" not in twins_note(fragments, "source")
+
+
+def test_a_file_of_two_tables_without_duplicates_could_be_linked() -> None:
+    a, b = distinct("a", 50), distinct("b", 50)
+    assert tables_note([*a, *b]) == (
+        "the fragments are of 2 tables (a, b) that seem free of duplicates; if they are, --link "
+        "source compares them one to one"
+    )
+    assert tables_note(a) == ""
+    assert tables_note([*a, *b[:49]]) == ""  # too few records to be a table
+    assert tables_note([*a, *b, Fragment("c", {"name": ("name",)})]) == ""  # not all of a table
+    assert tables_note([*a, *b, *(replace(f, id=f.id + "x") for f in a[:5])]) == ""  # duplicates
+    assert (
+        tables_note([f for s in "abcdef" for f in distinct(s, 50)]) == ""
+    )  # documents, not tables
