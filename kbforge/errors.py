@@ -51,6 +51,10 @@ class ModelError(KBForgeError):
     """A model file or bundle that cannot be trusted: missing, truncated, tampered or mismatched."""
 
 
+class OtherModelError(ModelError):
+    """What a store kept of a plugin's learning is of another model, as other versions ship."""
+
+
 class GrammarError(KBForgeError):
     """A grammar that cannot be read or compiled, or a text that it does not accept."""
 

@@ -77,7 +77,7 @@ def link(
     exact: options.Exact = False,
     seed: options.Seed = 0,
 ) -> None:
-    """Link tables: find the records of different tables that are one entity.
+    """Find the records that tables have in common, one to one.
 
     Each table has an entity at most once, so a record has at most one partner in another table.
     Tables are called by their files' names without endings. If tables share ids, every id gets the

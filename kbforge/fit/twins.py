@@ -25,6 +25,11 @@ _MOST_TABLES, _LEAST_RECORDS = 5, 50  # of a file whose sources are taken for ta
 _Statement: TypeAlias = Mapping[str, frozenset[str]]
 
 
+def duplicates_note(fragments: Sequence[Fragment], link: str | None) -> str:
+    """What is said of linked tables, or of tables that could be linked; "" if nothing is."""
+    return tables_note(fragments) if link is None else twins_note(fragments, link)
+
+
 def tables_note(fragments: Sequence[Fragment]) -> str:
     """A sentence on sources that could be linked; "" if they are not a few tables without twins."""
     sizes = Counter(fragment.source for fragment in fragments)

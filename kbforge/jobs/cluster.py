@@ -54,7 +54,7 @@ from kbforge.evaluation.reliability import entity_probabilities
 from kbforge.fit.choices import Choices, Fit, made_of, require_link
 from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
 from kbforge.fit.prepare import prepare
-from kbforge.fit.twins import tables_note, twins_note
+from kbforge.fit.twins import duplicates_note
 from kbforge.kb.consensus import MOST, consensus
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble
 from kbforge.kb.read import with_made
@@ -102,29 +102,29 @@ def cluster(
     # an interrupted run has got to a prefix
     reached = tuple(fragments[: posterior.n_fragments])
     taken = consensus(posterior, choices.estimate, choices.entities)
-    link = choices.link
-    said = tables_note(fragments) if link is None else twins_note(fragments, link)
-    twins = [said] if said else []
-    too_large = []
-    if choices.estimate != "map":
-        large = sum(len(s.fragments) > MOST and len(s.particles) > 1 for s in posterior.subproblems)
-        if large:
-            too_large = [
-                f"--estimate {choices.estimate}: {counted(large, 'subproblem')} of more than "
-                f"{MOST:,} fragments kept the most probable grouping"
-            ]
+    tables = duplicates_note(fragments, choices.link)
+    too_large = _too_large(posterior, choices.estimate)
     return KnowledgeBase(
         reached,
         taken,
         Times(preparing=ready - begin, clustering=time.perf_counter() - ready),
         prepared.alpha,
         prepared.confidence,
-        (*kernel_notes(), *prepared.notes, *twins, *too_large),
+        (*kernel_notes(), *prepared.notes, *filter(None, (tables, too_large))),
         prepared.likelihood,
         choices.alternatives,
         likelihood.probability,
         made_of(prepared, choices),
     )
+
+
+def _too_large(posterior: Posterior, estimate: str) -> str:
+    """A sentence on subproblems that are too large for an estimate, if there are any."""
+    if estimate == "map":
+        return ""
+    large = sum(len(s.fragments) > MOST and len(s.particles) > 1 for s in posterior.subproblems)
+    said = f"--estimate {estimate}: {counted(large, 'subproblem')} of more than {MOST:,} fragments"
+    return f"{said} kept the most probable grouping" if large else ""
 
 
 def _telling_scores(on_step: OnStep) -> OnStep:

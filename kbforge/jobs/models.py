@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import CandidateIndex, Fragment, LearnedState, Likelihood
-from kbforge.errors import KBForgeError, ModelError, UsageError, quoted
+from kbforge.errors import KBForgeError, ModelError, OtherModelError, UsageError, quoted
 from kbforge.fit.choices import (
     Choices,
     Fit,
@@ -161,11 +161,11 @@ def restore(store: Store, confidence: bool = False) -> tuple[Fit, Choices]:
     clusterer = make_clusterer(choices)
     many = frozen["kept"].get("index") is not None
     models = _unfitted(choices, name, frozen["max_evals"], many)
-    _take_up(models.likelihood, _kept(store, "likelihood"))
+    _take_up(store, models.likelihood, "likelihood")
     if models.surrogate is not None and models.surrogate is not models.likelihood.surrogate:
-        _take_up(models.surrogate, _kept(store, "surrogate"))
+        _take_up(store, models.surrogate, "surrogate")
     if models.index is not None and models.index is not models.likelihood.index:
-        _take_up(models.index, _kept(store, "index"))
+        _take_up(store, models.index, "index")
     prepared = Fit(
         clusterer,
         models.problem(alpha, choices),
@@ -270,13 +270,18 @@ def _is_reference(kept: LearnedState, plugin: Likelihood | CandidateIndex) -> bo
     return "fragments" in kept.values and not getattr(plugin, "keeps", False)
 
 
-def _take_up(plugin: Likelihood | CandidateIndex, kept: LearnedState | None) -> None:
+def _take_up(store: Store, plugin: Likelihood | CandidateIndex, role: str) -> None:
+    """Restore what was kept for a role, if anything; of another model, learn anew of the store."""
+    kept = _kept(store, role)
     if kept is None:
         return
     if _is_reference(kept, plugin):
         plugin.fit([Fragment.from_json(one, "the store") for one in kept.values["fragments"]])
-    else:
+        return
+    try:
         plugin.take_up(kept)
+    except OtherModelError:
+        plugin.fit(list(store.fragments()))
 
 
 def _kept(store: Store, role: str) -> LearnedState | None:
@@ -293,10 +298,9 @@ def reading_of(
     if found is None:
         return None
     pairs: Likelihood | None = likelihood if name == _PAIRS else None
-    kept = _kept(store, "pairs")
-    if kept is not None:
+    if _PAIRS in store.fact("frozen")["kept"]:
         pairs = _pair_model(choices)
-        _take_up(pairs, kept)
+        _take_up(store, pairs, _PAIRS)
     return _reading_from(found, pairs, choices.defaults)
 
 

@@ -10,7 +10,7 @@ import pytest
 import kbforge
 from kbforge import registry
 from kbforge.files.answers import AnswerFile, NumberedAnswer
-from kbforge.fit import prepare
+from kbforge.fit import chooser
 from kbforge.fit.biases import BIASES, with_biases
 from kbforge.fit.choices import Choices, choices_of
 from kbforge.fit.chooser import Chooser
@@ -85,7 +85,7 @@ def test_the_plain_default_tries_none(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise AssertionError("tried")
 
-    monkeypatch.setattr(prepare, "with_biases", refused)
+    monkeypatch.setattr(chooser, "with_biases", refused)
     Chooser(FRAGMENTS).choose()
     Chooser(FRAGMENTS, asks=True).choose(any_alpha=False)  # a bias goes with its own alpha
     with pytest.raises(AssertionError, match="tried"):

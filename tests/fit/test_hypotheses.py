@@ -94,8 +94,8 @@ def require_of_part(found: Chooser, fragments: Sequence[Fragment]) -> None:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of hundreds are large."""
-    monkeypatch.setattr("kbforge.fit.prepare.MOST_COMPARED", 300)
-    monkeypatch.setattr("kbforge.fit.prepare.MOST_TO_CHOOSE", 400)
+    monkeypatch.setattr("kbforge.fit.chooser.MOST_COMPARED", 300)
+    monkeypatch.setattr("kbforge.fit.chooser.MOST_TO_CHOOSE", 400)
     monkeypatch.setattr("kbforge.fit.hypotheses.MOST_FRAGMENTS", 100)
     monkeypatch.setattr("kbforge.fit.hypotheses.PART", 150)
 
@@ -109,7 +109,7 @@ def test_a_very_large_file_is_not_given_to_the_model_of_pairs(
     found.choose()
     assert found.judgement is not None
     assert found.judgement.only("pairs").chosen.likelihood == "pairs"  # it was judged
-    monkeypatch.setattr("kbforge.fit.prepare.MOST_OF_PAIRS", 400)
+    monkeypatch.setattr("kbforge.fit.chooser.MOST_OF_PAIRS", 400)
     large = Chooser(fragments)
     choice = large.choose()
     assert large.judgement is not None

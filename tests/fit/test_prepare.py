@@ -71,7 +71,7 @@ def test_where_answers_pay_a_note_says_so_with_the_command(tmp_path: Path) -> No
         question = review.question()
         assert question is not None
         review.answer(question, False)
-    clear = [Fragment(str(k), {"name": (f"name {k // 2} of {k // 2}",)}) for k in range(40)]
+    clear = [Fragment(str(k), {"name": (("Ada Byron", "Kurt Moor")[k % 2],)}) for k in range(30)]
     for some, choices in (
         (fragments, Choices(answers=str(answers))),
         (fragments, Choices(alpha=1.0)),

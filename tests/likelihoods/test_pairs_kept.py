@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment, LearnedState
-from kbforge.errors import ModelError
+from kbforge.errors import ModelError, OtherModelError
 from kbforge.testing.likelihood import same, stored
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from kbforge_plugins.likelihoods.pairs.odds import APART
@@ -127,7 +127,7 @@ def test_numbers_of_nothing_are_refused(name: str, value: int) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *(("model", "another"), ("format", "pairs 0"), ("naming", None)),
+        ("naming", None),
         *(("attributes", ["a", "a"]), ("attributes", ["name"]), ("words/texts", -1)),
     ],
 )
@@ -136,6 +136,12 @@ def test_other_values_are_refused(name: str, value: object) -> None:
     assert name in KEPT.values
     with pytest.raises(ModelError, match=rf"{name}|expected nothing of that name"):
         Pairs().take_up(LearnedState({**KEPT.values, name: value}, KEPT.arrays))
+
+
+@pytest.mark.parametrize("name", ["model", "format"])
+def test_another_model_or_format_is_told_from_damage(name: str) -> None:
+    with pytest.raises(OtherModelError):
+        Pairs().take_up(LearnedState({**KEPT.values, name: "another"}, KEPT.arrays))
 
 
 def test_what_another_model_kept_is_refused(tmp_path: object) -> None:

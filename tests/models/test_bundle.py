@@ -22,7 +22,7 @@ from kbforge.models.bundle import (
     require_device,
     write_bundle,
 )
-from kbforge.models.trees import read_trees
+from kbforge.models.trees import load_parts
 
 BUNDLE = Bundle(
     kind="likelihoods",
@@ -196,7 +196,7 @@ def test_a_gpu_is_looked_for(monkeypatch: pytest.MonkeyPatch, there: bool) -> No
 @pytest.mark.parametrize("rows", [0, 1, 255, 600])
 def test_the_kernel_adds_up_as_numpy_does(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     path = files("kbforge_plugins").joinpath("bundles", "default", "pairs.safetensors")
-    trees = read_trees(path.read_bytes(), "the shipped trees")
+    trees = load_parts(path.read_bytes(), "what ships", ("fragments", "tables"), ())[0]["fragments"]
     rng = np.random.default_rng(rows)
     values = rng.normal(size=(rows, len(trees.features))) * 2
     values[rng.random(values.shape) < 0.1] = np.nan

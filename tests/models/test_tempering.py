@@ -79,7 +79,7 @@ def test_tables_are_as_able_as_they_were(name):
     assert (after.editable, after.mergeable) == (before.editable, before.mergeable)
 
 
-_OF_CLASSES = {"from_bundle", "loads_bundles", "takes_device"}
+_OF_CLASSES = {"from_bundle", "loads_bundles", "takes_device", "takes_link"}
 """What is asked of a class before a likelihood is made of it, and only that is tempered."""
 
 

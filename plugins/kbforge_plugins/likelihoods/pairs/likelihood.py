@@ -44,7 +44,7 @@ from kbforge.contracts import (
     LearnedState,
     LiveClusters,
 )
-from kbforge.errors import ModelError, UsageError, quoted
+from kbforge.errors import ModelError, OtherModelError, UsageError, quoted
 from kbforge.files.io import read_small
 from kbforge.fit.description import UNREAD, PairOdds
 from kbforge.kernel.binding import address
@@ -357,13 +357,10 @@ class Pairs(ConjugateLikelihood):
         return flattened({**own, **self._odds.kept()})
 
     def take_up(self, kept: LearnedState) -> None:
-        """Restore what was kept; a ModelError if it is damaged, or of another format or model."""
+        """Restore what was kept; a ModelError if it is damaged, OtherModelError if of another."""
         reading = PartReader(kept)
         if (reading.value("format"), reading.value("model")) != (_FORMAT, self._digest):
-            raise ModelError(
-                "what was kept is of another pair model, as other versions of KBForge ship; "
-                "kbforge refit reads the fragments by this one"
-            )
+            raise OtherModelError("what was kept is of another format or pair model")
         odds = Odds.taken(reading, self._trees, self._link)
         leading = leading_of(reading, odds.links)
         reading.require_all_read()

@@ -681,7 +681,8 @@ def _naming(statements: Sequence[Statement], present: Counter[str]) -> tuple[str
     values: dict[str, set[str]] = {name: set() for name in present}
     for said in statements:
         for name, value in said:
-            values[name].add(value)
+            if name in values:  # not the table
+                values[name].add(value)
     return tuple(sorted(present, key=lambda a: (-len(values[a]), a))[:1])
 
 
