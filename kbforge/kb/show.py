@@ -150,7 +150,7 @@ _NAME_CHARACTERS = 40
 def grouping(
     alternative: Alternative,
     entity: Entity,
-    most: int = 4,
+    most: int = 2,
     names: Mapping[str, str] | None = None,
 ) -> str:
     """What an alternative makes of the entity: joined with other fragments, or several entities.

@@ -148,7 +148,7 @@ def test_the_demo_fits_a_screen(program, demo, copy, monkeypatch):
     texts = [clustered.err, *(ran.out.decode() for ran in shown)]
     lines = [line for text in texts for line in text.splitlines()]
     assert len(lines) + 4 + 4 < 54
-    assert max(map(len, lines)) <= 120
+    assert max(map(len, lines)) <= 128
 
 
 def test_labels_improve_on_the_demo_and_steps_are_skipped_the_second_time(
