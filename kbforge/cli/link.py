@@ -68,7 +68,6 @@ def link(
     ] = None,
     likelihood: options.Likelihood = None,
     alpha: options.Alpha = None,
-    answers: options.Answers = None,
     settings: options.Settings = None,
     as_json: Annotated[bool, option("--json", "Print the summary as one JSON object.")] = False,
     clusterer: options.Clusterer = "split-smc",
@@ -112,7 +111,7 @@ def link(
     )
     outputs = {"knowledge base": output, "links": links, "fragments": fragments}
     require_distinct(outputs.items())
-    inputs = [*tables, answers, *options.files_of(settings, likelihood)]
+    inputs = [*tables, *options.files_of(settings, likelihood)]
     for path in filter(None, (*outputs.values(), partial_name(output))):
         require_apart(path, inputs)
         require_writable(path)

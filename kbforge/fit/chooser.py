@@ -128,9 +128,9 @@ class Chooser:
         likelihood = make_likelihood(_OF_PAIRS, self._options(_OF_PAIRS))
         said = likelihood.fit(self._fragments)
         note = f"chosen: {_OF_PAIRS}, which compares records of different tables; {_OVERRIDE}"
-        return LikelihoodChoice(
-            _OF_PAIRS, likelihood, likelihood.default_alpha, "; ".join(filter(None, (note, said)))
-        )
+        ignored = "answers choose nothing between linked tables" if self._answers else ""
+        note = "; ".join(filter(None, (note, said, ignored)))
+        return LikelihoodChoice(_OF_PAIRS, likelihood, likelihood.default_alpha, note)
 
     def alpha(self, name: str, likelihood: Likelihood) -> tuple[float, str] | None:
         """The alpha for a fitted likelihood, and one sentence about it; None if nothing tells."""

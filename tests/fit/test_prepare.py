@@ -79,3 +79,21 @@ def test_where_answers_pay_a_note_says_so_with_the_command(tmp_path: Path) -> No
         (clear, Choices()),
     ):
         assert said not in " ".join(prepare(some, choices).notes)
+
+
+def test_linked_tables_are_compared_by_pairs_at_its_own_alpha(tmp_path: Path) -> None:
+    fragments = [
+        Fragment(f"{table}{k}", {"name": (f"word{k} name{7 * k}",)}, source=table)
+        for k in range(60)
+        for table in "ab"
+    ]
+    answers = tmp_path / "answers.jsonl"
+    with AnswerFile(str(answers)) as file:
+        review = FileReview(fragments, Choices(), file)
+        assert review.question() is not None
+        review.answer(review.question(), True)
+    found = prepare(fragments, Choices(link="source", answers=str(answers)))
+    assert (found.likelihood, found.alpha, found.confidence) == ("pairs", 1.0, None)
+    assert found.notes[0].startswith("chosen: pairs, which compares records of different tables")
+    assert "answers choose nothing between linked tables" in found.notes[0]
+    assert "about 60 matches expected" in found.notes[0]
