@@ -90,8 +90,9 @@ def test_linked_tables_are_compared_by_pairs_at_its_own_alpha(tmp_path: Path) ->
     answers = tmp_path / "answers.jsonl"
     with AnswerFile(str(answers)) as file:
         review = FileReview(fragments, Choices(), file)
-        assert review.question() is not None
-        review.answer(review.question(), True)
+        question = review.question()
+        assert question is not None
+        review.answer(question, True)
     found = prepare(fragments, Choices(link="source", answers=str(answers)))
     assert (found.likelihood, found.alpha, found.confidence) == ("pairs", 1.0, None)
     assert found.notes[0].startswith("chosen: pairs, which compares records of different tables")
