@@ -272,8 +272,12 @@ def make_models(
 def default_options(name: str, defaults: str | None, link: str | None) -> dict[str, Any]:
     """The options of a likelihood that the default takes: a model of the folder, and the link."""
     held = defaults is not None and (Path(defaults) / f"{name}.safetensors").is_file()
-    options = {"model": defaults} if held else {}
-    return {**options, "link": link} if link is not None and takes(name, "link") else options
+    return {**({"model": defaults} if held else {}), **_link_options(name, link)}
+
+
+def _link_options(name: str, link: str | None) -> dict[str, Any]:
+    """What a likelihood that compares by the link is told of it."""
+    return {"link": link} if link is not None and takes(name, "link") else {}
 
 
 def make_clusterer(choices: Choices) -> Clusterer:
@@ -294,8 +298,7 @@ def _likelihood(choices: Choices, notes: list[str]) -> Likelihood:
     name = choices.likelihood or DEFAULT_LIKELIHOOD
     if not isinstance(name, str):
         return _own(name, Likelihood, "likelihood", options)
-    if choices.link is not None and takes(name, "link"):
-        options.setdefault("link", choices.link)
+    options = {**_link_options(name, choices.link), **options}
     if choices.device != "cpu":
         if takes(name, "device"):
             options.setdefault("device", choices.device)

@@ -26,9 +26,7 @@ from kbforge.errors import UsageError
 from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.alpha import alpha_by_grouping
 from kbforge.fit.biases import with_biases
-from kbforge.fit.choices import (
-    default_options,
-)
+from kbforge.fit.choices import default_options
 from kbforge.fit.description import FileContext, PairModel
 from kbforge.fit.hypotheses import MOST_COMPARED, MOST_OF_PAIRS, MOST_TO_CHOOSE, NAMES, part_of
 from kbforge.fit.judge import Judgement, effect_of_answers, judge, shipped_scorer

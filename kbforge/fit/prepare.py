@@ -12,11 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kbforge.clustering.state import DirichletProcess
-from kbforge.contracts import (
-    Fragment,
-    Likelihood,
-    OnStage,
-)
+from kbforge.contracts import Fragment, Likelihood, OnStage
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.answers import NumberedAnswer, placed, read_answers
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, read_calibration

@@ -37,7 +37,7 @@ def tables_note(fragments: Sequence[Fragment]) -> str:
     if not 2 <= len(named) == len(sizes) <= _MOST_TABLES or min(sizes.values()) < _LEAST_RECORDS:
         return ""
     tables = _tables(fragments, "source")
-    if any(len(_twins(of) | _near(of)) > _MOST_SHARE * len(of) for of in tables.values()):
+    if any(_share_of_twins(of) > _MOST_SHARE for of in tables.values()):
         return ""
     return (
         f"the fragments are of {len(named)} tables ({listed(named, _MOST_NAMED)}) that "
@@ -70,7 +70,7 @@ def twins_note(fragments: Iterable[Fragment], link: str) -> str:
             f"{counted(sum(exact.values()), 'record')} ({listed(parts, _MOST_NAMED)}) state "
             "exactly what another of their table states, and are kept apart"
         )
-    shares = {name: len(_twins(of) | _near(of)) / len(of) for name, of in shared.items()}
+    shares = {name: _share_of_twins(of) for name, of in shared.items()}
     many = [f"{_called(n)} ({share:.0%})" for n, share in shares.items() if share > _MOST_SHARE]
     if not many:
         return said
@@ -83,6 +83,11 @@ def twins_note(fragments: Iterable[Fragment], link: str) -> str:
 
 def _called(name: str) -> str:
     return quoted(name, 40)
+
+
+def _share_of_twins(table: Sequence[_Statement]) -> float:
+    """The share of the records of a table that have a twin or a near one."""
+    return len(_twins(table) | _near(table)) / len(table)
 
 
 def _twins(table: Sequence[_Statement]) -> set[int]:

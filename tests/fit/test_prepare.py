@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -61,16 +62,22 @@ def test_what_was_read_once_is_checked_again_in_the_next_run(model: Path) -> Non
         prepare(fragments, choices)
 
 
-def test_where_answers_pay_a_note_says_so_with_the_command(tmp_path: Path) -> None:
-    said = "a dozen answers are expected to gain +"
-    fragments = made("organisations")
-    assert sum(note.startswith(said) for note in prepare(fragments, Choices()).notes) == 1
-    answers = tmp_path / "answers.jsonl"
+def answered_once(fragments: Sequence[Fragment], same: bool, folder: Path) -> Path:
+    """A file of answers with one, to the first question about some fragments."""
+    answers = folder / "answers.jsonl"
     with AnswerFile(str(answers)) as file:
         review = FileReview(fragments, Choices(), file)
         question = review.question()
         assert question is not None
-        review.answer(question, False)
+        review.answer(question, same)
+    return answers
+
+
+def test_where_answers_pay_a_note_says_so_with_the_command(tmp_path: Path) -> None:
+    said = "a dozen answers are expected to gain +"
+    fragments = made("organisations")
+    assert sum(note.startswith(said) for note in prepare(fragments, Choices()).notes) == 1
+    answers = answered_once(fragments, False, tmp_path)
     clear = [Fragment(str(k), {"name": (("Ada Byron", "Kurt Moor")[k % 2],)}) for k in range(30)]
     for some, choices in (
         (fragments, Choices(answers=str(answers))),
@@ -87,12 +94,7 @@ def test_linked_tables_are_compared_by_pairs_at_its_own_alpha(tmp_path: Path) ->
         for k in range(60)
         for table in "ab"
     ]
-    answers = tmp_path / "answers.jsonl"
-    with AnswerFile(str(answers)) as file:
-        review = FileReview(fragments, Choices(), file)
-        question = review.question()
-        assert question is not None
-        review.answer(question, True)
+    answers = answered_once(fragments, True, tmp_path)
     found = prepare(fragments, Choices(link="source", answers=str(answers)))
     assert (found.likelihood, found.alpha, found.confidence) == ("pairs", 1.0, None)
     assert found.notes[0].startswith("chosen: pairs, which compares records of different tables")

@@ -68,10 +68,9 @@ class LaterRows:
     def __len__(self) -> int:
         return self._n
 
-    @property
-    def linked(self) -> IntArray:
-        """The tables of the rows, shape [rows]."""
-        return np.array(self._tables, dtype=np.int64)
+    def tables(self, numbers: IntArray) -> IntArray:
+        """The linked tables of the rows of these numbers."""
+        return np.array([self._tables[number] for number in numbers.tolist()], dtype=np.int64)
 
     def near(self, row: Rows) -> IntArray:
         """The numbers of those near to another row, ascending.
@@ -369,7 +368,7 @@ class Odds:
         row = n + len(self._later)
         rows, of_file = self.file.placed(said)
         later = self._later.near(rows)
-        later = later[comparable(rows.table.linked, self._later.linked[later])]
+        later = later[comparable(rows.table.linked, self._later.tables(later))]
         others = [*of_file.tolist(), *(later + n).tolist(), row]
         log_odds = [
             _log_odds(self.file, self._trees, rows, np.zeros_like(at), some, at)
