@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import shutil
 import sys
 import tracemalloc
 from collections import Counter
@@ -118,8 +119,8 @@ class SourceContract(Contract):
 
     def test_a_missing_file_is_a_sentence(self, tmp_path: Path) -> None:
         inputs = self.inputs(tmp_path, self.document(1))
-        for path in inputs:
-            Path(path).unlink()
+        for path in map(Path, inputs):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
         with pytest.raises(KBForgeError):
             self._read(inputs)
 

@@ -5,6 +5,7 @@ import json
 import zipfile
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from openpyxl import Workbook
@@ -142,6 +143,55 @@ class TestParquet(Tables):
         out = io.BytesIO()
         pyarrow.parquet.write_table(table, out, row_group_size=500, compression="none")
         return out.getvalue()
+
+
+def parquet_of(rows: Sequence[Row], schema: Mapping[str, object]) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    out = io.BytesIO()
+    table = pa.Table.from_pylist(list(rows), pa.schema(list(schema.items())))
+    pyarrow.parquet.write_table(table, out, row_group_size=500, compression="none")
+    return out.getvalue()
+
+
+class TestGraphRag(SourceContract):
+    name = "graphrag"
+    filename = "output"
+
+    def document(self, n: int) -> bytes:
+        return self.entities([self.entity(i) for i in range(n)])
+
+    def entity(self, i: int) -> Row:
+        return {"title": f"NAME {i}", "description": f"{PADDING} {i}", "text_unit_ids": [f"t{i}"]}
+
+    def entities(self, rows: Sequence[Row]) -> bytes:
+        import pyarrow as pa
+
+        columns = {"title": pa.string(), "description": pa.string()}
+        return parquet_of(rows, {**columns, "text_unit_ids": pa.list_(pa.string())})
+
+    def bad_documents(self) -> Mapping[str, bytes]:
+        bad: Mapping[str, Row] = {
+            "no title": {**self.entity(5), "title": None},
+            "an empty title": {**self.entity(5), "title": ""},
+            "NUL": {**self.entity(5), "title": "a\0b"},
+            "a text unit without an id": {**self.entity(5), "text_unit_ids": [""]},
+        }
+        return {
+            what: self.entities([self.entity(0), record, self.entity(1)])
+            for what, record in bad.items()
+        }
+
+    def inputs(self, folder: Path, content: bytes) -> list[str]:
+        import pyarrow as pa
+
+        output = folder / self.filename
+        output.mkdir(exist_ok=True)
+        (output / "entities.parquet").write_bytes(content)
+        ends = {"source": pa.string(), "target": pa.string()}
+        (output / "relationships.parquet").write_bytes(parquet_of([], ends))
+        return [str(output)]
 
 
 class TestHuggingFace(TestParquet):

@@ -28,27 +28,43 @@ class ParquetSource(TableSource):
     endings: ClassVar = (".parquet", ".pq")
 
     def read_table(self, path: str, table: TableName, on_bad: OnBad) -> Iterator[Fragment]:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        with seekable(path) as file:
-            try:
-                parquet = pq.ParquetFile(file)
-                columns = parquet.schema_arrow.names
-            except UnicodeDecodeError as error:
-                got = f"a name with the byte 0x{error.object[error.start]:02x}"
-                raise BadRecord(called(path), "column names in UTF-8", got) from error
-            except (pa.ArrowException, OSError) as error:
-                got = f"something else ({_brief(error)})"
-                require_readable_as(path, "a Parquet file", "parquet")
-                raise BadRecord(called(path), "a Parquet file", got) from error
+        with rows_of(path, on_bad) as (columns, rows):
             reader = RowReader(self, columns, called(path), table)
-            first = 1
-            for group in range(parquet.num_row_groups):
-                for number, cells in _numbered_rows(parquet, group, first, called(path), on_bad):
-                    where = f"{called(path)}:{number}"
-                    yield from self.read_row(reader, cells, number, where, on_bad)
-                first += parquet.metadata.row_group(group).num_rows
+            for number, cells in rows:
+                where = f"{called(path)}:{number}"
+                yield from self.read_row(reader, cells, number, where, on_bad)
+
+
+@contextlib.contextmanager
+def rows_of(
+    path: str, on_bad: OnBad
+) -> Iterator[tuple[list[str], Iterator[tuple[int, list[object]]]]]:
+    """The columns of a Parquet file, and (row number from 1, cells) of each row.
+
+    Damage costs the rest of its row group; `on_bad` gets it. BadRecord: it is no Parquet file.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with seekable(path) as file:
+        try:
+            parquet = pq.ParquetFile(file)
+            columns = list(parquet.schema_arrow.names)
+        except UnicodeDecodeError as error:
+            got = f"a name with the byte 0x{error.object[error.start]:02x}"
+            raise BadRecord(called(path), "column names in UTF-8", got) from error
+        except (pa.ArrowException, OSError) as error:
+            got = f"something else ({_brief(error)})"
+            require_readable_as(path, "a Parquet file", "parquet")
+            raise BadRecord(called(path), "a Parquet file", got) from error
+        yield columns, _all_rows(parquet, called(path), on_bad)
+
+
+def _all_rows(parquet: Any, name: str, on_bad: OnBad) -> Iterator[tuple[int, list[object]]]:
+    first = 1
+    for group in range(parquet.num_row_groups):
+        yield from _numbered_rows(parquet, group, first, name, on_bad)
+        first += parquet.metadata.row_group(group).num_rows
 
 
 @contextlib.contextmanager
