@@ -35,18 +35,15 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-# each is one file, the metadata that announce it, and its tests
-PROJECTS = [tomllib.loads(text)["project"] for text in blocks(PLUGINS, "toml")]
+# the plugins that the page shows are those that `kbforge plugins new` writes
+SHOWN = (("source", "lines"), ("likelihood", "rates"), ("exporter", "short"), ("grammar", "pairs"))
 
 
-def install_documented_plugin(folder: Path, number: int = 0) -> None:
-    project = PROJECTS[number]
-    module = project["name"].replace("-", "_")
-    assert f"`{module}.py`" in PLUGINS
-    modules = {module: blocks(PLUGINS, "python")[2 * number]}
-    Distribution(project["name"], project["version"], project["entry-points"], modules).write(
-        folder
-    )
+def written(folder: Path, kind: str, name: str) -> Path:
+    """The folder of a new plugin."""
+    done = kbforge("plugins", "new", kind, name, cwd=folder)
+    assert done.code == 0, done.err
+    return folder / f"kbforge-{name}"
 
 
 def normal(result: Result) -> list[str]:
@@ -61,48 +58,38 @@ def test_the_command_line_reference_is_fresh() -> None:
     assert checked.code == 0, checked.err
 
 
+def steps(block: str) -> list[tuple[list[str], list[str]]]:
+    """The commands of a session, as words, each with the lines that it prints."""
+    lines = [step.splitlines() for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
+    return [(shlex.split(command), printed) for command, *printed in lines]
+
+
 def test_the_documented_plugin_gives_the_documented_output(tmp_path: Path) -> None:
-    install_documented_plugin(tmp_path)
+    first, then = blocks(PLUGINS, "console")
+    ((command, printed),) = steps(first)
+    assert normal(kbforge(*command[1:], cwd=tmp_path)) == printed
+    folder = tmp_path / "kbforge-lines"
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    Distribution(project["name"], project["version"], project["entry-points"]).write(folder)
     names = tmp_path / "names.txt"
     names.write_text("Ada Lovelace\nA. Lovelace\n", encoding="utf-8")
-    session = re.split(r"^\$ ", blocks(PLUGINS, "console")[0], flags=re.MULTILINE)[1:]
-    assert len(session) == 4
-    for step in session:
-        command, *expected = step.splitlines()
-        words = [str(names) if w == "names.txt" else w for w in shlex.split(command)]
-        assert words[0] == "kbforge"
-        assert normal(kbforge(*words[1:], path=tmp_path)) == expected
+    assert len(steps(then)) == 4
+    for words, expected in steps(then):
+        given = [str(names) if w == "names.txt" else w for w in words]
+        assert given[0] == "kbforge"
+        assert normal(kbforge(*given[1:], path=folder)) == expected
 
 
-def test_every_block_of_code_belongs_to_a_plugin() -> None:
-    assert len(blocks(PLUGINS, "python")) == 2 * len(PROJECTS)
-    assert {kind for project in PROJECTS for kind in project["entry-points"]} >= {
-        "kbforge.sources",
-        "kbforge.likelihoods",
-        "kbforge.exporters",
-        "kbforge.grammars",
-    }
-
-
-@pytest.mark.parametrize(
-    "number",
-    [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, len(PROJECTS)))],
-)
-def test_the_documented_tests_pass(tmp_path: Path, number: int) -> None:
-    install_documented_plugin(tmp_path, number)
-    for group, names in PROJECTS[number]["entry-points"].items():
-        for name in names:
-            shown = kbforge("plugins", "show", group.removeprefix("kbforge."), name, path=tmp_path)
-            assert shown.code == 0, shown.err
-    tests = blocks(PLUGINS, "python")[2 * number + 1]
-    (tmp_path / "test_it.py").write_text(tests, encoding="utf-8")
-    ran = python(
-        "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path),
-        str(tmp_path / "test_it.py"), path=tmp_path,
-    )  # fmt: skip
-    assert ran.code == 0, ran.out
-    assert " passed" in ran.out
-    assert "failed" not in ran.out
+def test_the_page_shows_what_is_written(tmp_path: Path) -> None:
+    """The kits of what is written run in tests/packaging/test_scaffold.py."""
+    python_blocks, tomls = blocks(PLUGINS, "python"), blocks(PLUGINS, "toml")
+    assert (len(python_blocks), len(tomls)) == (2 * len(SHOWN), 1)
+    for at, (kind, name) in enumerate(SHOWN):
+        folder = written(tmp_path, kind, name)
+        files = [folder / f"kbforge_{name}.py", folder / f"test_{name}.py"]
+        assert [f.read_text(encoding="utf-8") for f in files] == python_blocks[2 * at : 2 * at + 2]
+        if at == 0:
+            assert tomls == [(folder / "pyproject.toml").read_text(encoding="utf-8")]
 
 
 def test_every_kind_with_plugins_is_documented_with_its_contract_and_test_kit() -> None:

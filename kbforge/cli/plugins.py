@@ -1,7 +1,8 @@
-"""`kbforge plugins`: the installed plugins, their options, and which are broken."""
+"""`kbforge plugins`: the installed plugins, their options, which are broken, and a new one."""
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,7 +19,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 @app.callback()
 def plugins() -> None:
-    """List and describe the installed plugins."""
+    """List and describe the installed plugins; begin a new one."""
 
 
 @app.command("list")
@@ -97,6 +98,42 @@ def show_plugin(
         )
     else:
         out.print("\nIt has no options.")
+
+
+@app.command("new")
+def new_plugin(
+    kind: Annotated[str, typer.Argument(help="The kind, such as source.")],
+    name: Annotated[str, typer.Argument(help="The new plugin's name, such as my-lines.")],
+    output: Annotated[
+        str | None,
+        option("--output", "-o", "The new folder.", show_default="kbforge-NAME"),
+    ] = None,
+) -> None:
+    """Begin a plugin: write a distribution of your own, whose tests pass.
+
+    The folder holds one module, its tests, pyproject.toml and README.md. Change the module,
+    which is a small working example, until it is your plugin.
+
+    Examples:
+
+        kbforge plugins new source my-lines
+
+        kbforge plugins new likelihood my-rates -o plugins/my-rates
+    """
+    from kbforge import registry
+    from kbforge.jobs.scaffold import new_plugin as write
+
+    kind = registry.kind_called(kind)
+    files = write(kind, name, output)
+    folder = files[0].parent
+    typer.echo(f"{quoted(str(folder), 400)}: {', '.join(sorted(file.name for file in files))}\n")
+    commands = (
+        f"cd {shlex.quote(str(folder))}",
+        "pip install -e '.[test]'",
+        f"kbforge plugins show {registry.singular(kind)} {name}",
+        "pytest",
+    )
+    typer.echo("\n".join(["Next:", *(f"  {command}" for command in commands)]))
 
 
 def _row(plugin: Plugin, check: bool) -> dict[str, Any]:

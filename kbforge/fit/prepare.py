@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kbforge.clustering.state import DirichletProcess
-from kbforge.contracts import Fragment, Likelihood, OnStage
+from kbforge.contracts import Clusterer, ConjugateLikelihood, Fragment, Likelihood, OnStage
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.answers import NumberedAnswer, placed, read_answers
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, read_calibration
@@ -72,6 +72,7 @@ def prepare(
             notes += filter(None, (choice.note, _advice(chooser.judgement, choices)))
         fitted = None if choice is None else choice.likelihood
         models = make_models(choices, clusterer, notes, fitted, len(fragments) > MANY)
+    notes += _note_of_a_black_box(models, clusterer, choices, len(fragments))
     if fitted is None:
         Stages("preparing", 1, on_stage).begin(f"learning {choices.likelihood_name}")
     _fit(models, fragments, choices, fitted is not None, notes)
@@ -131,6 +132,22 @@ def _fit(
         said = None if model is None else model.fit(fragments)
         if said:
             notes.append(said)
+
+
+def _note_of_a_black_box(
+    models: Models, clusterer: Clusterer, choices: Choices, fragments: int
+) -> list[str]:
+    """That every fragment is compared with all clusters, where nothing limits that; else none."""
+    asked = choices.index is not None or choices.exact or clusterer.unindexed
+    limited = models.index is not None or models.surrogate is not None
+    if asked or limited or isinstance(models.likelihood, ConjugateLikelihood):
+        return []
+    return [
+        f"{choices.likelihood_name} scores whole sets and has no index: each of the {fragments:,} "
+        f"fragments is compared with all clusters before it, up to "
+        f"{fragments * (fragments - 1) // 2:,} comparisons for each grouping that is kept; "
+        "--index NAME or --surrogate NAME makes them fewer"
+    ]
 
 
 def _alpha(

@@ -54,7 +54,7 @@ class SourceContract(Contract):
         raise NotImplementedError
 
     def bad_documents(self) -> Mapping[str, bytes]:
-        """What is wrong -> a file with a good record, one bad record, and another good one."""
+        """What is wrong -> a file of three records: a good one, a bad one, and another good one."""
         raise NotImplementedError
 
     def inputs(self, folder: Path, content: bytes) -> list[str]:
@@ -96,8 +96,8 @@ class SourceContract(Contract):
             bad: list[tuple[BadRecord, bytes]] = []
             inputs = self._written(tmp_path / str(i), content)
             good = list(self.make().read(inputs, lambda error, raw: bad.append((error, raw))))  # noqa: B023
-            assert len(good) == 2, what
-            assert len(bad) == 1, what
+            assert len(good) == 2, f"{what}: expected the two good records, got {len(good)}"
+            assert len(bad) == 1, f"{what}: expected one bad record, got {len(bad)}"
             error, raw = bad[0]
             assert Path(inputs[0]).name in error.where, what
             assert isinstance(raw, bytes), what

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from kbforge.fit.choices import Choices
 from kbforge.fit.prepare import prepare
 from kbforge.fit.review import FileReview
 from kbforge.models import bundle
+from kbforge.testing import BlackBox, Categorical, examples
 from tests.fit.people import made
 from tests.program import Run
 
@@ -100,3 +102,19 @@ def test_linked_tables_are_compared_by_pairs_at_its_own_alpha(tmp_path: Path) ->
     assert found.notes[0].startswith("chosen: pairs, which compares records of different tables")
     assert "answers choose nothing between linked tables" in found.notes[0]
     assert "about 60 matches expected" in found.notes[0]
+
+
+def test_a_black_box_that_is_compared_with_everything_says_so_once_with_the_count() -> None:
+    said = "BlackBox scores whole sets and has no index: each of the 12 fragments is compared"
+    fragments, alone = examples.fragments(12), Choices(likelihood=BlackBox(Categorical()), alpha=1)
+    (note,) = (note for note in prepare(fragments, alone).notes if "whole sets" in note)
+    assert note.startswith(said)
+    assert "up to 66 comparisons" in note
+    for choices in (
+        replace(alone, surrogate=Categorical()),
+        replace(alone, index="ngrams"),
+        replace(alone, index="none"),
+        replace(alone, clusterer="gibbs"),
+        replace(alone, likelihood=Categorical()),
+    ):
+        assert "whole sets" not in " ".join(prepare(fragments, choices).notes)
