@@ -112,7 +112,7 @@ def read_small(path: str, what: str, most: int, error: type[KBForgeError] = KBFo
         try:
             content = stream.read(most + 1)
         except (OSError, EOFError, zlib.error) as problem:
-            raise error(f"{where}: expected {what}, got {_damage(problem)}") from problem
+            raise error(f"{where}: expected {what}, got {damage_of(problem)}") from problem
     if len(content) > most:
         raise error(f"{where}: expected {what}, got more than {most:,} bytes")
     return content
@@ -141,7 +141,9 @@ def lines_of(
             line = stream.readline(MAX_LINE_BYTES + 1)
             whole = len(line) <= MAX_LINE_BYTES or line.endswith(b"\n") or _skip_line(stream)
         except (OSError, EOFError, zlib.error) as error:
-            _report(BadRecord(f"{name}:{number + 1}", "a whole file", _damage(error)), b"", on_bad)
+            _report(
+                BadRecord(f"{name}:{number + 1}", "a whole file", damage_of(error)), b"", on_bad
+            )
             return
         if not line:
             return
@@ -171,7 +173,8 @@ def reason_of(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def _damage(error: Exception) -> str:
+def damage_of(error: Exception) -> str:
+    """What a stream that could not be read to its end is, for an error's `got`."""
     if isinstance(error, OSError) and error.errno == errno.EBADF:
         return "one that is closed"
     return f"a damaged or truncated one ({quoted(str(error))})"

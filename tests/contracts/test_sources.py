@@ -194,6 +194,38 @@ class TestGraphRag(SourceContract):
         return [str(output)]
 
 
+class TestLightRag(SourceContract):
+    name = "lightrag"
+    filename = "graph.graphml"
+
+    def node(self, i: int) -> str:
+        return f'<node id="Name {i}">{self.data(f"{PADDING} {i}", f"chunk-{i}")}</node>'
+
+    def data(self, description: str, chunk: str) -> str:
+        return f'<data key="d0">{description}</data><data key="d1">{chunk}</data>'
+
+    def graph(self, elements: Sequence[str]) -> bytes:
+        keys = "".join(
+            f'<key id="d{i}" for="node" attr.name="{name}" attr.type="string"/>'
+            for i, name in enumerate(("description", "source_id"))
+        )
+        lines = "\n".join(elements)
+        return f"<graphml>{keys}<graph>\n{lines}\n</graph></graphml>\n".encode()
+
+    def document(self, n: int) -> bytes:
+        return self.graph([self.node(i) for i in range(n)])
+
+    def bad_documents(self) -> Mapping[str, bytes]:
+        bad = {
+            "no id": f"<node>{self.data(PADDING, 'chunk-5')}</node>",
+            "an empty id": f'<node id="">{self.data(PADDING, "chunk-5")}</node>',
+            "an edge without a target": '<edge source="Name 0"/>',
+        }
+        return {
+            what: self.graph([self.node(0), element, self.node(1)]) for what, element in bad.items()
+        }
+
+
 class TestHuggingFace(TestParquet):
     name = "hf"
 

@@ -89,6 +89,7 @@ class Relation(NamedTuple):
     units: Sequence[str] = ()
     type: str = ""
     description: str = ""
+    keywords: str = ""
     weight: float = 1.0
     id: str = ""
     place: str = ""

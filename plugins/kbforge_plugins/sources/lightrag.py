@@ -1,0 +1,237 @@
+"""The lightrag source: the graph that LightRAG or nano-graphrag keeps, as GraphML.
+
+An input is the folder of its storage, or the graph's file. The id of a node is the entity's name,
+`source_id` its text chunks. LightRAG caps that list and says so in `truncate`; then the chunks come
+from `kv_store_entity_chunks.json` and `kv_store_relation_chunks.json` beside the graph.
+
+Lists are joined by `<SEP>`. nano-graphrag puts names, types and descriptions in quotes, which are
+no part of them. The type `UNKNOWN` is none.
+
+XML is parsed piece by piece, and a document type is refused: without one there are no entities that
+a small file could grow by, and nothing that would be fetched.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+from xml.parsers import expat
+
+from kbforge.contracts import OnBad
+from kbforge.errors import BadRecord, KBForgeError, quoted
+from kbforge.files.fragments import parse_json
+from kbforge.files.io import called, damage_of, open_input, read_small
+from kbforge_plugins.sources.graphs import GraphEntity, GraphSource, Record, Relation
+
+GRAPH = "graph_chunk_entity_relation.graphml"
+SEPARATOR = "<SEP>"
+_STEP = 1 << 16  # bytes
+_MOST_TEXT = 1 << 24  # characters of one node or edge
+_MOST_STORE = 1 << 30  # bytes
+_STORES = {GraphEntity: "kv_store_entity_chunks.json", Relation: "kv_store_relation_chunks.json"}
+
+
+class LightRagSource(GraphSource):
+    """LightRAG's or nano-graphrag's storage folder, or the GraphML file in it."""
+
+    endings: ClassVar = (".graphml",)
+
+    def records(self, path: str, on_bad: OnBad) -> Iterator[Record]:
+        file = path
+        if path != "-" and Path(path).is_dir():
+            file = os.fspath(Path(path) / GRAPH)
+            if not Path(file).is_file():
+                expected = f"a folder of LightRAG with {GRAPH}"
+                raise KBForgeError(
+                    f"{quoted(path, 400)}: expected {expected}, got a folder without it"
+                )
+        chunks = _Chunks(Path(file).parent)
+        for fields in elements(file, on_bad):
+            try:
+                yield _record(fields, chunks)
+            except BadRecord as error:
+                on_bad(error, repr(fields.attributes).encode())
+
+
+class _Chunks:
+    """The text chunks of entities and relations whose own list was cut; read when first asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stores: dict[type[Record], Mapping[str, Any]] = {}
+
+    def of(self, kind: type[Record], key: str) -> list[str] | None:
+        """All chunks of a key; None if there is no such store, or it does not have the key."""
+        if kind not in self._stores:
+            self._stores[kind] = self._read(os.fspath(self._folder / _STORES[kind]))
+        entry = self._stores[kind].get(key)
+        found = entry.get("chunk_ids") if isinstance(entry, dict) else None
+        if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+            return None
+        return list(filter(None, found))
+
+    def _read(self, path: str) -> Mapping[str, Any]:
+        if not Path(path).is_file():
+            return {}
+        value = parse_json(read_small(path, "a JSON store of LightRAG", _MOST_STORE), path)
+        if not isinstance(value, dict):
+            raise BadRecord(path, "a JSON object", type(value).__name__)
+        return value
+
+
+def _record(element: Element, chunks: _Chunks) -> Record:
+    data, place = element.data, element.place
+    units = _parts(data.get("source_id", ""))
+    description = "\n".join(_parts(data.get("description", "")))
+    if element.kind == "node":
+        key = element.attribute("id")
+        return GraphEntity(
+            key=key,
+            name=_bare(key),
+            units=(chunks.of(GraphEntity, key) if data.get("truncate") else None) or units,
+            type=_bare(data.get("entity_type", "")),
+            description=description,
+            place=place,
+        )
+    head, tail = element.attribute("source"), element.attribute("target")
+    pair = SEPARATOR.join(sorted((head, tail)))
+    return Relation(
+        head=head,
+        tail=tail,
+        units=(chunks.of(Relation, pair) if data.get("truncate") else None) or units,
+        description=description,
+        weight=_weight(data.get("weight", ""), place),
+        keywords=data.get("keywords", ""),
+        place=place,
+    )
+
+
+def _parts(text: str) -> list[str]:
+    parts = (_bare(part.strip()) for part in text.split(SEPARATOR))
+    return list(dict.fromkeys(filter(None, parts)))
+
+
+def _bare(text: str) -> str:
+    """A text without the quotes around it; some have more on one side."""
+    if len(text) > 2 and text[0] == text[-1] == '"':
+        return text.strip('"') or text
+    return text
+
+
+def _weight(text: str, place: str) -> float:
+    try:
+        return float(text or "1") if "_" not in text else float("nan")
+    except ValueError:
+        raise BadRecord(place, "a number", f'"{quoted(text, 40)}"', "weight") from None
+
+
+class Element:
+    """A node or an edge of GraphML, with its data by the names of their keys."""
+
+    def __init__(self, kind: str, attributes: Mapping[str, str], place: str) -> None:
+        self.kind, self.attributes, self.place = kind, attributes, place
+        self.data: dict[str, str] = {}
+        self.size = 0
+
+    def attribute(self, name: str) -> str:
+        """A required attribute."""
+        if name not in self.attributes:
+            raise BadRecord(self.place, f'a {self.kind} with "{name}"', "none")
+        return self.attributes[name]
+
+
+def elements(path: str, on_bad: OnBad) -> Iterator[Element]:
+    """The nodes and edges of a GraphML file, one at a time.
+
+    Where the file is damaged or cut short, `on_bad` is told, and reading ends. KBForgeError: the
+    file cannot be opened, or is no GraphML. BadRecord: it has a document type.
+    """
+    graph = _Graph(called(path))
+    with open_input(path) as stream:
+        while True:
+            try:
+                piece = stream.read(_STEP)
+            except (OSError, EOFError, zlib.error) as error:
+                on_bad(BadRecord(graph.place, "a whole file", damage_of(error)), b"")
+                return
+            try:
+                graph.parser.Parse(piece, not piece)
+            except (expat.ExpatError, ValueError, LookupError) as error:
+                reason = BadRecord(graph.place, "GraphML", f"something else ({quoted(str(error))})")
+                if not graph.is_one:
+                    raise reason from error
+                yield from graph.take()
+                on_bad(reason, b"")
+                return
+            yield from graph.take()
+            if not piece:
+                return
+
+
+class _Graph:
+    """What a parser meets."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.is_one = False
+        self._keys: dict[str, str] = {}
+        self._open: Element | None = None
+        self._field: str | None = None
+        self._text: list[str] = []
+        self._ready: list[Element] = []
+        self.parser = expat.ParserCreate(namespace_separator=" ")
+        self.parser.buffer_text = True
+        self.parser.StartDoctypeDeclHandler = self._refuse
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._characters
+
+    @property
+    def place(self) -> str:
+        """Where the parser is."""
+        return f"{self._name}:{self.parser.CurrentLineNumber}"
+
+    def take(self) -> list[Element]:
+        """The elements that are whole by now, each once."""
+        ready, self._ready = self._ready, []
+        return ready
+
+    def _refuse(self, *_: object) -> None:
+        raise BadRecord(self.place, "GraphML without a document type", "a document type")
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        kind = tag.rpartition(" ")[2]
+        if not self.is_one:
+            if kind != "graphml":
+                raise BadRecord(self.place, "GraphML", f"XML with <{quoted(kind, 40)}>")
+            self.is_one = True
+        if kind == "key":
+            self._keys[attributes.get("id", "")] = attributes.get("attr.name", "")
+        elif kind in ("node", "edge"):
+            self._open = Element(kind, attributes, self.place)
+        elif kind == "data" and self._open is not None:
+            key = attributes.get("key", "")
+            self._field, self._text = self._keys.get(key, key), []
+
+    def _end(self, tag: str) -> None:
+        kind = tag.rpartition(" ")[2]
+        if self._open is None:
+            return
+        if kind == "data" and self._field is not None:
+            self._open.data[self._field] = "".join(self._text)
+            self._field = None
+        elif kind == self._open.kind:
+            self._ready.append(self._open)
+            self._open = None
+
+    def _characters(self, text: str) -> None:
+        if self._open is None or self._field is None:
+            return
+        self._open.size += len(text)
+        if self._open.size > _MOST_TEXT:
+            expected = f"at most {_MOST_TEXT:,} characters of a {self._open.kind}"
+            raise BadRecord(self.place, expected, "more")
+        self._text.append(text)
