@@ -37,6 +37,14 @@ def export(
         str | None,
         option("--fragments", "Read sources and metadata from the fragments that were clustered."),
     ] = None,
+    graph: Annotated[
+        str | None,
+        option(
+            "--graph",
+            "The graph that was loaded, a folder or a file: formats graphrag, graphml and triples "
+            "write it with its entities merged.",
+        ),
+    ] = None,
     policy: Annotated[
         str | None,
         option(
@@ -77,6 +85,10 @@ def export(
 
         kbforge export kb.jsonl --format neo4j -o graph
 
+        kbforge export kb.jsonl --format graphrag --graph output -o merged
+
+        kbforge export kb.jsonl --graph rag_storage -o merged.graphml
+
     Formats, and their options for --set:
 
     - jsonl: the format that every verb reads.
@@ -101,6 +113,9 @@ def export(
     - neo4j: a folder for neo4j-admin database import.
 
     - nquads, jsonld: linked data; base (urn:kbforge:), and for jsonld type (Thing).
+
+    - graphrag, graphml, triples: the graph of --graph with its entities merged; source (the source
+    that reads the graph, where its name does not tell), and for triples guard_formulas.
     """
     from kbforge import registry
     from kbforge.files.io import require_apart
@@ -110,8 +125,10 @@ def export(
 
     if as_json and output == "-":
         raise UsageError("--json and the entities cannot both go to standard output; give -o FILE")
-    require_apart(output, [kb, fragments, policy, *options.files_of(settings)])
-    chosen = parse_settings(settings or [], ["exporter"])["exporter"]
+    require_apart(output, [kb, fragments, graph, policy, *options.files_of(settings)])
+    chosen: dict[str, object] = {**parse_settings(settings or [], ["exporter"])["exporter"]}
+    if graph is not None:
+        chosen["graph"] = graph
     format_name = format_name or views.exporter_for(output)
     exporter = registry.create("exporters", format_name, chosen)
     view: View = view_of(kb, fragments)
@@ -125,6 +142,8 @@ def export(
         console.print_json({"entities": count, "format": format_name, "output": output})
     elif output != "-":
         console.note(f"wrote {count:,} {'entity' if count == 1 else 'entities'} to {output}")
+    for sentence in exporter.notes:
+        console.note(sentence)
 
 
 report_app = typer.Typer(add_completion=False)

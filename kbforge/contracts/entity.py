@@ -225,10 +225,12 @@ class Exporter(Protocol):
     Attributes:
         endings: of files in this format, such as ".csv": `kbforge export -o out.csv` takes the
             exporter that states the ending. Leave out one that another format has first.
+        notes: sentences on what the last export made of its input, for people.
 
     """
 
     endings: ClassVar[tuple[str, ...]] = ()
+    notes: Sequence[str] = ()
 
     def export(self, view: View, target: str) -> None:
         """Write the view to a file, or a folder of several files; "-" is standard output.
