@@ -6,6 +6,7 @@
 #             keeps and reads models of 60,000 values; damages 5,000 files for all readers;
 #             kills every verb beside readers and a writer
 # make kernel compiles the kernel again, when its sources have changed
+# make docs   writes the reference of the command line, and builds the manual into the folder site
 # make dist   builds the source distribution and two wheels into dist: one with a kernel that any
 #             Linux with glibc 2.28 loads, or any such macOS, and one without a kernel
 # make gpu    runs the checks that need a GPU; without one they are skipped, with the reason
@@ -77,8 +78,11 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy || status=1; \
 	exit $$status
 
-docs: $(VENV)/.installed
+docs: $(VENV)/.installed-dev
 	$(BIN)/python docs/generate_cli.py
+	rm -rf site
+	$(BIN)/python -m zensical build --strict
+	$(BIN)/python docs/generate_llms.py site
 
 dist: $(VENV)/.installed-dev
 	rm -rf dist
@@ -88,7 +92,7 @@ dist: $(VENV)/.installed-dev
 	@ls -l dist
 
 clean:
-	rm -rf $(VENV) build dist $(DEMO)/out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist site .cache $(DEMO)/out .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -17,15 +17,23 @@ import pytest
 from kbforge import registry, testing
 from kbforge.contracts import Fragment
 from kbforge.kb.read import read_entities
+from tests.cli.driving import Terminal
 from tests.registry.distributions import Distribution, Result, kbforge, python
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PLUGINS = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
 FORMATS = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 CHOOSING = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
 # page -> how many of its blocks are not run: they download PyTorch, or take long
-PAGES = {"README.md": 2, "docs/choosing.md": 2, "docs/formats.md": 0, "docs/pipelines.md": 0}
+PAGES = {
+    "README.md": 2,
+    "docs/choosing.md": 2,
+    "docs/formats.md": 0,
+    "docs/pipelines.md": 0,
+    "docs/tutorial.md": 1,
+}
 DOCUMENTS = sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))
 NOT_COPIED = shutil.ignore_patterns("out", "__pycache__")
 THIRD_PARTY = ROOT / "examples" / "third_party"
@@ -149,12 +157,31 @@ def test_the_commands_of_a_page_run_and_print_what_it_shows(tmp_path: Path, name
         assert shown.rstrip() in lines
 
 
+@pytest.mark.slow
+def test_the_tutorial_shows_what_a_terminal_shows(tmp_path: Path) -> None:
+    (session,) = blocks(TUTORIAL, "console")
+    ((command, expected),) = steps(session)
+    for words in re.findall(r"^kbforge ((?:load|cluster) .*)$", TUTORIAL, re.MULTILINE)[:2]:
+        shutil.copy(ROOT / "examples" / "people" / "people.csv", tmp_path)
+        assert kbforge(*shlex.split(words), cwd=tmp_path).code == 0
+    terminal = Terminal(*command[1:], prepare=lambda: os.chdir(tmp_path))
+    terminal.wait_for("[q]uit")
+    terminal.type("y\n")
+    assert terminal.end() == 0
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.said)
+    lines = [line.rstrip() for line in shown.replace("\r", "").splitlines()]
+    begin = lines.index(expected[0])
+    assert lines[begin : begin + len(expected)] == expected
+
+
 @pytest.mark.parametrize(("name", "count"), PAGES.items())
 def test_few_blocks_of_a_page_are_not_run(name: str, count: int) -> None:
     page = (ROOT / name).read_text(encoding="utf-8")
     assert len(blocks(page, "sh")) - len(runnable(page)) == count
     fences = re.findall(r"^```(.*)$", page, re.MULTILINE)
-    assert set(fences[::2]) <= {"sh", "text", "json"}
+    assert set(fences[::2]) <= {"sh", "text", "json"} | (
+        {"console"} if name == "docs/tutorial.md" else set()
+    )
     assert set(fences[1::2]) == {""}
 
 
