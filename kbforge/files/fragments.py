@@ -59,17 +59,22 @@ def parse_json(line: bytes, where: str) -> Any:
 
 def read_json_lines(path: str, on_bad: OnBad) -> Iterator[tuple[str, bytes, Any]]:
     """(`file:line`, the raw line, its JSON value) for every line that holds JSON."""
-    first = True
-    for number, line in read_lines(path, on_bad):
+    for _, where, line, value in json_lines_of(read_lines(path, on_bad), path, on_bad):
+        yield where, line, value
+
+
+def json_lines_of(
+    lines: Iterator[tuple[int, bytes]], path: str, on_bad: OnBad
+) -> Iterator[tuple[int, str, bytes, Any]]:
+    """(line number, `file:line`, the raw line, its JSON value) of a file's numbered lines."""
+    for number, line in lines:
         where = f"{called(path)}:{number}"
         try:
             value = parse_json(line, where)
         except BadRecord as error:
-            on_bad(mistaken(error, path, line) if first else error, line)
-            first = False
+            on_bad(mistaken(error, path, line) if number == 1 else error, line)
             continue
-        first = False
-        yield where, line, value
+        yield number, where, line, value
 
 
 def mistaken(error: BadRecord, path: str, line: bytes, wanted: str = "") -> BadRecord:

@@ -1,4 +1,4 @@
-"""Reading and writing files: plain, gzip or zstd; "-" for the standard streams; locks.
+"""Reading and writing files: plain or packed; "-" for the standard streams; locks.
 
 Lines have a bounded length. Writing is atomic: a file or folder appears under its name when it is
 whole. A killed run leaves hidden temporary files, whose locks end with it; the next run that writes
@@ -33,6 +33,8 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 _ZSTD_STEP = 4096
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_BZIP2_MAGIC = b"BZh"
+_BZIP2_BLOCKS = (b"1AY&SY", b"\x17rE8P\x90")  # a text may begin with the magic, not with these
 
 
 def called(path: str) -> str:
@@ -42,7 +44,7 @@ def called(path: str) -> str:
 
 @contextlib.contextmanager
 def open_input(path: str) -> Iterator[BinaryIO]:
-    """Open for reading bytes; gzip and zstd are recognised by content, not by name."""
+    """Open for reading bytes; gzip, bzip2 and zstd are recognised by content, not by name."""
     with contextlib.ExitStack() as stack:
         if path == "-":
             raw: BinaryIO = sys.stdin.buffer
@@ -57,13 +59,18 @@ def open_input(path: str) -> Iterator[BinaryIO]:
                 ) from error
         buffered = io.BufferedReader(cast(Any, raw), 1 << 20)
         try:
-            magic = buffered.peek(4)[:4]
+            magic = buffered.peek(10)[:10]
         except OSError as error:
             raise KBForgeError(
                 f"cannot read {quoted(called(path), 400)}: {reason_of(error)}"
             ) from error
         if magic.startswith(_GZIP_MAGIC):
             unpacked = stack.enter_context(gzip.GzipFile(fileobj=buffered))
+            yield cast(BinaryIO, io.BufferedReader(cast(Any, unpacked), 1 << 16))
+        elif magic.startswith(_BZIP2_MAGIC) and magic[4:].startswith(_BZIP2_BLOCKS):
+            import bz2  # a Python may be built without it
+
+            unpacked = stack.enter_context(bz2.BZ2File(buffered))
             yield cast(BinaryIO, io.BufferedReader(cast(Any, unpacked), 1 << 16))
         elif magic.startswith(_ZSTD_MAGIC):
             import pyarrow as pa  # arrives with datasets; imported only for zstd

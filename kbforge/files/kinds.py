@@ -75,7 +75,10 @@ KINDS: Mapping[str, FileKind] = {
     "policy": FileKind("a policy of golden records", "kbforge export KB --policy {path} reads it"),
     "model": FileKind("a model", "kbforge cluster FRAGMENTS --likelihood {path} reads it"),
     "folder": FileKind("a folder"),
-    "array": FileKind("one JSON array", "jq -c '.[]' {path} writes its objects one a line"),
+    "array": FileKind(
+        "one JSON array",
+        "kbforge load jsonl {path} --id KEY -o {stem}.fragments.jsonl makes fragments of it",
+    ),
     "object": FileKind(
         "one JSON object over several lines", "jq -c . {path} writes it on one line"
     ),

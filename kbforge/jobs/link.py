@@ -21,7 +21,7 @@ from kbforge.registry import ending_of
 from kbforge.words import did_you_mean, listed
 
 _MOST_NAMED = 12  # attributes that an error lists
-_PACKED = (".gz", ".zst", ".zstd")
+_PACKED = (".gz", ".bz2", ".zst", ".zstd")
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ KINDS: Mapping[str, str] = {
     "kinds": "kinds of plugins that other distributions add, each by its base class",
 }
 
-_PACKED = (".gz", ".zst", ".zstd")
+_PACKED = (".gz", ".bz2", ".zst", ".zstd")
 _GROUP_PREFIX = "kbforge."
 _OUR_DISTRIBUTION = "kbforge"
 _OURS = {"kbforge", "kbforge_plugins", "kbforge_training", "kbforge_grammars"}

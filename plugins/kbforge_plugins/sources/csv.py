@@ -78,7 +78,8 @@ class CsvSource(TableSource):
             self.taken.append("")
             as_what = described(delimiter, encoding, self._encoding is None)
             about = f"{quoted(called(path), 400)}: {as_what}"
-            lines = _Lines(called(path), lines_in(stream, called(path), encoding, on_bad), encoding)
+            numbered = lines_of(as_utf8(stream, encoding), called(path), on_bad)
+            lines = _Lines(called(path), numbered, encoding)
             yield from self._read_rows(lines, delimiter, table, on_bad, about)
 
     def _read_rows(
@@ -337,23 +338,13 @@ def encoding_named(name: str) -> str:
     return UTF8 if found == "utf-8-sig" else found
 
 
-def encoded_lines(path: str, encoding: str, on_bad: OnBad) -> Iterator[tuple[int, bytes]]:
-    """`read_lines` of a file in an encoding: (line number, line as UTF-8)."""
-    with open_input(path) as stream:
-        yield from lines_in(stream, called(path), encoding, on_bad)
-
-
-def lines_in(
-    stream: BinaryIO, name: str, encoding: str, on_bad: OnBad
-) -> Iterator[tuple[int, bytes]]:
-    """`lines_of` a stream in an encoding: (line number, line as UTF-8)."""
-    if encoding != UTF8:
-        stream = stream_of(_transcoded(stream, encoding), _STEP)
-    yield from lines_of(stream, name, on_bad)
+def as_utf8(stream: BinaryIO, encoding: str) -> BinaryIO:
+    """A stream of text in an encoding, as UTF-8; what is undecodable is no UTF-8."""
+    return stream if encoding == UTF8 else stream_of(_transcoded(stream, encoding), _STEP)
 
 
 def undecodable(line: bytes, encoding: str, where: str) -> BadRecord:
-    """What is wrong with a line that is no UTF-8, as `encoded_lines` gave it."""
+    """What is wrong with a line of `as_utf8` that is no UTF-8."""
     if encoding == UTF8:
         try:
             line.decode()

@@ -1,7 +1,7 @@
-"""The jsonl source: one JSON object a line.
+"""The jsonl source: JSON objects, one a line or in one array.
 
-A line is a canonical fragment or has the REBEL/KeBAB shape; or, where an option names a key, any
-flat object: its keys are columns, as those of the other tables, and a key that a line lacks is a
+An object is a canonical fragment or has the REBEL/KeBAB shape; or, where an option names a key, any
+flat object: its keys are columns, as those of the other tables, and a key that an object lacks is a
 missing value. Values are texts, numbers, truth values and lists of them.
 """
 
@@ -12,27 +12,24 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kbforge.contracts import Fragment, OnBad
+from kbforge.contracts.fragment import Shared
 from kbforge.errors import BadRecord, KBForgeError, quoted
-from kbforge.files.fragments import parse_json, read_json_lines, read_located
+from kbforge.files.fragments import mistaken
 from kbforge.files.io import called
-from kbforge_plugins.sources.csv import (
-    UTF8,
-    encoded_lines,
-    encoding_named,
-    undecodable,
-    with_hint,
-)
+from kbforge_plugins.sources.csv import UTF8, encoding_named
 from kbforge_plugins.sources.rows import RowReader, TableName, TableSource
+from kbforge_plugins.sources.values import json_values
 
 _MOST_SHAPES = 256
 
 
 @dataclass(eq=False)
 class JsonlSource(TableSource):
-    """JSON lines, plain, gzip or zstd; flat objects if an option names a key.
+    """JSON lines or a JSON array; flat objects if an option names a key.
 
     Args:
-        id: key of the fragment's id; without it an id is made of file name and line number.
+        id: key of the fragment's id; without it an id is made of the file's name and the line
+            number, or in an array the object's number.
         label: key of the gold entity.
         name: key that becomes the attribute `name`.
         map: `key=attribute` pairs; an empty attribute leaves the key out. Every other key is an
@@ -58,10 +55,10 @@ class JsonlSource(TableSource):
         self._records = 0
 
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
-        """Yield one fragment a line; KBForgeError: no line has a key that an option names."""
+        """Yield one fragment an object; KBForgeError: none has a key that an option names."""
 
         def decide(error: BadRecord, line: bytes) -> None:
-            on_bad(_advised(with_hint(error, line), line), line)
+            on_bad(_advised(error, line), line)
 
         self._unseen, self._records = dict.fromkeys(self.named), 0
         yield from super().read(inputs, decide)
@@ -71,27 +68,29 @@ class JsonlSource(TableSource):
             raise KBForgeError(f'{read}: expected the key "{missing}", got none')
 
     def read_table(self, path: str, table: TableName, on_bad: OnBad) -> Iterator[Fragment]:
-        if not self._flat and self._encoding == UTF8:
-            for self.where, fragment in read_located(path, on_bad):
-                yield fragment
-            return
         readers: dict[tuple[str, ...], RowReader] = {}
-        for where, line, value in self._values(path, on_bad):
-            self.where = where
+        shared, first = Shared(), True
+        for value in json_values(path, on_bad, self._encoding):
+            self.where = value.where
             try:
-                if self._flat and isinstance(value, dict):
-                    fragment = self._flat_fragment(value, readers, table)
+                if self._flat and isinstance(value.value, dict):
+                    fragment = self._flat_fragment(value.value, value.number, readers, table)
                 else:
-                    fragment = Fragment.from_json(value, self.where)
+                    fragment = Fragment.from_json(value.value, self.where, shared)
             except BadRecord as error:
-                on_bad(error, line)
+                wrong_file = first and not self._flat
+                said = mistaken(error, path, value.raw, "fragments") if wrong_file else error
+                on_bad(said, value.raw)
+                first = False
                 continue
+            first = False
             self._records += 1
             yield fragment
 
     def _flat_fragment(
         self,
         record: Mapping[str, Any],
+        number: int,
         readers: dict[tuple[str, ...], RowReader],
         table: TableName,
     ) -> Fragment:
@@ -108,25 +107,7 @@ class JsonlSource(TableSource):
         cells = [*record.values(), *[None] * (len(reader.columns) - len(keys))]
         for index in reader.texts:
             _check_flat(reader.columns[index], cells[index], self.where)
-        return reader.fragment(cells, int(self.where.rpartition(":")[2]), self.where)
-
-    def _values(self, path: str, on_bad: OnBad) -> Iterator[tuple[str, bytes, Any]]:
-        """(`file:line`, the line, its JSON value) for every line that holds JSON."""
-        if self._encoding == UTF8:
-            yield from read_json_lines(path, on_bad)
-            return
-        for number, line in encoded_lines(path, self._encoding, on_bad):
-            where = f"{called(path)}:{number}"
-            try:
-                line.decode()
-                value = parse_json(line, where)
-            except UnicodeDecodeError:
-                on_bad(undecodable(line, self._encoding, where), line)
-                continue
-            except BadRecord as error:
-                on_bad(error, line)
-                continue
-            yield where, line, value
+        return reader.fragment(cells, number, self.where)
 
 
 def _advised(error: BadRecord, line: bytes) -> BadRecord:

@@ -28,7 +28,7 @@ from kbforge.errors import BadRecord, UsageError, quoted
 from kbforge.files.io import called
 from kbforge.words import counted
 
-_PACKED = (".gz", ".zst", ".zstd")
+_PACKED = (".gz", ".bz2", ".zst", ".zstd")
 NULL = (
     *("unknown", "Unknown", "UNKNOWN", "none", "None", "null", "NULL", "(null)"),
     *("nan", "NaN", "n/a", "N/A", "#N/A", "undefined", "?", "-", "--"),

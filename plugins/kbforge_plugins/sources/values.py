@@ -1,0 +1,244 @@
+"""JSON values of a file, one at a time: one a line, in an array, or over several lines.
+
+A file whose text begins with `[`, or whose first line is `{` alone, is read as a stream of values:
+the elements of arrays, and whatever else there is. An array that is `[`, one element a line, and
+`]`, as dumps are, is read line by line, which is faster, and so are JSON lines, which every other
+file is. Memory holds one value and a window of text, whatever the file's size and layout.
+
+A value that is no JSON costs itself alone where the values begin on lines of their own, indented
+alike, as all programs write arrays that are not on one line; else it costs the rest of the file.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple, cast
+
+from kbforge.contracts import OnBad
+from kbforge.errors import BadRecord, quoted
+from kbforge.files.fragments import json_lines_of, parse_json
+from kbforge.files.io import MAX_LINE_BYTES, called, damage_of, lines_of
+from kbforge_plugins.sources.csv import UTF8, as_utf8, sampled, undecodable, with_hint
+
+_STEP = 1 << 16
+_NEAR_END = 16  # characters that may be the beginning of an escape or a literal
+_BYTES = "surrogateescape"  # bytes that are no UTF-8 come out as they went in
+_BETWEEN = re.compile(r"[ \t\r\n,]*")
+# whole numbers are read as floats because Python refuses to read long ones; only the end counts
+_DECODER = json.JSONDecoder(parse_int=float, strict=False)
+
+
+class JsonValue(NamedTuple):
+    """One value of a file."""
+
+    number: int  # of its line, if values have one each, else of the value
+    where: str  # `file:line`, for errors
+    raw: bytes
+    value: Any
+    outer: int  # number of the array that it is an element of, else its own
+
+
+def json_values(path: str, on_bad: OnBad, encoding: str = UTF8) -> Iterator[JsonValue]:
+    """The values of a file; a bad one goes to `on_bad`, and so does a damaged or truncated file.
+
+    KBForgeError: the file cannot be opened.
+    """
+    with sampled(path) as (sample, raw):
+        stream = as_utf8(raw, encoding)
+        # a stream whose first bytes are damaged says so when it is read below
+        head = cast(Any, stream).peek() if sample else b""
+        head = head.removeprefix(codecs.BOM_UTF8).lstrip()
+        first, _, rest = head.partition(b"\n")
+        by_line = first.rstrip() == b"[" and rest.startswith((b'{"', b"[{"))
+        if not by_line and (head.startswith(b"[") or first.rstrip() == b"{"):
+            yield from _streamed(_Window(stream, called(path)), encoding, on_bad)
+            return
+
+        def decide(error: BadRecord, line: bytes) -> None:
+            on_bad(_explained(error, line, encoding), line)
+
+        lines = lines_of(stream, called(path), decide)
+        if by_line:
+            lines = _elements(lines, called(path), decide)
+        for number, where, line, value in json_lines_of(lines, path, decide):
+            yield JsonValue(number, where, line, value, 1 if by_line else number)
+
+
+def _elements(
+    lines: Iterator[tuple[int, bytes]], name: str, on_bad: OnBad
+) -> Iterator[tuple[int, bytes]]:
+    """The lines between an array's brackets, without the commas."""
+    number, is_open = 0, False
+    for number, line in lines:
+        text = line.strip()
+        if text in (b"[", b"]"):
+            is_open = text == b"["
+            continue
+        yield number, text.removesuffix(b",").rstrip()
+    if is_open:
+        on_bad(_unclosed(name, number), b"")
+
+
+def _unclosed(name: str, line: int) -> BadRecord:
+    return BadRecord(f"{name}:{line}", "] at the end of the array", "the end of the file")
+
+
+def _explained(error: BadRecord, raw: bytes, encoding: str) -> BadRecord:
+    """An error that says, if it is about a byte, what its encoding or another would make of it."""
+    if error.expected != "UTF-8 text" or encoding == UTF8:
+        return with_hint(error, raw)
+    return undecodable(raw, encoding, error.where)
+
+
+def _streamed(window: _Window, encoding: str, on_bad: OnBad) -> Iterator[JsonValue]:
+    number, outer, is_inside, line, is_whole = 0, 0, False, 0, True
+    while True:
+        character = window.next_character()
+        if not character:
+            break
+        if character in "[]" and (character == "]") == is_inside:
+            is_inside = not is_inside
+            outer += is_inside
+            window.advance(window.at + 1)
+            continue
+        number += 1
+        outer += not is_inside
+        same_line, line = window.line == line, window.line
+        where = f"{window.name}:{line}" + (f", record {number}" if same_line else "")
+        try:
+            raw = window.value(where)
+            value = parse_json(raw, where)
+        except _EndlessValue as error:
+            skipped, is_whole = window.skip_broken()
+            on_bad(error, skipped)
+        except BadRecord as error:
+            on_bad(_explained(error, raw, encoding), raw)
+        else:
+            yield JsonValue(number, where, raw, value, outer)
+    if is_whole and window.damage is not None:
+        on_bad(window.cut(f"{window.name}:{window.line}"), b"")
+    elif is_whole and is_inside:
+        on_bad(_unclosed(window.name, window.line), b"")
+
+
+class _EndlessValue(BadRecord):
+    """A value whose end is unknown."""
+
+
+class _Window:
+    """The part of a file's text that is being read; `at` is the place in `text`."""
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        self._stream, self.name = stream, name
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")(_BYTES)
+        self.text, self.at, self.line = "", 0, 1
+        self.damage: Exception | None = None
+        self._has_ended = False
+        self._indent = ""  # of the lines on which values begin
+
+    def advance(self, to: int) -> None:
+        """Pass over text."""
+        self.line += self.text.count("\n", self.at, to)
+        self.at = to
+
+    def next_character(self) -> str:
+        """The character behind blanks and commas; "" at the end."""
+        while True:
+            match = _BETWEEN.match(self.text, self.at)
+            assert match is not None
+            if match.end() < len(self.text):
+                break
+            if match.end() - self.at > _STEP:
+                self.advance(match.end())
+            if not self._more():
+                self.advance(len(self.text))
+                return ""
+        _, newline, indent = match.group().rpartition("\n")
+        if newline:
+            self._indent = indent
+        self.advance(match.end())
+        return self.text[self.at]
+
+    def value(self, where: str) -> bytes:
+        """The text of the value that begins here, and pass over it; _EndlessValue."""
+        end = self._end_of_value(where)
+        raw = self.text[self.at : end].encode(errors=_BYTES)
+        self.advance(end)
+        return raw
+
+    def _end_of_value(self, where: str) -> int:
+        while True:
+            try:
+                _, end = _DECODER.raw_decode(self.text, self.at)
+                if end < len(self.text) or not self._more():
+                    return end
+                continue
+            except json.JSONDecodeError as error:
+                if not self._may_go_on(error):
+                    raise _EndlessValue(where, "a JSON value", self._said(error)) from None
+            except RecursionError:
+                expected = "objects and arrays nested at most 254 deep"
+                raise _EndlessValue(where, expected, "deeper ones") from None
+            if len(self.text) - self.at > MAX_LINE_BYTES:
+                expected = f"a value of at most {MAX_LINE_BYTES:,} characters"
+                raise _EndlessValue(where, expected, "a longer one")
+            if not self._more():
+                raise self.cut(where)
+
+    def cut(self, where: str) -> _EndlessValue:
+        """The error about a value that the end of the file cuts."""
+        if self.damage is None:
+            return _EndlessValue(where, "a whole JSON value", "the end of the file")
+        return _EndlessValue(where, "a whole file", damage_of(self.damage))
+
+    def _may_go_on(self, error: json.JSONDecodeError) -> bool:
+        """Whether an error may be about text that ends too early, not about what is there."""
+        if error.msg.startswith("Unterminated string"):
+            return True
+        near = 0 if self._has_ended and self.damage is None else _NEAR_END
+        return len(self.text) - error.pos <= near
+
+    def _said(self, error: json.JSONDecodeError) -> str:
+        line = self.line + self.text.count("\n", self.at, error.pos)
+        return f"invalid JSON on line {line} ({quoted(error.msg).lower()})"
+
+    def skip_broken(self) -> tuple[bytes, bool]:
+        """Go on with the next line that begins as lines with values do.
+
+        Returns what was passed over, and whether there is such a line.
+        """
+        skipped, length = [], 0
+        begins = re.compile(f"\n(?={re.escape(self._indent)}[{{\\[])")
+        while True:
+            match = begins.search(self.text, self.at + 1)
+            # the rest of such a line may be in the text that is read next
+            to = match.end() if match else len(self.text) - len(self._indent) - 1
+            if to > self.at and length < MAX_LINE_BYTES:
+                skipped.append(self.text[self.at : to])
+                length += to - self.at
+            self.advance(max(self.at, to))
+            if match or not self._more():
+                break
+        if not match:
+            skipped.append(self.text[self.at :])
+            self.advance(len(self.text))
+        raw = "".join(skipped).rstrip(", \r\n").encode(errors=_BYTES)
+        return raw, match is not None
+
+    def _more(self) -> bool:
+        """Read as much again as is held; False at the end."""
+        if self._has_ended:
+            return False
+        held = self.text[self.at :]
+        data = b""
+        try:
+            data = self._stream.read(max(_STEP, len(held)))
+        except (OSError, EOFError, zlib.error) as error:
+            self.damage = error
+        self._has_ended = not data
+        self.text, self.at = held + self._decoder.decode(data, final=not data), 0
+        return True
