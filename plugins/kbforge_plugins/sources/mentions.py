@@ -42,7 +42,7 @@ import re
 import sqlite3
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -55,6 +55,7 @@ from kbforge.contracts.fragment import Fragment, OnBad, Source
 from kbforge.errors import BadRecord, KBForgeError, UsageError, quoted
 from kbforge.files.fragments import DigestSet, parse_json, shown
 from kbforge.files.io import called, lines_of, read_lines, stream_of
+from kbforge_plugins.sources.values import list_in, object_of, text_in
 
 
 def nearest(text: str, form: str, start: int) -> int | None:
@@ -132,18 +133,18 @@ class RebelSource(Source):
 
     def _fragments(self, record: object, where: str) -> Iterator[Fragment]:
         """The fragments of a document, in order of first mention."""
-        document = _object(record, where, "")
+        document = object_of(record, where, "")
         number = document.get("docid")
-        docid = str(number) if type(number) is int else _text(document, "docid", where, "")
+        docid = str(number) if type(number) is int else text_in(document, "docid", where, "")
         if not docid:
             raise BadRecord(where, "a non-empty string", "an empty one", "docid")
-        title, page = (_text(document, key, where, "", default="") for key in ("title", "uri"))
-        text = _text(document, "text", where, "")
+        title, page = (text_in(document, key, where, "", default="") for key in ("title", "uri"))
+        text = text_in(document, "text", where, "")
         entities = [
             _mention(entity, where, f"entities[{i}]")
-            for i, entity in enumerate(_list(document, "entities", where))
+            for i, entity in enumerate(list_in(document, "entities", where))
         ]
-        facts = self._facts(_list(document, "triples", where), where)
+        facts = self._facts(list_in(document, "triples", where), where)
         self.counts["documents"] += 1
         if reason := self._reason_against(text, page, entities):
             self.counts[reason] += 1
@@ -187,7 +188,7 @@ class RebelSource(Source):
         out: dict[str, dict[str, list[str]]] = {}
         for number, record in enumerate(triples):
             field = f"triples[{number}]"
-            triple = _object(record, where, field)
+            triple = object_of(record, where, field)
             subject, predicate, value = (
                 _mention(triple.get(part), where, f"{field}.{part}")
                 for part in ("subject", "predicate", "object")
@@ -225,9 +226,9 @@ class _Mention(NamedTuple):
 
 
 def _mention(record: object, where: str, field: str) -> _Mention:
-    fields = _object(record, where, field)
-    item = _text(fields, "uri", where, field, default="")
-    form = _text(fields, "surfaceform", where, field, default="").strip()
+    fields = object_of(record, where, field)
+    item = text_in(fields, "uri", where, field, default="")
+    form = text_in(fields, "surfaceform", where, field, default="").strip()
     bounds = fields.get("boundaries")
     if bounds is None:
         return _Mention(item, form, 0)
@@ -235,31 +236,6 @@ def _mention(record: object, where: str, field: str) -> _Mention:
     if not good or any(type(bound) is not int for bound in bounds):
         raise BadRecord(where, "two whole numbers", shown(bounds), f"{field}.boundaries")
     return _Mention(item, form, max(0, bounds[0]))
-
-
-def _object(value: object, where: str, field: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise BadRecord(where, "a JSON object", shown(value), field)
-    return value
-
-
-def _list(fields: Mapping[str, Any], key: str, where: str) -> list[object]:
-    value = fields.get(key)
-    if not isinstance(value, list):
-        raise BadRecord(where, "a list", shown(value), key)
-    return value
-
-
-def _text(
-    fields: Mapping[str, Any], key: str, where: str, parent: str, default: str | None = None
-) -> str:
-    value = fields.get(key)
-    if value is None and default is not None:
-        return default
-    if not isinstance(value, str):
-        path = f"{parent}.{key}" if parent else key
-        raise BadRecord(where, "a string", shown(value), path)
-    return value
 
 
 def _content(fragment: Fragment) -> bytes:

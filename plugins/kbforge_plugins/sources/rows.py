@@ -101,7 +101,7 @@ class TableSource(Source):
         self.taken.clear()
         names, stems = Counter[str](), Counter[str]()
         for path in inputs:
-            yield from self.read_table(path, _table_name(path, names, stems), on_bad)
+            yield from self.read_table(path, table_name(path, names, stems), on_bad)
 
     @abstractmethod
     def read_table(self, path: str, table: TableName, on_bad: OnBad) -> Iterator[Fragment]:
@@ -137,7 +137,7 @@ class TableName(NamedTuple):
     stem: str  # of the ids that are minted
 
 
-def _table_name(path: str, names: Counter[str], stems: Counter[str]) -> TableName:
+def table_name(path: str, names: Counter[str], stems: Counter[str]) -> TableName:
     """What a file is called; of equal names, later ones get `~2`, `~3`."""
     name = called(path) if path == "-" else PurePath(path).name or path
     plain = "stdin" if path == "-" else name

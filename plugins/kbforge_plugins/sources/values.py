@@ -1,4 +1,4 @@
-"""JSON values of a file, one at a time: one a line, in an array, or over several lines.
+"""JSON values of a file, one at a time, and their fields.
 
 A file whose text begins with `[`, or whose first line is `{` alone, is read as a stream of values:
 the elements of arrays, and whatever else there is. An array that is `[`, one element a line, and
@@ -15,12 +15,12 @@ import codecs
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from kbforge.contracts import OnBad
 from kbforge.errors import BadRecord, quoted
-from kbforge.files.fragments import json_lines_of, parse_json
+from kbforge.files.fragments import json_lines_of, parse_json, shown
 from kbforge.files.io import MAX_LINE_BYTES, called, damage_of, lines_of
 from kbforge_plugins.sources.csv import UTF8, as_utf8, sampled, undecodable, with_hint
 
@@ -66,6 +66,34 @@ def json_values(path: str, on_bad: OnBad, encoding: str = UTF8) -> Iterator[Json
             lines = _elements(lines, called(path), decide)
         for number, where, line, value in json_lines_of(lines, path, decide):
             yield JsonValue(number, where, line, value, 1 if by_line else number)
+
+
+def object_of(value: object, where: str, field: str) -> Mapping[str, Any]:
+    """A value that has to be an object; `field` is its path, for the BadRecord."""
+    if not isinstance(value, dict):
+        raise BadRecord(where, "a JSON object", shown(value), field)
+    return value
+
+
+def list_in(fields: Mapping[str, Any], key: str, where: str) -> list[object]:
+    """A field that has to be a list."""
+    value = fields.get(key)
+    if not isinstance(value, list):
+        raise BadRecord(where, "a list", shown(value), key)
+    return value
+
+
+def text_in(
+    fields: Mapping[str, Any], key: str, where: str, parent: str, default: str | None = None
+) -> str:
+    """A field that has to be a string; without a default it has to be there."""
+    value = fields.get(key)
+    if value is None and default is not None:
+        return default
+    if not isinstance(value, str):
+        path = f"{parent}.{key}" if parent else key
+        raise BadRecord(where, "a string", shown(value), path)
+    return value
 
 
 def _elements(
