@@ -103,6 +103,58 @@ class TestTweetNerd(Lines):
         return f"{1000 + i}\t{phrase}\t0\t{len(phrase)}\tQ{i % 7 + 1}\t3\n".encode()
 
 
+class TestSpacy(Lines):
+    name = "spacy"
+    filename = "input.jsonl"
+    bad: ClassVar = {
+        "truncated": b'{"text": "Ada", "ents": [\n',
+        "no text": b'{"ents": []}\n',
+        "offsets beyond the text": b'{"text": "x", "ents": [{"start": 0, "end": 9}]}\n',
+        "a lone surrogate": b'{"text": "\\ud800", "ents": [{"start": 0, "end": 1}]}\n',
+    }
+
+    def line(self, i: int) -> bytes:
+        text, ents = f"Ada{i} {PADDING}", [{"start": 0, "end": 3 + len(str(i)), "label": "P"}]
+        return json.dumps({"text": text, "ents": ents}).encode() + b"\n"
+
+
+class TestGliner(Lines):
+    name = "gliner"
+    filename = "input.json"
+    header = b"[\n"
+    bad: ClassVar = {
+        "truncated": b'[{"start": 0, "end": 3, "te\n',
+        "no text": b'[{"start": 0, "end": 3}],\n',
+        "no list": b"3,\n",
+    }
+
+    def line(self, i: int) -> bytes:
+        entity = {"start": 0, "end": 3, "text": f"Ada {i} {PADDING}", "label": "P"}
+        return json.dumps([entity]).encode() + b",\n"
+
+    def document(self, n: int) -> bytes:
+        return super().document(n) + b"]\n"
+
+    def bad_documents(self) -> Mapping[str, bytes]:
+        return {what: text + b"]\n" for what, text in super().bad_documents().items()}
+
+
+class TestWikidata(TestGliner):
+    name = "wikidata"
+    options: ClassVar = {"claims": "P1"}
+    bad: ClassVar = {
+        "truncated": b'{"type": "item", "id": "Q9", "lab\n',
+        "no id": b'{"type": "item", "labels": {}},\n',
+        "claims of a wrong type": b'{"type": "item", "id": "Q9", "claims": {"P1": 3}},\n',
+        "no object": b"3,\n",
+    }
+
+    def line(self, i: int) -> bytes:
+        labels = {"en": {"language": "en", "value": f"Ada {i} {PADDING}"}}
+        entity = {"type": "item", "id": f"Q{i + 1}", "labels": labels, "claims": []}
+        return json.dumps(entity).encode() + b",\n"
+
+
 COLUMNS = ("id", "entity", "name", "note")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -44,6 +45,12 @@ READERS = (
     Reader("load xlsx", "people.xlsx", "load xlsx {} --id id -o out.jsonl"),
     Reader("load rebel", "rebel.jsonl", "load rebel {} -o out.jsonl"),
     Reader("load tweetnerd", "tweets.tsv", "load tweetnerd {} -o out.jsonl"),
+    Reader("load array", "array.json", "load jsonl {} --id id -o out.jsonl"),
+    Reader("load spacy", "spacy.json", "load spacy {} --label kb_id -o out.jsonl"),
+    Reader("load gliner", "gliner.json", "load gliner {} -o out.jsonl"),
+    Reader(
+        "load wikidata", "wikidata.json", "load wikidata {} --set source.claims=P1,P2 -o out.jsonl"
+    ),
     Reader("answers", "answers.jsonl", "cluster people.jsonl --answers {} -o out.jsonl"),
     Reader("decisions", "decisions.jsonl", "decide kb.sqlite --file {}"),
     Reader("pipeline", "pipeline.toml", "run {} --dry-run"),
@@ -99,6 +106,7 @@ def prepare(folder: Path) -> None:
     (folder / "tweets.tsv").write_text(
         "1\tAnn\t0\t3\tQ1\t3\n2\tBob\t4\t7\tQ2\t2\n3\tBo\t0\t2\tNOT FOUND\t1\n"
     )
+    _write_graphs(folder)
     same = {"number": 1, "how": "informative", "joined": 0.5, "share": 0.5}
     answers = [
         {"a": "p0", "b": b, "same": s, "asked": same, "fragments_sha256": "0" * 64}
@@ -124,6 +132,39 @@ def prepare(folder: Path) -> None:
     _run(folder, "train-ngram people.jsonl -o model")
     for name in ("kb.sqlite-wal", "kb.sqlite-shm", "kb.sqlite-lock"):
         (folder / name).unlink(missing_ok=True)
+
+
+def _write_graphs(folder: Path) -> None:
+    """What recognisers of entities and Wikidata write."""
+    flat = [{"id": i, "name": f"Ann {i}", "tags": ["a", 2], "ok": True} for i in range(9)]
+    text = 'Ann met "Bob" in Łódź.'
+    spans = [(0, 3, "PERSON"), (9, 12, "PERSON"), (17, 21, "GPE")]
+    ents = [{"start": a, "end": b, "label": kind, "kb_id": f"Q{a}"} for a, b, kind in spans]
+    found = [
+        {"start": a, "end": b, "text": text[a:b], "label": kind, "score": 0.5}
+        for a, b, kind in spans
+    ]
+    related = {"head": found[0], "tail": found[1], "relation": "met", "score": 0.25}
+    values = [
+        ("string", "x"),
+        ("wikibase-entityid", {"entity-type": "item", "numeric-id": 5}),
+        ("time", {"time": "+1952-03-11T00:00:00Z", "precision": 11}),
+        ("quantity", {"amount": "+1.96", "unit": "1"}),
+        ("globecoordinate", {"latitude": 51.25, "longitude": -0.5}),
+    ]
+    claims = [
+        {"mainsnak": {"snaktype": "value", "datavalue": {"type": k, "value": v}}, "rank": "normal"}
+        for k, v in values
+    ]
+    label = {"en": {"language": "en", "value": "Ann"}}
+    items = [
+        {"id": f"Q{i}", "type": "item", "labels": label, "aliases": [], "claims": {"P1": claims}}
+        for i in range(1, 4)
+    ]
+    (folder / "array.json").write_text(json.dumps(flat, indent=1))
+    (folder / "spacy.json").write_text(json.dumps([{"text": text, "ents": ents}] * 3, indent=2))
+    (folder / "gliner.json").write_text(json.dumps([[*found, related], found]))
+    (folder / "wikidata.json").write_text("[\n" + ",\n".join(map(json.dumps, items)) + "\n]\n")
 
 
 def put(reader: Reader, good: Path, place: Path, content: bytes) -> Path:

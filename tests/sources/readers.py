@@ -60,6 +60,20 @@ def tweetnerd(n: int) -> bytes:
     return "".join(rows).encode()
 
 
+def wikidata(n: int) -> bytes:
+    return b"".join(
+        json.dumps(
+            {
+                "id": f"Q{i}",
+                "type": "item",
+                "labels": {"en": {"language": "en", "value": f"Ada {i} {FILLING}"}},
+            }
+        ).encode()
+        + b"\n"
+        for i in range(1, n + 1)
+    )
+
+
 def parquet(n: int) -> bytes:
     out = io.BytesIO()
     numbers = range(1, n + 1)
@@ -77,6 +91,7 @@ READERS = {
     "csv": Reader(["csv", "--id", "id"], ".csv", csv, "f{}", header_lines=1),
     "rebel": Reader(["rebel"], ".jsonl", rebel, "{0}-Q{0}"),
     "tweetnerd": Reader(["tweetnerd"], ".tsv", tweetnerd, "{0}-0-9-Q{0}"),
+    "wikidata": Reader(["wikidata"], ".json", wikidata, "Q{}"),
     "parquet": Reader(["parquet", "--id", "id"], ".parquet", parquet, "f{}", by_line=False),
     "hf": Reader(["hf", "--id", "id"], ".csv", csv, "f{}", by_line=False),
 }

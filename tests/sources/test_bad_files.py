@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from kbforge import registry
 from tests.sources.harness import ids_in
 from tests.sources.readers import BY_LINE, READERS, gzipped, zstandard
 
@@ -156,8 +157,8 @@ def test_damaged_gzip(program, tmp_path, name):
     [
         (
             ["load", "xml", "in.xml"],
-            'there is no source "xml"; available: csv, hf, jsonl, parquet, rebel, tweetnerd, '
-            "xlsx (see kbforge plugins list)",
+            f'there is no source "xml"; available: {", ".join(registry.names("sources"))} '
+            "(see kbforge plugins list)",
             1,
         ),
         (

@@ -223,17 +223,18 @@ _ENOUGH = 8  # high bytes, before their neighbours say anything
 
 
 @contextlib.contextmanager
-def sampled(path: str) -> Iterator[tuple[bytes, BinaryIO]]:
+def sampled(path: str, most: int = _SAMPLE) -> Iterator[tuple[bytes, BinaryIO]]:
     """The first bytes of a file, unpacked, and all of it as a stream; "-" is standard input."""
     with open_input(path) as stream:
-        sample, damage = bytearray(), None
+        first, damage = bytearray(), None
         try:
-            while len(sample) < _SAMPLE and (data := cast(Any, stream).read1(_STEP)):
-                sample += data
+            while len(first) < most and (data := cast(Any, stream).read1(_STEP)):
+                first += data
         except (OSError, EOFError, zlib.error) as error:
             damage = error  # whoever reads on meets it behind the sample
-        chunks = _replayed(bytes(sample), stream, damage)
-        yield bytes(sample[:_SAMPLE]), stream_of(chunks, _STEP)
+        sample = bytes(first)
+        del first
+        yield sample[:most], stream_of(_replayed(sample, stream, damage), _STEP)
 
 
 def guess_encoding(sample: bytes, where: str) -> str:

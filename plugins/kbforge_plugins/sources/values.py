@@ -47,7 +47,7 @@ def json_values(path: str, on_bad: OnBad, encoding: str = UTF8) -> Iterator[Json
 
     KBForgeError: the file cannot be opened.
     """
-    with sampled(path) as (sample, raw):
+    with sampled(path, _STEP) as (sample, raw):
         stream = as_utf8(raw, encoding)
         # a stream whose first bytes are damaged says so when it is read below
         head = cast(Any, stream).peek() if sample else b""
