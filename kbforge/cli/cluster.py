@@ -23,6 +23,7 @@ from kbforge.words import counted
 
 if TYPE_CHECKING:
     from kbforge.contracts import Fragment
+    from kbforge.fit.authority import Authority
     from kbforge.fit.choices import Choices
     from kbforge.jobs.cluster import KnowledgeBase, Workers
     from kbforge.jobs.update import UpdateResult
@@ -52,6 +53,16 @@ def cluster(
             "Never merge fragments that share a value of this attribute; source is the table "
             "that they come from.",
             metavar="ATTRIBUTE",
+        ),
+    ] = None,
+    against: options.Against = None,
+    links: Annotated[
+        str | None,
+        option(
+            "--links",
+            "With --against: also write each fragment's known entity and the runner-up, with "
+            "probabilities, as CSV or as .jsonl.",
+            metavar="FILE",
         ),
     ] = None,
     answers: options.Answers = None,
@@ -110,6 +121,7 @@ def cluster(
             "or all.",
         ),
     ] = "few",
+    all_known: options.AllKnown = False,
     on_duplicate: Annotated[
         Literal["error", "replace"],
         further(
@@ -150,6 +162,8 @@ def cluster(
 
         kbforge cluster new.jsonl --into kb.sqlite
 
+        kbforge cluster mentions.jsonl --against authority.jsonl --links links.csv
+
         kbforge cluster fragments.jsonl --likelihood model/ --json
 
         kbforge cluster points.jsonl --likelihood gaussian --alpha 20
@@ -161,13 +175,14 @@ def cluster(
         kbforge cluster fragments.jsonl --executor ray --workers 4
     """
     from kbforge.files.fragments import held, read_fragments
-    from kbforge.files.io import require_apart, require_writable
+    from kbforge.files.io import require_apart, require_distinct, require_writable
     from kbforge.jobs.cluster import make_workers, partial_name
     from kbforge.kb.view import require_json_lines
 
     if as_json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
     choices = options.choices_of(context)
+    require_against(against, fragments, links=links is not None, all_known=all_known)
     if executor is not None and into is not None:
         raise UsageError(
             "--executor and --into exclude each other: a store adds fragments without workers"
@@ -179,10 +194,13 @@ def cluster(
                 "--into and -o exclude each other: kbforge export STORE -o FILE writes what a "
                 "store has"
             )
-        files = [fragments, calibration, confidence_map, answers]
-        _take_in(into, fragments, choices, on_duplicate, limit, as_json, files)
+        if links is not None or all_known:
+            option = "--links" if links is not None else "--all-known"
+            raise UsageError(f"{option} and --into exclude each other: a store has all of it")
+        files = [fragments, calibration, confidence_map, answers, against]
+        _take_in(into, fragments, choices, on_duplicate, limit, as_json, files, against)
         return
-    inputs = [fragments, calibration, confidence_map, answers]
+    inputs = [fragments, calibration, confidence_map, answers, against]
     require_json_lines(
         output,
         "a knowledge base is",
@@ -191,12 +209,40 @@ def cluster(
         f"kbforge cluster {quoted(fragments, 400)} --into {quoted(output, 400)} creates a store",
     )
     require_apart(output, [*inputs, *options.files_of(settings, likelihood, surrogate)])
-    require_apart(partial_name(output), inputs)
-    require_writable(output)
+    require_distinct([("knowledge base", output), ("links", links)])
+    for path in filter(None, (partial_name(output), links)):
+        require_apart(path, inputs)
+    for path in filter(None, (output, links)):
+        require_writable(path)
     begin = time.perf_counter()
     everything = held(read_fragments(fragments, limit=limit))
+    authority = read_known(against)
     reading = time.perf_counter() - begin
-    write_clustered(everything, reading, choices, output, as_json, crew)
+    write_clustered(
+        everything, reading, choices, output, as_json, crew, links, None, authority, all_known
+    )
+
+
+def require_against(
+    against: str | None, fragments: str, *, links: bool = False, all_known: bool = False
+) -> None:
+    """Refuse options that need --against and lack it, and standard input twice."""
+    if against is None and (links or all_known):
+        option = "--links" if links else "--all-known"
+        raise UsageError(f"{option} is of an authority: expected --against AUTHORITY, got none")
+    if against == "-" and fragments == "-":
+        raise UsageError(
+            "--against -: standard input has the fragments; write one of the two to a file"
+        )
+
+
+def read_known(against: str | None) -> Authority | None:
+    """The authority of a file, if there is one."""
+    if against is None:
+        return None
+    from kbforge.jobs.authority import read_authority
+
+    return read_authority(against)
 
 
 def write_clustered(
@@ -206,24 +252,32 @@ def write_clustered(
     output: str,
     as_json: bool,
     crew: Workers | None = None,
-    also: Callable[[KnowledgeBase], None] | None = None,
+    links: str | None = None,
+    records: str | None = None,
+    against: Authority | None = None,
+    all_known: bool = False,
 ) -> None:
     """Cluster fragments, whose reading took so many seconds; write and report the result.
 
-    `also` writes what else comes of it. An interrupted run ends with the exit code that says so.
+    `links` and `records` are files for the links and for the fragments. An interrupted run ends
+    with the exit code that says so.
     """
+    from kbforge.files.fragments import write_fragments
     from kbforge.jobs.cluster import cluster as run
+    from kbforge.kb.links import write_links
 
     with console.stoppable() as check, console.following(check) as (on_step, on_stage):
-        kb = run(fragments, choices, on_step, crew, on_stage)
+        kb = run(fragments, choices, on_step, crew, on_stage, against, all_known)
     console.notes((*kb.notes, *_warnings(kb)))
     target = kb.target(output)
     # the result exists from here on, and nothing may lose it
     begin = time.perf_counter()
     with interrupts.deferred():
         _save(kb.write_as, target)
-        if also is not None:
-            also(kb)
+        if links is not None:
+            write_links(kb.links, links)
+        if records is not None:
+            write_fragments(kb.fragments, records)
     writing = time.perf_counter() - begin
     kb = replace(kb, times=replace(kb.times, reading=reading, writing=writing))
     if as_json:
@@ -231,9 +285,7 @@ def write_clustered(
     else:
         _print_summary(kb, target)
     if not kb.complete:
-        console.note(
-            f"{interrupts.sentence()}: {_place(target)} holds {_share(kb, len(fragments))}"
-        )
+        console.note(f"{interrupts.sentence()}: {_place(target)} holds {_share(kb, kb.n_given)}")
         raise typer.Exit(interrupts.exit_code())
 
 
@@ -268,6 +320,13 @@ def _print_summary(kb: KnowledgeBase, target: str) -> None:
     rows = {
         "fragments": f"{figures['fragments']:,}",
         "entities": f"{figures['entities']:,}",
+    }
+    if kb.known is not None:
+        rows["mentions"] = f"{figures['mentions']:,}"
+        rows["of them linked"] = f"{figures['linked']:,}"
+        rows["known entities"] = f"{figures['known_entities']:,}"
+        rows["of them with mentions"] = f"{figures['known_entities_with_mentions']:,}"
+    rows |= {
         "subproblems": f"{figures['subproblems']:,}",
         "effective particles": f"10^{figures['log10_effective_particles']:.1f}",
     }
@@ -299,6 +358,7 @@ def _take_in(
     limit: int | None,
     as_json: bool,
     inputs: Sequence[str | None],
+    against: str | None,
 ) -> None:
     """Add a file to a store and print a summary."""
     from kbforge.files.fragments import read_fragments
@@ -308,9 +368,10 @@ def _take_in(
     require_apart(into, inputs)
     begin = time.perf_counter()
     new = list(read_fragments(fragments, limit=limit))
+    known = read_known(against)
     about = "standard input" if fragments == "-" else fragments
     with console.stoppable() as check, console.following(check) as (on_step, on_stage):
-        taken = run(into, new, choices, on_duplicate, about, on_step, on_stage, begin)
+        taken = run(into, new, choices, on_duplicate, about, on_step, on_stage, begin, known)
     console.notes(taken.notes)
     if taken.worth_it:
         console.note(

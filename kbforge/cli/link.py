@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from kbforge.cli import console, options
-from kbforge.cli.cluster import write_clustered
+from kbforge.cli.cluster import require_against, write_clustered
 from kbforge.cli.options import option
 from kbforge.errors import UsageError, quoted
-from kbforge.words import listed
-
-if TYPE_CHECKING:
-    from kbforge.jobs.cluster import KnowledgeBase
+from kbforge.words import counted, listed
 
 app = typer.Typer(add_completion=False)
 
@@ -25,7 +22,8 @@ def link(
     tables: Annotated[
         list[str],
         typer.Argument(
-            help="Two tables or more: .csv, .tsv, .xlsx, .parquet, or fragments as .jsonl.",
+            help="Two tables or more (one with --against): .csv, .tsv, .xlsx, .parquet, or "
+            "fragments as .jsonl.",
             metavar="TABLE...",
         ),
     ],
@@ -66,6 +64,7 @@ def link(
             metavar="COLUMN=ATTRIBUTE",
         ),
     ] = None,
+    against: options.Against = None,
     likelihood: options.Likelihood = None,
     alpha: options.Alpha = None,
     settings: options.Settings = None,
@@ -74,6 +73,7 @@ def link(
     particles: options.Particles = None,
     index: options.Index = None,
     exact: options.Exact = False,
+    all_known: options.AllKnown = False,
     seed: options.Seed = 0,
 ) -> None:
     """Find the records that tables have in common, one to one.
@@ -81,6 +81,8 @@ def link(
     Each table has an entity at most once, so a record has at most one partner in another table.
     Tables are called by their files' names without endings. If tables share ids, every id gets the
     table's name in front (table:id). It is what kbforge cluster --link source does of one file.
+
+    With --against, any number of records of the one table may belong to a known entity.
 
     Examples:
 
@@ -91,12 +93,19 @@ def link(
         kbforge link a.csv b.xlsx c.parquet --links links.jsonl --json
 
         kbforge link a.csv b.csv --label key --fragments both.jsonl
+
+        kbforge link mentions.csv --against authority.csv --id id --links links.csv
     """
-    from kbforge.files.fragments import write_fragments
     from kbforge.files.io import require_apart, require_distinct, require_writable
     from kbforge.jobs.cluster import partial_name
-    from kbforge.jobs.link import columns_of, joined, one_to_one, read_tables
-    from kbforge.kb.links import links_of, write_links
+    from kbforge.jobs.link import (
+        columns_of,
+        joined,
+        one_to_one,
+        read_against,
+        read_tables,
+        table_name,
+    )
     from kbforge.kb.view import require_json_lines
     from kbforge.registry.options import parse_settings
 
@@ -105,27 +114,42 @@ def link(
     given = settings or ()
     of_source = [setting for setting in given if setting.startswith("source.")]
     context.params["settings"] = [setting for setting in given if setting not in of_source]
-    choices = one_to_one(options.choices_of(context))
+    require_against(against, tables[0], all_known=all_known)
+    choices = options.choices_of(context)
+    if against is None:
+        choices = one_to_one(choices)
     require_json_lines(
         output, "a knowledge base is", f"kbforge export kb.jsonl -o {quoted(output, 400)} converts"
     )
     outputs = {"knowledge base": output, "links": links, "fragments": fragments}
     require_distinct(outputs.items())
-    inputs = [*tables, *options.files_of(settings, likelihood)]
+    inputs = [*tables, *options.files_of(settings, likelihood), against]
     for path in filter(None, (*outputs.values(), partial_name(output))):
         require_apart(path, inputs)
         require_writable(path)
     begin = time.perf_counter()
     columns = columns_of(ids or (), label, column_map or ())
-    found = read_tables(tables, columns, parse_settings(of_source, ["source"])["source"])
-    everything = joined(found)
+    of_sources = parse_settings(of_source, ["source"])["source"]
+    authority = None
+    if against is not None:
+        everything, authority = read_against(tables, against, columns, of_sources)
+        sizes = [f"{table_name(tables[0])} ({len(everything):,})"]
+        sizes.append(f"{counted(len(authority), 'known entity', 'known entities')}")
+    else:
+        found = read_tables(tables, columns, of_sources)
+        everything = joined(found)
+        sizes = [f"{name} ({len(of):,})" for name, of in found.items()]
     reading = time.perf_counter() - begin
-    console.note(f"linking {listed([f'{name} ({len(of):,})' for name, of in found.items()], 8)}")
-
-    def write_beside(kb: KnowledgeBase) -> None:
-        if links is not None:
-            write_links(links_of(kb.fragments, kb.posterior), links)
-        if fragments is not None:
-            write_fragments(kb.fragments, fragments)
-
-    write_clustered(everything, reading, choices, output, as_json, also=write_beside)
+    console.note(f"linking {listed(sizes, 8)}")
+    write_clustered(
+        everything,
+        reading,
+        choices,
+        output,
+        as_json,
+        None,
+        links,
+        fragments,
+        authority,
+        all_known,
+    )

@@ -115,6 +115,22 @@ Answers: TypeAlias = Annotated[
     str | None,
     option("--answers", "Choose likelihood and alpha by answers that kbforge review collected."),
 ]
+Against: TypeAlias = Annotated[
+    str | None,
+    option(
+        "--against",
+        "Known entities, which are never merged: fragments (those of one label are one entity), a "
+        "knowledge base or a table. Each takes in what belongs to it; the rest forms new entities.",
+        metavar="AUTHORITY",
+    ),
+]
+AllKnown: TypeAlias = Annotated[
+    bool,
+    further(
+        "--all-known",
+        "With --against: also write the known entities that took in nothing.",
+    ),
+]
 Temperature: TypeAlias = Annotated[
     float,
     further(

@@ -2,7 +2,8 @@
 
 Must-links close transitively into *components*, named by their smallest ids; a cannot-link of two
 fragments holds of their components. A constrained fragment has *tags*: its component, and its
-values of the linking attribute. A cluster has the tags of its fragments. If clusters hold a new
+values of the linking attribute (all known entities of an authority share one such value, so that no
+two of them are in one cluster). A cluster has the tags of its fragments. If clusters hold a new
 fragment's component, it may join only those, and never one with a component that its own is apart
 from, or with one of its linking values. A fragment without tags is free.
 """
@@ -17,6 +18,7 @@ from typing import TypeAlias
 from kbforge.clustering.compiled import CompiledRun
 from kbforge.clustering.reference import ReferenceRun
 from kbforge.contracts import Cluster, Constraints, Decision, Fragment
+from kbforge.contracts.session import KNOWN
 from kbforge.errors import ContradictionError, quoted
 
 
@@ -155,7 +157,8 @@ class Bindings:
 
     def concern(self, x: Fragment) -> bool:
         """Whether a fragment has tags, or will."""
-        return self.constraints.link is not None or x.id in self.closure.component
+        linked = self.constraints.link is not None or x.id in self.closure.component
+        return linked or (self.constraints.known and x.known is not None)
 
     def require_possible(self, x: Fragment) -> None:
         """Refuse a fragment that decisions make one with another of its linking values."""
@@ -164,10 +167,13 @@ class Bindings:
         for value in self.constraints.stated(x):
             if known.get(value, x.id) != x.id:
                 ties = self.closure.ties(known[value], x.id)
-                both = f'fragments "{quoted(known[value])}" and "{quoted(x.id)}"'
+                both = f'"{quoted(known[value])}" and "{quoted(x.id)}"'
+                why = f'fragments {both} have the same "{quoted(self.constraints.link)}" and'
+                if value == KNOWN:
+                    why = f"the entities {both} of the authority are different and"
                 raise ContradictionError(
-                    f'{both} have the same "{quoted(self.constraints.link)}" and cannot be one '
-                    f"entity, but {_listed(ties)} {'holds' if len(ties) == 1 else 'hold'}",
+                    f"{why} cannot be one entity, but {_listed(ties)} "
+                    f"{'holds' if len(ties) == 1 else 'hold'}",
                     tuple(tie.name for tie in ties),
                 )
 

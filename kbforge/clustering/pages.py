@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -134,7 +135,9 @@ def require_same(
             f"{source} of random numbers by {quoted(totals.rng.get('bit_generator'))}, "
             f"these are by {kind}"
         )
-    if problem.constraints and problem.constraints != totals.constraints:
+    wanted, held = problem.constraints, totals.constraints
+    # decisions may have been made since; the rules of the whole stay
+    if wanted and wanted not in (held, replace(held, decisions=())):
         raise UsageError(f"{source} of a session with other constraints")
 
 

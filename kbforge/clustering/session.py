@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import CDLL
+from dataclasses import replace
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -397,7 +398,7 @@ class SmcSession:
         """Have these decisions honoured, too, from now on."""
         if decisions:
             known = self.constraints
-            more = Constraints((*known.decisions, *decisions), known.link)
+            more = replace(known, decisions=(*known.decisions, *decisions))
             decide(self._core, more, decisions)
 
     def lift(self, decisions: Sequence[Decision]) -> None:
@@ -408,7 +409,7 @@ class SmcSession:
                 raise UsageError(f"no such decision is in force: {called(decision)}")
             left.remove(decision)
         if decisions:
-            lift(self._core, Constraints(tuple(left), self.constraints.link), decisions)
+            lift(self._core, replace(self.constraints, decisions=tuple(left)), decisions)
 
 
 class SequentialMonteCarlo(OnlineClusterer):

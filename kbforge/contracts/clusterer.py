@@ -72,7 +72,8 @@ class Problem:
             step; None is unlimited, 0 clusters by the surrogate alone.
         index: which clusters the online clusterers compare a fragment with; None is all.
         constraints: what every grouping must satisfy; only for online clusterers. A session opened
-            with a snapshot or on pages has the constraints in force there: give the same or none.
+            with a snapshot or on pages has the constraints in force there: give the same, or none,
+            or the same without decisions.
 
     """
 

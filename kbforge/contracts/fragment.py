@@ -44,6 +44,8 @@ from kbforge.errors import BadRecord, quoted
 
 ROW = "row"
 """The key of metadata that says where in its source a fragment stands: a row, or a line of text."""
+AUTHORITY = "authority"
+"""The key of metadata that names the entity of an authority that a fragment stands for."""
 
 MAX_ID_CHARACTERS = 4_096
 MAX_VALUE_CHARACTERS = 65_536
@@ -83,6 +85,12 @@ class Fragment:
         """Where in its source it stands, if its metadata say so."""
         row = None if self.metadata is None else self.metadata.get(ROW)
         return row if type(row) is int and row > 0 else None
+
+    @property
+    def known(self) -> str | None:
+        """The id of the entity of an authority that it stands for, if its metadata say so."""
+        known = None if self.metadata is None else self.metadata.get(AUTHORITY)
+        return known if isinstance(known, str) and known else None
 
     @property
     def place(self) -> str | None:

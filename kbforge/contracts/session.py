@@ -9,8 +9,8 @@ not even when a removed fragment comes again. A subproblem's name is its smalles
 not (a cannot-link). If A and B are the same entity, anything that is the same as A is the same as
 B, and anything that differs from A differs from B. A decision may name fragments that have not come
 yet, or that are gone. `link` names an attribute: no entity holds a value of it twice, as when two
-tables are linked and no table lists an entity twice. A grouping that violates a constraint has no
-weight.
+tables are linked and no table lists an entity twice. `known` keeps the entities of an authority
+apart. A grouping that violates a constraint has no weight.
 
 *Paging.* A `Snapshot` holds a whole session. A store holds it in pages instead, one for each
 subproblem. A session that is opened on pages fetches those that a fragment's keys lead to before it
@@ -48,24 +48,34 @@ class Constraints:
     """All that groupings must satisfy.
 
     Two fragments that share a value of the attribute `link` are different entities; "source" is
-    where a fragment is from, and None sets no such rule.
+    where a fragment is from, and None sets no such rule. With `known`, so are two fragments that
+    stand for entities of an authority (`Fragment.known`).
     """
 
     decisions: tuple[Decision, ...] = ()
     link: str | None = None
+    known: bool = False
 
     def stated(self, fragment: Fragment) -> tuple[str, ...]:
-        """The fragment's values of `link`; no other fragment of its entity has one of them."""
+        """The fragment's values of `link`; no other fragment of its entity has one of them.
+
+        Entities of an authority share the value `KNOWN` besides.
+        """
+        known = (KNOWN,) if self.known and fragment.known is not None else ()
         if self.link is None:
-            return ()
+            return known
         values = fragment.properties.get(self.link)
         if values is None and self.link == "source" and fragment.source is not None:
-            return (fragment.source,)
-        return tuple(dict.fromkeys(values or ()))
+            return (fragment.source, *known)
+        return (*dict.fromkeys(values or ()), *known)
 
     def __bool__(self) -> bool:
         """Whether there are any constraints."""
-        return bool(self.decisions) or self.link is not None
+        return bool(self.decisions) or self.link is not None or self.known
+
+
+KNOWN = "\0known"
+"""What entities of an authority state; no value of a record has a NUL."""
 
 
 class Fate(StrEnum):

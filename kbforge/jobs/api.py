@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack, cast
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.evaluation.scores import Evaluation, score_entities
 from kbforge.files.fragments import stop
 from kbforge.files.io import open_output, require_apart
+from kbforge.fit.authority import Authority
 from kbforge.fit.choices import NO_INDEX, Choices
 from kbforge.fit.questions import PairQuestion
 from kbforge.fit.review import Evidence
@@ -49,6 +50,7 @@ from kbforge.jobs import remove as removing
 from kbforge.jobs import report as telling
 from kbforge.jobs import update as updating
 from kbforge.jobs import views
+from kbforge.jobs.authority import read_authority
 from kbforge.jobs.cluster import LiveClustering, open_live
 from kbforge.jobs.decide import reviewed
 from kbforge.jobs.link import joined, one_to_one
@@ -73,7 +75,9 @@ _NAMES = "|".join(sorted((field.name.replace("_", "-") for field in fields(Choic
 _SETTING = re.compile(r"--set ([a-z]+\.[a-z_]+)")
 _GPU = re.compile(r"--gpu\b")
 _PLUGIN = re.compile(rf"--({'|'.join(PLUGINS)}) ([a-z][a-z0-9-]*)")
-_OPTION = re.compile(rf"--({_NAMES}|partial|fragments|labels|policy|on-duplicate)(?![a-z-])")
+_OPTION = re.compile(
+    rf"--({_NAMES}|partial|fragments|labels|policy|on-duplicate|against)(?![a-z-])"
+)
 
 
 class ChoiceKeywords(TypedDict, total=False):
@@ -202,6 +206,8 @@ def cluster(
     address: str | None = None,
     workers: int | None = None,
     scorers: int | None = None,
+    against: Authority | Iterable[Fragment | Entity] | str | Path | None = None,
+    all_known: bool = False,
     **chosen: Unpack[ChoiceKeywords],
 ) -> chain.KnowledgeBase:
     """Group fragments into entities, one after another.
@@ -213,6 +219,10 @@ def cluster(
         address: of the executor's cluster.
         workers: of the executor, or threads of the compiled kernel, for later calls, too.
         scorers: of the executor: cluster here, and have a network's sets scored by so many.
+        against: known entities, which are never merged: fragments (those of one label are one
+            entity), entities, the path of either, or an `Authority`. Each takes in what belongs to
+            it, the rest forms new entities; `kb.links` tells of each fragment.
+        all_known: whether known entities that took in nothing are in the result, too.
         chosen: `clusterer`, `likelihood`, `surrogate` and `index`, by name or as objects;
             `particles`, `max_evals`, `alpha`, `calibration`, `confidence_map`, `answers`,
             `temperature`, `seed`, `device`; and `options`, such as {"likelihood": {"scale": 10}}.
@@ -226,7 +236,8 @@ def cluster(
     with in_python():
         choices = choices_from(chosen, "cluster")
         crew = chain.make_workers(executor, choices, address, workers, scorers)
-        kb = chain.cluster(_distinct(fragments), choices, on_step, crew)
+        known, held = _authority(against), _distinct(fragments)
+        kb = chain.cluster(held, choices, on_step, crew, None, known, all_known)
     return replace(kb, notes=tuple(in_keywords(note) for note in kb.notes))
 
 
@@ -234,15 +245,20 @@ def link(
     *tables: Iterable[Fragment],
     names: Sequence[str] | None = None,
     on_step: OnStep | None = None,
+    against: Authority | Iterable[Fragment | Entity] | str | Path | None = None,
+    all_known: bool = False,
     **chosen: Unpack[ChoiceKeywords],
 ) -> chain.KnowledgeBase:
-    """Link tables: no entity has two records of one table.
+    """Link tables: no entity has two records of one table. `kb.links` tells of each record.
 
     Args:
         tables: two or more, each of fragments with distinct ids. If tables share ids, every id gets
             its table's name in front (`table:id`).
         names: of the tables, which are their records' sources; None calls them "1", "2", and so on.
         on_step: as of `cluster`.
+        against: link the mentions of one table to known entities instead, as `cluster` does. Any
+            number of mentions may belong to one entity.
+        all_known: as of `cluster`.
         chosen: as of `cluster`.
 
     Raises:
@@ -250,6 +266,11 @@ def link(
             no attribute in common with another one.
 
     """
+    if against is not None:
+        with in_python():
+            if len(tables) != 1:
+                raise UsageError(f"link: against: expected one table, got {len(tables)}")
+        return cluster(tables[0], on_step, against=against, all_known=all_known, **chosen)
     with in_python():
         called = list(names) if names is not None else [str(n + 1) for n in range(len(tables))]
         if len(called) != len(tables) or len(set(called)) < max(len(called), 2):
@@ -293,6 +314,8 @@ def update(
     fragments: Iterable[Fragment],
     on_duplicate: OnDuplicate = "error",
     on_step: OnStep | None = None,
+    *,
+    against: Authority | Iterable[Fragment | Entity] | str | Path | None = None,
     **chosen: Unpack[ChoiceKeywords],
 ) -> UpdateResult:
     """Add fragments to a store, which is created if it does not exist; returns what came of it.
@@ -302,6 +325,8 @@ def update(
         fragments: distinct ids; those that are there already are skipped.
         on_duplicate: what to do with one that is there with other content, "error" or "replace".
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
+        against: known entities, as of `cluster`; all of them come into the store, and are honoured
+            later, too. Only for a store that was made with some.
         chosen: as of `cluster`, for a new store; one that exists has its own.
 
     Raises:
@@ -314,7 +339,10 @@ def update(
     with in_python():
         held = _distinct(fragments)
         choices = choices_from(chosen, "update")
-        taken = updating.add_fragments(str(store), held, choices, on_duplicate, "Python", on_step)
+        known = _authority(against)
+        taken = updating.add_fragments(
+            str(store), held, choices, on_duplicate, "Python", on_step, against=known
+        )
         return replace(taken, notes=tuple(in_keywords(note) for note in taken.notes))
 
 
@@ -485,6 +513,20 @@ def read_entities(path: str | Path) -> Iterator[Entity]:
 
     """
     return views.entities_of(str(path))
+
+
+def _authority(
+    given: Authority | Iterable[Fragment | Entity] | str | Path | None,
+) -> Authority | None:
+    """The known entities that a user gives."""
+    if given is None or isinstance(given, Authority):
+        return given
+    if isinstance(given, str | Path):
+        return read_authority(str(given))
+    some = list(given)
+    if some and all(isinstance(one, Entity) for one in some):
+        return Authority.of_entities(cast(list[Entity], some))
+    return Authority.of_fragments(_distinct(cast(list[Fragment], some)))
 
 
 def _distinct(fragments: Iterable[Fragment]) -> list[Fragment]:

@@ -19,13 +19,14 @@ Vocabulary, base counts and alpha are fixed when it is opened, by the fragments 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from kbforge import registry
@@ -40,23 +41,28 @@ from kbforge.contracts import (
     Info,
     OnStage,
     OnStep,
+    Particle,
     Posterior,
     Problem,
     Progress,
     Provenance,
     Session,
     Snapshot,
+    Stage,
+    Subproblem,
     SubproblemChanges,
 )
 from kbforge.contracts.executor import Executor
 from kbforge.errors import UsageError, quoted
 from kbforge.evaluation.reliability import entity_probabilities
+from kbforge.fit.authority import Authority, mentions_of, with_known
 from kbforge.fit.choices import Choices, Fit, made_of, require_link
 from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
 from kbforge.fit.prepare import prepare
 from kbforge.fit.twins import duplicates_note
 from kbforge.kb.consensus import MOST, consensus
-from kbforge.kb.entities import MOST_ALTERNATIVES, assemble
+from kbforge.kb.entities import MOST_ALTERNATIVES, assemble, assemble_subproblem
+from kbforge.kb.links import KnownLink, Link, known_links_of, links_of
 from kbforge.kb.read import with_made
 from kbforge.kb.view import EntitiesView, export
 from kbforge.kernel.binding import kernel_notes, use_workers
@@ -70,6 +76,8 @@ def cluster(
     on_step: OnStep | None = None,
     crew: Workers | None = None,
     on_stage: OnStage | None = None,
+    against: Authority | None = None,
+    all_known: bool = False,
 ) -> KnowledgeBase:
     """Cluster fragments of distinct ids, in the order given.
 
@@ -79,16 +87,26 @@ def cluster(
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
         crew: where to cluster or to score; None is here. The result is the same.
         on_stage: is told what is learned and tried before the first step.
+        against: known entities, which the fragments may belong to. Those that are near to one of
+            them come first.
+        all_known: whether entities of the authority that took in nothing are entities of the
+            knowledge base, too.
 
     Raises:
         KBForgeError: as `prepare`, or the workers cannot be started.
-        UsageError: the clusterer cannot be run on workers.
+        UsageError: the clusterer cannot be run on workers, or a fragment has the id of one of the
+            authority.
         LikelihoodError: the likelihood failed on a fragment, which the message names.
 
     """
-    require_link(fragments, choices.link)
     begin = time.perf_counter()
+    near = 0
+    if against is not None:
+        fragments, near = _entered(fragments, choices, against, on_stage)
+    require_link(fragments, choices.link)
     prepared = prepare(fragments, choices, on_stage=on_stage)
+    if against is not None:
+        prepared = with_known(prepared)
     ready = time.perf_counter()
     likelihood = prepared.problem.likelihood
     if on_step is not None and not likelihood.probability:
@@ -104,18 +122,42 @@ def cluster(
     taken = consensus(posterior, choices.estimate, choices.entities)
     tables = duplicates_note(fragments, choices.link)
     too_large = _too_large(posterior, choices.estimate)
+    made = made_of(prepared, choices)
+    known = None
+    if against is not None:
+        known = KnownEntities(against, near, all_known)
+        made = msgspec.structs.replace(made, choices={**made.choices, "against": against.name})
+    about = known.notes if known is not None else ()
     return KnowledgeBase(
         reached,
         taken,
         Times(preparing=ready - begin, clustering=time.perf_counter() - ready),
         prepared.alpha,
         prepared.confidence,
-        (*kernel_notes(), *prepared.notes, *filter(None, (tables, too_large))),
+        (*kernel_notes(), *about, *prepared.notes, *filter(None, (tables, too_large))),
         prepared.likelihood,
         choices.alternatives,
         likelihood.probability,
-        made_of(prepared, choices),
+        made,
+        known,
+        len(fragments),
     )
+
+
+def _entered(
+    mentions: Sequence[Fragment], choices: Choices, against: Authority, on_stage: OnStage | None
+) -> tuple[list[Fragment], int]:
+    """The known entities near the mentions, then the mentions; how many entities these are."""
+    if choices.estimate != "map":
+        raise UsageError(
+            f"--estimate {choices.estimate} may merge entities of the authority; leave it out, or "
+            "--against"
+        )
+    mentions = mentions_of(mentions, against)
+    if on_stage is not None:
+        on_stage(Stage("finding known entities near the mentions", 1, 1))
+    near = against.near(mentions)
+    return [*near, *mentions], len(near)
 
 
 def _too_large(posterior: Posterior, estimate: str) -> str:
@@ -227,6 +269,26 @@ class Workers:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownEntities:
+    """The authority that mentions were clustered against, and how many of its entities took part.
+
+    If `all`, entities that took in nothing are in the knowledge base, too.
+    """
+
+    authority: Authority
+    near: int
+    all: bool = False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences for the user."""
+        total = len(self.authority)
+        which = f"{self.near:,} of {counted(total, 'known entity', 'known entities')}"
+        some = f"{which} are near a fragment; the others took no part" if self.near < total else ""
+        return tuple(filter(None, (self.authority.note, some)))
+
+
+@dataclass(frozen=True, slots=True)
 class Times:
     """Wall time of the parts of a run, in seconds; commands also read and write."""
 
@@ -257,6 +319,8 @@ class KnowledgeBase:
         probability: whether the likelihood is of a probability model; else the log posterior is a
             score.
         made: how it was made.
+        known: what the fragments were clustered against, if anything; these entities come first.
+        n_given: how many fragments there were to cluster.
 
     """
 
@@ -270,6 +334,8 @@ class KnowledgeBase:
     alternatives: str = "few"
     probability: bool = True
     made: Provenance | None = None
+    known: KnownEntities | None = None
+    n_given: int = 0
 
     @property
     def seconds(self) -> float:
@@ -289,8 +355,33 @@ class KnowledgeBase:
     def assembled(self) -> Iterator[Entity]:
         """The entities, one at a time."""
         most = None if self.alternatives == "all" else MOST_ALTERNATIVES
-        found = assemble(self.fragments, self.posterior, most, calibrated=self._calibrated)
+        known = () if self.known is None else self.known.authority.entities
+        ids = {x.id for x in known}
+        found = assemble(self.fragments, self.posterior, most, self._calibrated, ids)
+        if self.known is not None:
+            found = self._with_known(found, self.known)
         return with_made(found, self.made)
+
+    def _with_known(self, entities: Iterable[Entity], known: KnownEntities) -> Iterator[Entity]:
+        """Without entities of the authority that took in nothing, or with all of them."""
+        took_part = {x.id for x in self.fragments if x.known is not None}
+        for entity in entities:
+            if known.all or not took_part.issuperset(entity.fragments):
+                yield entity
+        if known.all:
+            number = len(self.posterior.subproblems)
+            for x in known.authority.entities:
+                if x.id not in took_part:
+                    alone = Subproblem((0,), (Particle(0.0, ((0,),)),))
+                    yield from assemble_subproblem((x,), alone, number, _known_id((x,)))
+                    number += 1
+
+    @cached_property
+    def links(self) -> tuple[Link, ...] | tuple[KnownLink, ...]:
+        """The links between tables, or those of mentions to the entities of an authority."""
+        if self.known is not None:
+            return tuple(known_links_of(self.fragments, self.posterior))
+        return tuple(links_of(self.fragments, self.posterior))
 
     @cached_property
     def _calibrated(self) -> dict[Cluster, float] | None:
@@ -329,9 +420,24 @@ class KnowledgeBase:
     def summary(self) -> dict[str, Any]:
         """The figures that `kbforge cluster --json` prints."""
         posterior, times = self.posterior, self.times
+        entities = sum(map(len, posterior.estimates()))
+        against: dict[str, Any] = {}
+        if self.known is not None:
+            links, total = self.links, len(self.known.authority)
+            linked = [link for link in links if link.linked]
+            taken_in = len({link.entity for link in linked if isinstance(link, KnownLink)})
+            new = entities - len({x.known for x in self.fragments} - {None})
+            entities = new + (total if self.known.all else taken_in)
+            against = {
+                "mentions": len(links),
+                "linked": len(linked),
+                "known_entities": total,
+                "known_entities_with_mentions": taken_in,
+            }
         return {
             "fragments": posterior.n_fragments,
-            "entities": sum(map(len, posterior.estimates())),
+            "entities": entities,
+            **against,
             "subproblems": len(posterior.subproblems),
             "log_posterior" if self.probability else "score": posterior.log_posterior,
             "log10_effective_particles": posterior.log10_effective_particles,
@@ -348,6 +454,11 @@ class KnowledgeBase:
             "complete": posterior.complete,
             "ended": posterior.ended,
         }
+
+
+def _known_id(fragments: Sequence[Fragment]) -> Callable[[Cluster], str]:
+    """The function that gives the cluster of a known entity its id."""
+    return lambda cluster: fragments[cluster[0]].id
 
 
 def partial_name(output: str) -> str:

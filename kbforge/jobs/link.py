@@ -15,9 +15,13 @@ from pathlib import PurePath
 from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge.errors import BadRecord, UsageError, quoted
+from kbforge.files.kinds import kind_of
+from kbforge.fit.authority import Authority
 from kbforge.fit.choices import SOURCE, Choices
+from kbforge.jobs.authority import read_authority
 from kbforge.jobs.load import read
 from kbforge.registry import ending_of
+from kbforge.store.database import is_store
 from kbforge.words import did_you_mean, listed
 
 _MOST_NAMED = 12  # attributes that an error lists
@@ -113,6 +117,25 @@ def read_tables(
     found = {name: _records(path, options) for name, path in named.items()}
     _require_columns(found, columns)
     return {name: list(_distinct(map(columns.applied, of))) for name, of in found.items()}
+
+
+def read_against(
+    tables: Sequence[str], against: str, columns: Columns, options: Mapping[str, object]
+) -> tuple[list[Fragment], Authority]:
+    """The records of one table, and the authority that they may belong to: a table, or a KB.
+
+    Errors are those of `read_tables` and `read_authority`.
+    """
+    if len(tables) != 1:
+        raise UsageError(f"link --against: expected one table of mentions, got {len(tables)}")
+    if is_store(against) or kind_of(against) == "entities":
+        found = {table_name(tables[0]): _records(tables[0], options)}
+        _require_columns(found, columns)
+        return list(_distinct(map(columns.applied, *found.values()))), read_authority(against)
+    records = joined(read_tables([*tables, against], columns, options))
+    known = [x for x in records if x.source == table_name(against)]
+    authority = replace(Authority.of_fragments(known), name=against)
+    return [x for x in records if x.source != table_name(against)], authority
 
 
 def table_name(path: str) -> str:

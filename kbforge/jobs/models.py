@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import CandidateIndex, Fragment, LearnedState, Likelihood
 from kbforge.errors import KBForgeError, ModelError, OtherModelError, UsageError, quoted
+from kbforge.fit.authority import with_known
 from kbforge.fit.choices import (
     Choices,
     Fit,
@@ -35,6 +36,7 @@ from kbforge.fit.choices import (
 from kbforge.models.bundle import MANIFEST, bundles_read_once, is_name, make_likelihood
 from kbforge.store.pages import kept_from_bytes
 from kbforge.store.store import Store, kept_row
+from kbforge.store.writing import KNOWN
 
 if TYPE_CHECKING:
     from kbforge.fit.confidence import ConfidenceMap
@@ -176,7 +178,7 @@ def restore(store: Store, confidence: bool = False) -> tuple[Fit, Choices]:
         None,
         tuple(frozen["notes"]),
     )
-    return prepared, choices
+    return prepared if store.fact(KNOWN) is None else with_known(prepared), choices
 
 
 def chosen(store: Store) -> tuple[Choices, str, float]:

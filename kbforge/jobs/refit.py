@@ -41,7 +41,7 @@ from kbforge.jobs.models import chosen, drift_of, freeze, with_likelihood
 from kbforge.jobs.update import EventResult, opened, require_all, writable
 from kbforge.store.store import Store
 from kbforge.store.tables import insert_rows
-from kbforge.store.writing import ActiveRun, StoreWriter, begin
+from kbforge.store.writing import KNOWN, ActiveRun, StoreWriter, begin
 from kbforge.words import counted
 
 REFITS = "refit"
@@ -108,7 +108,8 @@ class RefittedModels:
         """
         made = self.prepared
         fresh = made.clusterer.open(made.problem, np.random.default_rng(self.seed))
-        writing = StoreWriter(store.database, _weighed(store, made, fresh, on_step), run)
+        weighed, known = _weighed(store, made, fresh, on_step), store.fact(KNOWN)
+        writing = StoreWriter(store.database, weighed, run, known)
         writing.followed()
 
         def replace_learned(rows: sqlite3.Connection) -> None:

@@ -25,14 +25,23 @@ from kbforge.contracts import (
 from kbforge.contracts.fragment import ROW, is_of_source
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.files.fragments import to_line
+from kbforge.fit.authority import Authority, mentions_of, unmarked, with_known
 from kbforge.fit.choices import Choices, Fit, require_link
-from kbforge.jobs.models import Drift, drift_of, freeze, reading_of, require_same, restore, seen_of
+from kbforge.jobs.models import (
+    Drift,
+    drift_of,
+    freeze,
+    reading_of,
+    require_same,
+    restore,
+    seen_of,
+)
 from kbforge.kernel.binding import kernel_notes
 from kbforge.store.database import Database, is_store
 from kbforge.store.pages import fragment_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import create_tables, insert_rows, write_rows
-from kbforge.store.writing import FILLS, StoreWriter, begin, write_run
+from kbforge.store.writing import FILLS, KNOWN, StoreWriter, begin, write_run
 
 COMMIT_SECONDS = 1.0
 """Between two transactions, at least."""
@@ -143,7 +152,8 @@ class OpenStore:
         rng = np.random.default_rng(self.choices.seed)
         pages = store.pages if store.has_session else None
         self.session = self.prepared.clusterer.open(self.prepared.problem, rng, pages=pages)
-        self.writing = StoreWriter(store.database, self.session, self.run)
+        known = store.fact(KNOWN)
+        self.writing = StoreWriter(store.database, self.session, self.run, known)
         self.drift = Drift.from_json(store.fact("drift"), self._seen)
         self.facts.clear()
 
@@ -154,7 +164,7 @@ class OpenStore:
         """
         begin = time.perf_counter()
         last = None if decided is None else decided.number
-        facts = {**self.facts, "drift": self.drift.to_json(), "last": last}
+        facts = {**self.facts, "drift": self.drift.to_json(), "last": last, **self.writing.facts}
         row = self.run.row(self.writing.n_entities, finished)
         self.writing.write(row, facts, decided, self._write_confidence if finished else None)
         self.run.written = True
@@ -266,6 +276,7 @@ def add_fragments(
     on_step: OnStep | None = None,
     on_stage: OnStage | None = None,
     began: float | None = None,
+    against: Authority | None = None,
 ) -> UpdateResult:
     """Add fragments to a store, one after another; create it if it does not exist.
 
@@ -281,20 +292,28 @@ def add_fragments(
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
         on_stage: is told what a new store learns and tries before that.
         began: when the command began, by `time.perf_counter`; None is now.
+        against: known entities, which come first and are never merged, now or later; of a store
+            that was made with some.
 
     """
     began = time.perf_counter() if began is None else began
     notes: Sequence[str] = ()
+    if against is not None:
+        fragments = [*against.entities, *mentions_of(fragments, against)]
+    else:
+        fragments = [unmarked(x) if x.known is not None else x for x in fragments]
     with Database(path, write=True) as database:
         store = Store(database)
         _finish_erasing(store)
         known: Mapping[str, bool] = {}
         if database.version is None or store.fact("choices") is None:
-            prepared = _create(database, fragments, choices, on_stage)
+            prepared = _create(database, fragments, choices, on_stage, against is not None)
             held = OpenStore(Store(database), prepared, choices, FILLS, about, began)
-            notes = prepared.notes
+            note = "" if against is None else against.note
+            notes = (*filter(None, (note,)), *prepared.notes)
         else:
             require_same(store, choices)
+            _require_authority(store, against)
             known = _known(store, fragments, on_duplicate)
             held = resume(store, FILLS, about, began)
         new = [fragment for fragment in fragments if not known.get(fragment.id, False)]
@@ -324,13 +343,20 @@ def _create(
     fragments: Sequence[Fragment],
     choices: Choices,
     on_stage: OnStage | None,
+    known: bool,
 ) -> Fit:
-    """Fit the models of a new store to the fragments, and keep them; no fragment is added yet."""
+    """Fit the models of a new store to the fragments, and keep them; no fragment is added yet.
+
+    `known`: whether some of them stand for entities of an authority.
+    """
     from kbforge.fit.prepare import prepare
 
     require_link(fragments, choices.link)
     prepared = prepare(fragments, choices, on_stage=on_stage)
     facts, kept = freeze(prepared, choices, fragments, drift_of(fragments, due=True))
+    if known:
+        facts[KNOWN] = []
+        prepared = with_known(prepared)
 
     def all_of_it(rows: sqlite3.Connection) -> None:
         if database.version is None:
@@ -340,6 +366,15 @@ def _create(
 
     database.transaction(all_of_it)
     return prepared
+
+
+def _require_authority(store: Store, against: Authority | None) -> None:
+    """Refuse an authority for a store that was made without one."""
+    if against is not None and store.fact(KNOWN) is None:
+        raise UsageError(
+            f"--against: {quoted(store.database.path, 400)} was made without it; leave the option "
+            "out, or make another store"
+        )
 
 
 def _known(
@@ -415,6 +450,8 @@ def _add(held: OpenStore, fragment: Fragment, replaces: bool, infos: Iterator[In
         held.writing.removed({number: fragment.id})
         held.run.removed += 1
     info = next(infos)
+    if fragment.known is not None:
+        held.writing.know(info.fragment)
     held.writing.added(fragment, info.fragment, place)
     if info.fate is not Fate.OPENED and held.session.bridge(fragment.id) > 0:
         held.writing.followed()

@@ -24,7 +24,7 @@ import heapq
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import TypeAlias
@@ -50,6 +50,7 @@ def assemble(
     posterior: Posterior,
     most_alternatives: int | None = MOST_ALTERNATIVES,
     calibrated: Mapping[Cluster, float] | None = None,
+    known: Collection[str] = (),
 ) -> Iterator[Entity]:
     """The entities of the point estimate, by subproblem, then by earliest fragment.
 
@@ -59,15 +60,18 @@ def assemble(
         most_alternatives: how many alternatives an entity keeps, the most probable ones; None
             keeps all whose ids have room in one line.
         calibrated: confidence of every cluster of the point estimate; None gives them none.
+        known: ids of the entities of an authority, which the clusters of their fragments keep.
 
     Raises:
         AssertionError: the point estimate is not a partition of the fragments, which is a bug of
             the clusterer; raised before the first entity.
     """
     _check_partition(posterior)
-    taken: set[str] = set()
+    taken: set[str] = set(known)
 
     def fresh(cluster: Cluster) -> str:
+        if known and (own := known_in(fragments, cluster)) is not None:
+            return own
         found = next(one for one in entity_ids(fragments[cluster[0]].id) if one not in taken)
         taken.add(found)
         return found
@@ -76,6 +80,11 @@ def assemble(
         yield from assemble_subproblem(
             fragments, subproblem, number, fresh, most_alternatives, calibrated
         )
+
+
+def known_in(fragments: Fragments, cluster: Cluster) -> str | None:
+    """The entity of an authority that a cluster holds a fragment of, if any."""
+    return next((x.known for x in (fragments[i] for i in cluster) if x.known is not None), None)
 
 
 def assemble_subproblem(

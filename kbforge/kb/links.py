@@ -4,6 +4,8 @@ A table is a source of fragments, and the first table is that of the first fragm
 a record of a table and of its partner in a later one. Every record of the first table has a link
 for each later table, perhaps without a partner; one of a later table has it only with a partner.
 
+A mention may also be linked to an entity of an authority (`KnownLink`).
+
 As CSV each field is a column. Records are quoted so that no spreadsheet computes them.
 """
 
@@ -11,7 +13,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +24,7 @@ from kbforge.contracts import Fragment, Posterior
 from kbforge.evaluation.reliability import LEAST, pair_probabilities
 from kbforge.files.cells import safe
 from kbforge.files.io import open_output
+from kbforge.kb.entities import known_in
 from kbforge.kb.similarity import DIGITS
 from kbforge.registry import ending_of
 
@@ -49,6 +53,72 @@ class Link(NamedTuple):
     probability: float | None
     runner_up: str | None
     runner_up_probability: float | None
+
+
+class KnownLink(NamedTuple):
+    """A mention and the entity of an authority that it belongs to, with probabilities.
+
+    Attributes:
+        mention: its id.
+        entity: the known entity that it is in, else the likeliest one if it is more probable than
+            1 %, else None.
+        linked: whether the mention is in that entity.
+        probability: that it is; None without an entity.
+        runner_up: the likeliest other known entity that is more probable than 1 %.
+        runner_up_probability: likewise.
+        new_probability: that the mention is in no known entity.
+
+    """
+
+    mention: str
+    entity: str | None
+    linked: bool
+    probability: float | None
+    runner_up: str | None
+    runner_up_probability: float | None
+    new_probability: float
+
+
+def known_links_of(fragments: Sequence[Fragment], posterior: Posterior) -> Iterator[KnownLink]:
+    """The links to the entities of an authority, whose fragments are marked, by mention."""
+    found: dict[int, KnownLink] = {}
+    for subproblem in posterior.subproblems:
+        mentions = [i for i in subproblem.fragments if fragments[i].known is None]
+        shares: dict[int, dict[str, float]] = {i: {} for i in mentions}
+        if len(mentions) < len(subproblem.fragments):
+            for particle in subproblem.particles:
+                weight = math.exp(particle.log_weight)
+                for cluster in particle.clusters:
+                    known = known_in(fragments, cluster)
+                    if known is not None:
+                        for i in shares.keys() & cluster:
+                            shares[i][known] = shares[i].get(known, 0.0) + weight
+        home = {
+            i: known
+            for cluster in subproblem.clusters
+            if (known := known_in(fragments, cluster)) is not None
+            for i in cluster
+        }
+        for i in mentions:
+            found[i] = _known_link(fragments[i].id, home.get(i), shares[i])
+    return (found[i] for i in sorted(found))
+
+
+def _known_link(mention: str, home: str | None, shares: Mapping[str, float]) -> KnownLink:
+    likely = {known: round(min(p, 1.0), DIGITS) for known, p in shares.items()}
+    ranked = sorted(
+        (known != home, -p, known) for known, p in likely.items() if p > LEAST or known == home
+    )
+    first, second = ([*ranked, None, None])[:2]
+    return KnownLink(
+        mention,
+        entity=None if first is None else first[2],
+        linked=home is not None,
+        probability=None if first is None else -first[1],
+        runner_up=None if second is None else second[2],
+        runner_up_probability=None if second is None else -second[1],
+        new_probability=round(max(0.0, 1.0 - math.fsum(shares.values())), DIGITS),
+    )
 
 
 def links_of(fragments: Sequence[Fragment], posterior: Posterior) -> Iterator[Link]:
@@ -93,8 +163,8 @@ def _link(
     )
 
 
-def write_links(links: Iterable[Link], target: str) -> None:
-    """Write links, as JSON lines if the target ends in .jsonl, else as CSV."""
+def write_links(links: Sequence[Link] | Sequence[KnownLink], target: str) -> None:
+    """Write links of one kind, as JSON lines if the target ends in .jsonl, else as CSV."""
     with open_output(target) as out:
         if ending_of(target) == ".jsonl":
             for link in links:
@@ -103,13 +173,13 @@ def write_links(links: Iterable[Link], target: str) -> None:
         text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
         try:
             writer = csv.writer(text, quoting=csv.QUOTE_ALL)
-            writer.writerow(Link._fields)
+            writer.writerow(links[0]._fields if links else Link._fields)
             writer.writerows(map(_cells, links))
         finally:
             text.detach()  # the stream is closed by what opened it
 
 
-def _cells(link: Link) -> list[str]:
+def _cells(link: Link | KnownLink) -> list[str]:
     return [
         "true"
         if value is True

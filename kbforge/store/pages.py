@@ -168,6 +168,7 @@ def totals_to_bytes(totals: Totals) -> bytes:
         {
             "settings": dict(totals.settings),
             "link": totals.constraints.link,
+            "known": totals.constraints.known,
             "decisions": [
                 [each.same, each.first, each.second, each.name]
                 for each in totals.constraints.decisions
@@ -189,8 +190,9 @@ def totals_from_bytes(content: bytes) -> Totals:
     head, _, free = content.partition(b"\n")
     try:
         told = orjson.loads(head)
-        link, decisions = told.pop("link"), told.pop("decisions")
-        constraints = Constraints(tuple(Decision(*each) for each in decisions), link)
+        link, known = told.pop("link"), told.pop("known", False)
+        decided = tuple(Decision(*each) for each in told.pop("decisions"))
+        constraints = Constraints(decided, link, known)
         rng = _unplain(told.pop("rng"))
         return Totals(constraints=constraints, rng=rng, free=numbers_from_bytes(free), **told)
     except (ValueError, KeyError, TypeError) as error:

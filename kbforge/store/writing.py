@@ -9,7 +9,8 @@ transaction: a command that changes nothing is no run. A killed run is continued
 An entity keeps its id while the majority of its fragments stay together. Exactly half of them are
 the majority if its earliest fragment is among them. Where entities merge, the one that brings the
 most fragments gives the id; of equals the one with the earliest first fragment. A new entity's id
-is derived from its earliest fragment. Ids are assigned after each step. The *image* of an entity is
+is derived from its earliest fragment. The entity that holds one of an authority has the id of that
+one. Ids are assigned after each step. The *image* of an entity is
 its state when a run first changed it: a run's changes are the differences from its images.
 """
 
@@ -19,6 +20,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
@@ -56,6 +58,8 @@ from kbforge.store.tables import (
 
 FILLS = "cluster"
 """The verb of runs that add fragments; they are about files."""
+KNOWN = "known"
+"""The fact that a store has entities of an authority: the numbers of their fragments."""
 _MOST_ABOUT = 1000
 _LARGEST_KEY = 1 << 63
 
@@ -136,8 +140,16 @@ class WritableSession(Protocol):
 class StoreWriter:
     """Writes a session, opened on the store's pages or fresh for an empty store."""
 
-    def __init__(self, database: Database, session: WritableSession, run: ActiveRun) -> None:
+    def __init__(
+        self,
+        database: Database,
+        session: WritableSession,
+        run: ActiveRun,
+        known: Sequence[tuple[int, int]] | None = None,
+    ) -> None:
         self._database, self._session = database, session
+        # the numbers of fragments that stand for entities of an authority, from one to another
+        self._known = None if known is None else [list(ends) for ends in known]
         self._also: list[Callable[[sqlite3.Connection], object]] = []
         self._new: dict[int, tuple[Fragment, int]] = {}
         self._removed: dict[int, str] = {}
@@ -146,12 +158,27 @@ class StoreWriter:
             ask(connection, "SELECT number, place FROM fragment WHERE place <> number")
         )
         self._entities = EntityTracker(connection, run.number, self._id_of, run.verb != FILLS)
+        for first, end in self._known or ():
+            self._entities.known.update(range(first, end))
         self._count: int = ask(connection, "SELECT count(*) FROM entity")[0][0]
 
     @property
     def n_entities(self) -> int:
         """How many entities there are now."""
         return self._count + self._entities.added
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """What it has to say of the whole, as JSON."""
+        return {} if self._known is None else {KNOWN: self._known}
+
+    def know(self, number: int) -> None:
+        """The next fragment to come, of this number, stands for an entity of an authority."""
+        assert self._known is not None, "the store has an authority"
+        if not self._known or self._known[-1][1] != number:
+            self._known.append([number, number])
+        self._known[-1][1] = number + 1
+        self._entities.known.add(number)
 
     def place_of(self, number: int) -> int:
         """The place of a fragment."""
@@ -297,7 +324,8 @@ class StoreWriter:
 class EntityTracker:
     """The entities that steps have touched; the others are in the tables.
 
-    `id_of` gives the id of a fragment, also of one that the step at hand removed. `all_lead`:
+    `id_of` gives the id of a fragment, also of one that the step at hand removed. `known` are the
+    fragments that stand for entities of an authority: these have the fragment's id. `all_lead`:
     whether ids that the run itself gave lead on when it takes them back, as earlier ids do; a run
     that adds fragments gives and takes too many.
     """
@@ -311,6 +339,7 @@ class EntityTracker:
     ) -> None:
         self._database, self._run, self._id_of = database, run, id_of
         self._all_lead = all_lead
+        self.known: set[int] = set()
         self._held: dict[int, dict[str, Cluster]] = {}  # by subproblem that was touched
         self._pending: dict[str, tuple[int, Cluster] | None] = {}
         self._redirects: dict[str, tuple[str, ...] | None] = {}
@@ -347,7 +376,7 @@ class EntityTracker:
 
     def _is_one(self, changed: Mapping[int, Sequence[Cluster]], new: int | None) -> bool:
         """Follow what most steps do: one subproblem has one entity, which opened or has grown."""
-        if len(changed) != 1:
+        if len(changed) != 1 or (new in self.known and new not in changed):
             return False
         ((name, clusters),) = changed.items()
         if len(clusters) != 1:
@@ -396,7 +425,13 @@ class EntityTracker:
             taken.add(entity)
             return entity
 
-        given, lost = assign_ids(left, new, fresh)
+        fixed: dict[Cluster, str] = {}
+        for cluster in new if self.known else ():
+            known = self._known_id(cluster)
+            if known is not None and (known in old or not self._lives(known)):
+                fixed[cluster] = known
+        taken.update(fixed.values())
+        given, lost = assign_ids(left, new, fresh, fixed)
         ids.update(zip(new, given, strict=True))
         for entity in (*old, *given):
             self._image(entity, old.get(entity, ()))
@@ -416,9 +451,15 @@ class EntityTracker:
             held = {id: tuple(numbers_from_bytes(members).tolist()) for id, _, members in rows}
         return held
 
+    def _known_id(self, cluster: Cluster) -> str | None:
+        """The id of the entity of an authority that is in a cluster, if any."""
+        return next((self._id_of(number) for number in cluster if number in self.known), None)
+
     def _fresh(self, cluster: Cluster, taken: Collection[str]) -> str:
-        """An id made from the earliest fragment, that no other entity has."""
+        """An id of a known entity, or made from the earliest fragment, that no other entity has."""
+        known = self._known_id(cluster) if self.known else None
         ids = entity_ids(self._id_of(cluster[0]))
+        ids = ids if known is None else chain((known,), ids)
         return next(one for one in ids if one not in taken and not self._lives(one))
 
     def _lives(self, entity: str) -> bool:
@@ -465,28 +506,35 @@ class EntityTracker:
 
 
 def assign_ids(
-    before: Mapping[str, Cluster], after: Sequence[Cluster], fresh: Callable[[Cluster], str]
+    before: Mapping[str, Cluster],
+    after: Sequence[Cluster],
+    fresh: Callable[[Cluster], str],
+    fixed: Mapping[Cluster, str] | None = None,
 ) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
     """Give ids to disjoint clusters; `before` are entities without removed fragments.
 
-    `fresh` makes an id for a cluster without one, in the order of the clusters. Returns the ids in
-    that order; and by lost id the ids of the clusters that have its fragments, the largest share
-    first.
+    `fresh` makes an id for a cluster without one, in the order of the clusters; those of `fixed`
+    have theirs. Returns the ids in that order; and by lost id the ids of the clusters that have its
+    fragments, the largest share first.
     """
     holder = {fragment: place for place, cluster in enumerate(after) for fragment in cluster}
     claims: dict[int, tuple[int, int, str]] = {}
     shares: dict[str, dict[int, int]] = {}
+    fixed = fixed or {}
+    own = {*fixed.values()}
     for entity, cluster in before.items():
         share: dict[int, int] = {}
         for fragment in cluster:
             share[holder[fragment]] = share.get(holder[fragment], 0) + 1
         shares[entity] = share
         for place, n in share.items():
+            if entity in own or after[place] in fixed:
+                continue
             if 2 * n > len(cluster) or (2 * n == len(cluster) and place == holder[cluster[0]]):
                 claim = (-n, cluster[0], entity)
                 claims[place] = min(claims.get(place, claim), claim)
     ids = tuple(
-        claims[place][2] if place in claims else fresh(cluster)
+        fixed.get(cluster) or (claims[place][2] if place in claims else fresh(cluster))
         for place, cluster in enumerate(after)
     )
     kept = set(ids)

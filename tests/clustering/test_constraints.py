@@ -25,6 +25,7 @@ from kbforge.contracts import (
     Posterior,
     Problem,
 )
+from kbforge.contracts.fragment import AUTHORITY
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
 from kbforge.testing import UniformLikelihood
 from kbforge_plugins.clusterers.offline import Agglomerative, Gibbs
@@ -48,6 +49,8 @@ from tests.profile import examples
 
 # merges below 1/P are discarded, and constraints leave subproblems that later ones merge
 ALL = 10**12
+# fragments from these sides stand for entities of an authority, where that is to be honoured
+KNOWN = "ab"
 
 
 def same(a: str, b: str, name: str = "") -> Decision:
@@ -68,6 +71,9 @@ def satisfies(
             together = home[each.first] == home[each.second]
             if together != each.same:
                 return False
+    known = [home[id] for id, side in zip(ids, sides, strict=True) if id in home and side in KNOWN]
+    if given.known and len(set(known)) < len(known):
+        return False
     if given.link is None:
         return True
     taken: set[tuple[int, str]] = set()
@@ -103,7 +109,13 @@ def check_satisfied(session: SmcSession, given: Constraints) -> None:
 
 def sided(fragments: Sequence[Fragment], sides: Sequence[str]) -> list[Fragment]:
     return [
-        Fragment(x.id, x.properties, x.vector, source=side)
+        Fragment(
+            x.id,
+            x.properties,
+            x.vector,
+            source=side,
+            metadata={AUTHORITY: x.id} if side in KNOWN else None,
+        )
         for x, side in zip(fragments, sides, strict=True)
     ]
 
@@ -125,6 +137,8 @@ def possible(given: Constraints, fragments: Sequence[Fragment]) -> bool:
         sides = [side[id] for id in members if id in side]
         if given.link is not None and len(set(sides)) < len(sides):
             return False
+        if given.known and sum((side or "") in KNOWN for side in sides) > 1:
+            return False
     return True
 
 
@@ -136,10 +150,18 @@ def possible(given: Constraints, fragments: Sequence[Fragment]) -> bool:
     split=st.booleans(),
     when=st.sampled_from(["before", "between", "after"]),
     linked=st.booleans(),
+    known=st.booleans(),
     data=st.data(),
 )
 def test_if_all_particles_are_kept_the_posterior_is_conditioned(
-    family: str, n: int, seed: int, split: bool, when: str, linked: bool, data: st.DataObject
+    family: str,
+    n: int,
+    seed: int,
+    split: bool,
+    when: str,
+    linked: bool,
+    known: bool,
+    data: st.DataObject,
 ) -> None:
     make_fragments, make_likelihood = FAMILIES[family]
     plain = make_fragments(np.random.default_rng(seed), n)
@@ -148,9 +170,9 @@ def test_if_all_particles_are_kept_the_posterior_is_conditioned(
     fragments = sided(plain, sides)
     link = "source" if linked else None
     decisions = drawn_decisions(data, [x.id for x in fragments], 4)
-    constraints = Constraints(tuple(decisions), link)
+    constraints = Constraints(tuple(decisions), link, known)
     clusterer: OnlineClusterer = SplitSmc(particles=ALL) if split else Smc(particles=ALL)
-    at_first = constraints if when == "before" else Constraints((), link)
+    at_first = constraints if when == "before" else Constraints((), link, known)
     if not possible(constraints, fragments):
         return
     problem = Problem(likelihood, 0.7, constraints=at_first)
@@ -187,11 +209,11 @@ TURNS = ("add", "add", "decide", "decide", "remove", "lift", "revise")
 @given(
     rules=st.sampled_from(sorted(RULES)),
     seed=st.integers(0, 1000),
-    link=st.sampled_from([None, "source"]),
+    begin=st.builds(Constraints, link=st.sampled_from([None, "source"]), known=st.booleans()),
     data=st.data(),
 )
 def test_no_decision_is_ever_violated(
-    name: str, stage: str, rules: str, seed: int, link: str | None, data: st.DataObject
+    name: str, stage: str, rules: str, seed: int, begin: Constraints, data: st.DataObject
 ) -> None:
     """Fragments come and go, decisions are made and undone, old mistakes are revised."""
     draw, make = LIKELIHOODS[name]
@@ -199,10 +221,10 @@ def test_no_decision_is_ever_violated(
     sides = np.random.default_rng(seed).choice(list("abcdef"), size=12).tolist()
     items = sided(plain, sides)
     ids = [item.id for item in items]
-    problem = replace(problem_of(stage, make(plain), Trap()), constraints=Constraints((), link))
+    problem = replace(problem_of(stage, make(plain), Trap()), constraints=begin)
     session = SmcSession(problem, RULES[rules], np.random.default_rng(seed))
     outside, inside = list(items), list[Fragment]()
-    known = Constraints((), link)
+    known = begin
     for _ in range(data.draw(st.integers(3, 9), label="turns")):
         turn = data.draw(st.sampled_from(TURNS))
         if turn == "add" and outside:
@@ -218,7 +240,7 @@ def test_no_decision_is_ever_violated(
                     assert contents(session) == before
         elif turn == "decide":
             more = drawn_decisions(data, ids, 3)
-            wider = Constraints((*known.decisions, *more), link)
+            wider = replace(known, decisions=(*known.decisions, *more))
             if possible(wider, inside):
                 session.constrain(more)
                 known = wider
@@ -238,7 +260,7 @@ def test_no_decision_is_ever_violated(
             one = data.draw(st.sampled_from(left))
             session.lift([one])
             left.remove(one)
-            known = Constraints(tuple(left), link)
+            known = replace(known, decisions=tuple(left))
         elif turn == "revise":
             before_mass = mass(session)
             revised = session.revise(1)
@@ -412,6 +434,28 @@ def test_two_of_one_table_cannot_be_one_by_decision() -> None:
     with pytest.raises(ContradictionError, match=said):
         late.constrain(given.decisions[1:])
     assert late.constraints.decisions == given.decisions[:1]
+
+
+def test_two_known_entities_are_never_one() -> None:
+    """Not by a likelihood that would rather, nor by a decision; what is like both has a doubt."""
+    items = [
+        Fragment("Q1", {"n": ("1",)}, metadata={AUTHORITY: "Q1"}),
+        Fragment("Q2", {"n": ("1",)}, metadata={AUTHORITY: "Q2"}),
+        *(Fragment(id, {"n": ("1",)}) for id in "xy"),
+    ]
+    glue = Rule(lambda ids: 3.0 * (len(ids) - 1))
+    problem = Problem(glue, 1.0, constraints=Constraints(known=True))
+    session = opened(problem, 1000, items)
+    (whole,) = session.posterior().subproblems
+    assert {x for p in whole.particles for x in p.clusters if {0, 1} <= set(x)} == set()
+    with pytest.raises(ContradictionError, match='entities "Q1" and "Q2" of the authority'):
+        session.constrain([same("Q1", "x"), same("x", "Q2")])
+    session.constrain([different("Q1", "x"), same("y", "Q2")])
+    (taken,) = {frozenset(c) for c in session.posterior().clusters() if 3 in c}
+    assert taken == {1, 2, 3}
+    # without the constraint the mark says nothing
+    free = opened(replace(problem, constraints=Constraints()), 1000, items)
+    assert len(free.posterior().clusters()) == 1
 
 
 def test_a_linking_attribute_may_be_any() -> None:

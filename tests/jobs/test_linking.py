@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kbforge import cluster, link, load
+from kbforge import cluster, decide, link, load, update
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
 from kbforge.fit.choices import Choices, link_note
@@ -109,6 +109,14 @@ def test_a_store_withdraws_a_table(tables: list[Path], tmp_path: Path) -> None:
     assert remove(store, [], "right.csv").told["removed"] == 2
     left = {id for entity in entities_of(store) for id in entity.fragments}
     assert left == {"a1", "a2", "a3"}
+
+
+def test_a_linked_store_goes_on_after_a_decision(tables: list[Path], tmp_path: Path) -> None:
+    store = str(tmp_path / "kb.sqlite")
+    left, right = (load(path, id="id") for path in tables)
+    update(store, left, link="source", likelihood="attributes", alpha=1.0)
+    decide(store, [("different", "a1", "a3")])
+    assert update(store, right).added == 2
 
 
 def test_a_row_that_moved_is_the_same_fragment(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def run_python() -> list[tuple[str, str]]:
 
 def test_every_block_prints_what_the_page_shows(folder: Path) -> None:
     compared = run_python()
-    assert len(compared) == 11
+    assert len(compared) == 12
     assert all(shown for _, shown in compared)
     assert [printed for printed, _ in compared] == [shown for _, shown in compared]
 

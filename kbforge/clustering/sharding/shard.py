@@ -184,7 +184,9 @@ def require_shardable(problem: Problem, rules: Rules) -> None:
             "greedy resampler and exact merges"
         )
     if problem.constraints:
-        raise UsageError("workers do not support --link yet; leave it out, or the executor")
+        raise UsageError(
+            "workers do not support --link or --against yet; leave it out, or the executor"
+        )
     if problem.index is None:
         raise UsageError(
             "without an index every fragment is compared with all clusters, so all of them would "

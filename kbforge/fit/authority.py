@@ -1,0 +1,218 @@
+"""An authority: entities that are known, and which of them fragments may belong to.
+
+A known entity is one fragment with all that its fragments state: that one of its names is unlike a
+mention is no evidence against it. Known entities are clustered first, and no cluster has two. One
+that no mention is near to cannot take one in, so of a large authority only those take part that
+some mention may belong to: for each mention, the nearest entities by the keys of two indexes, of
+values and pairs of values (`selective`) and of n-grams (`ngrams`),
+
+    similarity(m, e) = sum over the keys k of both of log((N + 1) / n_k)
+
+with n_k of the N entities having k. Keys that very many entities have are left out, rarest first
+until the allowed work is spent, so that the work grows with the number of mentions. The indexes are
+built once; only the keys of mentions are kept of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
+
+import numpy as np
+from scipy import sparse
+
+from kbforge import registry
+from kbforge.contracts import CandidateIndex, Entity, Fragment, IntArray
+from kbforge.contracts.fragment import AUTHORITY
+from kbforge.errors import UsageError, quoted
+from kbforge.fit.choices import Fit
+from kbforge.kb.entities import fragments_of, mean_vector
+from kbforge.words import counted
+
+WHOLE = 20_000
+"""All entities of an authority with at most so many take part."""
+NEAREST = 8
+"""Known entities that a mention brings in from a larger one."""
+_LEAST_SHARE = 0.5  # of the similarity of the nearest one
+_WORK_A_MENTION = 5_000
+_AT_ONCE = 8_192
+_MENTIONS_AT_ONCE = 512
+_INDEXES = ("selective", "ngrams")
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """Known entities, each as one fragment of that id with all that its fragments state.
+
+    `note` is a sentence for the user on what an entity was taken to be; `name` is what people call
+    the authority, such as its file.
+    """
+
+    entities: tuple[Fragment, ...]
+    note: str = ""
+    name: str = ""
+
+    @classmethod
+    def of_fragments(cls, fragments: Iterable[Fragment]) -> Authority:
+        """The fragments of one label are one entity, called by it; one without is one by itself.
+
+        Raises:
+            UsageError: there are no fragments, or a label is also the id of a fragment without one.
+
+        """
+        by_label: dict[str, list[Fragment]] = {}
+        alone: dict[str, list[Fragment]] = {}
+        for x in fragments:
+            if x.label is None:
+                alone[x.id] = [x]
+            else:
+                by_label.setdefault(x.label, []).append(x)
+        both = alone.keys() & by_label.keys()
+        if both:
+            raise UsageError(
+                f'the authority has "{quoted(min(both))}" both as a label and as the id of a '
+                "fragment without a label; give one of them another name"
+            )
+        note = ""
+        if alone:
+            some = counted(len(alone), "fragment")
+            which = f"{some} of the authority without a label: each"
+            which = which if by_label else f"the authority has no labels: each of its {some}"
+            note = f"{which} is an entity of its own"
+        return cls._of(chain(by_label.items(), alone.items()), note)
+
+    @classmethod
+    def of_entities(cls, entities: Iterable[Entity]) -> Authority:
+        """The entities of a knowledge base; a UsageError if there are none."""
+        return cls._of((entity.id, fragments_of(entity)) for entity in entities)
+
+    @classmethod
+    def _of(cls, groups: Iterable[tuple[str, Sequence[Fragment]]], note: str = "") -> Authority:
+        found = tuple(_as_one(id, fragments) for id, fragments in groups)
+        if not found:
+            raise UsageError("the authority has no entities")
+        return cls(found, note)
+
+    def __len__(self) -> int:
+        return len(self.entities)
+
+    def near(self, mentions: Sequence[Fragment]) -> list[Fragment]:
+        """The entities that a mention may belong to, in order."""
+        entities = self.entities
+        described = any(x.properties for x in mentions) and any(x.properties for x in entities)
+        if len(entities) <= WHOLE or not described:
+            return list(entities)
+        near = np.unique(np.concatenate(list(_nearest(entities, mentions))))
+        return [entities[at] for at in near.tolist()]
+
+
+def _as_one(id: str, fragments: Sequence[Fragment]) -> Fragment:
+    """A known entity, by all that its fragments state."""
+    first = fragments[0]
+    properties = first.properties
+    if len(fragments) > 1:
+        stated: dict[str, dict[str, None]] = {}
+        for x in fragments:
+            for attribute, values in x.properties.items():
+                stated.setdefault(attribute, {}).update(dict.fromkeys(values))
+        properties = {attribute: tuple(values) for attribute, values in stated.items()}
+    vector = first.vector if len(fragments) == 1 else mean_vector(fragments)
+    metadata = {AUTHORITY: id} if first.metadata is None else {**first.metadata, AUTHORITY: id}
+    return Fragment(id, properties, vector, first.label, first.source, metadata)
+
+
+def mentions_of(fragments: Sequence[Fragment], authority: Authority) -> list[Fragment]:
+    """Fragments without the mark of an authority.
+
+    Raises:
+        UsageError: one has the id of an entity of the authority.
+
+    """
+    known = {x.id for x in authority.entities}
+    for x in fragments:
+        if x.id in known:
+            raise UsageError(
+                f'--against: "{quoted(x.id)}" is the id of a fragment and of an entity of the '
+                "authority; expected ids that differ, so rename one of them"
+            )
+    return [unmarked(x) if x.known is not None else x for x in fragments]
+
+
+def with_known(fit: Fit) -> Fit:
+    """The same, but that no two entities of an authority are one."""
+    constraints = replace(fit.problem.constraints, known=True)
+    return replace(fit, problem=replace(fit.problem, constraints=constraints))
+
+
+def unmarked(x: Fragment) -> Fragment:
+    """The fragment without the mark of an authority."""
+    left = {key: value for key, value in (x.metadata or {}).items() if key != AUTHORITY}
+    return replace(x, metadata=left or None)
+
+
+def _nearest(entities: Sequence[Fragment], mentions: Sequence[Fragment]) -> Iterator[IntArray]:
+    """For each mention, the nearest entities, the nearest first."""
+    (a, by_a), (b, by_b) = (_shared_keys(name, entities, mentions) for name in _INDEXES)
+    for begin in range(0, len(mentions), _MENTIONS_AT_ONCE):
+        some = slice(begin, begin + _MENTIONS_AT_ONCE)
+        block = sparse.csr_array(a[some] @ by_a + b[some] @ by_b)
+        for first, end in pairwise(block.indptr.tolist()):
+            found, similarity = block.indices[first:end], block.data[first:end]
+            enough = _LEAST_SHARE * similarity.max(initial=0.0)
+            if len(found) > NEAREST:
+                enough = max(enough, np.partition(similarity, -NEAREST)[-NEAREST])
+            near = np.flatnonzero(similarity >= enough)
+            found, similarity = found[near], similarity[near]
+            yield found[np.lexsort((found, -similarity))[:NEAREST]].astype(np.int64)
+
+
+def _shared_keys(
+    name: str, fragments: Sequence[Fragment], mentions: Sequence[Fragment]
+) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """The keys of mentions by an index, weighted, shape [mentions, keys]; those of fragments,
+    shape [keys, fragments].
+    """
+    index: CandidateIndex = registry.create("indexes", name, {})
+    index.fit(fragments)
+    asked, keys = _keys(index, mentions)
+    wanted, column = np.unique(keys, return_inverse=True)
+    held, columns = _held(index, fragments, wanted)
+    of_mentions = np.bincount(column, minlength=len(wanted))
+    of_fragments = np.bincount(columns, minlength=len(wanted))
+    order = np.argsort(of_fragments, kind="stable")
+    spent = np.cumsum((of_fragments * of_mentions)[order])
+    kept = np.zeros(len(wanted), dtype=np.bool_)
+    kept[order[spent <= _WORK_A_MENTION * len(mentions)]] = True
+    weight = np.log((len(fragments) + 1) / np.maximum(of_fragments, 1)).astype(np.float32)
+    here, there = kept[column], kept[columns]
+    places = (asked[here], column[here]), (columns[there], held[there])
+    ones = np.ones(len(places[1][0]), dtype=np.float32)
+    return (
+        sparse.csr_array((weight[places[0][1]], places[0]), shape=(len(mentions), len(wanted))),
+        sparse.csr_array((ones, places[1]), shape=(len(wanted), len(fragments))),
+    )
+
+
+def _keys(index: CandidateIndex, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
+    """All keys of fragments, and the number of the fragment that each is of."""
+    owners, keys = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for begin in range(0, len(fragments), _AT_ONCE):
+        starts, some = index.keys_of(fragments[begin : begin + _AT_ONCE])
+        owners.append(begin + np.repeat(np.arange(len(starts) - 1), np.diff(starts)))
+        keys.append(some)
+    return np.concatenate(owners), np.concatenate(keys)
+
+
+def _held(
+    index: CandidateIndex, fragments: Sequence[Fragment], wanted: IntArray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The keys of fragments that are wanted: the fragments, and the places of the keys."""
+    owners, places = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+    for begin in range(0, len(fragments) if len(wanted) else 0, _AT_ONCE):
+        of, keys = _keys(index, fragments[begin : begin + _AT_ONCE])
+        at = np.searchsorted(wanted, keys).clip(max=len(wanted) - 1)
+        there = wanted[at] == keys
+        owners.append((begin + of[there]).astype(np.int32))
+        places.append(at[there].astype(np.int32))
+    return np.concatenate(owners), np.concatenate(places)
