@@ -58,7 +58,7 @@ def cluster(
     against: options.Against = None,
     links: Annotated[
         str | None,
-        option(
+        further(
             "--links",
             "With --against: also write each fragment's known entity and the runner-up, with "
             "probabilities, as CSV or as .jsonl.",

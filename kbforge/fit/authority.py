@@ -15,19 +15,32 @@ built once; only the keys of mentions are kept of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
+import msgspec
 import numpy as np
 from scipy import sparse
 
 from kbforge import registry
-from kbforge.contracts import CandidateIndex, Entity, Fragment, IntArray
+from kbforge.contracts import (
+    CandidateIndex,
+    Cluster,
+    Entity,
+    Fragment,
+    IntArray,
+    OnStage,
+    Particle,
+    Provenance,
+    Stage,
+    Subproblem,
+)
 from kbforge.contracts.fragment import AUTHORITY
 from kbforge.errors import UsageError, quoted
-from kbforge.fit.choices import Fit
-from kbforge.kb.entities import fragments_of, mean_vector
+from kbforge.fit.choices import Choices, Fit
+from kbforge.kb.entities import assemble_subproblem, fragments_of, mean_vector
+from kbforge.kb.links import KnownLink
 from kbforge.words import counted
 
 WHOLE = 20_000
@@ -97,6 +110,11 @@ class Authority:
     def __len__(self) -> int:
         return len(self.entities)
 
+    @property
+    def ids(self) -> frozenset[str]:
+        """Those of the entities."""
+        return frozenset(x.id for x in self.entities)
+
     def near(self, mentions: Sequence[Fragment]) -> list[Fragment]:
         """The entities that a mention may belong to, in order."""
         entities = self.entities
@@ -129,7 +147,7 @@ def mentions_of(fragments: Sequence[Fragment], authority: Authority) -> list[Fra
         UsageError: one has the id of an entity of the authority.
 
     """
-    known = {x.id for x in authority.entities}
+    known = authority.ids
     for x in fragments:
         if x.id in known:
             raise UsageError(
@@ -137,6 +155,85 @@ def mentions_of(fragments: Sequence[Fragment], authority: Authority) -> list[Fra
                 "authority; expected ids that differ, so rename one of them"
             )
     return [unmarked(x) if x.known is not None else x for x in fragments]
+
+
+def entered(
+    fragments: Sequence[Fragment],
+    authority: Authority,
+    choices: Choices,
+    all_known: bool = False,
+    on_stage: OnStage | None = None,
+) -> tuple[list[Fragment], KnownEntities]:
+    """The known entities near the fragments and then the fragments, for a clustering.
+
+    Raises:
+        UsageError: as `mentions_of`, or the choices take a grouping that may merge known entities.
+
+    """
+    if choices.estimate != "map":
+        raise UsageError(
+            f"--estimate {choices.estimate} may merge entities of the authority; leave it out, or "
+            "--against"
+        )
+    mentions = mentions_of(fragments, authority)
+    if on_stage is not None:
+        on_stage(Stage("finding known entities near the fragments", 1, 1))
+    near = authority.near(mentions)
+    return [*near, *mentions], KnownEntities(authority, len(near), all_known)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEntities:
+    """An authority that fragments were clustered against, and how many of its entities took part.
+
+    If `all`, entities that took in nothing are in the knowledge base, too.
+    """
+
+    authority: Authority
+    near: int
+    all: bool = False
+
+    def honoured(self, fit: Fit) -> Fit:
+        """The same, but that no two known entities are one, with sentences for the user."""
+        total = len(self.authority)
+        which = f"{self.near:,} of {counted(total, 'known entity', 'known entities')}"
+        some = f"{which} are near a fragment; the others took no part" if self.near < total else ""
+        notes = filter(None, (self.authority.note, some))
+        return replace(with_known(fit), notes=(*notes, *fit.notes))
+
+    def recorded(self, made: Provenance) -> Provenance:
+        """The record of how entities are made, with the authority."""
+        choices = {**made.choices, "against": self.authority.name}
+        return msgspec.structs.replace(made, choices=choices)
+
+    def summary(self, links: Sequence[KnownLink]) -> dict[str, int]:
+        """The figures that `kbforge cluster --against --json` prints besides."""
+        linked = [link.entity for link in links if link.linked]
+        return {
+            "mentions": len(links),
+            "linked": len(linked),
+            "known_entities": len(self.authority),
+            "known_entities_with_mentions": len(set(linked)),
+        }
+
+    def kept(
+        self, entities: Iterable[Entity], fragments: Sequence[Fragment], subproblems: int
+    ) -> Iterator[Entity]:
+        """The entities of the knowledge base, of all that a clustering of fragments has found."""
+        took_part = {x.id for x in fragments if x.known is not None}
+        for entity in entities:
+            if self.all or not took_part.issuperset(entity.fragments):
+                yield entity
+        for x in self.authority.entities if self.all else ():
+            if x.id not in took_part:
+                alone = Subproblem((0,), (Particle(0.0, ((0,),)),))
+                yield from assemble_subproblem((x,), alone, subproblems, _known_id((x,)))
+                subproblems += 1
+
+
+def _known_id(fragments: Sequence[Fragment]) -> Callable[[Cluster], str]:
+    """The function that gives the cluster of a known entity its id."""
+    return lambda cluster: fragments[cluster[0]].id
 
 
 def with_known(fit: Fit) -> Fit:

@@ -19,14 +19,13 @@ Vocabulary, base counts and alpha are fixed when it is opened, by the fragments 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import msgspec
 import numpy as np
 
 from kbforge import registry
@@ -41,27 +40,24 @@ from kbforge.contracts import (
     Info,
     OnStage,
     OnStep,
-    Particle,
     Posterior,
     Problem,
     Progress,
     Provenance,
     Session,
     Snapshot,
-    Stage,
-    Subproblem,
     SubproblemChanges,
 )
 from kbforge.contracts.executor import Executor
 from kbforge.errors import UsageError, quoted
 from kbforge.evaluation.reliability import entity_probabilities
-from kbforge.fit.authority import Authority, mentions_of, with_known
+from kbforge.fit.authority import Authority, KnownEntities, entered
 from kbforge.fit.choices import Choices, Fit, made_of, require_link
 from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
 from kbforge.fit.prepare import prepare
 from kbforge.fit.twins import duplicates_note
 from kbforge.kb.consensus import MOST, consensus
-from kbforge.kb.entities import MOST_ALTERNATIVES, assemble, assemble_subproblem
+from kbforge.kb.entities import MOST_ALTERNATIVES, assemble
 from kbforge.kb.links import KnownLink, Link, known_links_of, links_of
 from kbforge.kb.read import with_made
 from kbforge.kb.view import EntitiesView, export
@@ -100,64 +96,53 @@ def cluster(
 
     """
     begin = time.perf_counter()
-    near = 0
+    known = None
     if against is not None:
-        fragments, near = _entered(fragments, choices, against, on_stage)
+        fragments, known = entered(fragments, against, choices, all_known, on_stage)
     require_link(fragments, choices.link)
     prepared = prepare(fragments, choices, on_stage=on_stage)
-    if against is not None:
-        prepared = with_known(prepared)
+    if known is not None:
+        prepared = known.honoured(prepared)
     ready = time.perf_counter()
     likelihood = prepared.problem.likelihood
-    if on_step is not None and not likelihood.probability:
-        on_step = _telling_scores(on_step)
-    if crew is not None and crew.scorers is None:
-        posterior = _cluster_elsewhere(fragments, prepared, choices, crew, on_step)
-    else:
-        with _scored_elsewhere(prepared, crew) as problem:
-            rng = np.random.default_rng(choices.seed)
-            posterior = prepared.clusterer.cluster(fragments, problem, rng, on_step)
+    posterior = _clustered(fragments, prepared, choices, crew, on_step)
     # an interrupted run has got to a prefix
     reached = tuple(fragments[: posterior.n_fragments])
     taken = consensus(posterior, choices.estimate, choices.entities)
     tables = duplicates_note(fragments, choices.link)
     too_large = _too_large(posterior, choices.estimate)
     made = made_of(prepared, choices)
-    known = None
-    if against is not None:
-        known = KnownEntities(against, near, all_known)
-        made = msgspec.structs.replace(made, choices={**made.choices, "against": against.name})
-    about = known.notes if known is not None else ()
     return KnowledgeBase(
         reached,
         taken,
         Times(preparing=ready - begin, clustering=time.perf_counter() - ready),
         prepared.alpha,
         prepared.confidence,
-        (*kernel_notes(), *about, *prepared.notes, *filter(None, (tables, too_large))),
+        (*kernel_notes(), *prepared.notes, *filter(None, (tables, too_large))),
         prepared.likelihood,
         choices.alternatives,
         likelihood.probability,
-        made,
+        made if known is None else known.recorded(made),
         known,
         len(fragments),
     )
 
 
-def _entered(
-    mentions: Sequence[Fragment], choices: Choices, against: Authority, on_stage: OnStage | None
-) -> tuple[list[Fragment], int]:
-    """The known entities near the mentions, then the mentions; how many entities these are."""
-    if choices.estimate != "map":
-        raise UsageError(
-            f"--estimate {choices.estimate} may merge entities of the authority; leave it out, or "
-            "--against"
-        )
-    mentions = mentions_of(mentions, against)
-    if on_stage is not None:
-        on_stage(Stage("finding known entities near the mentions", 1, 1))
-    near = against.near(mentions)
-    return [*near, *mentions], len(near)
+def _clustered(
+    fragments: Sequence[Fragment],
+    prepared: Fit,
+    choices: Choices,
+    crew: Workers | None,
+    on_step: OnStep | None,
+) -> Posterior:
+    """The posterior of the fragments, found here or elsewhere."""
+    if on_step is not None and not prepared.problem.likelihood.probability:
+        on_step = _telling_scores(on_step)
+    if crew is not None and crew.scorers is None:
+        return _cluster_elsewhere(fragments, prepared, choices, crew, on_step)
+    with _scored_elsewhere(prepared, crew) as problem:
+        rng = np.random.default_rng(choices.seed)
+        return prepared.clusterer.cluster(fragments, problem, rng, on_step)
 
 
 def _too_large(posterior: Posterior, estimate: str) -> str:
@@ -269,26 +254,6 @@ class Workers:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownEntities:
-    """The authority that mentions were clustered against, and how many of its entities took part.
-
-    If `all`, entities that took in nothing are in the knowledge base, too.
-    """
-
-    authority: Authority
-    near: int
-    all: bool = False
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences for the user."""
-        total = len(self.authority)
-        which = f"{self.near:,} of {counted(total, 'known entity', 'known entities')}"
-        some = f"{which} are near a fragment; the others took no part" if self.near < total else ""
-        return tuple(filter(None, (self.authority.note, some)))
-
-
-@dataclass(frozen=True, slots=True)
 class Times:
     """Wall time of the parts of a run, in seconds; commands also read and write."""
 
@@ -355,26 +320,11 @@ class KnowledgeBase:
     def assembled(self) -> Iterator[Entity]:
         """The entities, one at a time."""
         most = None if self.alternatives == "all" else MOST_ALTERNATIVES
-        known = () if self.known is None else self.known.authority.entities
-        ids = {x.id for x in known}
+        ids = () if self.known is None else self.known.authority.ids
         found = assemble(self.fragments, self.posterior, most, self._calibrated, ids)
         if self.known is not None:
-            found = self._with_known(found, self.known)
+            found = self.known.kept(found, self.fragments, len(self.posterior.subproblems))
         return with_made(found, self.made)
-
-    def _with_known(self, entities: Iterable[Entity], known: KnownEntities) -> Iterator[Entity]:
-        """Without entities of the authority that took in nothing, or with all of them."""
-        took_part = {x.id for x in self.fragments if x.known is not None}
-        for entity in entities:
-            if known.all or not took_part.issuperset(entity.fragments):
-                yield entity
-        if known.all:
-            number = len(self.posterior.subproblems)
-            for x in known.authority.entities:
-                if x.id not in took_part:
-                    alone = Subproblem((0,), (Particle(0.0, ((0,),)),))
-                    yield from assemble_subproblem((x,), alone, number, _known_id((x,)))
-                    number += 1
 
     @cached_property
     def links(self) -> tuple[Link, ...] | tuple[KnownLink, ...]:
@@ -423,17 +373,10 @@ class KnowledgeBase:
         entities = sum(map(len, posterior.estimates()))
         against: dict[str, Any] = {}
         if self.known is not None:
-            links, total = self.links, len(self.known.authority)
-            linked = [link for link in links if link.linked]
-            taken_in = len({link.entity for link in linked if isinstance(link, KnownLink)})
-            new = entities - len({x.known for x in self.fragments} - {None})
-            entities = new + (total if self.known.all else taken_in)
-            against = {
-                "mentions": len(links),
-                "linked": len(linked),
-                "known_entities": total,
-                "known_entities_with_mentions": taken_in,
-            }
+            against = self.known.summary(cast(tuple[KnownLink, ...], self.links))
+            entities += against["known_entities_with_mentions"] - self.known.near
+            if self.known.all:
+                entities += against["known_entities"] - against["known_entities_with_mentions"]
         return {
             "fragments": posterior.n_fragments,
             "entities": entities,
@@ -454,11 +397,6 @@ class KnowledgeBase:
             "complete": posterior.complete,
             "ended": posterior.ended,
         }
-
-
-def _known_id(fragments: Sequence[Fragment]) -> Callable[[Cluster], str]:
-    """The function that gives the cluster of a known entity its id."""
-    return lambda cluster: fragments[cluster[0]].id
 
 
 def partial_name(output: str) -> str:

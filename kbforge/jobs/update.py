@@ -25,7 +25,7 @@ from kbforge.contracts import (
 from kbforge.contracts.fragment import ROW, is_of_source
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.files.fragments import to_line
-from kbforge.fit.authority import Authority, mentions_of, unmarked, with_known
+from kbforge.fit.authority import Authority, KnownEntities, mentions_of, unmarked
 from kbforge.fit.choices import Choices, Fit, require_link
 from kbforge.jobs.models import (
     Drift,
@@ -292,28 +292,20 @@ def add_fragments(
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
         on_stage: is told what a new store learns and tries before that.
         began: when the command began, by `time.perf_counter`; None is now.
-        against: known entities, which come first and are never merged, now or later; of a store
-            that was made with some.
+        against: known entities, which come first and are never merged.
 
     """
     began = time.perf_counter() if began is None else began
-    notes: Sequence[str] = ()
-    if against is not None:
-        fragments = [*against.entities, *mentions_of(fragments, against)]
-    else:
-        fragments = [unmarked(x) if x.known is not None else x for x in fragments]
+    fragments = _given(fragments, against)
     with Database(path, write=True) as database:
         store = Store(database)
         _finish_erasing(store)
         known: Mapping[str, bool] = {}
-        if database.version is None or store.fact("choices") is None:
-            prepared = _create(database, fragments, choices, on_stage, against is not None)
+        if fresh := database.version is None or store.fact("choices") is None:
+            prepared = _create(database, fragments, choices, on_stage, against)
             held = OpenStore(Store(database), prepared, choices, FILLS, about, began)
-            note = "" if against is None else against.note
-            notes = (*filter(None, (note,)), *prepared.notes)
         else:
-            require_same(store, choices)
-            _require_authority(store, against)
+            _require_made_so(store, choices, against)
             known = _known(store, fragments, on_duplicate)
             held = resume(store, FILLS, about, began)
         new = [fragment for fragment in fragments if not known.get(fragment.id, False)]
@@ -333,7 +325,7 @@ def add_fragments(
             alpha=held.prepared.alpha,
             drift=held.drift.figure,
             worth_it=held.drift.worth_it,
-            notes=(*kernel_notes(), *notes),
+            notes=(*kernel_notes(), *(held.prepared.notes if fresh else ())),
             complete=added == len(new),
         )
 
@@ -343,20 +335,21 @@ def _create(
     fragments: Sequence[Fragment],
     choices: Choices,
     on_stage: OnStage | None,
-    known: bool,
+    against: Authority | None,
 ) -> Fit:
     """Fit the models of a new store to the fragments, and keep them; no fragment is added yet.
 
-    `known`: whether some of them stand for entities of an authority.
+    If there is an authority, its entities are among the fragments.
     """
     from kbforge.fit.prepare import prepare
 
     require_link(fragments, choices.link)
     prepared = prepare(fragments, choices, on_stage=on_stage)
+    if against is not None:
+        prepared = KnownEntities(against, len(against)).honoured(prepared)
     facts, kept = freeze(prepared, choices, fragments, drift_of(fragments, due=True))
-    if known:
+    if against is not None:
         facts[KNOWN] = []
-        prepared = with_known(prepared)
 
     def all_of_it(rows: sqlite3.Connection) -> None:
         if database.version is None:
@@ -368,8 +361,16 @@ def _create(
     return prepared
 
 
-def _require_authority(store: Store, against: Authority | None) -> None:
-    """Refuse an authority for a store that was made without one."""
+def _given(fragments: Sequence[Fragment], against: Authority | None) -> list[Fragment]:
+    """The entities of an authority, if there is one, and then the fragments, which are unmarked."""
+    if against is not None:
+        return [*against.entities, *mentions_of(fragments, against)]
+    return [unmarked(x) if x.known is not None else x for x in fragments]
+
+
+def _require_made_so(store: Store, choices: Choices, against: Authority | None) -> None:
+    """Refuse other choices than a store's, and an authority if it was made without one."""
+    require_same(store, choices)
     if against is not None and store.fact(KNOWN) is None:
         raise UsageError(
             f"--against: {quoted(store.database.path, 400)} was made without it; leave the option "
