@@ -280,8 +280,7 @@ def add_fragments(
 ) -> UpdateResult:
     """Add fragments to a store, one after another; create it if it does not exist.
 
-    What was added before a kill stays. The same call goes on, and ends with what a call that was
-    not killed ends with, byte for byte. Errors are those of `kbforge.update`.
+    After a kill, the same call goes on, to the same bytes. Errors are those of `kbforge.update`.
 
     Args:
         path: of the store.
