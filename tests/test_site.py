@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from kbforge import contracts
+from kbforge import cluster, contracts, load
 from tests.registry.distributions import python
 
 ROOT = Path(__file__).parent.parent
@@ -51,6 +52,28 @@ def test_a_picture_is_readable_in_the_dark(name: str) -> None:
         assert shown in light
         assert shown in dark
     assert f"]({name})" in (ROOT / "docs" / "concepts.md").read_text(encoding="utf-8")
+
+
+def test_the_pictures_show_what_a_run_says() -> None:
+    kb = cluster(load(str(ROOT / "examples" / "people" / "people.csv"), id="id"))
+    of = {fragment: entity for entity in kb.entities for fragment in entity.fragments}
+    austen, newton, shelley = of["7"], of["15"], of["8"]
+    doubts = [round(100 * (e.reported or 0)) for e in (austen, newton)]
+    others = [round(100 * e.alternatives[0].probability) for e in (austen, newton)]
+    odds = math.log(austen.alternatives[0].probability / (austen.reported or 0))
+    drawn = {
+        "fragments.svg": [f"confidence {shelley.confidence:.0%}".replace("%", " %")],
+        "groupings.svg": [f">{percent} %<" for percent in (*doubts, *others)],
+        "step.svg": [
+            *(f">{percent} %<" for percent in (doubts[0], others[0])),
+            f"alpha = {kb.alpha:.2f}",
+            f"{odds:.2f} nats".replace("-", "−"),
+        ],
+        "concepts.md": [f"the confidence {100 * austen.confidence:.0f} %"],
+    }
+    for name, said in drawn.items():
+        text = " ".join((ROOT / "docs" / name).read_text(encoding="utf-8").split())
+        assert [part for part in said if part not in text] == []
 
 
 class Page(HTMLParser):
