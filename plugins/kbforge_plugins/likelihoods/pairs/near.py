@@ -33,7 +33,7 @@ EQUAL_FORMS = (  # two rows with these forms of names equal are candidates
     *(("acronym", "compact"), ("short acronym", "compact")),
 )
 _WORK_A_ROW = 20_000
-_ROWS_AT_ONCE = 1024
+_ROWS_AT_ONCE = 128  # a product of more takes memory that has to be asked for each time
 _MOST_EQUAL = 50
 _LEAST_COSINE = 0.08
 
@@ -77,14 +77,18 @@ def nearest(
         if other:
             keep &= others != row
         row, others, negative = row[keep], others[keep], -block.data[large[keep]]
-        starts = np.searchsorted(row, np.arange(start, start + block.shape[0] + 1)).tolist()
-        for k, (first, end) in enumerate(pairwise(starts), start):
-            found, value = others[first:end], negative[first:end]
-            if len(found) > NEAREST:
-                some = np.flatnonzero(value <= np.partition(value, NEAREST - 1)[NEAREST - 1])
-                found, value = found[some], value[some]
-            order = np.lexsort((found, value))[:NEAREST]
-            yield k, found[order], -value[order]
+        begin = np.arange(start, start + block.shape[0] + 1)
+        least = np.zeros(block.shape[0])  # of what may be among the nearest; all are below 0
+        for k, (first, end) in enumerate(pairwise(np.searchsorted(row, begin).tolist())):
+            if end - first > NEAREST:
+                least[k] = np.partition(negative[first:end], NEAREST - 1)[NEAREST - 1]
+        near = np.flatnonzero(negative <= least[row - start])
+        row, others, negative = row[near], others[near], negative[near]
+        order = np.lexsort((others, negative, row))
+        others, cosines = others[order], -negative[order]
+        for k, (first, end) in enumerate(pairwise(np.searchsorted(row, begin).tolist()), start):
+            nearest_ones = slice(first, min(end, first + NEAREST))
+            yield k, others[nearest_ones], cosines[nearest_ones]
 
 
 class OtherScripts:
