@@ -1,12 +1,17 @@
 """Splink on a file of records, as `records.py --splink` runs it; writes JSON to standard output.
 
     PYTHON examples/reproductions/splink_side.py RECORDS.jsonl > clusters.json
+    PYTHON examples/reproductions/splink_side.py RECORDS.jsonl --any > clusters.json
 
 PYTHON is an interpreter of an environment with splink and duckdb, which are no part of this
 project. The historical people are linked as in Splink's own demo (blocking rules, comparisons,
 training and threshold). Other sets get blocking on the first letters of each pair of attributes,
 Jaro-Winkler comparisons with term frequencies, and training on the two attributes with the most
 different values.
+
+With --any, which is how `splink_sets.py` runs it, every set gets settings that suit any table: a
+comparison for each attribute that is not rare, blocking on equal values and on the beginnings of
+names as far as a bounded number of pairs allows, and training that goes on where a step fails.
 
 Output: seconds and processor seconds from reading to the clusters at the first threshold, the peak
 of memory, and at each threshold every record's cluster.
@@ -20,7 +25,11 @@ import re
 import resource
 import sys
 import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from itertools import combinations
+from statistics import median
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -38,7 +47,10 @@ def main() -> None:
     logging.disable(logging.WARNING)
     begin, started = time.perf_counter(), time.process_time()
     records = read(sys.argv[1])
-    linker = people(records) if set(PEOPLE) <= set(records[0]) else others(records)
+    if "--any" in sys.argv[2:]:
+        linker = any_table(records)
+    else:
+        linker = people(records) if set(PEOPLE) <= set(records[0]) else others(records)
     pairs = linker.inference.predict(threshold_match_probability=min(THRESHOLDS))
     clusters = {DEMO_THRESHOLD: at(linker, pairs, DEMO_THRESHOLD)}
     spent = {
@@ -122,16 +134,83 @@ def others(records: list[Record]) -> Any:
     return trained(records, settings, certain, [block_on(f'"{name}"') for name in names[:2]])
 
 
-def trained(records: list[Record], settings: Any, certain: list[Any], blocks: list[Any]) -> Any:
-    """A linker whose parameters were estimated without labels."""
+LEAST_STATED = 0.02  # of the records: a rarer attribute is not compared
+MOST_COLUMNS = 10
+LONGEST = 100  # characters, the median of a column that is compared by letters
+MOST_PAIRS = 3_000_000  # of a blocking rule
+BEGINNINGS = (2, 3, 4, 6, 8)  # characters of a name that two records of a block share
+
+
+def any_table(records: list[Record]) -> Any:
+    """A linker for a table of which nothing is known."""
+    stated = Counter(column for one in records for column, value in one.items() if value)
+    del stated["unique_id"]
+    columns = [c for c, n in stated.most_common(MOST_COLUMNS) if n >= LEAST_STATED * len(records)]
+    naming = ["name"] if "name" in columns else [c for c in columns if "name" in c] or columns[:1]
+    rules = [(f'"{c}"', [one[c] for one in records]) for c in columns]
+    for column in naming:
+        for n in BEGINNINGS:
+            begins = [value[:n] if (value := one[column]) else None for one in records]
+            if pairs_of(begins) <= MOST_PAIRS:
+                rules.append((f'substr("{column}",1,{n})', begins))
+                break
+    blocks = [block_on(rule) for rule, values in rules if pairs_of(values) <= MOST_PAIRS]
+    settings = SettingsCreator(
+        link_type="dedupe_only",
+        blocking_rules_to_generate_predictions=blocks or [block_on(f'"{naming[0]}"')],
+        comparisons=[comparison(column, [one[column] for one in records]) for column in columns],
+    )
+    certain = [block_on(*(f'"{c}"' for c in columns[:2])), block_on(*(f'"{c}"' for c in naming))]
+    different = sorted(columns, key=lambda c: -len({one[c] for one in records}))
+    held = dict.fromkeys((*naming, *different[:2])) if len(columns) > 1 else ()
+    training = [block_on(f'"{column}"') for column in held]
+    return trained(records, settings, certain, training, may_fail=True)
+
+
+def comparison(column: str, values: list[str | None]) -> Any:
+    """By letters, or of long texts by equality."""
+    typical = median(len(value) for value in values if value)
+    if typical > LONGEST:
+        return cl.ExactMatch(column).configure(term_frequency_adjustments=True)
+    by_letters = cl.JaroWinklerAtThresholds(column, [0.92, 0.8])
+    return by_letters.configure(term_frequency_adjustments=True)
+
+
+def pairs_of(values: list[str | None]) -> int:
+    """How many pairs of records share a value."""
+    return sum(n * (n - 1) // 2 for value, n in Counter(values).items() if value)
+
+
+def trained(
+    records: list[Record],
+    settings: Any,
+    certain: list[Any],
+    blocks: list[Any],
+    may_fail: bool = False,
+) -> Any:
+    """A linker whose parameters were estimated without labels; what fails keeps its defaults."""
     database = DuckDBAPI()
     linker = Linker(database.register(pa.Table.from_pylist(records)), settings)
-    linker.training.estimate_probability_two_random_records_match(certain, recall=0.6)
-    linker.training.estimate_u_using_random_sampling(max_pairs=1e7)
-    for block in blocks:
-        linker.training.estimate_parameters_using_expectation_maximisation(
-            block, estimate_without_term_frequencies=True
-        )
+    training = linker.training
+    steps: list[Callable[[], Any]] = [
+        partial(training.estimate_probability_two_random_records_match, certain, recall=0.6),
+        partial(training.estimate_u_using_random_sampling, max_pairs=1e7),
+        *(
+            partial(
+                training.estimate_parameters_using_expectation_maximisation,
+                block,
+                estimate_without_term_frequencies=True,
+            )
+            for block in blocks
+        ),
+    ]
+    for step in steps:
+        try:
+            step()
+        except Exception as error:
+            if not may_fail:
+                raise
+            print(f"{step}: {error}"[:300], file=sys.stderr)
     return linker
 
 

@@ -178,6 +178,19 @@ class ConjugateLikelihood(Likelihood):
         """A new, empty table in the kernel that gives the same bits; None if there is none."""
         return None
 
+    def compiled_merges(
+        self, kernel: CDLL, fragments: Sequence[Fragment]
+    ) -> MergingClusters | None:
+        """A cluster in the kernel for each of these fragments; None if those cannot be merged.
+
+        Its slot is the fragment's place; it gives the same bits as `live_clusters`.
+
+        Raises:
+            LikelihoodError: as `LiveClusters.encode`.
+
+        """
+        return None
+
     def set_marginals(self, fragments: Sequence[Fragment]) -> SetMarginals | None:
         """L of sets of these fragments, which are read once; None if that is not faster.
 
@@ -202,6 +215,18 @@ class ConjugateLikelihood(Likelihood):
         """The sum of the table's predictives; override it if a closed form is faster."""
         chained = [_filling(self.live_clusters(), cluster) for cluster in clusters]
         return np.array(chained, dtype=np.float64)
+
+
+class MergingClusters(Protocol):
+    """Clusters that can be merged, by slot; see `LiveClusters`."""
+
+    def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
+        """L(C + D) - L(C) - L(D) of the cluster of a slot and others, in nats, [len(slots)]."""
+        ...
+
+    def merge(self, slot: int, into: int) -> None:
+        """Merge the first cluster into the second; its slot is released."""
+        ...
 
 
 class SetMarginals(Protocol):

@@ -39,9 +39,17 @@ from kbforge.clustering.sample import (
     keys_of_each,
     neighbourhoods,
 )
-from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
+from kbforge.contracts import (
+    CandidateIndex,
+    ConjugateLikelihood,
+    FloatArray,
+    Fragment,
+    IntArray,
+    MergingClusters,
+)
 from kbforge.errors import LikelihoodError
 from kbforge.fit.description import PairModel, PairOdds
+from kbforge.kernel.binding import kernel_library
 
 MOST_FRAGMENTS = 800
 """A file with more is sampled."""
@@ -200,10 +208,7 @@ class _GreedyMerges:
     ) -> None:
         self._least = least - _OUT_OF_REACH
         n = self._n = len(fragments)
-        self._table = likelihood.live_clusters()
-        for slot, fragment in enumerate(fragments):
-            x = self._table.encode(fragment)
-            self._table.extend(x, np.array([-1]), np.array([slot]))
+        self._table = _single_clusters(likelihood, fragments)
         near = np.ones((n, n), dtype=np.bool_) if index is None else candidates(fragments, index)
         np.fill_diagonal(near, False)
         self._near, self._live = near, np.ones(n, dtype=np.bool_)
@@ -245,6 +250,21 @@ class _GreedyMerges:
         own, sizes = self._size[slot], self._size[others]
         prior = self._log_cluster[own + sizes - 1] - self._log_cluster[sizes - 1]
         return np.asarray(ratio + prior - self._log_cluster[own - 1])
+
+
+def _single_clusters(
+    likelihood: ConjugateLikelihood, fragments: Sequence[Fragment]
+) -> MergingClusters:
+    """A cluster for each fragment, in the kernel if it merges those of the likelihood."""
+    kernel = kernel_library()
+    if kernel is not None:
+        compiled = likelihood.compiled_merges(kernel, fragments)
+        if compiled is not None:
+            return compiled
+    table = likelihood.live_clusters()
+    for slot, fragment in enumerate(fragments):
+        table.extend(table.encode(fragment), np.array([-1]), np.array([slot]))
+    return table
 
 
 def candidates(fragments: Sequence[Fragment], index: CandidateIndex) -> NDArray[np.bool_]:

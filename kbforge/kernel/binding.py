@@ -127,7 +127,7 @@ class Rival(Structure):
     _fields_ = (("slots", _INTS), ("weights", _DOUBLES), ("alone", c_double))
 
 
-VERSION = 10
+VERSION = 11
 """Of the interface; a library of another one is not used."""
 
 Prototype: TypeAlias = tuple[Any, tuple[Any, ...]]
@@ -213,6 +213,8 @@ _PROTOTYPES: dict[str, Prototype] = {
     ),
     "kb_attributes_values": (c_int32, (c_void_p, c_int32, c_int64, c_int64, *8 * (c_void_p,))),
     "kb_attributes_draw": (c_double, (c_void_p, c_int32, c_int32, c_int32)),
+    "kb_attributes_merge_ratios": (None, (c_void_p, c_int64, c_int64, *2 * (c_void_p,))),
+    "kb_attributes_merge": (None, (c_void_p, c_int64, c_int64)),
     "kb_counts_new": (c_void_p, (FACTORS,)),
     "kb_counts_rows": (c_int32, (c_void_p, c_int64, c_int64, c_int64, c_void_p)),
     "kb_pairs_new": (c_void_p, (c_int64, *7 * (c_void_p,), c_int64, c_double)),

@@ -268,6 +268,41 @@ def test_draws_are_those_of_the_reference() -> None:
     assert compared > 1000
 
 
+@pytest.mark.parametrize("different", [3, 30, 400])
+@pytest.mark.parametrize("seed", range(3))
+def test_merges_are_those_of_the_reference(different: int, seed: int) -> None:
+    """Ratios and clusters, with titles that share words and more values than may be the true one.
+
+    Some fragments lack an attribute, and some state what the model did not read before.
+    """
+    rng = random.Random(seed)
+    fragments = [
+        replace(f, properties={**f.properties, "title": (f"book {k % 5} of {k % different}",)})
+        for k, f in enumerate(people(40, 4, error=0.4))
+    ]
+    rng.shuffle(fragments)
+    model = Attributes()
+    model.fit(fragments[:-9])
+    fragments = [
+        replace(f, properties={k: v for k, v in f.properties.items() if rng.random() < 0.9})
+        for f in fragments
+    ]
+    assert KERNEL is not None
+    reference, compiled = model.live_clusters(), model.compiled_merges(KERNEL, fragments)
+    for slot, fragment in enumerate(fragments):
+        reference.extend(reference.encode(fragment), np.array([-1]), np.array([slot]))
+    live = list(range(len(fragments)))
+    while len(live) > 2:
+        slot, into = rng.sample(live, 2)
+        others = np.array(sorted({*rng.sample(live, min(len(live), 20))} - {into}))
+        reference.merge(slot, into)
+        compiled.merge(slot, into)
+        live.remove(slot)
+        others = others[others != slot]
+        mine, theirs = (t.log_merge_ratio_of(into, others) for t in (reference, compiled))
+        assert mine.tobytes() == theirs.tobytes()
+
+
 @pytest.mark.parametrize("n_workers", ["1", "3"])
 @pytest.mark.parametrize("link", [None, "town", "source"])
 def test_constraints_bound_what_a_fragment_joins(

@@ -38,7 +38,7 @@ std::vector<std::unique_ptr<kbforge::Urns>>& attributes_of(Table* table) {
 
 }  // namespace
 
-std::int32_t kb_version(void) { return 10; }
+std::int32_t kb_version(void) { return 11; }
 
 void kb_functions(std::int64_t n, const double* x, double* out) {
   for (std::int64_t k = 0; k < n; ++k) {
@@ -255,6 +255,15 @@ std::int32_t kb_attributes_values(Table* table, std::int32_t attribute, std::int
 double kb_attributes_draw(Table* table, std::int32_t attribute, std::int32_t u,
                           std::int32_t v) {
   return attributes_of(table)[attribute]->values.draw(u, v);
+}
+
+void kb_attributes_merge_ratios(Table* table, std::int64_t slot, std::int64_t n,
+                                const std::int64_t* others, double* out) {
+  static_cast<AttributeTable*>(table)->log_merge_ratios(slot, n, others, out);
+}
+
+void kb_attributes_merge(Table* table, std::int64_t slot, std::int64_t into) {
+  static_cast<AttributeTable*>(table)->merge(slot, into);
 }
 
 Table* kb_counts_new(void (*more)(std::int32_t, std::int64_t, std::int64_t, double*)) {

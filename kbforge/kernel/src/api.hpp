@@ -216,6 +216,12 @@ KB_API std::int32_t kb_attributes_values(kbforge::Table* table, std::int32_t att
 // c G(u | v), for tests and for explanations.
 KB_API double kb_attributes_draw(kbforge::Table* table, std::int32_t attribute,
                                  std::int32_t u, std::int32_t v);
+// L(C + D) - L(C) - L(D) of the cluster of a slot and n others, nats, where the numbers of the values
+// ascend as those of Python do.
+KB_API void kb_attributes_merge_ratios(kbforge::Table* table, std::int64_t slot, std::int64_t n,
+                                       const std::int64_t* others, double* out);
+// The cluster of a slot goes into another; the slot is free.
+KB_API void kb_attributes_merge(kbforge::Table* table, std::int64_t slot, std::int64_t into);
 
 // Counts of rows; `more` gives factors of a row: its number, the first count, how many, where to.
 KB_API kbforge::Table* kb_counts_new(void (*more)(std::int32_t, std::int64_t, std::int64_t,

@@ -36,6 +36,14 @@ double log_rising(double a, std::int32_t n) {
 
 std::int64_t in_units(double nats) { return static_cast<std::int64_t>(nats * kUnits); }
 
+// The one of items, ascending by value, that has this value; null if there is none.
+template <typename Item>
+Item* item_of(Item* items, std::size_t n, std::int32_t value) {
+  Item* found = std::lower_bound(
+      items, items + n, value, [](const auto& item, std::int32_t v) { return item.value < v; });
+  return found != items + n && found->value == value ? found : nullptr;
+}
+
 }  // namespace
 
 Urns::Urns(std::int32_t attribute, AttributeRules rules)
@@ -196,6 +204,88 @@ void Urns::leave_most_seen(std::vector<Item>& items) const {
   if (n_true > kMostValues) least->sum = kOut;
 }
 
+double Urns::merge_gain(UrnId urn, UrnId other) {
+  // differences are taken in one order
+  if (comes_after(at(urn), at(other))) std::swap(urn, other);
+  if (at(other).size == 1) {
+    return gain(urn, at(other).items[0].value) - log_marginal(other);
+  }
+  const UrnId both = merged(urn, other);
+  const double gained = log_marginal(both) - log_marginal(urn) - log_marginal(other);
+  let_go(both);
+  return gained;
+}
+
+// Whether an urn of one observation is compared with a larger one, or its values or counts are later.
+bool Urns::comes_after(const Urn& urn, const Urn& other) const {
+  if ((urn.size == 1) != (other.size == 1)) return urn.size == 1;
+  const Item *a = urn.items.get(), *b = other.items.get();
+  const auto less_value = [](const Item& x, const Item& y) { return x.value < y.value; };
+  if (std::lexicographical_compare(b, b + other.n, a, a + urn.n, less_value)) return true;
+  if (std::lexicographical_compare(a, a + urn.n, b, b + other.n, less_value)) return false;
+  const auto less_count = [](const Item& x, const Item& y) { return x.count < y.count; };
+  return std::lexicographical_compare(b, b + other.n, a, a + urn.n, less_count);
+}
+
+UrnId Urns::merged(UrnId urn, UrnId other) {
+  if (at(other).size == 1) return grown(urn, at(other).items[0].value);
+  if (at(urn).size == 1) return grown(other, at(urn).items[0].value);
+  join(at(urn), at(other), items_);
+  for (Item& item : items_) {
+    if (item.sum != kOut) item.sum = sum_of_both(at(urn), at(other), items_, item.value);
+  }
+  std::int64_t chance = at(urn).chance;
+  for (std::int32_t k = 0; k < at(other).n; ++k) {
+    const Item& of_other = at(other).items[k];
+    const std::int32_t after = item_of(items_.data(), items_.size(), of_other.value)->count;
+    chance += chance_units(of_other.value, after) -
+              chance_units(of_other.value, after - of_other.count);
+  }
+  return interned(items_, chance);
+}
+
+// The observations of both, by value; the sums of those that may be the true one are yet to come.
+void Urns::join(const Urn& urn, const Urn& other, std::vector<Item>& items) const {
+  items.clear();
+  const Item *a = urn.items.get(), *b = other.items.get();
+  const Item *end_a = a + urn.n, *end_b = b + other.n;
+  while (a != end_a || b != end_b) {
+    const bool of_a = a != end_a && (b == end_b || a->value <= b->value);
+    const bool of_b = b != end_b && (a == end_a || b->value <= a->value);
+    const std::int32_t count = (of_a ? a->count : 0) + (of_b ? b->count : 0);
+    items.push_back(Item{of_a ? a->value : b->value, count, 0});
+    a += of_a;
+    b += of_b;
+  }
+  if (items.size() <= kMostValues) return;
+  std::vector<Item> ranked = items;
+  std::sort(ranked.begin(), ranked.end(), [this](const Item& x, const Item& y) {
+    return x.count != y.count ? x.count > y.count : values.spelled_before(x.value, y.value);
+  });
+  for (std::size_t k = kMostValues; k < ranked.size(); ++k) {
+    item_of(items.data(), items.size(), ranked[k].value)->sum = kOut;
+  }
+}
+
+// The sum of a value of both, from that of one of them.
+std::int64_t Urns::sum_of_both(const Urn& urn, const Urn& other, const std::vector<Item>& items,
+                               std::int32_t v) {
+  const Item* known = item_of(urn.items.get(), urn.n, v);
+  const Urn* rest = &other;
+  if (!known || known->sum == kOut) {
+    known = item_of(other.items.get(), other.n, v);
+    rest = &urn;
+  }
+  if (!known || known->sum == kOut) return units_of(items, v);
+  std::int64_t sum = known->sum;
+  for (std::int32_t k = 0; k < rest->n; ++k) {
+    const std::int32_t u = rest->items[k].value;
+    const std::int32_t after = item_of(items.data(), items.size(), u)->count;
+    sum += units(u, v, after) - units(u, v, after - rest->items[k].count);
+  }
+  return sum;
+}
+
 std::uint64_t Urns::hash_of(const Item* items, std::size_t n) const {
   std::uint64_t hash = n;
   for (std::size_t k = 0; k < n; ++k) {
@@ -352,6 +442,35 @@ void AttributeTable::release(const std::vector<std::int64_t>& slots) {
       if (urn != kNoUrn) attributes[a]->let_go(urn);
       urn = kNoUrn;
     }
+  }
+}
+
+void AttributeTable::log_merge_ratios(Slot slot, std::int64_t n, const std::int64_t* others,
+                                      double* out) {
+  const std::size_t width = attributes.size();
+  for (std::int64_t k = 0; k < n; ++k) {
+    double total = 0.0;
+    for (std::size_t a = 0; a < width; ++a) {
+      const UrnId urn = held_[slot * width + a], other = held_[others[k] * width + a];
+      if (urn != kNoUrn && other != kNoUrn) total += attributes[a]->merge_gain(urn, other);
+    }
+    out[k] = total;
+  }
+}
+
+void AttributeTable::merge(Slot slot, Slot into) {
+  const std::size_t width = attributes.size();
+  for (std::size_t a = 0; a < width; ++a) {
+    UrnId &urn = held_[slot * width + a], &other = held_[into * width + a];
+    if (urn != kNoUrn && other != kNoUrn) {
+      const UrnId both = attributes[a]->merged(urn, other);
+      attributes[a]->let_go(urn);
+      attributes[a]->let_go(other);
+      other = both;
+    } else if (urn != kNoUrn) {
+      other = urn;
+    }
+    urn = kNoUrn;
   }
 }
 

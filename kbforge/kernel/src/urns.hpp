@@ -31,6 +31,10 @@ class Urns {
   UrnId single(std::int32_t u);
   // The urn with one more observation; it is held by one more.
   UrnId grown(UrnId urn, std::int32_t u);
+  // L of both together less L of each, nats; the same whichever comes first.
+  double merge_gain(UrnId urn, UrnId other);
+  // The urn with the observations of both; it is held by one more.
+  UrnId merged(UrnId urn, UrnId other);
   void hold(UrnId urn) { ++urns_[place_of(urn)].holders; }
   void let_go(UrnId urn);
 
@@ -66,6 +70,10 @@ class Urns {
   double log_sum_exp(std::vector<double>& terms);
   void add_to(const Urn& urn, std::int32_t u, std::vector<Item>& items);
   void leave_most_seen(std::vector<Item>& items) const;
+  bool comes_after(const Urn& urn, const Urn& other) const;
+  void join(const Urn& urn, const Urn& other, std::vector<Item>& items) const;
+  std::int64_t sum_of_both(const Urn& urn, const Urn& other, const std::vector<Item>& items,
+                           std::int32_t v);
   UrnId interned(const std::vector<Item>& items, std::int64_t chance);
   std::uint64_t hash_of(const Item* items, std::size_t n) const;
   void rehash();
@@ -94,6 +102,10 @@ class AttributeTable : public Table {
   void extend(const Record& x, const std::vector<std::int64_t>& parents,
               const std::vector<std::int64_t>& children) override;
   void release(const std::vector<std::int64_t>& slots) override;
+  // L(C + D) - L(C) - L(D) of a cluster and some others, nats.
+  void log_merge_ratios(Slot slot, std::int64_t n, const std::int64_t* others, double* out);
+  // One cluster goes into the other, and its slot is free.
+  void merge(Slot slot, Slot into);
 
  private:
   std::vector<UrnId> held_;  // by slot and attribute; none: no fragment states it

@@ -81,8 +81,9 @@ void Values::add(std::int64_t n, const double* base, const std::uint8_t* counted
     work_out_shares(value, names + feature_start[k], masses + feature_start[k]);
     values_.push_back(value);
   }
-  // what was asked for lately has room for more of them
-  const std::size_t wanted = std::min(kMostKnown, 4 * values_.size());
+  // what was asked for lately has room for more of them, most where the answer comes from Python
+  const std::size_t each = rules_.by_words ? 256 : 4;
+  const std::size_t wanted = std::min(kMostKnown, each * values_.size());
   std::size_t room = known_.size();
   while (room < wanted) room *= 2;
   if (room > known_.size()) known_.assign(room, Known{});

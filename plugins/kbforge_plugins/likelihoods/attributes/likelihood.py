@@ -37,6 +37,7 @@ from kbforge.contracts import (
     IntArray,
     LearnedState,
     LiveClusters,
+    MergingClusters,
 )
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.files.io import called, read_small
@@ -319,6 +320,27 @@ class CompiledUrns:
                     values.append(number)
             starts.append(len(values))
         stated = np.array(attributes, dtype=np.int32), np.array(values, dtype=np.int32)
+        told = self._told(new)
+        return EncodedFragments(np.array(starts, dtype=np.int64), *stated, told)
+
+    def merging(self, fragments: Sequence[Fragment]) -> CompiledUrnMerges:
+        """A cluster for each of these fragments, in an empty table."""
+        new: list[list[int]] = [[] for _ in self._urns]
+        for fragment in fragments:
+            for index, name, numbers in self._order(fragment.properties):
+                raw = fragment.properties[name]
+                if raw not in numbers:
+                    numbers[raw] = self._numbered(index, raw, new[index])
+        # merges are scored the same way round by the reference: its numbers and these ascend alike
+        for index, of_attribute in enumerate(new):
+            of_attribute.sort()
+            self._number[index] = {value: n for n, value in enumerate(of_attribute)}
+            self._attributes[index][2].clear()
+        told = self._told(new)
+        return CompiledUrnMerges(self._kernel, self, self.encode(fragments)._replace(new=told))
+
+    def _told(self, new: Sequence[list[int]]) -> list[tuple[int, int, int, Any]]:
+        """For `tell`, the new values of each attribute that has any."""
         told = [
             (
                 index,
@@ -331,7 +353,7 @@ class CompiledUrns:
         ]
         for index, of_attribute in enumerate(new):
             self._values[index] += of_attribute
-        return EncodedFragments(np.array(starts, dtype=np.int64), *stated, told)
+        return told
 
     def _order(self, stated: Iterable[str]) -> list[_Attribute]:
         """The attributes among these that are read, by index."""
@@ -404,6 +426,30 @@ class CompiledUrns:
         out[0], out[1] = self._urns[attribute].by_words(values[u], values[v])
 
 
+class CompiledUrnMerges:
+    """See `kbforge.contracts.MergingClusters`."""
+
+    def __init__(self, kernel: CDLL, table: CompiledUrns, encoded: EncodedFragments) -> None:
+        self._kernel, self._table = kernel, table
+        table.tell(encoded)
+        stated = address(encoded.attributes), address(encoded.values)
+        starts, none = encoded.starts, np.array([-1])
+        for slot in range(len(starts) - 1):
+            record, place = (address(starts) + slot * starts.itemsize, *stated), np.array([slot])
+            kernel.kb_extend(table.handle, *record, 1, address(none), address(place))
+
+    def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
+        """See `kbforge.contracts.MergingClusters`."""
+        others, out = np.ascontiguousarray(slots, dtype=np.int64), np.empty(len(slots))
+        told = len(others), address(others), address(out)
+        self._kernel.kb_attributes_merge_ratios(self._table.handle, slot, *told)
+        return out
+
+    def merge(self, slot: int, into: int) -> None:
+        """See `kbforge.contracts.MergingClusters`."""
+        self._kernel.kb_attributes_merge(self._table.handle, slot, into)
+
+
 class AttributeModel(ConjugateLikelihood):
     """The likelihood with known rates, of at least the attributes of the vocabularies."""
 
@@ -426,6 +472,10 @@ class AttributeModel(ConjugateLikelihood):
     def compiled_clusters(self, kernel: CDLL) -> CompiledUrns | None:
         """See `kbforge.contracts.likelihood`."""
         return CompiledUrns(kernel, self._encoder, self._urns)
+
+    def compiled_merges(self, kernel: CDLL, fragments: Sequence[Fragment]) -> MergingClusters:
+        """See `kbforge.contracts.likelihood`."""
+        return CompiledUrns(kernel, self._encoder, self._urns).merging(fragments)
 
 
 class Attributes(AttributeModel):
