@@ -118,6 +118,36 @@ class TestSpacy(Lines):
         return json.dumps({"text": text, "ents": ents}).encode() + b"\n"
 
 
+class TestTriples(Lines):
+    """Each triple is about an entity that is its own neighbour, so that it gives one fragment."""
+
+    name = "triples"
+    filename = "input.jsonl"
+    bad: ClassVar = {
+        "truncated": b'{"head": "A", "rel\n',
+        "a head of a wrong type": b'{"head": {}, "relation": "r", "tail": "A"}\n',
+        "no object": b"3\n",
+    }
+
+    def line(self, i: int) -> bytes:
+        name = f"Ada {i}"
+        triple = {"head": name, "relation": f"is {PADDING}", "tail": name, "context": f"c{i}"}
+        return json.dumps(triple).encode() + b"\n"
+
+
+class TestTriplesOfRdf(Lines):
+    name = "triples"
+    filename = "input.nt"
+    bad: ClassVar = {
+        "truncated": b"<http://x.org/a> <http://x.org/\n",
+        "no statement": b"a b c .\n",
+        "not UTF-8": b'<http://x.org/a> <http://x.org/b> "\xff" .\n',
+    }
+
+    def line(self, i: int) -> bytes:
+        return f'<http://x.org/{i}> <http://x.org/note> "{PADDING} {i}" .\n'.encode()
+
+
 class TestGliner(Lines):
     name = "gliner"
     filename = "input.json"

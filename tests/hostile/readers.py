@@ -46,6 +46,9 @@ READERS = (
     Reader("load rebel", "rebel.jsonl", "load rebel {} -o out.jsonl"),
     Reader("load tweetnerd", "tweets.tsv", "load tweetnerd {} -o out.jsonl"),
     Reader("load array", "array.json", "load jsonl {} --id id -o out.jsonl"),
+    Reader("load triples", "triples.jsonl", "load triples {} -o out.jsonl"),
+    Reader("load csv triples", "triples.csv", "load triples {} -o out.jsonl"),
+    Reader("load rdf", "triples.nq", "load triples {} -o out.jsonl"),
     Reader("load spacy", "spacy.json", "load spacy {} --label kb_id -o out.jsonl"),
     Reader("load gliner", "gliner.json", "load gliner {} -o out.jsonl"),
     Reader(
@@ -161,6 +164,16 @@ def _write_graphs(folder: Path) -> None:
         {"id": f"Q{i}", "type": "item", "labels": label, "aliases": [], "claims": {"P1": claims}}
         for i in range(1, 4)
     ]
+    keys, rows = (
+        ("head", "relation", "tail", "context"),
+        [("Ann", "met", f"Bob {i}", f"c{i // 2}") for i in range(6)],
+    )
+    write_lines(folder / "triples.jsonl", [dict(zip(keys, row, strict=True)) for row in rows])
+    (folder / "triples.csv").write_text("\n".join(map(",".join, [keys, *rows])))
+    (folder / "triples.nq").write_text(
+        '<http://x.org/Ann> <http://x.org/name> "Ann \\u00e9"@en .\n'
+        "<http://x.org/Ann> <http://x.org/met> _:bob <http://x.org/c1> .\n" * 3
+    )
     (folder / "array.json").write_text(json.dumps(flat, indent=1))
     (folder / "spacy.json").write_text(json.dumps([{"text": text, "ents": ents}] * 3, indent=2))
     (folder / "gliner.json").write_text(json.dumps([[*found, related], found]))

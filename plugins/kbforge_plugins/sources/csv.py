@@ -50,6 +50,7 @@ class CsvSource(TableSource):
         encoding: encoding of the text, such as cp1252, latin-1 or utf-16; the default is UTF-8 or
             UTF-16 if the text is in one of them, else cp1252. A byte order mark of UTF-8 overrides
             this.
+        columns: names of the columns of a file without a header line.
 
     """
 
@@ -57,6 +58,7 @@ class CsvSource(TableSource):
 
     delimiter: str | None = None
     encoding: str | None = None
+    columns: list[str] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,7 +87,8 @@ class CsvSource(TableSource):
     def _read_rows(
         self, lines: _Lines, delimiter: str, table: TableName, on_bad: OnBad, about: str
     ) -> Iterator[Fragment]:
-        header = _parse_next(lines, delimiter)  # without it nothing can be read, so it may raise
+        # without it nothing can be read, so it may raise
+        header = self.columns or _parse_next(lines, delimiter)
         if header is None:
             raise BadRecord(lines.where, "a header line", "an empty file")
         reader = RowReader(self, header, lines.where, table)

@@ -32,10 +32,10 @@ import re
 import sqlite3
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import PurePath
-from typing import NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import orjson
 
@@ -46,6 +46,7 @@ from kbforge.words import counted, listed
 NOTHING = frozenset({"", "NONE", "UNKNOWN", "NULL", "NAN", "N/A"})
 """Types and descriptions, in capitals, that graph builders write where they know nothing."""
 MOST_NEIGHBOURS = 1_000
+_ENDS = "fragments of relations' ends without an entity"
 _OWN = ("name", "type", "description", "neighbour")
 _DIGEST = re.compile("[0-9a-f]{32,}")
 _DIGITS = 16  # of a digest of a unit's text; the rest tells no two units of a graph apart
@@ -112,7 +113,15 @@ def said(text: str) -> str:
 
 
 class GraphSource(Source):
-    """A reader of graphs; subclasses yield the records of an input."""
+    """A reader of graphs; subclasses yield the records of an input.
+
+    Attributes:
+        ends_only: whether the format states entities only as the ends of relations, so that an end
+            without a record of its own is no gap.
+
+    """
+
+    ends_only: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.where = ""
@@ -129,6 +138,10 @@ class GraphSource(Source):
 
         """
 
+    def name_of(self, key: str) -> str:
+        """The name of a relation's end that has no record of its own."""
+        return key
+
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
         """Yield one fragment for each entity in each text unit."""
         self.counts.clear()
@@ -137,7 +150,7 @@ class GraphSource(Source):
             try:
                 # an empty name is a private file on disk that vanishes when it is closed
                 with closing(sqlite3.connect("")) as store:
-                    yield from self._read(path, _Units(store), on_bad)
+                    yield from self._read(path, _Units(store, self.name_of), on_bad)
             except sqlite3.Error as error:
                 raise KBForgeError(f"the temporary file of a graph: {error}") from error
 
@@ -159,6 +172,9 @@ class GraphSource(Source):
         self._tell(path, found, units)
 
     def _tell(self, path: str, found: Counter[type], units: _Units) -> None:
+        if self.ends_only:
+            del units.counts[_ENDS]
+            found[GraphEntity] = units.entities()
         self.counts.update(units.counts)
         kinds = (
             counted(found[GraphEntity], "entity", "entities"),
@@ -166,7 +182,7 @@ class GraphSource(Source):
         )
         texts = counted(units.count(), "text unit") if units.count() else "no text units"
         self.taken.append(f"{quoted(path, 400)}: {kinds[0]}, {kinds[1]}, {texts}")
-        missing = units.missing()
+        missing = [] if self.ends_only else units.missing()
         if missing:
             names = counted(len(missing), "name")
             self.taken.append(
@@ -186,7 +202,8 @@ CREATE INDEX by_tail ON links (tail);
 CREATE INDEX by_key ON mentions (key) WHERE name IS NOT NULL;
 """
 _NEIGHBOURS = """
-SELECT coalesce(m.name, (SELECT name FROM mentions WHERE key = m.key AND name IS NOT NULL), m.key),
+SELECT coalesce(m.name,
+        (SELECT name FROM mentions WHERE key = m.key AND name IS NOT NULL), name_of(m.key)),
     l.type, l.head = :self FROM links l
 JOIN mentions m ON m.number = CASE WHEN l.head = :self THEN l.tail ELSE l.head END
 WHERE l.number IN (SELECT number FROM links WHERE head = :self
@@ -198,8 +215,9 @@ ORDER BY l.number
 class _Units:
     """The entities and relations of a graph, by text unit, in a temporary file."""
 
-    def __init__(self, store: sqlite3.Connection) -> None:
-        self._store = store
+    def __init__(self, store: sqlite3.Connection, name_of: Callable[[str], str]) -> None:
+        self._store, self._name_of = store, name_of
+        store.create_function("name_of", 1, name_of, deterministic=True)
         self.counts = Counter[str]()
         store.execute("PRAGMA journal_mode=OFF")
         store.executescript(_TABLES)
@@ -266,6 +284,10 @@ class _Units:
         query = "SELECT count(DISTINCT unit) FROM mentions WHERE unit != ''"
         return int(self._store.execute(query).fetchone()[0])
 
+    def entities(self) -> int:
+        """The number of entities, whatever says that they are there."""
+        return int(self._store.execute("SELECT count(DISTINCT key) FROM mentions").fetchone()[0])
+
     def missing(self) -> list[str]:
         """The keys of relations' ends that no entity has, in order."""
         query = (
@@ -298,8 +320,8 @@ class _Units:
         query = "SELECT said, about FROM mentions WHERE key = ? AND name IS NOT NULL"
         found = self._store.execute(query, (key,)).fetchone()
         if found is None:
-            self.counts["fragments of relations' ends without an entity"] += 1
-            return _text({"name": [key]}), "{}"
+            self.counts[_ENDS] += 1
+            return _text({"name": [self._name_of(key)]}), "{}"
         self.counts["fragments of relations' ends in a text unit that their entity lacks"] += 1
         properties, about = map(orjson.loads, found)
         kept = {k: properties[k] for k in ("name", "type") if k in properties}
