@@ -1,6 +1,7 @@
-# make demo   installs KBForge into .venv, clusters the quickstart's mentions and shows two entities
-# make test   installs what development needs and runs the linters, the type checker and the fast
-#             tests of the product
+# make demo   installs KBForge without extras into .venv, clusters the quickstart's mentions and
+#             shows two entities
+# make test   installs all extras and what development needs, and runs the linters, the type checker
+#             and the fast tests of the product
 # make test-all   runs the slow tests, the laboratory's and properties on more examples besides
 # make soak   kills updates of stores, also by the plain default, and compares with whole ones;
 #             keeps and reads models of 60,000 values; damages 5,000 files for all readers;
@@ -11,10 +12,10 @@
 #             Linux with glibc 2.28 loads, or any such macOS, and one without a kernel
 # make gpu    runs the checks that need a GPU; without one they are skipped, with the reason
 #
-# On Linux pip takes a PyTorch with gigabytes of CUDA libraries, which the demo does not need.
-# This takes the CPU build:
+# The demo needs no PyTorch, the tests do. On Linux pip takes one with gigabytes of CUDA libraries;
+# this takes the CPU build:
 #
-#   make demo PIP_ARGS='--extra-index-url https://download.pytorch.org/whl/cpu'
+#   make test PIP_ARGS='--extra-index-url https://download.pytorch.org/whl/cpu'
 #
 # PYTHON=python3.12     another interpreter (3.11 or newer)
 # PIP_ARGS=...          more arguments for pip, such as the index above
@@ -105,5 +106,5 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt $(KERNEL)
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.created pyproject.toml constraints.txt $(KERNEL)
-	$(PIP_INSTALL) -e '.[dev]'
+	$(PIP_INSTALL) -e '.[all,dev]'
 	@touch $@ $(VENV)/.installed

@@ -130,9 +130,9 @@ def runnable(page: str) -> list[str]:
     ]
 
 
-def shell(block: str, folder: Path) -> str:
+def shell(block: str, folder: Path, programs: Path = Path(sys.executable).parent) -> str:
     """What a block prints, standard output before standard error, as a shell runs it there."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     ran = subprocess.run(
         ["bash", "-euc", block],
         cwd=folder,
@@ -225,3 +225,8 @@ def test_every_likelihood_clusterer_and_calibrator_can_be_chosen() -> None:
     for plugin in registry.installed():
         if plugin.kind in ("likelihoods", "clusterers", "calibrators"):
             assert f"`{plugin.name}`" in CHOOSING, plugin.name
+
+
+if __name__ == "__main__":
+    for block in runnable(README):
+        print(f"(\n{block})")

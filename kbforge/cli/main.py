@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -94,11 +95,26 @@ def verb_called(name: str) -> Any:
     """The command that a distribution registered as this verb; a `PluginError` if it is broken."""
     app = registry.load("commands", name)
     try:
-        return typer.main.get_command(app)
+        return _with_extra(typer.main.get_command(app), registry.find("commands", name))
     except Exception as error:  # whatever another distribution's app makes Typer raise
         raise PluginError(
             f'the command "{name}" cannot be used: {type(error).__name__}: {error}'
         ) from error
+
+
+def _with_extra(command: Any, plugin: registry.Plugin) -> Any:
+    """The command, which refuses to run if its extra is not installed; its help needs none."""
+    run = command.callback
+    if run is None or not plugin.entry_point.extras:
+        return command
+
+    @functools.wraps(run)
+    def checked(*args: Any, **options: Any) -> Any:
+        registry.require_extra(plugin)
+        return run(*args, **options)
+
+    command.callback = checked
+    return command
 
 
 @contextlib.contextmanager
@@ -252,6 +268,11 @@ def main() -> None:
         _fail(interrupts.sentence(), interrupts.exit_code())
     except BrokenPipeError:
         _end_quietly()
+    except ModuleNotFoundError as error:
+        missing = registry.library_missing(error.name or "", "this command")
+        if missing is None:
+            raise
+        _fail(str(missing), missing.exit_code)
     except OSError as error:
         _fail(_sentence(error), KBForgeError.exit_code)
     except MemoryError:

@@ -19,7 +19,6 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Collection, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
@@ -73,13 +72,28 @@ def open_input(path: str) -> Iterator[BinaryIO]:
             unpacked = stack.enter_context(bz2.BZ2File(buffered))
             yield cast(BinaryIO, io.BufferedReader(cast(Any, unpacked), 1 << 16))
         elif magic.startswith(_ZSTD_MAGIC):
-            import pyarrow as pa  # arrives with datasets; imported only for zstd
-
-            stream = stack.enter_context(pa.CompressedInputStream(buffered, "zstd"))
-            # small steps, because a step that meets damage is lost as a whole
-            yield stream_of(iter(partial(stream.read, _ZSTD_STEP), b""))
+            yield stream_of(_unpacked_zstd(buffered))
         else:
             yield cast(BinaryIO, buffered)
+
+
+def _unpacked_zstd(packed: BinaryIO) -> Iterator[bytes]:
+    """The content of a zstd stream; an OSError if it is damaged or cut short."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+
+    with zstd.ZstdFile(packed) as stream:
+        while True:
+            try:
+                # small steps, because a step that meets damage is lost as a whole
+                chunk = stream.read1(_ZSTD_STEP)
+            except (zstd.ZstdError, EOFError) as error:
+                raise OSError(str(error)) from error
+            if not chunk:
+                return
+            yield chunk
 
 
 class _ChunkStream(io.RawIOBase):

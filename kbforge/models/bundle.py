@@ -380,8 +380,10 @@ def require_device(device: str) -> None:
     """Find out before long work that there is no usable GPU; never a silent run on the CPU."""
     if device == "cpu":
         return
-    import torch  # heavy; only a run that asks for a GPU pays for it
-
+    try:
+        import torch  # heavy; only a run that asks for a GPU pays for it
+    except ModuleNotFoundError as error:
+        raise registry.library_missing("torch", "--gpu") or error from error
     if not torch.cuda.is_available():
         raise UsageError(
             f"no usable GPU: PyTorch {torch.__version__} finds no CUDA "

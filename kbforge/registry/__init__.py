@@ -2,7 +2,8 @@
 
 A plugin is a class in some installed distribution, announced by an entry point in the group
 `kbforge.<kind>`. Listing reads distribution metadata and imports nothing. Creating a plugin imports
-its module only, so a broken plugin breaks only the command that names it. The constructor's
+its module only, so a broken plugin breaks only the command that names it. A plugin that needs an
+extra of its distribution names it in its entry point (`module:Class [extra]`). The constructor's
 signature is the configuration schema (`kbforge.registry.options`). A class has the base class of
 its kind in `kbforge.contracts`, which is checked once, when it is loaded.
 
@@ -21,6 +22,7 @@ import inspect
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -56,6 +58,7 @@ _OUR_DISTRIBUTION = "kbforge"
 _OURS = {"kbforge", "kbforge_plugins", "kbforge_training", "kbforge_grammars"}
 _TYPERS = {"click", "typer"}  # how a verb ends well, or says that it was used wrongly
 _PROTOCOLS = ("serializers", "exporters")  # kinds whose methods are all that counts
+_DISTRIBUTIONS = {"sklearn": "scikit-learn"}  # of modules with another name
 _KBFORGE_LINE = re.compile(r"kbforge(?![\w.-])", re.IGNORECASE)
 
 _loaded: dict[str, tuple[str, str]] = {}
@@ -69,6 +72,7 @@ class Plugin:
 
     `status` is "ok"; "incompatible" if the distribution requires another version of kbforge; or
     "duplicate" if another distribution claims the same name. `cause` is a sentence on the last two.
+    Whether its extra is installed, `glance` says.
     """
 
     kind: str
@@ -101,7 +105,8 @@ def load(kind: str, name: str) -> Any:
     """Import the plugin of that name and return its class (a function for some kinds).
 
     Raises a PluginError if it is unknown, claimed by two distributions, incompatible, fails to
-    import, or lacks what the contract of its kind needs.
+    import (because its extra is not installed, for one), or lacks what the contract of its kind
+    needs.
     """
     plugin = find(kind, name)
     if plugin.status != "ok":
@@ -113,6 +118,8 @@ def load(kind: str, name: str) -> Any:
     try:
         loaded = plugin.entry_point.load()
     except (Exception, SystemExit) as error:  # a stranger's import may raise anything
+        if isinstance(error, ImportError):
+            require_extra(plugin)
         cause = quoted(f"{type(error).__name__}: {error}", 400)
         raise PluginError(f"{_called(plugin)} cannot be loaded: {cause}") from error
     # the page of help loads all commands, and can do without NumPy
@@ -122,8 +129,45 @@ def load(kind: str, name: str) -> Any:
     return checked(loaded, kind, _called(plugin), base)
 
 
+def glance(plugin: Plugin) -> tuple[str, str]:
+    """The status of a plugin, "needs extra" if what it needs is not installed, and the cause.
+
+    Nothing is imported.
+    """
+    missing = _missing(plugin)
+    if plugin.status != "ok" or not missing:
+        return plugin.status, plugin.cause
+    return "needs extra", _install(_short(plugin), missing, plugin.distribution, _extra(plugin))
+
+
+def require_extra(plugin: Plugin) -> None:
+    """Refuse a plugin whose extra is not installed; the PluginError has the command."""
+    status, cause = glance(plugin)
+    if status == "needs extra":
+        raise PluginError(cause)
+
+
+def library_missing(module: str, user: str) -> KBForgeError | None:
+    """The error of a `user` ("--gpu") that needs a module of an extra; None if no extra has it."""
+    package = module.partition(".")[0]
+    wanted = _normalized(_DISTRIBUTIONS.get(package, package))
+    pairs = _extras(_OUR_DISTRIBUTION)
+    having = [extra for extra, name in pairs if _normalized(name) == wanted]
+    if not having:
+        return None
+    sizes = Counter(extra for extra, _ in pairs)
+    smallest = min(having, key=sizes.__getitem__)  # not "all"
+    return KBForgeError(_install(user, [wanted], _OUR_DISTRIBUTION, smallest))
+
+
 def check(plugin: Plugin) -> tuple[str, str]:
-    """Load a plugin, guarded; returns its status, "broken" if that fails, and the cause."""
+    """Load a plugin, guarded; returns its status, "broken" if that fails, and the cause.
+
+    A plugin whose extra is not installed is not loaded.
+    """
+    status, cause = glance(plugin)
+    if status == "needs extra":
+        return status, cause
     try:
         # whatever it prints while it is imported is not our output
         with contextlib.redirect_stdout(sys.stderr):
@@ -144,6 +188,9 @@ def create(
 
     """
     factory = load(kind, name)
+    for plugin in installed(kind):  # one, or `load` had refused it
+        if plugin.name == name:
+            require_extra(plugin)
     return factory(**bind_options(factory, f"{role or singular(kind)} {name}", options or {}))
 
 
@@ -252,6 +299,51 @@ def _requirement_on_kbforge(distribution: Distribution) -> str:
     ).strip(",")
 
 
+def _extra(plugin: Plugin) -> str:
+    return ",".join(plugin.entry_point.extras)
+
+
+def _missing(plugin: Plugin) -> list[str]:
+    """The distributions of a plugin's extra that are not installed."""
+    wanted = plugin.entry_point.extras
+    named = [name for extra, name in _extras(plugin.distribution) if extra in wanted]
+    return [name for name in dict.fromkeys(named) if not _is_installed(name)]
+
+
+@cache
+def _extras(distribution: str) -> tuple[tuple[str, str], ...]:
+    """(extra, distribution that it installs), as far as this system and Python need them."""
+    from packaging.requirements import Requirement
+
+    about = metadata.metadata(distribution)
+    lines = [Requirement(line) for line in metadata.requires(distribution) or ()]
+    return tuple(
+        (extra, line.name)
+        for extra in about.get_all("Provides-Extra") or ()
+        for line in lines
+        if line.marker is not None
+        and line.marker.evaluate({"extra": extra})
+        and not line.marker.evaluate({"extra": ""})
+    )
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        metadata.distribution(distribution)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _install(user: str, missing: Iterable[str], distribution: str, extra: str) -> str:
+    names = [quoted(name) for name in missing]
+    verb = "is" if len(names) == 1 else "are"
+    return (
+        f"{user} needs {' and '.join(names)}, which {verb} not installed: "
+        f"pip install '{quoted(distribution)}[{quoted(extra)}]'"
+    )
+
+
 def _satisfied(specifier: str) -> bool:
     if not specifier:
         return True
@@ -275,9 +367,12 @@ def kind_called(text: str) -> str:
     raise UsageError(f'there is no kind "{quoted(text)}"; kinds: {", ".join(known)}{meant}')
 
 
+def _short(plugin: Plugin) -> str:
+    return f'the {singular(plugin.kind)} "{quoted(plugin.name)}"'
+
+
 def _called(plugin: Plugin) -> str:
-    owner = quoted(f"{plugin.distribution} {plugin.version}")
-    return f'the {singular(plugin.kind)} "{quoted(plugin.name)}" of {owner}'
+    return f"{_short(plugin)} of {quoted(f'{plugin.distribution} {plugin.version}')}"
 
 
 def ending_of(path: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,24 @@ def test_every_requirement_is_pinned_and_satisfied_by_its_pin() -> None:
     from packaging.requirements import Requirement
 
     project, pins = PROJECT["project"], pinned()
-    for line in [*project["dependencies"], *project["optional-dependencies"]["dev"]]:
+    extras = project["optional-dependencies"]
+    for line in [*project["dependencies"], *chain(*extras.values())]:
         requirement = Requirement(line)
-        assert requirement.specifier.contains(pins[canonical(requirement.name)]), line
+        if requirement.name != "kbforge":
+            assert requirement.specifier.contains(pins[canonical(requirement.name)]), line
+
+
+def test_all_is_every_extra_but_the_tools_of_development() -> None:
+    extras = PROJECT["project"]["optional-dependencies"]
+    named = ",".join(sorted(extras.keys() - {"all", "dev"}))
+    assert extras["all"] == [f"kbforge[{named}]"]
+
+
+def test_every_extra_of_a_plugin_is_declared() -> None:
+    extras = PROJECT["project"]["optional-dependencies"]
+    for plugin in registry.installed():
+        if plugin.distribution == "kbforge":
+            assert set(plugin.entry_point.extras) <= extras.keys()
 
 
 def test_torch_is_the_tested_one_without_a_local_build() -> None:

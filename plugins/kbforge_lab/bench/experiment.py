@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -83,6 +84,8 @@ def prepare(suite_name: str, settings: BenchSettings) -> BenchWork:
     """Find out what there is to do."""
     suite: Suite = registry.create("suites", suite_name, settings.options)
     plan = suite.plan(settings.quick)
+    if find_spec("pyarrow") is None:  # the tables are also written as Parquet
+        raise registry.library_missing("pyarrow", "kbforge lab bench") or ImportError("pyarrow")
     if settings.figures and plan.of_clusterers:
         require_matplotlib()
     _require_names(suite_name, plan)

@@ -193,7 +193,7 @@ class Results:
 
     def write_parquet(self) -> None:
         """Write both tables as Parquet beside the JSON lines."""
-        import pyarrow as pa  # arrives with datasets; only this needs it
+        import pyarrow as pa
         from pyarrow import parquet
 
         of: Mapping[Any, Any] = {
