@@ -26,9 +26,9 @@ PLUGINS = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
 FORMATS = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 CHOOSING = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
-# page -> how many of its blocks are not run: they download PyTorch, or take long
+# page -> how many of its blocks are not run: they download packages, or take long
 PAGES = {
-    "README.md": 2,
+    "README.md": 1,
     "docs/choosing.md": 2,
     "docs/formats.md": 0,
     "docs/pipelines.md": 0,
@@ -206,8 +206,12 @@ def test_the_front_page_is_short_and_has_a_picture() -> None:
     assert (ROOT / picture[1]).stat().st_size < 200_000
 
 
-def test_the_front_page_names_the_small_torch_before_it_downloads_the_large_one() -> None:
-    assert README.index("download.pytorch.org/whl/cpu") < README.index("make demo     #")
+def test_the_front_page_names_every_extra_and_the_small_torch() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].keys() - {"all", "dev", "docs"}
+    weights = README[README.index("| extra |") : README.index("## Exit codes")]
+    assert [extra for extra in extras if f"`{extra}`" not in weights] == []
+    assert "download.pytorch.org/whl/cpu" in weights
     helped = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert "download.pytorch.org/whl/cpu" in helped[: helped.index(".DEFAULT_GOAL")]
 

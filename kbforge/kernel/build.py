@@ -6,6 +6,7 @@ linked in. The C++ library is: where a wheel is used there may be another one.
 
     python kbforge/kernel/build.py                                  build it again
     python kbforge/kernel/build.py --sanitize -o DIR                one that looks for errors
+    KBFORGE_KERNEL_TARGET=win_amd64 python kbforge/kernel/build.py -o DIR       one for Windows
 
 This module is run before KBForge is installed: it imports nothing but the standard library.
 """
@@ -25,31 +26,42 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 LIBRARY = "kernel.so"
+"""The name on every system: whoever loads it gives the whole path."""
 ABOUT = "kernel.json"
 SWITCH = "KBFORGE_KERNEL"
 """The variable: "0" leaves the kernel out, "portable" takes zig even where there is a compiler."""
+TARGET = "KBFORGE_KERNEL_TARGET"
+"""Variable that names the system to compile for, by the platform tag of its wheels; zig does it."""
 ZIG = "ziglang>=0.13"
 """The wheel to ask for where there is no compiler."""
 NONE = "no kernel: "
 """What the sentence of a build that made none begins with."""
-# zig links against as old a C library as the system may have: glibc 2.28 is in what torch's wheels
-# ask for, too. With musl it is not asked for: there is no torch for it either.
-_GLIBC = "2.28"
-_ZIG_TARGETS = {
-    ("Linux", "x86_64"): f"x86_64-linux-gnu.{_GLIBC}",
-    ("Linux", "aarch64"): f"aarch64-linux-gnu.{_GLIBC}",
-    ("Darwin", "x86_64"): "x86_64-macos",
-    ("Darwin", "arm64"): "aarch64-macos",
+# zig links against as old a C library as the system may have: glibc 2.28 is in what NumPy's wheels
+# ask for, too, and macOS 11 is the first of its processors. With musl zig is not asked for.
+PLATFORMS = {
+    "manylinux_2_28_x86_64": "x86_64-linux-gnu.2.28",
+    "manylinux_2_28_aarch64": "aarch64-linux-gnu.2.28",
+    "macosx_11_0_x86_64": "x86_64-macos.11.0",
+    "macosx_11_0_arm64": "aarch64-macos.11.0",
+    "win_amd64": "x86_64-windows-gnu",
+    "win_arm64": "aarch64-windows-gnu",
 }
-_FLAGS = (
-    *("-std=c++17", "-O3", "-ffp-contract=off", "-fno-fast-math"),
-    *("-fvisibility=hidden", "-fPIC", "-shared", "-pthread"),
-)
+"""What zig compiles for: its own name by the platform tag of the wheel."""
+_HERE = {
+    ("Linux", "x86_64"): "manylinux_2_28_x86_64",
+    ("Linux", "aarch64"): "manylinux_2_28_aarch64",
+    ("Darwin", "x86_64"): "macosx_11_0_x86_64",
+    ("Darwin", "arm64"): "macosx_11_0_arm64",
+    ("Windows", "AMD64"): "win_amd64",
+    ("Windows", "ARM64"): "win_arm64",
+}
+_FLAGS = ("-std=c++17", "-O3", "-ffp-contract=off", "-fno-fast-math", "-fvisibility=hidden")
 # A C++ library of its own, seen by nobody else: a process has others, torch's for one. Some systems
 # have a compiler, but no static library for it.
 _OWN_LIBRARIES = ("-static-libstdc++", "-static-libgcc", "-Wl,--exclude-libs,ALL")
@@ -59,11 +71,16 @@ _SECONDS = 600
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C++ compiler: how it is called, and what it says it is."""
+    """A C++ compiler: how it is called, what it says it is, and for which platform zig compiles."""
 
     command: tuple[str, ...]
     version: str
-    zig: bool = False
+    platform: str = ""
+
+    @property
+    def system(self) -> str:
+        """The system that it compiles for, as `platform.system` calls it."""
+        return next((s for (s, _), tag in _HERE.items() if tag == self.platform), platform.system())
 
 
 def find_compiler() -> Compiler | None:
@@ -73,17 +90,17 @@ def find_compiler() -> Compiler | None:
         compiler = _tried((path, *words[1:])) if path else None
         if compiler:
             return compiler
-    target = _zig_target()
-    if target and importlib.util.find_spec("ziglang"):
+    tag = zig_platform()
+    if tag and importlib.util.find_spec("ziglang"):
         # not tried: it would compile a C++ library for that
-        command = (sys.executable, "-m", "ziglang", "c++", "-target", target)
-        return Compiler(command, _version(command), zig=True)
+        command = (sys.executable, "-m", "ziglang", "c++", "-target", PLATFORMS[tag])
+        return Compiler(command, _version(command), tag)
     return None
 
 
 def _portable() -> bool:
-    """Whether the kernel is to be loaded on older systems, too, for which zig compiles."""
-    return os.environ.get(SWITCH) == "portable"
+    """Whether the kernel is to be loaded on other systems, for which zig compiles."""
+    return os.environ.get(SWITCH) == "portable" or TARGET in os.environ
 
 
 def _wanted() -> list[str]:
@@ -94,17 +111,26 @@ def _wanted() -> list[str]:
         return []
 
 
-def _zig_target() -> str | None:
-    """What zig calls this machine; None if its library could not be loaded here."""
+def zig_platform() -> str | None:
+    """The platform that zig compiles for; None if its library could not be loaded here.
+
+    Raises:
+        ValueError: `TARGET` names none of `PLATFORMS`.
+    """
+    wanted = os.environ.get(TARGET)
+    if wanted is not None:
+        if wanted not in PLATFORMS:
+            raise ValueError(f"{TARGET}: expected one of {', '.join(PLATFORMS)}, got {wanted!r}")
+        return wanted
     if platform.system() == "Linux" and platform.libc_ver()[0] != "glibc":
         return None
-    return _ZIG_TARGETS.get((platform.system(), platform.machine()))
+    return _HERE.get((platform.system(), platform.machine()))
 
 
 def wheel_platform(folder: Path = HERE) -> str:
     """The platform tag of a wheel with the kernel that `build` put into a folder.
 
-    zig's kernel runs on every Linux with its C library or a later one, another on systems like
+    zig's kernel runs on every system with its C library or a later one, another on systems like
     this.
     """
     platform_of_zig = about_library(folder).get("platform")
@@ -115,7 +141,7 @@ def wheel_platform(folder: Path = HERE) -> str:
 
 def wants_zig() -> bool:
     """Whether the wheel with a compiler is worth asking for."""
-    return os.environ.get(SWITCH) != "0" and _zig_target() is not None and find_compiler() is None
+    return os.environ.get(SWITCH) != "0" and zig_platform() is not None and find_compiler() is None
 
 
 def build(folder: Path = HERE, sanitize: bool = False) -> str:
@@ -138,16 +164,16 @@ def _build(folder: Path, sanitize: bool) -> str:
     compiler = find_compiler()
     if compiler is None:
         return _without(library, about, "no C++ compiler was found when KBForge was installed")
-    flags = (*_FLAGS, *(_SANITIZERS if sanitize else ()), *_own_flags(compiler, sanitize))
-    digest = _digest(compiler, flags)
+    flags, linking = _flags(compiler, sanitize)
+    digest = _digest(compiler, (*flags, *linking))
     if library.is_file() and about_library(folder).get("digest") == digest:
         return f"the kernel is up to date ({compiler.version})"
-    failure = _compile(compiler, flags, library)
+    failure = _compile(compiler, flags, linking, library)
     if failure:
         return _without(library, about, f"{compiler.version} could not compile it ({failure})")
     told = {"compiler": compiler.version, "digest": digest}
-    if compiler.zig and platform.system() == "Linux":
-        told["platform"] = f"manylinux_{_GLIBC}_{platform.machine()}"
+    if compiler.platform:
+        told["platform"] = compiler.platform
     about.write_text(json.dumps(told) + "\n")
     return f"the kernel is built ({compiler.version})"
 
@@ -171,32 +197,49 @@ def _sources() -> Iterator[Path]:
     yield from sorted((HERE / "src").glob("*.cpp"))
 
 
-def _own_flags(compiler: Compiler, sanitize: bool) -> tuple[str, ...]:
-    """The flags that not every compiler takes."""
-    system = ("-ldl",) if platform.system() == "Linux" else ()  # a part of libc since glibc 2.34
-    if compiler.zig:  # its C++ library is always its own
-        return system if sanitize else (*system, "-g0", "-s")
-    return (*system, *_OWN_LIBRARIES) if system else ()
+def _flags(compiler: Compiler, sanitize: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The flags to compile a source with, and those to link what comes out."""
+    threads = () if compiler.system == "Windows" else ("-fPIC", "-pthread")  # always so there
+    flags = (*_FLAGS, *threads, *(_SANITIZERS if sanitize else ()))
+    linux = compiler.system == "Linux"
+    linking = ["-shared", *threads, *(_SANITIZERS if sanitize else ())]
+    if linux:
+        linking += ["-ldl"]  # a part of libc since glibc 2.34
+    if not compiler.platform and linux:
+        linking += _OWN_LIBRARIES
+    if compiler.platform and not sanitize:  # zig's C++ library is always its own
+        flags, linking = (*flags, "-g0"), [*linking, "-s"]
+    return flags, tuple(linking)
 
 
 def _digest(compiler: Compiler, flags: Sequence[str]) -> str:
     # where zig lies does not matter: it is fetched into another folder each time
-    command = compiler.command[3:] if compiler.zig else compiler.command
+    command = compiler.command[3:] if compiler.platform else compiler.command
     hasher = hashlib.sha256(repr((command, compiler.version, tuple(flags))).encode())
     for path in sorted((HERE / "src").iterdir()):
         hasher.update(path.name.encode() + b"\0" + path.read_bytes())
     return hasher.hexdigest()
 
 
-def _compile(compiler: Compiler, flags: Sequence[str], library: Path) -> str:
-    """Compile; returns the first error, "" if there is none."""
-    lenient = [flag for flag in flags if flag not in _OWN_LIBRARIES]
+def _compile(
+    compiler: Compiler, flags: Sequence[str], linking: Sequence[str], library: Path
+) -> str:
+    """Compile the sources beside each other, and link; returns the first error, "" without one."""
     with tempfile.TemporaryDirectory(dir=library.parent) as made:
-        out = Path(made) / LIBRARY
-        said: str | None = "it wrote no file"
-        for tried in (flags, lenient) if len(lenient) < len(flags) else (flags,):
-            command = [*compiler.command, *tried, *map(str, _sources()), "-o", str(out)]
-            said = _run(command, Path(made))
+        scratch = Path(made)
+        objects = {source: str(scratch / f"{source.stem}.o") for source in _sources()}
+
+        def compiled(source: Path) -> str | None:
+            command = [*compiler.command, *flags, "-c", str(source), "-o", objects[source]]
+            return _run(command, scratch)
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            failures = [said for said in pool.map(compiled, objects) if said is not None]
+        out = scratch / LIBRARY
+        said = failures[0] if failures else None
+        lenient = [flag for flag in linking if flag not in _OWN_LIBRARIES]
+        for tried in () if failures else (linking, lenient):
+            said = _run([*compiler.command, *objects.values(), *tried, "-o", str(out)], scratch)
             if said is None and out.is_file():
                 out.replace(library)  # a process that has the old one open keeps it
                 return ""
@@ -257,8 +300,8 @@ def main() -> None:
     parser.add_argument("--sanitize", action="store_true", help="look for errors at run time")
     parser.add_argument("-o", "--output", type=Path, default=HERE, help="folder of the library")
     given = parser.parse_args()
-    if given.sanitize and given.output == HERE:
-        parser.error("--sanitize needs another folder: --output DIR")
+    if (given.sanitize or TARGET in os.environ) and given.output == HERE:
+        parser.error(f"--sanitize and {TARGET} need another folder: --output DIR")
     said = build(given.output, given.sanitize)
     print(said)
     sys.exit(said.startswith(NONE))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ class KernelHook(BuildHookInterface):  # type: ignore[misc]
         builder = _builder(self.root)
         said = builder.build()
         self.app.display_info(said)
+        if said.startswith(builder.NONE) and builder.TARGET in os.environ:
+            raise RuntimeError(said)  # a wheel for another system is made for its kernel
         folder = "kbforge/kernel"
         build_data["artifacts"].append(f"{folder}/{builder.ABOUT}")
         if not said.startswith(builder.NONE):

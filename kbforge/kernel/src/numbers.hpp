@@ -4,12 +4,20 @@
 // called number by number, and sums are rounded once (see kbforge/numerics.py).
 #pragma once
 
+#if !defined(_WIN32)
 #include <dlfcn.h>
+#endif
 
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
+
+#if defined(_WIN32)
+// as windows.h has them, which also has macros with names like "near"
+extern "C" __declspec(dllimport) void* __stdcall GetModuleHandleA(const char* name);
+extern "C" __declspec(dllimport) void* __stdcall GetProcAddress(void* module, const char* name);
+#endif
 
 namespace kbforge {
 
@@ -27,7 +35,12 @@ struct Libm {
 
 template <typename Function>
 Function* of_the_process(const char* name, Function* otherwise) {
-  void* found = dlsym(RTLD_DEFAULT, name);
+#if defined(_WIN32)
+  void* const library = GetModuleHandleA("ucrtbase.dll");
+  void* const found = library ? GetProcAddress(library, name) : nullptr;
+#else
+  void* const found = dlsym(RTLD_DEFAULT, name);
+#endif
   return found ? reinterpret_cast<Function*>(found) : otherwise;
 }
 
