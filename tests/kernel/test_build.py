@@ -217,7 +217,7 @@ def test_a_portable_kernel_takes_no_compiler_of_the_system(
     monkeypatch.setenv(build.SWITCH, "portable")
     monkeypatch.setattr(build.importlib.util, "find_spec", lambda name: None)
     assert build.find_compiler() is None
-    assert build.wants_zig() == (build._zig_target() is not None)
+    assert build.wants_zig() == (build.zig_platform() is not None)
     assert build.build(tmp_path).startswith("no kernel: no C++ compiler was found")
 
 
