@@ -24,8 +24,8 @@ def load(
         list[str],
         typer.Argument(
             metavar="[SOURCE] FILE",
-            help="Files; - for standard input. Name the source first if their endings do not tell "
-            "it: csv, xlsx, jsonl, parquet, rebel, tweetnerd, hf or a plugin's.",
+            help="Files, or folders of a graph; - for standard input. Name the source first if "
+            "their endings do not tell it.",
         ),
     ],
     output: Annotated[
@@ -90,9 +90,10 @@ def load(
 ) -> None:
     """Read fragments from files of any known format.
 
-    The endings of the files choose the source: .csv, .tsv, .xlsx, .jsonl, .parquet and those of
-    plugins, also before .gz or .zst. A first argument that names a source is the source, even if a
-    file has that name. Delimiter and encoding of a csv file are detected, and a note names them.
+    The endings of the files choose the source: .csv, .tsv, .xlsx, .jsonl, .json, .parquet, .spacy,
+    .nt and those of plugins, also before .gz, .bz2 or .zst. A first argument that names a source is
+    the source, even if a file has that name. Delimiter and encoding of a csv file are detected, and
+    a note names them.
 
     Examples:
 
@@ -116,22 +117,51 @@ def load(
 
         kbforge load hf owner/dataset --set source.split=test -o f.jsonl
 
+        kbforge load spacy mentions.spacy --label kb_id -o mentions.jsonl
+
+        kbforge load wikidata dump.json.bz2 --set source.claims=P31,P569=born -o items.jsonl
+
+        kbforge load triples graph.tsv --set source.columns=head,relation,tail -o f.jsonl
+
         zcat dump.gz | kbforge load jsonl - --on-error quarantine -o f.jsonl
 
-    Options of the sources, for --set:
+    Tables, one fragment a row:
 
-    - csv, xlsx, jsonl, parquet and hf: null (texts that mean a missing value, separated by commas;
-    empty for none; by default unknown, none, null, nan, n/a, undefined, ?, - and --), prefix (true
-    puts the file's name before each id), serial_dates (columns where numbers such as 45123 are
-    dates of a spreadsheet).
+    - csv, xlsx, parquet: tables with named columns; csv also takes the option columns, the names of
+    the columns of a file without a header.
 
-    - rebel: min_text (100), relations and relations_file (predicates to keep), dedupe (true),
-    members (files of a zip).
+    - jsonl: JSON objects, one a line or in an array; fragments that KBForge wrote.
 
-    - tweetnerd: tweets (file of hydrated tweets), top (the distinct names of the N largest
-    entities), unlinked (keep or drop mentions without an entity).
+    - hf: data sets of the Hugging Face hub (options split, by default train, config and revision).
 
-    - hf: split (train), config, revision.
+    All of these take the options null (texts that mean a missing value, separated by commas; empty
+    for none; by default unknown, none, null, nan, n/a, undefined, ?, - and --), prefix (true puts
+    the file's name before each id) and serial_dates (columns where numbers such as 45123 are dates
+    of a spreadsheet).
+
+    Graphs, one fragment for each entity in each text unit:
+
+    - graphrag: the output folder of GraphRAG.
+
+    - lightrag: the storage folder of LightRAG or nano-graphrag.
+
+    - triples: head, relation, tail and context, as csv, json or N-Triples (options head, relation,
+    tail, context, columns, format, delimiter, encoding).
+
+    Entities in texts, one fragment for each entity of each text or document:
+
+    - spacy: documents of spaCy, as JSON or as a DocBin.
+
+    - gliner: entities and relations of GLiNER (option min_score).
+
+    - rebel: REBEL's documents (options min_text, 100; relations and relations_file, predicates to
+    keep; dedupe, true; members, files of a zip).
+
+    - tweetnerd: TweetNERD's mentions (options tweets, a file of hydrated tweets; top, the distinct
+    names of the N largest entities; unlinked, keep or drop mentions without an entity).
+
+    - wikidata: entities of Wikidata's JSON dumps (options languages, en,mul; claims, properties to
+    take; types, item).
     """
     from kbforge import registry
     from kbforge.jobs.load import default_quarantine, source_and_files

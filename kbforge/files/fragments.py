@@ -124,7 +124,7 @@ def to_line(fragment: Fragment) -> bytes:
 def read_fragments(path: str, limit: int | None = None) -> Iterator[Fragment]:
     """The fragments of a JSON lines file, one at a time: what every verb reads.
 
-    Plain, gzip or zstd; "-" is standard input; canonical or KeBAB shape. Memory grows only by the
+    Plain or packed; "-" is standard input; canonical or KeBAB shape. Memory grows only by the
     digests that prove the ids unique.
 
     Raises:

@@ -86,6 +86,17 @@ KINDS: Mapping[str, FileKind] = {
         "JSON objects that are not fragments",
         "kbforge load jsonl {path} --id KEY -o {stem}.fragments.jsonl makes fragments of them",
     ),
+    "spacy": FileKind(
+        "documents of spaCy",
+        "kbforge load spacy {path} -o {stem}.fragments.jsonl makes fragments of them",
+    ),
+    "triples": FileKind(
+        "triples", "kbforge load triples {path} -o {stem}.fragments.jsonl makes fragments of them"
+    ),
+    "wikidata": FileKind(
+        "entities of Wikidata",
+        "kbforge load wikidata {path} -o {stem}.fragments.jsonl makes fragments of them",
+    ),
     "toml": FileKind("another TOML file"),
     "empty": FileKind("an empty file"),
     "utf-16": FileKind("UTF-16 text", "iconv -f UTF-16 -t UTF-8 {path} writes UTF-8"),
@@ -189,6 +200,12 @@ def _kind_of_record(value: object) -> str:
         return "quarantine"
     if {"kind", "before", "after"} <= keys:
         return "changes"
+    if {"text", "ents"} <= keys:
+        return "spacy"
+    if {"head", "tail"} <= keys:
+        return "triples"
+    if {"type", "id", "labels"} <= keys:
+        return "wikidata"
     if isinstance(value.get("properties"), dict) or "vector" in keys:
         return "fragments"
     return "objects"

@@ -74,7 +74,7 @@ class _Entity(Struct, forbid_unknown_fields=True):
 
 
 def read_entities(path: str) -> Iterator[Entity]:
-    """The entities of a JSON lines file, one at a time; plain, gzip or zstd, "-" is standard input.
+    """The entities of a JSON lines file, one at a time; plain or packed, "-" is standard input.
 
     BadRecord: a line is no entity, or repeats an entity's id or a fragment of an earlier entity.
     """

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from kbforge import registry
 from kbforge.files.fragments import distinct, first, read_located
 from tests.sources.harness import ids_in
 
@@ -246,3 +247,10 @@ def test_fragments_are_limited_and_bad_ones_handed_on(tmp_path):
         (f"{file}:2", b"oops"),
         (f"{file}:3", b'{"id":"a","properties":{},"vector":[1.0]}'),
     ]
+
+
+def test_the_help_has_a_line_for_every_source(program):
+    said = program("load", "--help").out.decode().split()
+    for name in registry.names("sources"):
+        if registry.find("sources", name).distribution == "kbforge":
+            assert {name, f"{name}:", f"{name},"} & set(said), name

@@ -48,6 +48,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("array").write_text(json.dumps([ENTITY]))
     Path("object").write_text(json.dumps(ENTITY, indent=2))
     Path("objects").write_text('{"name": "Ann", "born": 1960}\n')
+    Path("spacy").write_text('{"text": "Ann", "ents": [], "tokens": []}\n')
+    Path("triples").write_text('{"head": "Ann", "relation": "met", "tail": "Bob"}\n')
+    Path("wikidata").write_text('{"type": "item", "id": "Q1", "labels": {}}\n')
     Path("utf-16-le").write_bytes("id,name\n1,Ann\n".encode("utf-16-le"))
     Path("utf-16").write_bytes("id,name\n1,Ann\n".encode("utf-16"))
     Path("pdf").write_bytes(b"%PDF-1.7\n%\xe2\xe3")
@@ -65,7 +68,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 NAMES = [
     *("fragments", "entities", "answers", "table", "calibration", "confidence", "pipeline"),
     *("policy", "array", "object", "objects", "utf-16", "utf-16-le", "pdf", "parquet"),
-    *("spreadsheet", "store", "model"),
+    *("spreadsheet", "store", "model", "spacy", "triples", "wikidata"),
 ]
 
 
