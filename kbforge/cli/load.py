@@ -69,6 +69,14 @@ def load(
     vector: Annotated[
         str | None, further("--vector", "Columns of numbers, separated by commas: x,y.")
     ] = None,
+    flavor: Annotated[
+        str | None,
+        further(
+            "--flavor",
+            "Whose property graph: langchain, llamaindex, neo4j-graphrag or cognee.",
+            show_default="detected",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         option(
@@ -123,6 +131,12 @@ def load(
 
         kbforge load triples graph.tsv --set source.columns=head,relation,tail -o f.jsonl
 
+        kbforge load graphrag output -o mentions.jsonl
+
+        kbforge load lightrag rag_storage -o mentions.jsonl
+
+        kbforge load property-graph graph.json --flavor langchain -o f.jsonl
+
         zcat dump.gz | kbforge load jsonl - --on-error quarantine -o f.jsonl
 
     Tables, one fragment a row:
@@ -143,7 +157,10 @@ def load(
 
     - graphrag: the output folder of GraphRAG.
 
-    - lightrag: the storage folder of LightRAG or nano-graphrag.
+    - lightrag: the storage folder of LightRAG or nano-graphrag, or the GraphML in it.
+
+    - property-graph: JSON of LangChain, LlamaIndex, neo4j-graphrag or Cognee (--flavor, where the
+    keys do not tell).
 
     - triples: head, relation, tail and context, as csv, json or N-Triples (options head, relation,
     tail, context, columns, format, delimiter, encoding).
@@ -179,6 +196,7 @@ def load(
         "delimiter": delimiter,
         "encoding": encoding,
         "sheet": sheet,
+        "flavor": flavor,
     }
     chosen: dict[str, object] = {key: value for key, value in columns.items() if value is not None}
     chosen |= parse_settings(settings or (), ["source"])["source"]

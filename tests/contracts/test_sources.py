@@ -308,6 +308,22 @@ class TestLightRag(SourceContract):
         }
 
 
+class TestPropertyGraph(Lines):
+    name = "property-graph"
+    filename = "graph.jsonl"
+    bad: ClassVar = {
+        "truncated": b'{"nodes": [{"id": "x"\n',
+        "a node without an id": b'{"nodes": [{"type": "x"}], "relationships": []}\n',
+        "of no library": b'{"x": 1}\n',
+        "not an object": b"3\n",
+    }
+
+    def line(self, i: int) -> bytes:
+        node = {"id": f"Name {i}", "type": "Person", "properties": {"note": PADDING}}
+        source = {"page_content": f"Text {i}", "metadata": {}}
+        return json.dumps({"nodes": [node], "relationships": [], "source": source}).encode() + b"\n"
+
+
 class TestHuggingFace(TestParquet):
     name = "hf"
 

@@ -54,6 +54,14 @@ READERS = (
     Reader(
         "load wikidata", "wikidata.json", "load wikidata {} --set source.claims=P1,P2 -o out.jsonl"
     ),
+    Reader("load graphrag", "graph/entities.parquet", "load graphrag {} -o out.jsonl"),
+    Reader("load graphrag ends", "graph/relationships.parquet", "load graphrag {} -o out.jsonl"),
+    Reader("load lightrag", "graph.graphml", "load lightrag {} -o out.jsonl"),
+    Reader("load langchain", "langchain.jsonl", "load property-graph {} -o out.jsonl"),
+    Reader("load llamaindex", "llamaindex.json", "load property-graph {} -o out.jsonl"),
+    Reader(
+        "export graph", "graph.graphml", "export kb.jsonl --graph {} --format graphml -o o.graphml"
+    ),
     Reader("answers", "answers.jsonl", "cluster people.jsonl --answers {} -o out.jsonl"),
     Reader("decisions", "decisions.jsonl", "decide kb.sqlite --file {}"),
     Reader("pipeline", "pipeline.toml", "run {} --dry-run"),
@@ -75,6 +83,21 @@ READERS = (
     Reader("store changes", "kb.sqlite", "changes {} -o out.jsonl"),
     Reader("store add", "kb.sqlite", "cluster people.jsonl --into {}"),
 )
+
+
+GRAPHML = """<?xml version='1.0' encoding='utf-8'?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+  <key id="d0" for="node" attr.name="entity_type" attr.type="string" />
+  <key id="d1" for="node" attr.name="source_id" attr.type="string" />
+  <key id="d2" for="edge" attr.name="weight" attr.type="double" />
+  <graph edgedefault="undirected">
+    <node id="&quot;ANN&quot;"><data key="d0">person</data>
+      <data key="d1">a&lt;SEP&gt;b</data></node>
+    <node id="Bob"><data key="d1">a</data></node>
+    <edge source="Bob" target="&quot;ANN&quot;"><data key="d2">2.5</data></edge>
+  </graph>
+</graphml>
+"""
 
 
 def prepare(folder: Path) -> None:
@@ -110,6 +133,7 @@ def prepare(folder: Path) -> None:
         "1\tAnn\t0\t3\tQ1\t3\n2\tBob\t4\t7\tQ2\t2\n3\tBo\t0\t2\tNOT FOUND\t1\n"
     )
     _write_graphs(folder)
+    _write_built_graphs(folder)
     same = {"number": 1, "how": "informative", "joined": 0.5, "share": 0.5}
     answers = [
         {"a": "p0", "b": b, "same": s, "asked": same, "fragments_sha256": "0" * 64}
@@ -180,6 +204,30 @@ def _write_graphs(folder: Path) -> None:
     (folder / "wikidata.json").write_text("[\n" + ",\n".join(map(json.dumps, items)) + "\n]\n")
 
 
+def _write_built_graphs(folder: Path) -> None:
+    """Graphs as language models' graph builders write them."""
+    ends = {"source": ["ANN", "BOB"], "target": ["BOB", "CY"], "weight": [1.0, None]}
+    units = [["u1"], ["u1", "u2"]]
+    (folder / "graph").mkdir()
+    pq.write_table(
+        pa.table({"title": ["ANN", "BOB"], "type": ["PERSON", None], "text_unit_ids": units}),
+        folder / "graph" / "entities.parquet",
+    )
+    pq.write_table(
+        pa.table({**ends, "text_unit_ids": units}), folder / "graph" / "relationships.parquet"
+    )
+    (folder / "graph.graphml").write_text(GRAPHML)
+    nodes = [{"id": name, "type": "Person", "properties": {"born": 1960}} for name in ("A", "B")]
+    relation = {"source": nodes[0], "target": nodes[1], "type": "KNOWS", "properties": {}}
+    text = {"page_content": "A knows B.", "metadata": {"source": "a"}}
+    graph = {"nodes": nodes, "relationships": [relation], "source": text}
+    write_lines(folder / "langchain.jsonl", [graph, graph])
+    of_unit = {"triplet_source_id": "u1"}
+    names = {name: {"label": "Person", "name": name, "properties": of_unit} for name in ("A", "B")}
+    knows = {"label": "KNOWS", "source_id": "A", "target_id": "B", "properties": of_unit}
+    write_lines(folder / "llamaindex.json", [{"nodes": names, "relations": {"A_KNOWS_B": knows}}])
+
+
 def put(reader: Reader, good: Path, place: Path, content: bytes) -> Path:
     """Put damaged content where the reader finds it; returns what to give to the command."""
     if reader.file.startswith("model/"):
@@ -188,6 +236,12 @@ def put(reader: Reader, good: Path, place: Path, content: bytes) -> Path:
         shutil.copytree(good / "model", model)
         (place / reader.file).write_bytes(content)
         return model
+    if reader.file.startswith("graph/"):
+        graph = place / "graph"
+        shutil.rmtree(graph, ignore_errors=True)
+        shutil.copytree(good / "graph", graph)
+        (place / reader.file).write_bytes(content)
+        return graph
     if "sqlite" in reader.file:  # what an earlier input left beside it is not its own
         for stale in place.glob("damaged*"):
             stale.unlink()
