@@ -1,8 +1,9 @@
 """KBForge: entity fragments in, a knowledge base out.
 
-    from kbforge import cluster, load
+    from kbforge import cluster
 
-    kb = cluster(load("people.jsonl"), alpha=20)
+    kb = cluster(df, id="id")   # a data frame, or the fragments of load("people.jsonl")
+    kb.members().to_pandas()    # which row is which entity
     kb.write("kb.jsonl")
 
 docs/python.md explains the names in `__all__`. Each is imported when it is first used, so that
@@ -28,13 +29,16 @@ if TYPE_CHECKING:
         export,
         link,
         load,
+        members,
         open_session,
+        pairs,
         read_entities,
         remove,
         report,
         review,
         undo,
         update,
+        wide,
     )
     from kbforge.jobs.cluster import KnowledgeBase, LiveClustering
 
@@ -53,13 +57,16 @@ __all__ = [
     "export",
     "link",
     "load",
+    "members",
     "open_session",
+    "pairs",
     "read_entities",
     "remove",
     "report",
     "review",
     "undo",
     "update",
+    "wide",
 ]
 
 _MODULES = {
@@ -69,8 +76,9 @@ _MODULES = {
     "LiveClustering": "kbforge.jobs.cluster",
     **dict.fromkeys(
         (
-            *("cluster", "decide", "evaluate", "export", "link", "load", "open_session"),
-            *("read_entities", "remove", "report", "review", "undo", "update"),
+            *("cluster", "decide", "evaluate", "export", "link", "load", "members"),
+            *("open_session", "pairs", "read_entities", "remove", "report", "review", "undo"),
+            *("update", "wide"),
         ),
         "kbforge.jobs.api",
     ),

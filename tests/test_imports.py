@@ -26,7 +26,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 HEAVY = {
     *("torch", "safetensors", "tokenizers", "transformers"),
-    *("datasets", "pyarrow", "matplotlib", "PIL", "lightgbm"),
+    *("datasets", "pyarrow", "arro3", "pandas", "polars", "matplotlib", "PIL", "lightgbm"),
     *("followthemoney", "rdflib", "ray", "sklearn", "h5py"),
 }
 # these are the neural models: whoever imports one of them has asked for it

@@ -45,7 +45,13 @@ from typing import Annotated, Any, ClassVar, Protocol, TypeAlias
 from msgspec import Meta, Struct, to_builtins
 
 from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.markup import table_html
 from kbforge.contracts.session import Decision
+from kbforge.errors import quoted
+from kbforge.words import counted, listed, percent
+
+_MOST_SHOWN = 4  # values of an attribute, and fragments that state one
+_MOST_ROWS = 40
 
 Text: TypeAlias = Annotated[str, Meta(min_length=1, description="a non-empty string")]
 Ids: TypeAlias = Annotated[tuple[Text, ...], Meta(min_length=1, description="a non-empty list")]
@@ -105,6 +111,12 @@ class Explanation:
         """The log odds, in nats."""
         return self.prior + sum(self.attributes.values())
 
+    def _repr_html_(self) -> str:
+        """What each attribute says, for notebooks."""
+        rows = [(name, f"{nats:+.2f}") for name, nats in self.attributes.items()]
+        rows += [("prior", f"{self.prior:+.2f}"), ("total", f"{self.total:+.2f}")]
+        return table_html(("", "nats"), rows)
+
     def to_json(self) -> dict[str, Any]:
         """The JSON object of this explanation."""
         return {"prior": self.prior, "attributes": dict(self.attributes), "total": self.total}
@@ -133,7 +145,7 @@ class Provenance(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
         return out
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Entity:
     """One entity.
 
@@ -158,6 +170,26 @@ class Entity:
     reported: float | None = None
     explanations: Mapping[str, Explanation] | None = None
     made: Provenance | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        held = counted(len(self.fragments), "fragment")
+        return (
+            f'Entity({quoted(self.id)}, "{quoted(self.name)}", {held}, {percent(self.confidence)})'
+        )
+
+    def _repr_html_(self) -> str:
+        """Its values and who states them, for notebooks."""
+        rows = [
+            (attribute, value.value, value.count, listed(value.fragments, _MOST_SHOWN))
+            for attribute, values in self.properties.items()
+            for value in values[:_MOST_SHOWN]
+        ]
+        if self.vector is not None:
+            numbers = [f"{number:.6g}" for number in self.vector[: _MOST_SHOWN + 1]]
+            rows.append(("mean vector", listed(numbers, _MOST_SHOWN), len(self.fragments), ""))
+        below = "" if len(rows) <= _MOST_ROWS else f"and {len(rows) - _MOST_ROWS:,} more"
+        columns = ("attribute", "value", "count", "stated by")
+        return table_html(columns, rows[:_MOST_ROWS], repr(self), below)
 
     @property
     def probability(self) -> float:

@@ -161,7 +161,7 @@ class Ending(StrEnum):
     """The callback, or a budget that was spent before all fragments had a possible grouping."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Posterior:
     """What is known about the grouping of fragments 0..n_fragments-1.
 
@@ -184,6 +184,10 @@ class Posterior:
     model_evaluations: int
     ended: Ending = Ending.DONE
     evaluations_in_vain: int = field(default=0, compare=False)
+
+    def __repr__(self) -> str:
+        blocks = f"{self.n_fragments:,} fragments, {len(self.subproblems):,} subproblems"
+        return f"Posterior({blocks}, log posterior {self.log_posterior:,.6g}, {self.ended})"
 
     @property
     def complete(self) -> bool:

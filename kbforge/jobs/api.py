@@ -1,7 +1,7 @@
 """The Python API: what `from kbforge import ...` gives, as docs/python.md explains it.
 
-    fragments = load("people.csv", id="id")
-    kb = cluster(fragments, likelihood="bigram", alpha=10)
+    kb = cluster(df, id="id")   # a data frame, or fragments = load("people.csv", id="id")
+    df.merge(kb.members().to_pandas(), on="id")
     kb.write("kb.jsonl")
 
 Each function is the verb of its name with keywords for options. Same input and choices, same bytes.
@@ -38,6 +38,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.evaluation.scores import Evaluation, score_entities
+from kbforge.files.arrow import ArrowTable, is_frame
 from kbforge.files.fragments import stop
 from kbforge.files.io import open_output, require_apart
 from kbforge.fit.authority import Authority
@@ -53,12 +54,15 @@ from kbforge.jobs import views
 from kbforge.jobs.authority import read_authority
 from kbforge.jobs.cluster import LiveClustering, open_live
 from kbforge.jobs.decide import reviewed
-from kbforge.jobs.link import joined, one_to_one
+from kbforge.jobs.link import joined, one_to_one, tables_from
 from kbforge.jobs.load import read, source_of
+from kbforge.jobs.notebook import followed
 from kbforge.jobs.remove import erase
 from kbforge.jobs.report import Report
+from kbforge.jobs.tables import COLUMNS, Records, fragments_from
 from kbforge.jobs.update import EventResult, OnDuplicate, UpdateResult
-from kbforge.kb.view import EntitiesView, GoldenView, exporter_for, read_policy
+from kbforge.kb.tables import table_of
+from kbforge.kb.view import MOST_STATED, EntitiesView, GoldenView, exporter_for, read_policy
 from kbforge.kb.view import export as export_view
 from kbforge.registry.options import bind_options
 from kbforge.words import counted
@@ -103,6 +107,25 @@ class ChoiceKeywords(TypedDict, total=False):
     seed: int
     device: str
     options: Mapping[str, Mapping[str, object]]
+
+
+class ClusterKeywords(ChoiceKeywords, total=False):
+    """The keywords of a clustering of tables: `ChoiceKeywords`, and what the columns mean.
+
+    Each is an option of `kbforge load csv`; they do not apply to fragments.
+    """
+
+    id: str | None
+    label: str | None
+    map: Sequence[str] | Mapping[str, str] | None
+    vector: Sequence[str] | None
+    separator: str | None
+    null: Sequence[str] | str | None
+
+
+def _columns_from(keywords: dict[str, Any]) -> dict[str, object]:
+    """Take out of the keywords those that say what columns mean."""
+    return {name: keywords.pop(name) for name in COLUMNS if name in keywords}
 
 
 def choices_from(keywords: Mapping[str, object], function: str) -> Choices:
@@ -199,21 +222,22 @@ def load(
 
 
 def cluster(
-    fragments: Iterable[Fragment],
+    fragments: Records,
     on_step: OnStep | None = None,
     *,
     executor: str | None = None,
     address: str | None = None,
     workers: int | None = None,
     scorers: int | None = None,
-    against: Authority | Iterable[Fragment | Entity] | str | Path | None = None,
+    against: Authority | Records | Iterable[Entity] | str | Path | None = None,
     all_known: bool = False,
-    **chosen: Unpack[ChoiceKeywords],
+    **chosen: Unpack[ClusterKeywords],
 ) -> chain.KnowledgeBase:
-    """Group fragments into entities, one after another.
+    """Group the fragments, or the rows of a table, into entities, one after another.
 
     Args:
-        fragments: each with an id of its own; their labels are not read.
+        fragments: each with an id of its own, or a table: a data frame of pandas or polars, a table
+            of PyArrow, a relation of DuckDB, or a list of dictionaries. Labels are not read.
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
         executor: where to cluster: "ray" or a plugin's; None is here. The result is the same.
         address: of the executor's cluster.
@@ -226,40 +250,49 @@ def cluster(
         chosen: `clusterer`, `likelihood`, `surrogate` and `index`, by name or as objects;
             `particles`, `max_evals`, `alpha`, `calibration`, `confidence_map`, `answers`,
             `temperature`, `seed`, `device`; and `options`, such as {"likelihood": {"scale": 10}}.
-            All mean what `kbforge cluster --help` says.
+            All mean what `kbforge cluster --help` says. Of a table also `id`, `label`, `map`,
+            `vector`, `separator` and `null`, which mean what `kbforge load csv --help` says; every
+            other column is an attribute.
 
     Raises:
         KBForgeError: no fragments, an unknown keyword, plugin or option, or no usable GPU.
+        BadRecord: the first bad row of a table.
         LikelihoodError: the likelihood failed on a fragment, which the message names.
 
     """
     with in_python():
-        choices = choices_from(chosen, "cluster")
+        keywords = dict(chosen)
+        columns = _columns_from(keywords)
+        choices = choices_from(keywords, "cluster")
         crew = chain.make_workers(executor, choices, address, workers, scorers)
-        known, held = _authority(against), _distinct(fragments)
-        kb = chain.cluster(held, choices, on_step, crew, None, known, all_known)
-    return replace(kb, notes=tuple(in_keywords(note) for note in kb.notes))
+        held, number_ids = fragments_from(fragments, columns, "cluster")
+        known = _authority(against, columns)
+        with followed(on_step) as (step, stage):
+            kb = chain.cluster(held, choices, step, crew, stage, known, all_known)
+    notes = tuple(in_keywords(note) for note in kb.notes)
+    return replace(kb, notes=notes, number_ids=number_ids and known is None)
 
 
 def link(
-    *tables: Iterable[Fragment],
+    *tables: Records | Mapping[str, Records],
     names: Sequence[str] | None = None,
     on_step: OnStep | None = None,
-    against: Authority | Iterable[Fragment | Entity] | str | Path | None = None,
+    against: Authority | Records | Iterable[Entity] | str | Path | None = None,
     all_known: bool = False,
-    **chosen: Unpack[ChoiceKeywords],
+    **chosen: Unpack[ClusterKeywords],
 ) -> chain.KnowledgeBase:
     """Link tables: no entity has two records of one table. `kb.links` tells of each record.
 
     Args:
-        tables: two or more, each of fragments with distinct ids. If tables share ids, every id gets
-            its table's name in front (`table:id`).
+        tables: two or more, each as `cluster` takes it, or one dictionary of them by name. If
+            tables share ids, every id gets its table's name in front (`table:id`).
         names: of the tables, which are their records' sources; None calls them "1", "2", and so on.
         on_step: as of `cluster`.
         against: link the mentions of one table to known entities instead, as `cluster` does. Any
             number of mentions may belong to one entity.
         all_known: as of `cluster`.
-        chosen: as of `cluster`.
+        chosen: as of `cluster`. Some tables may lack a column that is named; `id` may name several
+            columns, and a record has its id in the first that it has.
 
     Raises:
         KBForgeError: as `cluster`; or fewer than two tables, two of one name, or a table that has
@@ -270,24 +303,38 @@ def link(
         with in_python():
             if len(tables) != 1:
                 raise UsageError(f"link: against: expected one table, got {len(tables)}")
-        return cluster(tables[0], on_step, against=against, all_known=all_known, **chosen)
+        mentions = cast(Records, tables[0])
+        return cluster(mentions, on_step, against=against, all_known=all_known, **chosen)
     with in_python():
-        called = list(names) if names is not None else [str(n + 1) for n in range(len(tables))]
-        if len(called) != len(tables) or len(set(called)) < max(len(called), 2):
-            raise UsageError(
-                f"link: expected two tables or more, each of a name of its own, got {len(tables)} "
-                f"and {counted(len(set(called)), 'name')}"
-            )
-        records = joined(dict(zip(called, map(_distinct, tables), strict=True)))
-        choices = one_to_one(choices_from(chosen, "link"))
-        kb = chain.cluster(records, choices, on_step)
+        keywords = dict(chosen)
+        columns = _columns_from(keywords)
+        choices = one_to_one(choices_from(keywords, "link"))
+        records = joined(tables_from(_named(tables, names), columns))
+        with followed(on_step) as (step, stage):
+            kb = chain.cluster(records, choices, step, on_stage=stage)
     return replace(kb, notes=tuple(in_keywords(note) for note in kb.notes))
 
 
+def _named(
+    tables: Sequence[Records | Mapping[str, Records]], names: Sequence[str] | None
+) -> dict[str, Records]:
+    """The tables by name."""
+    found: list[Any] = list(tables)
+    called = [str(n + 1) for n in range(len(tables))] if names is None else list(names)
+    if len(tables) == 1 and isinstance(tables[0], Mapping) and names is None:
+        called, found = [str(name) for name in tables[0]], list(tables[0].values())
+    if len(called) != len(found) or len(set(called)) < max(len(called), 2):
+        raise UsageError(
+            f"link: expected two tables or more, each of a name of its own, got {len(found)} "
+            f"and {counted(len(set(called)), 'name')}"
+        )
+    return dict(zip(called, found, strict=True))
+
+
 def open_session(
-    fragments: Iterable[Fragment],
+    fragments: Records,
     snapshot: Snapshot | None = None,
-    **chosen: Unpack[ChoiceKeywords],
+    **chosen: Unpack[ClusterKeywords],
 ) -> LiveClustering:
     """Open a clustering that fragments can be added to as they come.
 
@@ -302,8 +349,11 @@ def open_session(
 
     """
     with in_python():
-        choices = choices_from(chosen, "open_session")
-        live = open_live(_distinct(fragments), choices, snapshot)
+        keywords = dict(chosen)
+        columns = _columns_from(keywords)
+        choices = choices_from(keywords, "open_session")
+        held, _ = fragments_from(fragments, columns, "open_session")
+        live = open_live(held, choices, snapshot)
         notes = tuple(in_keywords(note) for note in live.prepared.notes)
         live.prepared = replace(live.prepared, notes=notes)
         return live
@@ -311,23 +361,23 @@ def open_session(
 
 def update(
     store: str | Path,
-    fragments: Iterable[Fragment],
+    fragments: Records,
     on_duplicate: OnDuplicate = "error",
     on_step: OnStep | None = None,
     *,
-    against: Authority | Iterable[Fragment | Entity] | str | Path | None = None,
-    **chosen: Unpack[ChoiceKeywords],
+    against: Authority | Records | Iterable[Entity] | str | Path | None = None,
+    **chosen: Unpack[ClusterKeywords],
 ) -> UpdateResult:
     """Add fragments to a store, which is created if it does not exist; returns what came of it.
 
     Args:
         store: path of its file.
-        fragments: distinct ids; those that are there already are skipped.
+        fragments: as `cluster` takes them; those that are there already are skipped.
         on_duplicate: what to do with one that is there with other content, "error" or "replace".
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
         against: known entities, as of `cluster`; all of them come into the store, and are honoured
             later, too. Only for a store that was made with some.
-        chosen: as of `cluster`, for a new store; one that exists has its own.
+        chosen: as of `cluster`, for a new store; one that exists has its own choices.
 
     Raises:
         UsageError: other choices than the store's, or a fragment that is there with other content;
@@ -337,12 +387,15 @@ def update(
 
     """
     with in_python():
-        held = _distinct(fragments)
-        choices = choices_from(chosen, "update")
-        known = _authority(against)
-        taken = updating.add_fragments(
-            str(store), held, choices, on_duplicate, "Python", on_step, against=known
-        )
+        keywords = dict(chosen)
+        columns = _columns_from(keywords)
+        choices = choices_from(keywords, "update")
+        held, _ = fragments_from(fragments, columns, "update")
+        known = _authority(against, columns)
+        with followed(on_step) as (step, stage):
+            taken = updating.add_fragments(
+                str(store), held, choices, on_duplicate, "Python", step, stage, against=known
+            )
         return replace(taken, notes=tuple(in_keywords(note) for note in taken.notes))
 
 
@@ -516,31 +569,52 @@ def read_entities(path: str | Path) -> Iterator[Entity]:
 
 
 def _authority(
-    given: Authority | Iterable[Fragment | Entity] | str | Path | None,
+    given: Authority | Records | Iterable[Entity] | str | Path | None, columns: Mapping[str, object]
 ) -> Authority | None:
-    """The known entities that a user gives."""
+    """The known entities that a user gives; `columns` say what the columns of a table mean."""
     if given is None or isinstance(given, Authority):
         return given
     if isinstance(given, str | Path):
         return read_authority(str(given))
-    some = list(given)
+    if is_frame(given):
+        table = cast(Records, given)
+        return Authority.of_fragments(fragments_from(table, columns, "against").fragments)
+    some: list[Any] = list(cast(Iterable[Any], given))
     if some and all(isinstance(one, Entity) for one in some):
-        return Authority.of_entities(cast(list[Entity], some))
-    return Authority.of_fragments(_distinct(cast(list[Fragment], some)))
+        return Authority.of_entities(some)
+    options = columns if some and isinstance(some[0], Mapping) else {}
+    return Authority.of_fragments(fragments_from(some, options, "against").fragments)
 
 
-def _distinct(fragments: Iterable[Fragment]) -> list[Fragment]:
-    """The fragments, if they are fragments and no two have one id."""
-    if isinstance(fragments, str | Path):
-        path = quoted(str(fragments), 400)
-        raise UsageError(f'cluster: expected fragments, got a path; load("{path}") reads them')
-    held = list(fragments)
-    seen: set[str] = set()
-    for number, fragment in enumerate(held):
-        where = f"cluster: fragment {number}"
-        if not isinstance(fragment, Fragment):
-            raise UsageError(f"{where}: expected a Fragment, got {quoted(fragment)}")
-        if fragment.id in seen:
-            raise UsageError(f'{where}: expected a unique id, got "{quoted(fragment.id)}" again')
-        seen.add(fragment.id)
-    return held
+def members(kb: str | Path) -> ArrowTable:
+    """One row a fragment of a file of entities, or of a store, as `KnowledgeBase.members`.
+
+    Raises:
+        KBForgeError: the knowledge base cannot be read.
+
+    """
+    with in_python():
+        return table_of(views.view_of(str(kb)), "members")
+
+
+def wide(kb: str | Path, policy: str | Path = MOST_STATED) -> ArrowTable:
+    """One row an entity of a file of entities, or of a store, as `KnowledgeBase.wide`.
+
+    Raises:
+        KBForgeError: the knowledge base cannot be read, or there is no such policy.
+
+    """
+    with in_python():
+        return table_of(GoldenView(views.view_of(str(kb)), read_policy(str(policy))), "wide")
+
+
+def pairs(kb: str | Path, threshold: float = 0.5) -> ArrowTable:
+    """One row a probable pair of a file of entities, or of a store, as `KnowledgeBase.pairs`.
+
+    Raises:
+        KBForgeError: the knowledge base cannot be read.
+        UsageError: a threshold that is no probability below 1.
+
+    """
+    with in_python():
+        return table_of(views.view_of(str(kb)), "pairs", threshold=threshold)

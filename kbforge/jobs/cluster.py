@@ -49,8 +49,10 @@ from kbforge.contracts import (
     SubproblemChanges,
 )
 from kbforge.contracts.executor import Executor
+from kbforge.contracts.markup import table_html
 from kbforge.errors import UsageError, quoted
 from kbforge.evaluation.reliability import entity_probabilities
+from kbforge.files.arrow import ArrowTable
 from kbforge.fit.authority import Authority, KnownEntities, entered
 from kbforge.fit.choices import Choices, Fit, made_of, require_link
 from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
@@ -59,11 +61,14 @@ from kbforge.fit.twins import duplicates_note
 from kbforge.kb.consensus import MOST, consensus
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble
 from kbforge.kb.links import KnownLink, Link, known_links_of, links_of
-from kbforge.kb.read import with_made
-from kbforge.kb.view import EntitiesView, export
+from kbforge.kb.read import largest, with_made
+from kbforge.kb.tables import table_of
+from kbforge.kb.view import MOST_STATED, EntitiesView, GoldenView, export, read_policy
 from kbforge.kernel.binding import kernel_notes, use_workers
 from kbforge.models.scoring import scorers
-from kbforge.words import counted
+from kbforge.words import counted, percent
+
+_SHOWN_ENTITIES = 10
 
 
 def cluster(
@@ -268,7 +273,7 @@ class Times:
         return self.reading + self.preparing + self.clustering + self.writing
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class KnowledgeBase:
     """What a clustering found, ready to be read and written.
 
@@ -286,6 +291,8 @@ class KnowledgeBase:
         made: how it was made.
         known: what the fragments were clustered against, if anything; these entities come first.
         n_given: how many fragments there were to cluster.
+        number_ids: whether the ids were whole numbers in the table that was clustered, and are
+            again in the tables of `members` and `pairs`.
 
     """
 
@@ -301,6 +308,24 @@ class KnowledgeBase:
     made: Provenance | None = None
     known: KnownEntities | None = None
     n_given: int = 0
+    number_ids: bool = False
+
+    def __repr__(self) -> str:
+        entities = counted(sum(map(len, self.posterior.estimates())), "entity", "entities")
+        how = f"likelihood {quoted(self.likelihood)}, " if self.likelihood else ""
+        ended = "" if self.complete else ", interrupted"
+        held = counted(len(self.fragments), "fragment")
+        return f"KnowledgeBase({held}, {entities}, {how}alpha {self.alpha:,.4g}{ended})"
+
+    def _repr_html_(self) -> str:
+        """The largest entities, for notebooks."""
+        rows = [
+            (e.name, len(e.fragments), percent(e.confidence), _first_values(e))
+            for e in largest(self.entities, _SHOWN_ENTITIES)
+        ]
+        left = len(self.entities) - len(rows)
+        below = f"and {counted(left, 'entity', 'entities')} more" if left else ""
+        return table_html(("entity", "fragments", "confidence", "values"), rows, repr(self), below)
 
     @property
     def seconds(self) -> float:
@@ -341,6 +366,39 @@ class KnowledgeBase:
         entities = entity_probabilities([self.posterior])
         sure = self.confidence.of_entities(ClusteringReport(self.fragments, entities))
         return dict(zip(entities.clusters, sure.tolist(), strict=True))
+
+    def members(self) -> ArrowTable:
+        """One row a fragment: id, entity_id, entity_name, confidence, reported."""
+        view = EntitiesView(lambda: iter(self.entities))
+        return table_of(view, "members", self.number_ids)
+
+    def wide(self, policy: str | Path = MOST_STATED) -> ArrowTable:
+        """One row an entity: a golden record, with one column an attribute.
+
+        Args:
+            policy: which values it has: "most-stated", "latest", "longest", "all" (joined by `|`),
+                or a TOML file.
+
+        Raises:
+            KBForgeError: no such policy, or a bad file.
+
+        """
+        rule = read_policy(str(policy))
+        fragments = self.fragments if rule.needs_fragments else None
+        view = EntitiesView(lambda: iter(self.entities), fragments)
+        return table_of(GoldenView(view, rule), "wide")
+
+    def pairs(self, threshold: float = 0.5) -> ArrowTable:
+        """One row a pair of fragments that are one entity with more than this probability.
+
+        Only the groupings that entities keep count: `cluster(..., alternatives="all")` keeps all.
+
+        Raises:
+            UsageError: a threshold that is no probability below 1.
+
+        """
+        view = EntitiesView(lambda: iter(self.entities))
+        return table_of(view, "pairs", self.number_ids, threshold=threshold)
 
     def write(self, output: str | Path) -> str:
         """Write the entities as JSON lines; "-" is standard output, `.gz` compresses.
@@ -399,13 +457,19 @@ class KnowledgeBase:
         }
 
 
+def _first_values(entity: Entity) -> str:
+    """The first value of each attribute."""
+    said = (f"{name} {values[0].value}" for name, values in entity.properties.items())
+    return "; ".join(said)
+
+
 def partial_name(output: str) -> str:
     """Where an interrupted run goes: OUTPUT.partial, which still says whether it is compressed."""
     plain = output.removesuffix(".gz")
     return f"{plain}.partial{output[len(plain) :]}"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class LiveClustering:
     """A session, the fragments that it has taken in, and what was prepared for it."""
 
@@ -418,6 +482,10 @@ class LiveClustering:
 
     def __post_init__(self) -> None:
         self._ids = {fragment.id for fragment in self.fragments}
+
+    def __repr__(self) -> str:
+        likelihood = quoted(self.prepared.likelihood)
+        return f"LiveClustering({counted(len(self.fragments), 'fragment')}, {likelihood})"
 
     def add(self, fragments: Sequence[Fragment]) -> list[Info]:
         """Take in fragments, one after another; returns what became of each.

@@ -33,6 +33,11 @@ class Reason:
     others: int  # how many fragments it has besides that one
     explanation: Explanation | None  # None if there are no others
 
+    def _repr_html_(self) -> str:
+        """The entity and the explanation, for notebooks."""
+        why = "" if self.explanation is None else self.explanation._repr_html_()
+        return self.entity._repr_html_() + why
+
 
 class Explainer:
     """A knowledge base and the likelihood that explains it.

@@ -20,6 +20,7 @@ from kbforge.fit.authority import Authority
 from kbforge.fit.choices import SOURCE, Choices
 from kbforge.jobs.authority import read_authority
 from kbforge.jobs.load import read
+from kbforge.jobs.tables import Records, fragments_from, pairs_of
 from kbforge.registry import ending_of
 from kbforge.store.database import is_store
 from kbforge.words import did_you_mean, listed
@@ -114,9 +115,43 @@ def read_tables(
                 f"{quoted(path, 400)}); the name tells their records apart, so rename a file"
             )
         named[name] = path
-    found = {name: _records(path, options) for name, path in named.items()}
-    _require_columns(found, columns)
-    return {name: list(_distinct(map(columns.applied, of))) for name, of in found.items()}
+    return applied(columns, {name: _records(path, options) for name, path in named.items()})
+
+
+def tables_from(
+    tables: Mapping[str, Records], options: Mapping[str, object]
+) -> dict[str, list[Fragment]]:
+    """The records of tables in memory by the tables' names; `options` say what columns mean.
+
+    Raises:
+        UsageError: a table that cannot be read, or a column that no table has.
+        BadRecord: the first bad record.
+
+    """
+    own = {name: value for name, value in options.items() if value is not None}
+    ids, label, renamed = own.pop("id", ()), own.pop("label", None), own.pop("map", ())
+    columns = columns_of(
+        [ids] if isinstance(ids, str) else _texts(ids, "id"),
+        None if label is None else _texts([label], "label")[0],
+        pairs_of(renamed) if isinstance(renamed, Mapping) else _texts(renamed, "map"),
+    )
+    found = {name: fragments_from(of, own, "link", name).fragments for name, of in tables.items()}
+    return applied(columns, found) if columns.named else found
+
+
+def _texts(given: object, keyword: str) -> list[str]:
+    found: list[str] = []
+    for text in given if isinstance(given, Iterable) else [given]:
+        if not isinstance(text, str):
+            raise UsageError(f"link: {keyword}: expected text, got {quoted(text)}")
+        found.append(text)
+    return found
+
+
+def applied(columns: Columns, tables: Mapping[str, list[Fragment]]) -> dict[str, list[Fragment]]:
+    """The records of tables as columns say; UsageError: no table has one of them."""
+    _require_columns(tables, columns)
+    return {name: list(_distinct(map(columns.applied, of))) for name, of in tables.items()}
 
 
 def read_against(

@@ -23,12 +23,16 @@ _MOST_DRIFTING = 5  # attributes whose drift is named
 _LEAST_DRIFT = 0.005  # less reads as none
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report:
     """A page of HTML, and the facts that it tells."""
 
     facts: Facts
     html: str
+
+    def __repr__(self) -> str:
+        entities = counted(self.facts.entities, "entity", "entities")
+        return f"Report({counted(self.facts.fragments, 'fragment')}, {entities})"
 
     def summary(self) -> dict[str, Any]:
         """The figures that `kbforge report --json` prints."""

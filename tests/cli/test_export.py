@@ -46,7 +46,7 @@ def test_golden_records_and_members(program, files):
     assert dict(zip(header, ada, strict=True))["name"] == "Ada"
     members = program("export", "kb.jsonl", "--format", "members")
     rows = list(csv.DictReader(io.StringIO(members.out.decode())))
-    assert {row["fragment"] for row in rows if row["name"] == "Ada"} >= {"r2", "r3"}
+    assert {row["id"] for row in rows if row["entity_name"] == "Ada"} >= {"r2", "r3"}
 
 
 def test_a_policy_by_source(program, files, tmp_path):

@@ -21,8 +21,8 @@ separated by spaces; an entity with neither vector nor properties has a row with
 
 | column | meaning |
 |---|---|
-| fragment | its id |
-| entity_id, name | its entity |
+| id | of the fragment |
+| entity_id, entity_name | its entity |
 | confidence, reported | the entity's; the second is empty where the first is as reported |
 
 *pairs*: pairs of fragments that are one entity with more than some probability.
@@ -84,6 +84,7 @@ import orjson
 
 from kbforge.contracts import Entity, Exporter, View
 from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.files.arrow import Cell
 from kbforge.files.cells import safe
 from kbforge.files.io import open_output, require_openpyxl
 from kbforge.kb.entities import AttributeOrder
@@ -93,7 +94,7 @@ VALUE_COLUMNS = (
     *("entity_id", "name", "attribute", "value", "count", "fragments"),
     *("confidence", "subproblem", "reported"),
 )
-MEMBER_COLUMNS = ("fragment", "entity_id", "name", "confidence", "reported")
+MEMBER_COLUMNS = ("id", "entity_id", "entity_name", "confidence", "reported")
 PAIR_COLUMNS = ("left", "right", "probability", "rest", "entity_id")
 ENTITY_COLUMNS = ("entity_id", "entity_name", "confidence", "reported", "fragments")
 _MOST_PAIRS = 100_000_000
@@ -104,6 +105,8 @@ _MOST_COLUMNS = 16_384
 @dataclass
 class TableExporter(Exporter):
     """A table as CSV, whose header and rows a subclass yields.
+
+    `kbforge.kb.tables` reads the same rows, and makes tables in memory of them.
 
     Args:
         guard_formulas: put an apostrophe before a cell that a spreadsheet would take for a formula
@@ -124,8 +127,8 @@ class TableExporter(Exporter):
                 text.detach()  # the stream stays the caller's to close
 
     @abstractmethod
-    def rows(self, view: View) -> Iterator[Sequence[str]]:
-        """The header, then the rows."""
+    def rows(self, view: View) -> Iterator[Sequence[Cell]]:
+        """The header, then the rows; None is an empty cell."""
 
     def safe(self, cell: str) -> str:
         """The cell as it is written."""
@@ -152,7 +155,7 @@ class CsvExporter(TableExporter):
     def __post_init__(self) -> None:
         _require_separator(self.separator, "csv")
 
-    def rows(self, view: View) -> Iterator[Sequence[str]]:
+    def rows(self, view: View) -> Iterator[Sequence[Cell]]:
         yield VALUE_COLUMNS
         for entity in view.entities():
             for attribute, values in entity.properties.items():
@@ -164,30 +167,29 @@ class CsvExporter(TableExporter):
 
     def _row(
         self, entity: Entity, attribute: str, value: str, fragments: tuple[str, ...]
-    ) -> list[str]:
+    ) -> list[Cell]:
         return [
             self.safe(entity.id),
             self.safe(entity.name),
             self.safe(attribute),
             value,
-            str(len(fragments)),
+            len(fragments),
             self.safe(joined(fragments, self.separator)),
-            number(entity.confidence),
-            str(entity.subproblem),
-            number(entity.reported),
+            entity.confidence,
+            entity.subproblem,
+            entity.reported,
         ]
 
 
 class MembersExporter(TableExporter):
     """One row per fragment, with its entity."""
 
-    def rows(self, view: View) -> Iterator[Sequence[str]]:
+    def rows(self, view: View) -> Iterator[Sequence[Cell]]:
         yield MEMBER_COLUMNS
         for entity in view.entities():
-            about = (number(entity.confidence), number(entity.reported))
             names = (self.safe(entity.id), self.safe(entity.name))
             for fragment in entity.fragments:
-                yield (self.safe(fragment), *names, *about)
+                yield (self.safe(fragment), *names, entity.confidence, entity.reported)
 
 
 @dataclass
@@ -211,7 +213,7 @@ class PairsExporter(TableExporter):
                 f"got {self.threshold:g}"
             )
 
-    def rows(self, view: View) -> Iterator[Sequence[str]]:
+    def rows(self, view: View) -> Iterator[Sequence[Cell]]:
         yield PAIR_COLUMNS
         # a pair of two entities is known to both, and each may have dropped what the other has
         try:
@@ -230,27 +232,27 @@ class PairsExporter(TableExporter):
                 f"exporter pairs: cannot write the pairs to a temporary file: {error}"
             ) from error
 
-    def _inside(self, view: View, waiting: sqlite3.Connection) -> Iterator[list[str]]:
+    def _inside(self, view: View, waiting: sqlite3.Connection) -> Iterator[list[Cell]]:
         for entity in view.entities():
             groupings = Groupings(entity)
             for one, other, probability, inside in groupings.pairs(self.threshold):
                 if inside:
                     ids = (self.safe(one), self.safe(other))
                     of = self.safe(entity.id)
-                    yield [*ids, number(probability), number(groupings.rest), of]
+                    yield [*ids, probability, groupings.rest, of]
                 else:
                     row = (*sorted((one, other)), probability, groupings.rest)
                     waiting.execute("INSERT INTO pair VALUES (?, ?, ?, ?)", row)
 
-    def _across(self, waiting: sqlite3.Connection) -> Iterator[list[str]]:
+    def _across(self, waiting: sqlite3.Connection) -> Iterator[list[Cell]]:
         """Each pair once, with the closest bounds: at least the larger, at most the smaller sum."""
         found = waiting.execute(
             "SELECT one, other, max(probability), min(probability + rest) - max(probability) "
             "FROM pair GROUP BY one, other ORDER BY one, other"
         )
         for one, other, probability, rest in found:
-            least = number(max(round(rest, 9), 0.0))
-            yield [self.safe(one), self.safe(other), number(probability), least, ""]
+            least = max(round(rest, 9), 0.0)
+            yield [self.safe(one), self.safe(other), probability, least, None]
 
 
 @dataclass
@@ -271,15 +273,15 @@ class WideExporter(TableExporter):
     def __post_init__(self) -> None:
         _require_separator(self.separator, "wide")
 
-    def rows(self, view: View) -> Iterator[Sequence[str]]:
+    def rows(self, view: View) -> Iterator[Sequence[Cell]]:
         with tempfile.TemporaryFile() as waiting:
             yield from wide_rows(view.entities(), self.separator, self.safe, waiting)
 
 
 def wide_rows(
     entities: Iterable[Entity], separator: str, safe: Callable[[str], str], waiting: IO[bytes]
-) -> Iterator[list[str]]:
-    """A header and a row per entity, as texts; KBForgeError if a spreadsheet has too few columns.
+) -> Iterator[Sequence[Cell]]:
+    """A header and a row per entity; KBForgeError if a spreadsheet has too few columns.
 
     `safe` is applied to each cell; rows wait in `waiting` for the attributes of the last entity.
     """
@@ -287,22 +289,21 @@ def wide_rows(
     vectors = False
     for entity in entities:
         order.add(entity.properties)
-        vector = numbers(entity.vector)
-        first = [safe(entity.id), safe(entity.name), number(entity.confidence)]
-        first += [number(entity.reported), str(len(entity.fragments)), vector]
+        vector = numbers(entity.vector) or None
+        about = (entity.confidence, entity.reported, len(entity.fragments), vector)
+        first: list[Cell] = [safe(entity.id), safe(entity.name), *about]
         cells = {
             attribute: safe(joined([value.value for value in values], separator))
             for attribute, values in entity.properties.items()
         }
         rows.add(first, cells)
-        vectors = vectors or bool(vector)
+        vectors = vectors or vector is not None
         _check_width(len(ENTITY_COLUMNS) + len(rows.columns) + vectors)
     attributes = order.merged()
     named = map(safe, [*attributes, *["vector"] * vectors])
     yield [*ENTITY_COLUMNS, *distinct(named, ENTITY_COLUMNS, "~")]
     for (*first, vector), found in rows.read(attributes):
-        row = [*first, *(cell or "" for cell in found)]
-        yield [*row, vector] if vectors else row
+        yield [*first, *found, vector] if vectors else [*first, *found]
 
 
 class WaitingRows:
@@ -312,7 +313,7 @@ class WaitingRows:
         self._file = file
         self.columns: dict[str, int] = {}
 
-    def add(self, first: Sequence[str | None], cells: Mapping[str, str]) -> None:
+    def add(self, first: Sequence[Cell], cells: Mapping[str, str]) -> None:
         """Add a row: its first cells, and others by column."""
         places = self.columns
         held = [(places.setdefault(key, len(places)), cell) for key, cell in cells.items()]
@@ -361,11 +362,6 @@ def joined(texts: Iterable[str], separator: str) -> str:
     )
 
 
-def number(value: float | None) -> str:
-    """A number's cell; empty for none."""
-    return "" if value is None else repr(value)
-
-
 def numbers(vector: Sequence[float] | None) -> str:
     """A vector's cell: numbers separated by spaces; empty for none."""
     return " ".join(map(repr, vector or ()))
@@ -375,7 +371,6 @@ OF_FRAGMENT = ("fragment", "entity_id", "entity_name", "source", "row")
 _MOST_ROWS = 1_048_576
 _MOST_CHARACTERS = 32_767
 """Of a cell, in UTF-16 units. Excel refuses a file with more of either."""
-_NUMBERS = range(ENTITY_COLUMNS.index("confidence"), len(ENTITY_COLUMNS))
 _BEGINNING = datetime(2000, 1, 1)
 _ESCAPED = re.compile("_(?=x[0-9A-Fa-f]{4}_)|[\x01-\x08\x0b-\x1f\ufffe\uffff]")
 _MODIFIED = re.compile(rb"(<dcterms:modified[^>]*>)[^<]*")
@@ -419,7 +414,7 @@ class XlsxExporter(Exporter):
                 fragments.append(OF_FRAGMENT)
                 told = _with_fragments(view, fragments)
                 for row in wide_rows(told, self.separator, str, waiting):
-                    entities.append(_numbered(row) if entities.rows else row)
+                    entities.append(row)
                 with _Archive(whole, "w", zipfile.ZIP_DEFLATED) as archive:
                     ExcelWriter(book, archive).save()
             whole.seek(0)
@@ -432,16 +427,6 @@ def _with_fragments(view: View, sheet: _Sheet) -> Iterator[Entity]:
         for fragment in view.fragments(entity):
             sheet.append((fragment.id, entity.id, entity.name, fragment.source, fragment.row))
         yield entity
-
-
-def _numbered(row: list[str]) -> list[object]:
-    """A row whose numbers are numbers; an empty cell is none."""
-    return [
-        (None if not cell else float(cell) if "." in cell or "e" in cell else int(cell))
-        if place in _NUMBERS
-        else cell or None
-        for place, cell in enumerate(row)
-    ]
 
 
 class _Sheet:

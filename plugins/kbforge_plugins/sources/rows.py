@@ -15,7 +15,7 @@ import math
 import re
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -103,6 +103,21 @@ class TableSource(Source):
         for path in inputs:
             yield from self.read_table(path, table_name(path, names, stems), on_bad)
 
+    def read_rows(
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        where: str,
+        source: str | None,
+        on_bad: OnBad,
+    ) -> Iterator[Fragment]:
+        """Yield one fragment a row of a table in memory; `where` is what errors call the table."""
+        self.counts.clear()
+        self.taken.clear()
+        reader = RowReader(self, columns, where, TableName(source, "row"))
+        for number, cells in enumerate(rows, 1):
+            yield from self.read_row(reader, cells, number, f"{where}:{number}", on_bad)
+
     @abstractmethod
     def read_table(self, path: str, table: TableName, on_bad: OnBad) -> Iterator[Fragment]:
         """Yield one fragment a row of an input."""
@@ -133,7 +148,7 @@ class TableSource(Source):
 class TableName(NamedTuple):
     """What a table is called."""
 
-    name: str  # of the file: the source of its fragments
+    name: str | None  # of the file: the source of its fragments; a table in memory may have none
     stem: str  # of the ids that are minted
 
 

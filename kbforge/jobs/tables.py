@@ -1,0 +1,111 @@
+"""Tables as input: what the Python functions take, fragments or any table, as fragments.
+
+Columns become attributes as in `kbforge load csv`, by the same code and with the same options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from kbforge import registry
+from kbforge.contracts import Fragment
+from kbforge.errors import UsageError, quoted
+from kbforge.files.arrow import ArrowStream, dict_rows, frame_rows, is_frame
+from kbforge.files.fragments import stop
+
+Records: TypeAlias = Iterable[Fragment] | Iterable[Mapping[str, object]] | ArrowStream
+"""Fragments, dictionaries, or a table that speaks Arrow."""
+
+COLUMNS = ("id", "label", "map", "vector", "separator", "null")
+"""The options of `kbforge load csv` that apply to a table in memory."""
+
+_SOURCE = "csv"  # its class maps rows to fragments
+
+
+class Taken(NamedTuple):
+    """Fragments, and whether their ids were whole numbers in a table."""
+
+    fragments: list[Fragment]
+    number_ids: bool
+
+
+def fragments_from(
+    records: Records,
+    options: Mapping[str, object],
+    function: str,
+    source: str | None = None,
+) -> Taken:
+    """Fragments with distinct ids.
+
+    Args:
+        records: fragments, dictionaries, or a table that speaks Arrow.
+        options: some of `COLUMNS`, for tables.
+        function: what errors name.
+        source: of the fragments of a table, and what errors call it; None leaves it open.
+
+    Raises:
+        UsageError: something else, options for fragments, an option that is wrong, or an id twice.
+        BadRecord: the first bad row.
+
+    """
+    expected = "expected fragments, a data frame or a list of dictionaries"
+    if isinstance(records, str | Path):
+        path = quoted(str(records), 400)
+        raise UsageError(f'{function}: {expected}, got a path; load("{path}") reads them')
+    if isinstance(records, Mapping) or not (is_frame(records) or isinstance(records, Iterable)):
+        raise UsageError(f"{function}: {expected}, got {quoted(records)}")
+    name = source or "table"
+    if is_frame(records):
+        columns, rows = frame_rows(records, name)
+    else:
+        held: list[Any] = list(cast(Iterable[object], records))
+        if not held or not isinstance(held[0], Mapping):
+            if options:
+                raise UsageError(f"{function}: {min(options)}: only tables have columns")
+            return Taken(_distinct(held, function), False)
+        columns, rows = dict_rows(held, name)
+    reader = registry.create("sources", _SOURCE, _as_options(options))
+    kinds: set[type] = set()
+    if (id := options.get("id")) in columns:
+        rows = _noting(rows, columns.index(str(id)), kinds)
+    fragments = _distinct(reader.read_rows(columns, rows, name, source, stop), function)
+    return Taken(fragments, kinds == {int})
+
+
+def _noting(
+    rows: Iterable[Sequence[object]], place: int, kinds: set[type]
+) -> Iterator[Sequence[object]]:
+    """The rows; notes the types of a column."""
+    for row in rows:
+        kinds.add(type(row[place]))
+        yield row
+
+
+def _as_options(given: Mapping[str, object]) -> dict[str, object]:
+    """The options of a source, whose `map` is a list of pairs."""
+    options = {name: value for name, value in given.items() if value is not None}
+    if isinstance(renamed := options.get("map"), Mapping):
+        options["map"] = pairs_of(renamed)
+    return options
+
+
+def pairs_of(renamed: Mapping[object, object]) -> list[str]:
+    """A dictionary of columns and attributes as `column=attribute` pairs."""
+    return [f"{column}={attribute}" for column, attribute in renamed.items()]
+
+
+def _distinct(fragments: Iterable[object], function: str) -> list[Fragment]:
+    """The fragments, if they are fragments and no two have one id."""
+    held: list[Fragment] = []
+    seen: set[str] = set()
+    for number, fragment in enumerate(fragments):
+        where = f"{function}: fragment {number}"
+        if not isinstance(fragment, Fragment):
+            raise UsageError(f"{where}: expected a Fragment, got {quoted(fragment)}")
+        if fragment.id in seen:
+            raise UsageError(f'{where}: expected a unique id, got "{quoted(fragment.id)}" again')
+        seen.add(fragment.id)
+        held.append(fragment)
+    return held
