@@ -42,7 +42,7 @@ def run_python() -> list[tuple[str, str]]:
 
 def test_every_block_prints_what_the_page_shows(folder: Path) -> None:
     compared = run_python()
-    assert len(compared) == 12
+    assert len(compared) == 15
     assert all(shown for _, shown in compared)
     assert [printed for printed, _ in compared] == [shown for _, shown in compared]
 
@@ -64,3 +64,13 @@ def test_the_command_line_writes_the_same_bytes(folder: Path, program: Run) -> N
 def test_the_page_uses_every_name() -> None:
     public = [name for name in kbforge.__all__ if not name.startswith("_")]
     assert [name for name in public if not re.search(rf"\b{name}\b", PAGE)] == []
+
+
+def test_the_front_page_joins_a_frame_with_its_entities(folder: Path) -> None:
+    (code,) = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S
+    )
+    names: dict[str, Any] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert names["df"]["entity_id"].nunique() == len(names["kb"].entities)
+    assert len(names["df"]) == 20
