@@ -256,8 +256,33 @@ def test_real_graphs_keep_their_weight_when_titles_merge(
     assert sum(row["weight"] for row in new["relationships"]) == pytest.approx(weight)
 
 
-def by_title(graph: Path) -> Mapping[str, list[str]]:
+def by_title(graph: Path, source: str = "graphrag") -> Mapping[str, list[str]]:
     titles: dict[str, list[str]] = {}
-    for fragment in registry.create("sources", "graphrag").read([str(graph)], stop):
+    for fragment in registry.create("sources", source).read([str(graph)], stop):
         titles.setdefault(fragment.names[0], []).append(fragment.id)
     return titles
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("folder", ["nano_graphrag", "lightrag_lenny"])
+def test_real_graphs_of_lightrag_come_back(data_dir: Path, tmp_path: Path, folder: str) -> None:
+    """Nodes, edges and their weights, if each name is one entity, and weights if some merge."""
+    graph = data_dir / "graphs" / folder
+    old = networkx.read_graphml(graph / "graph_chunk_entity_relation.graphml")
+    target = tmp_path / "merged.graphml"
+    titles = by_title(graph, "lightrag")
+    merged(graph, [entity(title, ids) for title, ids in titles.items()], target, "graphml")
+    new = networkx.read_graphml(target)
+    assert type(new) is networkx.Graph
+    assert len(new.nodes) == len(old.nodes)
+    assert len(new.edges) == len(old.edges)
+    weight = old.size("weight")
+    assert new.size("weight") == pytest.approx(weight)
+    groups: dict[str, list[str]] = {}
+    for title, ids in titles.items():
+        groups.setdefault(title.split()[0].lower(), []).extend(ids)
+    merged(graph, [entity(word, ids) for word, ids in groups.items()], target, "graphml")
+    new = networkx.read_graphml(target)
+    assert type(new) is networkx.Graph
+    assert len(new.edges) < len(old.edges)
+    assert new.size("weight") == pytest.approx(weight)

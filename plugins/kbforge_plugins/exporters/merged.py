@@ -45,7 +45,7 @@ from kbforge.words import counted
 from kbforge_plugins.exporters.tables import TableExporter
 from kbforge_plugins.sources.graphrag import ENTITIES, RELATIONSHIPS, TEXT_UNITS, GraphRagSource
 from kbforge_plugins.sources.graphs import GraphEntity, GraphSource, Relation, fragment_id, said
-from kbforge_plugins.sources.lightrag import SEPARATOR
+from kbforge_plugins.sources.lightrag import SEPARATOR, LightRagSource
 from kbforge_plugins.sources.parquet import rows_of
 
 if TYPE_CHECKING:
@@ -163,6 +163,8 @@ class _Merged:
     ) -> None:
         self._store = store
         self._counts = Counter[str]()
+        # LightRAG's edges have no direction, and of a pair there is one
+        self.is_directed = not isinstance(reader, LightRagSource)
         store.execute("PRAGMA journal_mode=OFF")
         store.executescript(_TABLES)
         for entity in view.entities():
@@ -213,6 +215,8 @@ class _Merged:
         pairs: dict[tuple[int | str, int | str], list[str]] = {}
         for unit in units:
             pair = (self._end(unit, record.head), self._end(unit, record.tail))
+            if not self.is_directed and str(pair[1]) < str(pair[0]):
+                pair = pair[::-1]
             pairs.setdefault(pair, []).append(unit)
         self._counts["before"] += 1
         for (head, tail), stating in pairs.items():
@@ -422,7 +426,7 @@ class GraphMlExporter(_GraphExporter):
     def export(self, view: View, target: str) -> None:
         """Write the nodes, then the edges."""
         with open_output(target) as out, self.merged(view) as merged:
-            out.write(_graphml_head().encode())
+            out.write(_graphml_head(merged.is_directed).encode())
             for entity in merged.entities():
                 out.write(_node(entity).encode())
             for relation in merged.relations():
@@ -430,8 +434,8 @@ class GraphMlExporter(_GraphExporter):
             out.write(b"</graph>\n</graphml>\n")
 
 
-def _graphml_head() -> str:
-    keys = []
+def _graphml_head(is_directed: bool) -> str:
+    keys, default = [], "directed" if is_directed else "undirected"
     for kind, names in (("node", _NODE_KEYS), ("edge", _EDGE_KEYS)):
         for name in names:
             of = "double" if name in _DOUBLES else "string"
@@ -441,7 +445,7 @@ def _graphml_head() -> str:
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
-        f'{"".join(keys)}<graph edgedefault="directed">\n'
+        f'{"".join(keys)}<graph edgedefault="{default}">\n'
     )
 
 
