@@ -35,8 +35,12 @@ PAGES = {
     "docs/pipelines.md": 0,
     "docs/tutorial.md": 1,
 }
-# what is not run: sessions, and what other tools' users write
-MORE_FENCES = {"docs/tutorial.md": ("console",), "docs/coming_from.md": ("python",)}
+# what other tests run, and what other tools' users write
+MORE_FENCES = {
+    "README.md": ("python",),
+    "docs/tutorial.md": ("console",),
+    "docs/coming_from.md": ("python",),
+}
 DOCUMENTS = sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))
 NOT_COPIED = shutil.ignore_patterns("out", "__pycache__")
 THIRD_PARTY = ROOT / "examples" / "third_party"
