@@ -18,7 +18,8 @@ import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 _ZSTD_STEP = 4096
+_FAR = (1 << 31) - 2  # the last byte but one that Windows can lock
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _BZIP2_MAGIC = b"BZh"
@@ -245,6 +247,8 @@ def open_output(path: str) -> Iterator[BinaryIO]:
             raw.flush()
             os.fsync(raw.fileno())
             temporary.chmod(mode_of(target, 0o666))
+            if os.name == "nt":  # an open file can be neither renamed nor removed there
+                raw.close()
             os.replace(temporary, target)
     except BrokenPipeError:
         raise
@@ -325,7 +329,7 @@ def open_folder(path: str, names: Collection[str], what: str) -> Iterator[Path]:
         with temporary_folder(folder.parent) as temporary:
             yield temporary
             for file in temporary.iterdir():
-                with open(file, "rb") as written:
+                with open(file, "r+b") as written:  # Windows flushes only what can be written
                     os.fsync(written.fileno())
                 file.chmod(mode_of(folder / file.name, 0o666))
             temporary.chmod(mode_of(folder, 0o777))
@@ -464,15 +468,15 @@ def temporary_folder(folder: Path) -> Iterator[Path]:
     """A new folder that is gone at the end unless it was given another name."""
     while True:
         path = Path(tempfile.mkdtemp(_SUFFIX, PREFIX, folder))
-        handle = os.open(path, _OPEN)
-        try:
-            if not _held(path, handle):
-                continue
+        with contextlib.ExitStack() as ended:
+            ended.callback(shutil.rmtree, path, ignore_errors=True)
+            with contextlib.suppress(PermissionError):  # Windows opens no folder, nor sweeps it
+                handle = os.open(path, _OPEN)
+                ended.callback(os.close, handle)
+                if not _held(path, handle):
+                    continue
             yield path
             return
-        finally:
-            os.close(handle)
-            shutil.rmtree(path, ignore_errors=True)
 
 
 def sweep(folder: Path) -> None:
@@ -486,6 +490,9 @@ def sweep(folder: Path) -> None:
 def _remove_if_dead(path: Path) -> None:
     # another user's, or gone by now: it is not ours to remove
     with contextlib.suppress(OSError):
+        if os.name == "nt":  # a file that is in use cannot be removed there
+            path.unlink()
+            return
         handle = os.open(path, _OPEN)
         try:
             kind = os.fstat(handle)
@@ -518,13 +525,12 @@ def locked(path: Path) -> Iterator[None]:
 
     BlockingIOError: another process holds it. On a system without locks no file is created.
     """
-    try:
-        import fcntl
-    except ImportError:
+    lock = _system_lock()
+    if lock is None:
         yield
         return
     with open(path, "wb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(file.fileno())
         yield
 
 
@@ -533,12 +539,43 @@ def hold(handle: int) -> bool:
 
     OSError: this system or its file system has no such locks.
     """
+    lock = _system_lock()
+    if lock is None:
+        raise OSError("no locks on this system")
     try:
-        import fcntl
-    except ImportError:
-        raise OSError("no locks on this system") from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(handle)
     except BlockingIOError:
         return False
     return True
+
+
+def _system_lock() -> Callable[[int], None] | None:
+    """What locks an open file without waiting (BlockingIOError: it is locked); None without locks.
+
+    Windows locks a byte, which nobody else can then read: one behind the end of any file that is
+    locked.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return _windows_lock()
+    return lambda handle: fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _windows_lock() -> Callable[[int], None] | None:
+    try:
+        msvcrt: Any = import_module("msvcrt")  # by name: type checkers know it on Windows only
+    except ImportError:
+        return None
+
+    def lock(handle: int) -> None:
+        place = os.lseek(handle, 0, os.SEEK_CUR)
+        os.lseek(handle, _FAR, os.SEEK_SET)
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except PermissionError as error:
+            raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK)) from error
+        finally:
+            os.lseek(handle, place, os.SEEK_SET)
+
+    return lock

@@ -94,9 +94,10 @@ def lock(handle: int, path: Path) -> int | None:
     try:
         from fcntl import F_OFD_SETLK, F_WRLCK, fcntl
     except ImportError:
-        beside = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+        beside = os.open(f"{path}-lock", flags, 0o666)
         try:
-            held = os.name == "nt" or hold(beside)
+            held = hold(beside)
         except OSError:
             os.close(beside)
             raise
