@@ -20,6 +20,7 @@ TYPE_CHECKING = False  # the constant of `typing`, which takes longer to load th
 if TYPE_CHECKING:
     from typing import Any
 
+    from kbforge import datasets as datasets
     from kbforge.contracts import Entity, Fragment, Interrupted, Progress
     from kbforge.errors import KBForgeError
     from kbforge.jobs.api import (
@@ -86,6 +87,8 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "datasets":  # a room: small sets for a first try
+        return import_module("kbforge.datasets")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)

@@ -50,7 +50,7 @@ RANKS = {
             {"models", "clustering"},
             {"fit", "kb", "store"},
             {"jobs"},
-            {"recipe", "pictures"},
+            {"recipe", "pictures", "datasets"},
             {"cli", "testing"},
             {"__main__"},
         ]
