@@ -2,8 +2,7 @@
 
 Read are `entities.parquet` and `relationships.parquet`. Relationships name their ends by title;
 they have no direction, so it does not matter in which one a pair is stated, or how often. A null
-counts as nothing, and so does the word `NONE`. Where `text_units.parquet` is there, text units that
-it lacks are counted.
+counts as nothing, and so does the word `NONE`.
 """
 
 from __future__ import annotations
