@@ -137,7 +137,7 @@ def test_a_format_that_is_named_wins(program, files, tmp_path):
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("out.doc", "out.doc: expected an ending that an exporter takes (.csv, .json, "),
+        ("out.doc", "out.doc: expected an ending that an exporter takes (.csv, .graphml, "),
         ("out.csv.zst", "out.csv.zst: expected an output without compression or with .gz"),
     ],
 )
