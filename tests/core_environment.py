@@ -1,6 +1,6 @@
 """An environment with what KBForge always needs, and nothing else.
 
-    python tests/core_environment.py FOLDER
+    python -m tests.core_environment FOLDER
 
 Its packages are links to those of the environment that runs this, so nothing is downloaded. KBForge
 itself is not in it.
