@@ -185,7 +185,10 @@ def test_bad_call(program, arguments, sentence, code):
 
 
 ENCODINGS = ["klingon", "hex", "rot13", "idna", "unicode_escape", "utf-7", "\x1b"]
-COLUMNS = "id, label, name, map, vector, separator, null, prefix, serial_dates, delimiter, encoding"
+COLUMNS = (
+    "id, label, name, map, vector, separator, null, prefix, serial_dates, delimiter, encoding, "
+    "columns"
+)
 KIND = '--set likelihood.a=1: unknown kind "likelihood", expected one of source'
 
 
@@ -194,7 +197,7 @@ KIND = '--set likelihood.a=1: unknown kind "likelihood", expected one of source'
     [
         ("csv", ["--map", "name"], 'map: expected column=attribute, got "name"'),
         ("csv", "delimiter=ab", 'delimiter: expected one character or tab, got "ab"'),
-        ("csv", "colour=red", f'source csv has no option "colour"; options: {COLUMNS}'),
+        ("csv", "paint=red", f'source csv has no option "paint"; options: {COLUMNS}'),
         (
             "csv",
             ["--set", "colour=red"],
