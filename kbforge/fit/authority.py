@@ -45,9 +45,9 @@ from kbforge.words import counted
 
 WHOLE = 20_000
 """All entities of an authority with at most so many take part."""
-NEAREST = 8
+NEAREST = 5
 """Known entities that a mention brings in from a larger one."""
-_LEAST_SHARE = 0.5  # of the similarity of the nearest one
+_LEAST_SHARE = 0.6  # of the similarity of the nearest one
 _WORK_A_MENTION = 5_000
 _AT_ONCE = 8_192
 _MENTIONS_AT_ONCE = 512
