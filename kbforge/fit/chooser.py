@@ -26,15 +26,19 @@ from kbforge.errors import UsageError
 from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.alpha import alpha_by_grouping
 from kbforge.fit.biases import with_biases
-from kbforge.fit.choices import default_options
+from kbforge.fit.choices import SOURCE, default_options
 from kbforge.fit.description import FileContext, PairModel
 from kbforge.fit.hypotheses import MOST_COMPARED, MOST_OF_PAIRS, MOST_TO_CHOOSE, NAMES, part_of
 from kbforge.fit.judge import Judgement, effect_of_answers, judge, shipped_scorer
+from kbforge.fit.twins import tables_to_link
 from kbforge.models.bundle import make_likelihood
 
 _CHOOSES_FROM = ("bigram", "attributes", "pairs")
 _OF_PAIRS = "pairs"
 _OF_VECTORS = "gaussian"
+_ALPHA_OF_TABLES = 5.5
+"""Of sources that are one to one: a third record gains no more by the best odds with one of a pair,
+less those of records that are never compared (6 - 5 + log 2 nats), than this alpha costs it."""
 _OVERRIDE = "name another with --likelihood"
 
 
@@ -63,7 +67,10 @@ class Chooser:
     is tried with other biases, too (`kbforge.fit.biases`).
 
     Where fragments are linked (`link`), the model of pairs compares those of different tables, by
-    its own alpha: the judge has learned nothing of groupings that are one to one.
+    its own alpha: the judge has learned nothing of groupings that are one to one. So it does, if it
+    may look for tables (`tables`), where the file's sources are tables and the model finds them to
+    be one to one. Nothing forbids then that records of one table are an entity, but they are only
+    joined where they state the same, or are alike to several records of others.
     """
 
     def __init__(
@@ -75,9 +82,11 @@ class Chooser:
         named: bool = False,
         link: str | None = None,
         asks: bool = False,
+        tables: bool = False,
     ) -> None:
         self._fragments, self._defaults, self._answers = fragments, defaults, answers
         self._on_stage, self._link, self._asks = on_stage, link, asks or bool(answers)
+        self._looks_for_tables = tables and link is None and not self._asks
         self._most = MOST_COMPARED if named else MOST_TO_CHOOSE
         self.judgement: Judgement | None = None
         self.fitted: dict[str, ConjugateLikelihood] = {}
@@ -91,8 +100,11 @@ class Chooser:
             note = f"chosen: {_OF_VECTORS}, as the fragments have vectors and no properties"
             return LikelihoodChoice(_OF_VECTORS, note=f"{note}; {_OVERRIDE}")
         fragments, answers = self._fragments, self._answers
-        if self._link is not None and len(fragments) <= MOST_OF_PAIRS and _OF_PAIRS in _readable():
+        by_pairs = len(fragments) <= MOST_OF_PAIRS and _OF_PAIRS in _readable()
+        if self._link is not None and by_pairs:
             return self._linked()
+        if self._looks_for_tables and by_pairs and (found := self._tables()) is not None:
+            return found
         stages = Stages("choosing a likelihood", 2 * len(_readable()), self._on_stage)
         file = _File(fragments, MOST_TO_CHOOSE)
         fitted = self.fitted = _fit_likelihoods(file, self._options, stages)
@@ -129,6 +141,27 @@ class Chooser:
         ignored = "answers choose nothing between linked tables" if self._answers else ""
         note = "; ".join(filter(None, (note, said, ignored)))
         return LikelihoodChoice(_OF_PAIRS, likelihood, likelihood.default_alpha, note)
+
+    def _tables(self) -> LikelihoodChoice | None:
+        """The model of pairs of the file's sources, if these are tables and one to one."""
+        tables = tables_to_link(self._fragments)
+        if not tables:
+            return None
+        stages = Stages("choosing a likelihood", 1, self._on_stage)
+        stages.begin(f"comparing records across {tables}")
+        options = default_options(_OF_PAIRS, self._defaults, SOURCE)
+        likelihood = make_likelihood(_OF_PAIRS, options)
+        said = likelihood.fit(self._fragments)
+        if not cast(PairModel, likelihood).one_to_one:
+            return None
+        note = (
+            f"chosen: {_OF_PAIRS}, which compares records of different sources: the fragments are "
+            f"of {tables} whose records seem to be one to one; {_OVERRIDE}, or forbid that records "
+            "of a table are one with --link source"
+        )
+        note = "; ".join(filter(None, (note, said)))
+        found = {"link": SOURCE}
+        return LikelihoodChoice(_OF_PAIRS, likelihood, _ALPHA_OF_TABLES, note, found)
 
     def alpha(self, name: str, likelihood: Likelihood) -> tuple[float, str] | None:
         """The alpha for a fitted likelihood, and one sentence about it; None if nothing tells."""

@@ -316,6 +316,10 @@ class PairOdds:
 class PairModel(Protocol):
     """A model of pairs that was fitted to the file."""
 
+    @property
+    def one_to_one(self) -> bool:
+        """Whether nearly each record of the smaller of two linked tables has just one partner."""
+
     def pair_odds(self, fragments: Sequence[Fragment], placed: BoolArray | None = None) -> PairOdds:
         """The log odds of the pairs of these fragments that it looks at.
 

@@ -41,11 +41,12 @@ def prepare(
     decided: Sequence[NumberedAnswer] | None = None,
     on_stage: OnStage | None = None,
     asks: bool = False,
+    tables: bool = False,
 ) -> Fit:
     """Find what suits the fragments: likelihood, alpha and confidence map, and notes that say why.
 
     A refit gives the decisions about pairs (`decided`), which count as answers. With `asks` the
-    judgement is one to ask about. `on_stage` is called with what is learned or tried next.
+    judgement is one to ask about; with `tables` sources may be linked. `on_stage` is told of stages.
     """
     if not fragments:
         raise KBForgeError("there are no fragments to cluster")
@@ -64,6 +65,7 @@ def prepare(
         named=choices.likelihood is not None,
         link=choices.link,
         asks=asks,
+        tables=tables,
     )
     with bundles_read_once():
         choice = _choice(chooser, choices, named)
@@ -79,7 +81,7 @@ def prepare(
     alpha = _alpha(models.likelihood, choices, named, choice, chooser, notes, decided is not None)
     if choices.link is not None:
         notes.append(link_note(fragments, choices.link))
-    confidence = _confidence(fragments, choices, named, models.likelihood, chooser, notes)
+    confidence = _confidence(fragments, choices, named, models.likelihood, choice, chooser, notes)
     if answers and confidence is not None:
         confidence = AuditedConfidence.of(confidence, answers, fragments)
     return Fit(
@@ -187,6 +189,7 @@ def _confidence(
     choices: Choices,
     named: Calibration | None,
     likelihood: Likelihood,
+    choice: LikelihoodChoice | None,
     chooser: Chooser,
     notes: list[str],
 ) -> ConfidenceMap | None:
@@ -195,8 +198,9 @@ def _confidence(
     The posterior of linked tables is nearer to the truth than a map.
     """
     found: ConfidenceMap | None = _named_map(choices, named, notes)
-    linked = choices.link is not None and likelihood.takes_link
-    if found is not None or linked or not any(f.properties for f in fragments):
+    linked = choices.link is not None or (choice is not None and "link" in choice.options)
+    alone = linked and likelihood.takes_link
+    if found is not None or alone or not any(f.properties for f in fragments):
         return found
     context = chooser.context(choices.likelihood_name, likelihood)
     return shipped_confidence(context, choices.defaults)

@@ -18,6 +18,8 @@ from kbforge.words import counted, listed
 
 _MOST_SHARE = 0.05
 """Of the records of a table; above it, linking is likely the wrong question."""
+_MOST_SHARE_TO_LINK = 0.1
+"""The same, where the odds of records are to say whether tables are one to one."""
 _MOST_COMPARED = 16  # records of one name that a record is compared with
 _MOST_NAMED = 4  # tables in a sentence
 _MOST_TABLES, _LEAST_RECORDS = 5, 50  # of a file whose sources are taken for tables
@@ -32,17 +34,33 @@ def duplicates_note(fragments: Sequence[Fragment], link: str | None) -> str:
 
 def tables_note(fragments: Sequence[Fragment]) -> str:
     """A sentence on sources that could be linked; "" if they are not a few tables without twins."""
+    named = _without_twins(fragments, _MOST_SHARE)
+    if not named:
+        return ""
+    return (
+        f"the fragments are of {_tables_called(named)} that seem free of duplicates; if they are, "
+        "--link source compares them one to one"
+    )
+
+
+def tables_to_link(fragments: Sequence[Fragment]) -> str:
+    """The sources as words, if they may be tables that a model of pairs links; else ""."""
+    named = _without_twins(fragments, _MOST_SHARE_TO_LINK)
+    return _tables_called(named) if named else ""
+
+
+def _without_twins(fragments: Sequence[Fragment], most: float) -> list[str]:
+    """The sources, ascending, if they are a few tables with at most so many twins; else none."""
     sizes = Counter(fragment.source for fragment in fragments)
     named = sorted(name for name in sizes if name is not None)
     if not 2 <= len(named) == len(sizes) <= _MOST_TABLES or min(sizes.values()) < _LEAST_RECORDS:
-        return ""
+        return []
     tables = _tables(fragments, "source")
-    if any(_share_of_twins(of) > _MOST_SHARE for of in tables.values()):
-        return ""
-    return (
-        f"the fragments are of {len(named)} tables ({listed(named, _MOST_NAMED)}) that "
-        "seem free of duplicates; if they are, --link source compares them one to one"
-    )
+    return [] if any(_share_of_twins(of) > most for of in tables.values()) else named
+
+
+def _tables_called(named: Sequence[str]) -> str:
+    return f"{len(named)} tables ({listed(named, _MOST_NAMED)})"
 
 
 def _tables(fragments: Iterable[Fragment], link: str) -> dict[str, list[_Statement]]:

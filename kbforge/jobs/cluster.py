@@ -105,7 +105,7 @@ def cluster(
     if against is not None:
         fragments, known = entered(fragments, against, choices, all_known, on_stage)
     require_link(fragments, choices.link)
-    prepared = prepare(fragments, choices, on_stage=on_stage)
+    prepared = prepare(fragments, choices, on_stage=on_stage, tables=known is None)
     if known is not None:
         prepared = known.honoured(prepared)
     ready = time.perf_counter()
@@ -114,7 +114,9 @@ def cluster(
     # an interrupted run has got to a prefix
     reached = tuple(fragments[: posterior.n_fragments])
     taken = consensus(posterior, choices.estimate, choices.entities)
-    tables = duplicates_note(fragments, choices.link)
+    # where the likelihood has found the tables, its note says so
+    linked = choices.link is None and "link" in prepared.options
+    tables = "" if linked else duplicates_note(fragments, choices.link)
     too_large = _too_large(posterior, choices.estimate)
     made = made_of(prepared, choices)
     return KnowledgeBase(

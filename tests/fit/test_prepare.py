@@ -104,6 +104,27 @@ def test_linked_tables_are_compared_by_pairs_at_its_own_alpha(tmp_path: Path) ->
     assert "about 60 matches expected" in found.notes[0]
 
 
+def test_sources_that_are_one_to_one_are_compared_with_each_other(tmp_path: Path) -> None:
+    fragments = [
+        Fragment(f"{table}{k}", {"name": (f"word{k} name{7 * k}",)}, source=table)
+        for k in range(60)
+        for table in "ab"
+    ]
+    found = prepare(fragments, Choices(), tables=True)
+    assert (found.likelihood, found.confidence, found.judgement) == ("pairs", None, None)
+    assert found.options == {"link": "source"}
+    assert "of 2 tables (a, b) whose records seem to be one to one" in found.notes[0]
+    assert prepare(fragments, Choices(alpha=2.0), tables=True).alpha == 2.0
+    answers = answered_once(fragments, True, tmp_path)
+    for some, choices in (
+        (fragments, Choices(answers=str(answers))),
+        (fragments, Choices(likelihood="attributes")),
+        ([replace(f, source="a" if f.id[1:] < "4" else "b") for f in fragments], Choices()),
+    ):
+        assert "link" not in prepare(some, choices, tables=True).options
+    assert "link" not in prepare(fragments, Choices()).options
+
+
 def test_a_black_box_that_is_compared_with_everything_says_so_once_with_the_count() -> None:
     said = "BlackBox scores whole sets and has no index: each of the 12 fragments is compared"
     fragments, alone = examples.fragments(12), Choices(likelihood=BlackBox(Categorical()), alpha=1)

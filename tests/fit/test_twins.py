@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kbforge.contracts import Fragment
-from kbforge.fit.twins import tables_note, twins_note
+from kbforge.fit.twins import tables_note, tables_to_link, twins_note
 
 
 def table(source: str, *records: dict[str, str]) -> list[Fragment]:
@@ -75,3 +75,12 @@ def test_a_file_of_two_tables_without_duplicates_could_be_linked() -> None:
     assert (
         tables_note([f for s in "abcdef" for f in distinct(s, 50)]) == ""
     )  # documents, not tables
+
+
+def test_tables_to_link_may_have_some_duplicates() -> None:
+    a, b = distinct("a", 50), distinct("b", 50)
+    some = [*a, *b, *(replace(f, id=f.id + "x") for f in a[:2])]
+    assert tables_to_link(some) == "2 tables (a, b)"
+    assert tables_note(some) == ""
+    assert tables_to_link([*some, *(replace(f, id=f.id + "x") for f in a[2:5])]) == ""
+    assert tables_to_link(a) == ""

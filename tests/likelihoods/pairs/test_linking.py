@@ -7,7 +7,7 @@ import pytest
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
-from kbforge_plugins.likelihoods.pairs.linking import MOST_BIAS, match_bias
+from kbforge_plugins.likelihoods.pairs.linking import MOST_BIAS, match_bias, one_to_one
 from kbforge_plugins.likelihoods.pairs.odds import UNITS
 
 
@@ -24,24 +24,46 @@ def _drawn(n: int, partners: float, right: float) -> tuple[IntArray, FloatArray,
     return np.stack([first, second], axis=1), log_odds, linked
 
 
-@pytest.mark.parametrize("partners", [1.0, 0.85, 0.7])
-def test_as_many_partners_are_expected_as_there_are(partners: float) -> None:
+def test_as_many_partners_are_expected_as_there_are() -> None:
     """However low the log odds of right pairs are, if they are above those of wrong ones."""
-    pairs, log_odds, linked = _drawn(2000, partners, right=0.5)
-    bias, expected = match_bias(pairs, log_odds, linked)
-    assert expected == pytest.approx(partners * 2000, rel=0.2)
-    sums = np.bincount(pairs[:, 0], np.exp(log_odds + bias))
-    assert (sums / (1 + sums)).mean() == pytest.approx(partners, abs=0.12)
+    pairs, log_odds, linked = _drawn(2000, 1.0, right=0.5)
+    bias, expected = match_bias(pairs, log_odds - 3.0, linked)
+    assert expected == pytest.approx(2000, rel=0.05)
+    sums = np.bincount(pairs[:, 0], np.exp(log_odds - 3.0 + bias))
+    assert (sums / (1 + sums)).mean() == pytest.approx(1.0, abs=0.05)
 
 
 def test_a_shift_of_all_log_odds_is_undone() -> None:
-    pairs, log_odds, linked = _drawn(1000, 0.7, right=0.5)
+    pairs, log_odds, linked = _drawn(1000, 0.98, right=0.5)
     bias, shifted = (match_bias(pairs, log_odds - shift, linked)[0] for shift in (0.0, 2.0))
     assert shifted - bias == pytest.approx(2.0, abs=1e-6)
 
 
+@pytest.mark.parametrize("partners", [0.0, 0.2, 0.5])
+def test_odds_are_raised_little_where_many_may_have_no_partner(partners: float) -> None:
+    pairs, log_odds, linked = _drawn(2000, partners, right=2.0)
+    bias, expected = match_bias(pairs, log_odds - 1.0, linked)
+    assert bias <= 1.0
+    sums = np.bincount(pairs[:, 0], np.exp(log_odds - 1.0 + bias))
+    assert expected == pytest.approx((sums / (1 + sums)).sum(), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("partners", "seconds", "single"),
+    [(1.0, 0.0, True), (0.6, 0.0, False), (1.0, 0.3, False)],
+    ids=["each has one", "many have none", "many have two"],
+)
+def test_tables_are_one_to_one(partners: float, seconds: float, single: bool) -> None:
+    pairs, log_odds, linked = _drawn(1000, partners, right=2.0)
+    twice = np.random.default_rng(1).random(1000) < seconds
+    log_odds[1::10][twice] = 1.0
+    expected = match_bias(pairs, log_odds, linked)[1]
+    assert one_to_one(pairs, log_odds, linked, expected) is single
+    assert one_to_one(pairs[:, ::-1], log_odds, -linked, expected) is single
+
+
 def test_the_order_of_tables_and_pairs_does_not_matter() -> None:
-    pairs, log_odds, linked = _drawn(500, 0.7, right=0.5)
+    pairs, log_odds, linked = _drawn(500, 0.98, right=0.5)
     order = np.random.default_rng(1).permutation(len(pairs))
     turned = pairs[order][:, ::-1]
     assert match_bias(turned, log_odds[order], -linked) == match_bias(pairs, log_odds, linked)
@@ -59,6 +81,7 @@ def test_the_bias_is_bounded_and_zero_where_little_tells() -> None:
     assert match_bias(few, odds, tables) == (0.0, 0.0)
     none = np.zeros((0, 2), np.int64)
     assert match_bias(none, np.zeros(0), np.zeros(0, np.int64)) == (0.0, 0.0)
+    assert not one_to_one(none, np.zeros(0), np.zeros(0, np.int64), 0.0)
 
 
 def test_a_model_that_links_is_kept_with_its_prior() -> None:

@@ -342,6 +342,11 @@ class Pairs(ConjugateLikelihood):
             f"was trained on other data{expected}"
         )
 
+    @property
+    def one_to_one(self) -> bool:
+        """Whether the linked tables it was fitted to seem to be; False of one that was kept."""
+        return self._odds.one_to_one
+
     def biased(self, nats: float) -> Pairs:
         """The likelihood of the same file with this bias; it describes no pair again."""
         other = copy(self)

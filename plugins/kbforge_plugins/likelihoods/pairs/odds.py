@@ -24,7 +24,7 @@ from kbforge.models.trees import Trees
 from kbforge_plugins.indexes.hashed import spread, starts_of
 from kbforge_plugins.likelihoods.pairs.bags import Bags, Part, PartReader
 from kbforge_plugins.likelihoods.pairs.file import File, Rows
-from kbforge_plugins.likelihoods.pairs.linking import MOST_BIAS, match_bias
+from kbforge_plugins.likelihoods.pairs.linking import MOST_BIAS, match_bias, one_to_one
 from kbforge_plugins.likelihoods.pairs.near import comparable
 from kbforge_plugins.likelihoods.pairs.table import Statement, statement_of
 
@@ -243,11 +243,13 @@ class Odds:
         bias: float = 0.0,
         matches: float = 0.0,
         shift: int = 0,
+        one_to_one: bool = False,
     ) -> None:
         self.file, self._trees, self.links, self._link = file, trees, links, link
         self.bias = bias  # of the log odds of candidates, where tables are linked
         self.matches = matches  # so many are expected between them
         self.shift = shift  # in units
+        self.one_to_one = one_to_one  # whether the linked tables seem to be; not kept
         self._later = LaterRows()
         self._row_of: dict[Statement, Row] = {}  # of later rows
         self._row_in_file: dict[Statement, Row] = {}  # cache
@@ -265,11 +267,12 @@ class Odds:
         log_odds, alone = (
             _log_odds(file, trees, rows, i, rows, j) for i, j in (pairs.T, (own, own))
         )
-        bias = matches = 0.0
+        bias, matches, single = 0.0, 0.0, False
         if link is not None:
             bias, matches = match_bias(pairs, log_odds, rows.table.linked)
+            single = one_to_one(pairs, log_odds, rows.table.linked, matches)
         links = OddsLinks.fitted(pairs, _above(log_odds + bias) + shift, _above(alone))
-        return cls(file, trees, links, link, bias, matches, shift)
+        return cls(file, trees, links, link, bias, matches, shift, single)
 
     def shifted(self, shift: int) -> Odds:
         """The odds of the same file with another shift, without its later rows."""
