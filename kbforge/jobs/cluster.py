@@ -114,9 +114,7 @@ def cluster(
     # an interrupted run has got to a prefix
     reached = tuple(fragments[: posterior.n_fragments])
     taken = consensus(posterior, choices.estimate, choices.entities)
-    # where the likelihood has found the tables, its note says so
-    linked = choices.link is None and "link" in prepared.options
-    tables = "" if linked else duplicates_note(fragments, choices.link)
+    tables = _note_of_tables(fragments, prepared, choices)
     too_large = _too_large(posterior, choices.estimate)
     made = made_of(prepared, choices)
     return KnowledgeBase(
@@ -150,6 +148,13 @@ def _clustered(
     with _scored_elsewhere(prepared, crew) as problem:
         rng = np.random.default_rng(choices.seed)
         return prepared.clusterer.cluster(fragments, problem, rng, on_step)
+
+
+def _note_of_tables(fragments: Sequence[Fragment], prepared: Fit, choices: Choices) -> str:
+    """A sentence on tables and their duplicates; "" if the likelihood's own note says it."""
+    if choices.link is None and "link" in prepared.options:
+        return ""
+    return duplicates_note(fragments, choices.link)
 
 
 def _too_large(posterior: Posterior, estimate: str) -> str:
