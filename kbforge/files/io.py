@@ -66,13 +66,13 @@ def open_input(path: str) -> Iterator[BinaryIO]:
                 f"cannot read {quoted(called(path), 400)}: {reason_of(error)}"
             ) from error
         if magic.startswith(_GZIP_MAGIC):
-            unpacked = stack.enter_context(gzip.GzipFile(fileobj=buffered))
-            yield cast(BinaryIO, io.BufferedReader(cast(Any, unpacked), 1 << 16))
+            unpacked: Any = stack.enter_context(gzip.GzipFile(fileobj=buffered))
+            yield cast(BinaryIO, io.BufferedReader(unpacked, 1 << 16))
         elif magic.startswith(_BZIP2_MAGIC) and magic[4:].startswith(_BZIP2_BLOCKS):
             import bz2  # a Python may be built without it
 
             unpacked = stack.enter_context(bz2.BZ2File(buffered))
-            yield cast(BinaryIO, io.BufferedReader(cast(Any, unpacked), 1 << 16))
+            yield cast(BinaryIO, io.BufferedReader(unpacked, 1 << 16))
         elif magic.startswith(_ZSTD_MAGIC):
             yield stream_of(_unpacked_zstd(buffered))
         else:

@@ -23,7 +23,8 @@ def _builder(root: str) -> Any:
     return module
 
 
-class KernelHook(BuildHookInterface):  # type: ignore[misc]
+# hatchling is there in some environments only
+class KernelHook(BuildHookInterface):  # type: ignore[misc, type-arg, unused-ignore]
     """See `hatchling`."""
 
     def dependencies(self) -> list[str]:
