@@ -46,7 +46,7 @@ def prepare(
     """Find what suits the fragments: likelihood, alpha and confidence map, and notes that say why.
 
     A refit gives the decisions about pairs (`decided`), which count as answers. With `asks` the
-    judgement is one to ask about; with `tables` sources may be linked. `on_stage` is told stages.
+    judgement is one to ask about; with `tables` sources may be linked. `on_stage` gets stages.
     """
     if not fragments:
         raise KBForgeError("there are no fragments to cluster")
