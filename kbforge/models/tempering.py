@@ -32,6 +32,7 @@ from kbforge.contracts import (
     LearnedState,
     Likelihood,
     LiveClusters,
+    MergingClusters,
     Observation,
     Problem,
     SetMarginals,
@@ -131,6 +132,12 @@ class _TemperedConjugate(_Tempered, ConjugateLikelihood):
     def compiled_clusters(self, kernel: CDLL) -> CompiledClusters | None:
         table = self._conjugate.compiled_clusters(kernel)
         return None if table is None else _TemperedCompiled(kernel, table, self._temperature)
+
+    def compiled_merges(
+        self, kernel: CDLL, fragments: Sequence[Fragment]
+    ) -> MergingClusters | None:
+        """None: only the choice of a likelihood merges clusters, and it tempers none."""
+        return None
 
     def set_marginals(self, fragments: Sequence[Fragment]) -> SetMarginals | None:
         read = self._conjugate.set_marginals(fragments)

@@ -86,7 +86,7 @@ class TestMembers(ExporterContract):
     def parse(self, target: Path) -> list[tuple[str, set[str]]]:
         found: dict[str, set[str]] = {}
         for row in rows(target):
-            found.setdefault(row["entity_id"], set()).add(row["fragment"])
+            found.setdefault(row["entity_id"], set()).add(row["id"])
         return list(found.items())
 
 
