@@ -107,8 +107,9 @@ def test_a_signal_while_modules_are_loaded_is_a_sentence(
         [sys.executable, "-c", script], cwd=people.parent, capture_output=True, text=True
     )
     assert done.returncode == code, done.stderr
-    # a run that has ended in the meantime has said so
-    assert f"kbforge: {said}\n" in done.stderr
+    # a signal is sent again until it finds a good place, so fragments may be clustered by then
+    last = done.stderr.splitlines()[-1]
+    assert last == f"kbforge: {said}" or last.startswith(f"{said}: kb.jsonl.partial holds the ")
     assert "Traceback" not in done.stderr
 
 
