@@ -23,7 +23,14 @@ from kbforge_plugins.sources.spans import (
     span_of,
     words_at,
 )
-from kbforge_plugins.sources.values import JsonValue, json_values, list_in, object_of, text_in
+from kbforge_plugins.sources.values import (
+    JsonValue,
+    json_values,
+    list_in,
+    object_of,
+    read_values,
+    text_in,
+)
 
 
 class GlinerSource(SpanSource):
@@ -39,13 +46,7 @@ class GlinerSource(SpanSource):
         self._min_score = min_score
 
     def texts(self, path: str, on_bad: OnBad) -> Iterator[AnnotatedText]:
-        for value in _by_text(json_values(path, on_bad)):
-            try:
-                text = self._text(value)
-            except BadRecord as error:
-                on_bad(error, value.raw)
-                continue
-            yield text
+        return read_values(_by_text(json_values(path, on_bad)), self._text, on_bad)
 
     def _text(self, value: JsonValue) -> AnnotatedText:
         where, held = value.where, value.value

@@ -36,7 +36,7 @@ from kbforge.files.io import called, open_input, read_small
 from kbforge.files.records import convert
 from kbforge.words import listed
 from kbforge_plugins.sources.graphs import GraphEntity, GraphSource, Record, Relation
-from kbforge_plugins.sources.values import json_values
+from kbforge_plugins.sources.values import JsonValue, json_values, read_values
 
 Flavor: TypeAlias = Literal["langchain", "llamaindex", "neo4j-graphrag", "cognee"]
 _FLAVORS = "langchain, llamaindex, neo4j-graphrag or cognee"
@@ -70,14 +70,13 @@ class PropertyGraphSource(GraphSource):
             yield from _of_llama(path)
             return
         stem = "stdin" if path == "-" else PurePath(path).name.partition(".")[0] or "graph"
-        for found in json_values(path, on_bad):
+
+        def whole(found: JsonValue) -> list[Record]:
+            """All records of a document, so that a bad one sets the document aside."""
             document = Document(found.value, found.where, f"{stem}-{found.number}")
-            try:
-                # a document is whole or set aside
-                records = list(_READERS[self._flavor or _flavor(document)](document))
-            except BadRecord as error:
-                on_bad(error, found.raw)
-                continue
+            return list(_READERS[self._flavor or _flavor(document)](document))
+
+        for records in read_values(json_values(path, on_bad), whole, on_bad):
             yield from records
 
 
@@ -203,7 +202,7 @@ def _of_neo4j(document: Document) -> Iterator[Record]:
         if relation.type == "FROM_CHUNK" and head not in texts:
             units.setdefault(head, []).append(tail)
             texts.add(tail)
-        elif head not in texts and tail not in texts:
+        else:
             between.append((head, tail, relation.type or ""))
     for node in graph.nodes:
         key = str(node.id)

@@ -17,7 +17,14 @@ from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.fragments import shown
 from kbforge.files.io import called, read_small
 from kbforge_plugins.sources.spans import AnnotatedText, Span, SpanSource, span_of, words_at
-from kbforge_plugins.sources.values import JsonValue, json_values, list_in, object_of, text_in
+from kbforge_plugins.sources.values import (
+    JsonValue,
+    json_values,
+    list_in,
+    object_of,
+    read_values,
+    text_in,
+)
 
 _DOCBIN = ".spacy"
 _MOST_BYTES = 1 << 28
@@ -44,13 +51,7 @@ class SpacySource(SpanSource):
         if path.lower().endswith(_DOCBIN):
             yield from self._docbin(path)
             return
-        for value in json_values(path, on_bad):
-            try:
-                text = self._text(value)
-            except BadRecord as error:
-                on_bad(error, value.raw)
-                continue
-            yield text
+        yield from read_values(json_values(path, on_bad), self._text, on_bad)
 
     def _text(self, value: JsonValue) -> AnnotatedText:
         where = value.where

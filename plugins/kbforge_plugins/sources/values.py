@@ -15,8 +15,8 @@ import codecs
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO, NamedTuple, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
 from kbforge.contracts import OnBad
 from kbforge.errors import BadRecord, quoted
@@ -30,6 +30,9 @@ _BYTES = "surrogateescape"  # bytes that are no UTF-8 come out as they went in
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
 # whole numbers are read as floats because Python refuses to read long ones; only the end counts
 _DECODER = json.JSONDecoder(parse_int=float, strict=False)
+
+
+_Read = TypeVar("_Read")
 
 
 class JsonValue(NamedTuple):
@@ -66,6 +69,19 @@ def json_values(path: str, on_bad: OnBad, encoding: str = UTF8) -> Iterator[Json
             lines = _elements(lines, called(path), decide)
         for number, where, line, value in json_lines_of(lines, path, decide):
             yield JsonValue(number, where, line, value, 1 if by_line else number)
+
+
+def read_values(
+    values: Iterable[JsonValue], read: Callable[[JsonValue], _Read], on_bad: OnBad
+) -> Iterator[_Read]:
+    """What `read` makes of each value; one that it calls a bad record goes to `on_bad`."""
+    for value in values:
+        try:
+            found = read(value)
+        except BadRecord as error:
+            on_bad(error, value.raw)
+            continue
+        yield found
 
 
 def object_of(value: object, where: str, field: str) -> Mapping[str, Any]:
