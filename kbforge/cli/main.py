@@ -27,7 +27,17 @@ from kbforge.version import __version__
 # The panels of the help page. The last one also has our verbs that are not named here; the verbs of
 # another distribution have a panel of their own.
 _PANELS = {
-    "Start": ("load", "cluster", "link", "show", "explain", "evaluate", "export", "report"),
+    "Start": (
+        "load",
+        "cluster",
+        "link",
+        "show",
+        "explain",
+        "serve",
+        "evaluate",
+        "export",
+        "report",
+    ),
     "Living knowledge base": ("status", "changes", "review", "decide", "remove", "refit", "check"),
     "Learn": ("train-lm", "train-ngram", "train-attributes", "calibrate"),
     "More": ("run", "plugins", "lab"),
