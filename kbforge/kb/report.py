@@ -1,33 +1,29 @@
 """The report of a knowledge base: its facts, gathered in one pass, and the page of HTML.
 
 Only what the page lists is kept of the entities, and a few bytes of each for labels: whether one is
-right is known after the last. The page loads nothing, runs nothing, and prints. Its template,
-`report.html`, has autoescape on; all text from data passes the filter `text`, which removes what a
-terminal or a page would obey, and wraps it in <bdi>, so that no right-to-left name reverses the
-numbers beside it.
+right is known after the last. The page loads nothing, runs nothing, and prints. Its template is
+`report.html`, made of the parts in `kbforge.kb.components`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import time
 from array import array
 from bisect import bisect_right, insort
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kbforge.contracts import Alternative, Entity, Fragment, Value, View
 from kbforge.contracts.entity import Change, DecisionRecord, Kind, Run
 from kbforge.errors import quoted
 from kbforge.evaluation.reliability import Reliability
+from kbforge.kb.components import environment, part
 from kbforge.kb.entities import AttributeOrder, fragments_of, name_of, naming
 from kbforge.kb.show import grouping
 from kbforge.version import __version__
-from kbforge.words import counted, percent
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -52,7 +48,6 @@ _MOST_IDS = 6
 _LIST_CHARACTERS = 60
 _CHARACTERS = 120
 _ALTERNATIVE_CHARACTERS = 400
-_CELL_CHARACTERS = 400
 
 EntityRow: TypeAlias = tuple[str, tuple[str, ...], int, float]
 """An entity in a list: name, one value of each of its first other attributes, size, confidence."""
@@ -459,24 +454,9 @@ def report_html(facts: Facts) -> str:
 
 @cache
 def _template() -> Template:
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
-    def text(value: object, bare: bool = False) -> str:
-        shown = quoted(value, _CELL_CHARACTERS)
-        return shown if bare else Markup("<bdi>{}</bdi>").format(shown)
-
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    environment.filters |= {
-        "counted": counted,
-        "exactly": lambda probability: f"{probability * 100:.1f} %",
-        "interval": _interval,
-        "moment": _moment,
-        "percent": percent,
-        "text": text,
-    }
-    page = resources.files("kbforge.kb").joinpath("report.html")
-    return environment.from_string(page.read_text(encoding="utf-8"))
+    made = environment()
+    made.filters |= {"interval": _interval}
+    return made.get_template("report.html", globals={"style": part("style.css")})
 
 
 def _tiles(facts: Facts) -> list[tuple[str, str]]:
@@ -491,10 +471,3 @@ def _tiles(facts: Facts) -> list[tuple[str, str]]:
 
 def _interval(share: ConfidenceBand) -> str:
     return f"{share.low * 100:.0f} to {share.high * 100:.0f} %"
-
-
-def _moment(began: float) -> str:
-    try:
-        return time.strftime("%Y-%m-%d %H:%M", time.gmtime(began))
-    except (OverflowError, OSError, ValueError):
-        return ""

@@ -1,0 +1,75 @@
+"""What reports and pages are made of: templates with one set of filters, a style, and a script.
+
+`components.html` has the macros: charts, tables, meters, waterfalls. `style.css` is the look of all
+of them, and `table.js` sorts and filters their tables. Text from data passes the filter `text`,
+which removes what a terminal or a page would obey, and wraps it in <bdi>, so that no right-to-left
+name reverses the numbers beside it. Nothing has a style attribute, so that a page may forbid them.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import time
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from kbforge.errors import quoted
+from kbforge.words import counted, percent
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_CHARACTERS = 400  # of a text from data
+
+
+def environment(package: str | None = None) -> Environment:
+    """Templates of these components, and of the folder `templates` of a package."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def text(value: object, bare: bool = False, most: int = _CHARACTERS) -> str:
+        shown = quoted(value, most)
+        return shown if bare else Markup("<bdi>{}</bdi>").format(shown)
+
+    loaders = [PackageLoader("kbforge.kb", "")]
+    if package is not None:
+        loaders.insert(0, PackageLoader(package))
+    made = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        loader=ChoiceLoader(loaders),
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "counted": counted,
+        "exactly": lambda probability: f"{probability * 100:.1f} %",
+        "moment": moment,
+        "nats": lambda nats: f"{nats:+,.2f}",
+        "percent": percent,
+        "source": source_hash,
+        "text": text,
+    }
+    return made
+
+
+def part(name: str) -> str:
+    """The text of `style.css` or `table.js`, safe within its element."""
+    from markupsafe import Markup
+
+    return Markup(resources.files("kbforge.kb").joinpath(name).read_text(encoding="utf-8"))
+
+
+def source_hash(text: str) -> str:
+    """The source by which a Content-Security-Policy allows exactly this style or script."""
+    digest = hashlib.sha256(str(text).encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def moment(seconds: float) -> str:
+    """A time in UTC, to the minute, from seconds since 1970; nothing for one out of all range."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.gmtime(seconds))
+    except (OverflowError, OSError, ValueError):
+        return ""
