@@ -18,7 +18,10 @@ from tests.test_docs import README, runnable, shell
 
 pytestmark = pytest.mark.slow
 
-ABSENT = ("torch", "tokenizers", "datasets", "pyarrow", "pandas", "openpyxl", "matplotlib", "ray")
+ABSENT = (
+    *("torch", "tokenizers", "datasets", "pyarrow", "pandas", "openpyxl", "matplotlib", "ray"),
+    *("fastapi", "uvicorn", "mcp"),
+)
 EXAMPLES = ROOT / "examples"
 # every verb; what a line writes, later ones read
 VERBS = """
@@ -58,6 +61,7 @@ plugins list --check
 plugins show source parquet
 lab --help
 train-lm --help
+serve --help
 """
 LACKING = """
 lm       | cluster people.jsonl --likelihood gpt -o never.jsonl
@@ -73,6 +77,7 @@ ftm      | export kb.jsonl --format ftm -o never.csv
 ray      | cluster people.jsonl --executor ray --workers 2 -o never.jsonl
 bench    | show kb.jsonl --similarity 1 --tree never.png
 parquet  | lab bench gauss --quick --output never
+serve    | serve kb.sqlite
 """
 
 
