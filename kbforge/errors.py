@@ -43,6 +43,23 @@ class ContradictionError(UsageError):
         self.decisions = decisions
 
 
+class NotFoundError(UsageError):
+    """An id or a number that the knowledge base does not have."""
+
+
+class BusyError(KBForgeError):
+    """A request that cannot be served at the moment, and can be made again.
+
+    Attributes:
+        seconds: after which to try again.
+
+    """
+
+    def __init__(self, message: str, seconds: int = 1) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
 class PluginError(KBForgeError):
     """A plugin that is missing, ambiguous, incompatible or broken."""
 

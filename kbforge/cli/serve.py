@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from kbforge.cli import options
+from kbforge.cli import console, options
 from kbforge.cli.options import option
+from kbforge.errors import quoted
 
 app = typer.Typer(add_completion=False)
 
@@ -16,18 +17,48 @@ app = typer.Typer(add_completion=False)
 def serve(
     store: options.Store,
     port: Annotated[int, option("--port", "Port; 0 takes any.", min=0, max=65_535)] = 8000,
+    host: Annotated[
+        str, option("--host", "Address to listen on. Other machines need a token.")
+    ] = "127.0.0.1",
+    token: Annotated[
+        str | None,
+        option(
+            "--token",
+            "Require this token: programs send it as Authorization: Bearer TOKEN, people sign in "
+            "with it. Other users of this machine can see it here, but not in the variable.",
+            envvar="KBFORGE_TOKEN",
+        ),
+    ] = None,
+    open_it: Annotated[bool, option("--open", "Open the first page in a browser.")] = False,
 ) -> None:
     """Serve a store: pages to look at and review, and an API.
+
+    Pages are at /, the API is under /api (its OpenAPI document is /api/openapi.json), and the
+    reconciliation service for OpenRefine is at /reconcile. Ctrl-C ends the server when the requests
+    under way have ended. Other commands can write the store at the same time.
 
     Examples:
 
         kbforge serve kb.sqlite
 
-        kbforge serve kb.sqlite --port 8080
+        kbforge serve kb.sqlite --port 8080 --open
+
+        KBFORGE_TOKEN=$(openssl rand -hex 16) kbforge serve kb.sqlite --host 0.0.0.0
     """
-    import uvicorn
+    import webbrowser
 
     from kbforge.serve.app import application
+    from kbforge.serve.security import Access
+    from kbforge.serve.server import address_of, listen
+    from kbforge.serve.server import serve as run
     from kbforge.serve.service import Service
 
-    uvicorn.run(application(Service(store)), host="127.0.0.1", port=port, log_level="warning")
+    access = Access(host, token)
+    with listen(host, port) as listening:
+        service = Service(store)
+        console.note(
+            f"{quoted(store, 400)} is served at {address_of(listening)} until you press Ctrl-C"
+        )
+        if open_it:  # the socket listens already, so the page waits for the server
+            webbrowser.open(address_of(listening))
+        run(application(service, access), listening)

@@ -33,7 +33,7 @@ from kbforge.contracts import (
     Subproblem,
     SubproblemChanges,
 )
-from kbforge.errors import BadRecord, OutputError, UsageError, quoted
+from kbforge.errors import BadRecord, NotFoundError, OutputError, UsageError, quoted
 from kbforge.evaluation.reliability import Claims, Reliability, reliability
 from kbforge.files.answers import record_of, same_of
 from kbforge.files.fragments import read_json_lines, stop
@@ -124,7 +124,7 @@ def undo(path: str, number: int) -> EventResult:
         store.require_made()
         decided = next((one for one in store.decisions() if one.number == number), None)
         if decided is None:
-            raise UsageError(
+            raise NotFoundError(
                 f"there is no decision {number}; kbforge decide --list shows all decisions"
             )
         if decided.undone is not None:

@@ -23,7 +23,7 @@ from kbforge.contracts import (
     Progress,
 )
 from kbforge.contracts.fragment import ROW, is_of_source
-from kbforge.errors import LikelihoodError, UsageError, quoted
+from kbforge.errors import LikelihoodError, NotFoundError, UsageError, quoted
 from kbforge.files.fragments import to_line
 from kbforge.fit.authority import Authority, KnownEntities, mentions_of, unmarked
 from kbforge.fit.choices import Choices, Fit, require_link
@@ -254,7 +254,7 @@ def require_all(store: Store, ids: Iterable[str], known: Collection[str]) -> Non
     for id in ids:
         if id not in known:
             where = quoted(store.database.path, 400)
-            raise UsageError(f'{where} has no fragment "{quoted(id)}"')
+            raise NotFoundError(f'{where} has no fragment "{quoted(id)}"')
 
 
 def _finish_erasing(store: Store) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from kbforge.contracts import Entity, Provenance, View
-from kbforge.errors import UsageError, quoted
+from kbforge.errors import NotFoundError, UsageError, quoted
 from kbforge.kb import read
 from kbforge.kb.entities import MOST_ALTERNATIVES
 from kbforge.kb.view import file_view
@@ -117,6 +117,6 @@ def around(kb: str, fragments: Sequence[str]) -> list[Entity]:
     numbers = store.pages.numbers(fragments)
     for fragment in fragments:
         if fragment not in numbers:
-            raise UsageError(f'the knowledge base has no fragment "{quoted(fragment)}"')
+            raise NotFoundError(f'the knowledge base has no fragment "{quoted(fragment)}"')
     names = sorted(set(store.pages.homes(list(numbers.values())).values()))
     return list(store_view(store, "all").of_subproblems(names))

@@ -17,7 +17,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from kbforge.contracts import Alternative, Entity, Explanation, Fragment, Provenance, Value
 from kbforge.contracts.entity import Ids, Natural, Probability, Text
-from kbforge.errors import BadRecord, UsageError, quoted
+from kbforge.errors import BadRecord, NotFoundError, UsageError, quoted
 from kbforge.files.fragments import DigestSet, mistaken, read_json_lines, stop
 from kbforge.files.records import convert
 
@@ -206,7 +206,7 @@ def with_ids(entities: Iterable[Entity], ids: Collection[str]) -> list[Entity]:
     """The entities of these ids, in the order of the knowledge base; a missing one is an error."""
     found = [entity for entity in entities if entity.id in ids]
     for missing in sorted({*ids} - {entity.id for entity in found}):
-        raise UsageError(
+        raise NotFoundError(
             f'the knowledge base has no entity "{quoted(missing)}"; --fragment finds an entity by '
             f"one of its fragments"
         )
@@ -231,7 +231,7 @@ def with_fragment(entities: Iterable[Entity], fragment_id: str) -> Entity:
     for entity in entities:
         if fragment_id in entity.fragments:
             return entity
-    raise UsageError(f'the knowledge base has no fragment "{quoted(fragment_id)}"')
+    raise NotFoundError(f'the knowledge base has no fragment "{quoted(fragment_id)}"')
 
 
 def sources_of(entities: Iterable[Entity], fragments: Iterable[Fragment]) -> dict[str, str]:

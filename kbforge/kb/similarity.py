@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kbforge.contracts import Entity, FloatArray, IntArray
-from kbforge.errors import UsageError, quoted
+from kbforge.errors import NotFoundError, UsageError, quoted
 from kbforge.evaluation.reliability import LEAST
 from kbforge.kb.entities import fragments_of, merged_order, name_of, naming
 
@@ -245,7 +245,7 @@ def _homes(entities: Iterable[Entity], fragments: Sequence[str]) -> dict[str, En
     found = {f: entity for entity in entities for f in fragments if f in entity.fragments}
     for fragment in fragments:
         if fragment not in found:
-            raise UsageError(f'the knowledge base has no fragment "{quoted(fragment)}"')
+            raise NotFoundError(f'the knowledge base has no fragment "{quoted(fragment)}"')
     return found
 
 

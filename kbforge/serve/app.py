@@ -1,22 +1,78 @@
-"""The web application: the doors in one place, behind one guard."""
+"""The web application: the doors in one place, behind one guard.
+
+Each door is a module with `router(service)`. Handlers are plain functions, which run in a thread
+each; those that wait for something else are coroutines.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from importlib import import_module
+from importlib.util import find_spec
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
+from kbforge.errors import KBForgeError
+from kbforge.serve import security
+from kbforge.serve.failures import UNEXPECTED, answer_to, failure
+from kbforge.serve.security import Access, Guard
 from kbforge.serve.service import Service
 from kbforge.version import __version__
 
+_DOORS = ("pages", "api", "reconcile")
 
-def application(service: Service) -> FastAPI:
-    """The application that serves a store; it closes the service at its end."""
+
+def application(service: Service, access: Access | None = None) -> Guard:
+    """The application that serves a store; it closes the service at its end.
+
+    Without `access`, the programs of this machine may ask.
+    """
+    access = Access() if access is None else access
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         service.close()
 
-    return FastAPI(title="KBForge", version=__version__, lifespan=lifespan)
+    app = FastAPI(
+        title="KBForge",
+        version=__version__,
+        lifespan=lifespan,
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # their pages load scripts from elsewhere
+        redoc_url=None,
+    )
+    _say_errors(app)
+    app.include_router(security.router(access))
+    for door in _DOORS:
+        if find_spec(f"kbforge.serve.{door}") is not None:
+            app.include_router(import_module(f"kbforge.serve.{door}").router(service))
+    return Guard(app, access)  # outermost, so that no answer goes around it
+
+
+def _say_errors(app: FastAPI) -> None:
+    """Have every error answered with a sentence, in one shape."""
+
+    @app.exception_handler(KBForgeError)
+    async def in_words(request: Request, error: KBForgeError) -> Response:
+        return answer_to(request, error)
+
+    @app.exception_handler(HTTPException)
+    async def refused(request: Request, error: HTTPException) -> Response:
+        said = {404: "there is nothing at this address", 405: "this address takes another method"}
+        sentence = said.get(error.status_code, str(error.detail))
+        return failure(request, error.status_code, sentence, error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return failure(request, 422, f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}")
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> Response:
+        return failure(request, 500, UNEXPECTED)

@@ -25,7 +25,7 @@ from kbforge.contracts import (
     View,
 )
 from kbforge.contracts.fragment import Shared, is_of_source
-from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.errors import KBForgeError, NotFoundError, UsageError, quoted
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble_subproblem
 from kbforge.kb.read import made_from_json, with_made
 from kbforge.store.database import Database
@@ -212,7 +212,7 @@ class Store:
             row = row_of(self._rows, "redirect", id)
             ahead += [] if row is None else orjson.loads(row[1])
         if not found:
-            raise UsageError(f'the knowledge base never had an entity "{quoted(entity)}"')
+            raise NotFoundError(f'the knowledge base never had an entity "{quoted(entity)}"')
         return tuple(found)
 
     def members(self, entity: str) -> tuple[str, ...]:
@@ -363,7 +363,7 @@ class StoreView(View):
         """The entity that holds a fragment; a UsageError if there is none."""
         found = self.holding([fragment])
         if fragment not in found:
-            raise UsageError(f'the knowledge base has no fragment "{quoted(fragment)}"')
+            raise NotFoundError(f'the knowledge base has no fragment "{quoted(fragment)}"')
         return found[fragment]
 
     def with_ids(self, ids: Sequence[str]) -> list[Entity]:

@@ -1,0 +1,72 @@
+"""Errors as answers: one sentence and a status, in JSON for programs and as a page for people.
+
+{"ok": false, "error": "the knowledge base has no fragment \\"x\\"", "status": 404}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+
+from starlette.requests import HTTPConnection
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from kbforge.errors import (
+    BadRecord,
+    BusyError,
+    ContradictionError,
+    GrammarError,
+    KBForgeError,
+    LikelihoodError,
+    NotFoundError,
+    OutputError,
+    UsageError,
+)
+
+_STATUS: tuple[tuple[type[KBForgeError], int], ...] = (
+    (NotFoundError, 404),
+    (ContradictionError, 409),
+    (BusyError, 503),
+    (OutputError, 503),
+    (BadRecord, 400),
+    (UsageError, 400),
+    (LikelihoodError, 422),
+    (GrammarError, 422),
+)
+_PROGRAMS = ("/api", "/reconcile")
+_RETRY = "5"  # seconds after which the disk may have room, or another program ended
+UNEXPECTED = "the server met an error that it did not expect; its log has the details"
+
+
+def answer_to(asked: HTTPConnection, error: KBForgeError) -> Response:
+    """The answer to a request that raised an error."""
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    headers = {}
+    if status == 503:
+        headers["Retry-After"] = str(error.seconds) if isinstance(error, BusyError) else _RETRY
+    return failure(asked, status, str(error), headers)
+
+
+def failure(
+    asked: HTTPConnection, status: int, sentence: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """An answer that is an error."""
+    given = dict(headers or {})
+    if not wants_page(asked):
+        content = {"ok": False, "error": sentence, "status": status}
+        return JSONResponse(content, status, given)
+    said = escape(sentence[:1].upper() + sentence[1:])
+    return HTMLResponse(
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>KBForge</title>'
+        f'<main><h1>{status}</h1><p>{said}.</p><p><a href="/">Start</a></p></main></html>',
+        status,
+        given,
+    )
+
+
+def wants_page(asked: HTTPConnection) -> bool:
+    """Whether a person asks, with a browser, for a page."""
+    path = asked.scope["path"]
+    if path.endswith(".json") or any(path == p or path.startswith(f"{p}/") for p in _PROGRAMS):
+        return False
+    return "text/html" in asked.headers.get("accept", "")
