@@ -34,6 +34,7 @@ _PANELS = {
         "show",
         "explain",
         "serve",
+        "mcp",
         "evaluate",
         "export",
         "report",

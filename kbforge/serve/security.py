@@ -23,17 +23,20 @@ import ipaddress
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote, urlsplit
 
-from fastapi import APIRouter, Request
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kbforge.errors import UsageError, quoted
 from kbforge.serve.failures import failure, wants_page
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
 
 SIGN_IN = "/sign-in"
 STATIC = "/static/"
@@ -288,6 +291,8 @@ _WRONG = '\n<p role="alert">That is not the token.</p>'
 
 def router(access: Access) -> APIRouter:
     """The form where people sign in; it exists only if there is a token."""
+    from fastapi import APIRouter  # kbforge mcp has the guard, and not FastAPI
+
     routes = APIRouter(include_in_schema=False)
     if access.token is None:
         return routes

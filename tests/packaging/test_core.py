@@ -62,6 +62,7 @@ plugins show source parquet
 lab --help
 train-lm --help
 serve --help
+mcp --help
 """
 LACKING = """
 lm       | cluster people.jsonl --likelihood gpt -o never.jsonl
@@ -78,6 +79,7 @@ ray      | cluster people.jsonl --executor ray --workers 2 -o never.jsonl
 bench    | show kb.jsonl --similarity 1 --tree never.png
 parquet  | lab bench gauss --quick --output never
 serve    | serve kb.sqlite
+mcp      | mcp kb.sqlite
 """
 
 
