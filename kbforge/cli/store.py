@@ -103,9 +103,12 @@ def changes(
     since: Annotated[
         int, option("--since", "Number of a run (see kbforge status); 0 for all.", min=0)
     ] = 0,
+    to: Annotated[
+        int | None, option("--to", "Number of a later run; now by default.", min=0)
+    ] = None,
     output: Annotated[str, option("--output", "-o", "File to write; - is standard output.")] = "-",
 ) -> None:
-    """List the entities that changed since a run.
+    """List the entities that changed since a run, or between two runs.
 
     Each line is a JSON object: the entity's id; kind (created, changed, merged, split or removed);
     the ids of its fragments before and after; and others, the entities that took fragments from it
@@ -113,9 +116,9 @@ def changes(
 
     Examples:
 
-        kbforge changes kb.sqlite --since 4
-
         kbforge changes kb.sqlite --since 4 -o changes.jsonl
+
+        kbforge changes kb.sqlite --since 4 --to 6
     """
     import orjson
 
@@ -126,7 +129,7 @@ def changes(
 
     require_apart(output, [store])
     with Database(store) as database, open_output(output) as out:
-        for change in read(Store(database), since):
+        for change in read(Store(database), since, to):
             out.write(orjson.dumps(change.to_json()) + b"\n")
 
 

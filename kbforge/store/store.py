@@ -231,52 +231,69 @@ def kept_row(kept: LearnedState) -> tuple[str, bytes]:
     return hashlib.sha256(content).hexdigest(), content
 
 
-def changes(store: Store, since: int) -> Iterator[Change]:
-    """The entities that changed since a run, by id; 0 is the time before the first run.
+def changes(store: Store, since: int, to: int | None = None) -> Iterator[Change]:
+    """The entities that changed from the end of one run to that of another, by id.
 
-    Raises a UsageError if there is no such run.
+    0 is the time before the first run, and None as `to` is now. Raises a UsageError if there is no
+    such run, or the second one is the earlier.
     """
-    runs = store.runs()
-    if not 0 <= since <= len(runs):
-        raise UsageError(
-            f"--since: expected the number of a run from 0 to {len(runs)}, got {since}"
-        )
+    last = len(store.runs())
+    if not 0 <= since <= last:
+        raise UsageError(f"--since: expected the number of a run from 0 to {last}, got {since}")
+    to = last if to is None else to
+    if not since <= to <= last:
+        raise UsageError(f"--to: expected the number of a run from {since} to {last}, got {to}")
+    if since == to:
+        return
     rows = store.database.connection
     with store.database.snapshot():
-        if since == 0:
-            for entity, *_ in list(read_rows(rows, "entity", "ORDER BY id")):
-                yield Change(entity, Kind.CREATED, (), store.members(entity), ())
-            return
-        found: dict[str, bytes] = {}
-        for _, entity, fragments in read_rows(
+        before: dict[str, bytes] = {}
+        later: dict[str, bytes] = {}  # what entities were at the end of `to`, if not what they are
+        for run, entity, fragments in read_rows(
             rows, "image", "WHERE run > ? ORDER BY run", (since,)
         ):
-            found.setdefault(entity, fragments)
-        before = {entity: tuple(orjson.loads(found[entity])) for entity in sorted(found)}
-        held = {id: entity for entity, ids in before.items() for id in ids}
-        for entity, ids in before.items():
-            change = _change(store, entity, ids, held)
-            if change is not None:
-                yield change
+            (before if run <= to else later).setdefault(entity, fragments)
+        if since == 0:  # the first run notes no images, and nothing was before it
+            before = dict.fromkeys((id for (id,) in ask(rows, "SELECT id FROM entity")), b"[]")
+            before |= dict.fromkeys(later, b"[]")
+
+        def after(entity: str) -> tuple[str, ...]:
+            known = later.get(entity)
+            return store.members(entity) if known is None else tuple(orjson.loads(known))
+
+        if since == 0:
+            for entity in sorted(before):
+                if ids := after(entity):
+                    yield Change(entity, Kind.CREATED, (), ids, ())
+            return
+        was = {entity: tuple(orjson.loads(before[entity])) for entity in sorted(before)}
+        became = {entity: after(entity) for entity in was}
+    # a fragment that moved has left one of these entities for another of them
+    held = {id: entity for entity, ids in was.items() for id in ids}
+    holds = {id: entity for entity, ids in became.items() for id in ids}
+    for entity, ids in was.items():
+        if set(ids) != set(became[entity]):
+            yield _change(entity, ids, became[entity], held, holds)
 
 
 def _change(
-    store: Store, entity: str, before: Sequence[str], held: dict[str, str]
-) -> Change | None:
-    """The change of an entity that a run touched; None if it is the same, or never existed."""
-    after = store.members(entity)
-    if set(after) == set(before):
-        return None
+    entity: str,
+    before: tuple[str, ...],
+    after: tuple[str, ...],
+    held: Mapping[str, str],
+    holds: Mapping[str, str],
+) -> Change:
+    """The change of an entity; by fragment, the entities that `held` them and that `holds` them."""
     if after:
         others = dict.fromkeys(held[id] for id in after if held.get(id, entity) != entity)
         kind = Kind.CHANGED if before else Kind.CREATED
-        return Change(entity, kind, tuple(before), after, tuple(others))
-    now = Counter(store.entity_of(number)[0] for number in store.pages.numbers(before).values())
+        return Change(entity, kind, before, after, tuple(others))
+    now = Counter(holds[id] for id in before if id in holds)
     if not now:
-        return Change(entity, Kind.REMOVED, tuple(before), (), ())
+        return Change(entity, Kind.REMOVED, before, (), ())
     parts = sorted(now, key=lambda other: (-now[other], other))
     kind = Kind.MERGED if 2 * now[parts[0]] > now.total() else Kind.SPLIT
-    return Change(entity, kind, tuple(before), (), tuple(parts))
+    return Change(entity, kind, before, (), tuple(parts))
 
 
 class StoreView(View):

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kbforge.errors import ContradictionError
 from kbforge.fit.choices import Choices
 from kbforge.jobs.decide import decide, decisions_of, undo
+from kbforge.jobs.history import between
 from kbforge.jobs.refit import revisit
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.update import add_fragments
@@ -20,6 +21,7 @@ from kbforge.store.database import Database
 from kbforge.store.store import Store, changes
 from tests.people import people
 from tests.profile import examples
+from tests.regroupings import compared, told
 from tests.soak.events import require_consistent
 
 PEOPLE = people(12, 8)
@@ -97,17 +99,20 @@ class Events(RuleBasedStateMachine):
                 entity, held = store.entity_of(number)
                 now[entity] = {x.id for x in store.pages.fragments(list(held)).values()}
             self.seen[last.number] = now
+            if not self.erased:
+                for run, before in self.seen.items():
+                    assert told(between(store, run, last.number)) == compared(before, now), run
             for run, before in self.seen.items():
                 for entity, ids in before.items():
                     if ids & here:
                         assert set(store.now(entity)) <= set(now), (run, entity)
                 if not self.erased:
-                    told = {change.entity: change for change in changes(store, run)}
+                    changed = {change.entity: change for change in changes(store, run)}
                     for entity in {*before, *now}:
                         was, held_now = before.get(entity, set()), now.get(entity, set())
-                        assert (entity in told) == (was != held_now), (run, entity)
-                        if entity in told:
-                            assert set(told[entity].before) == was
+                        assert (entity in changed) == (was != held_now), (run, entity)
+                        if entity in changed:
+                            assert set(changed[entity].before) == was
 
 
 TestEvents = Events.TestCase
