@@ -19,6 +19,17 @@ def percent(probability: float) -> str:
     return f"{probability:.0%}".replace("%", " %")
 
 
+_SURE = ((0.95, "almost certain"), (0.8, "very likely"), (0.6, "likely"), (0.4, "uncertain"))
+
+
+def how_sure(probability: float) -> str:
+    """A probability in words, from `almost certain` to `very unlikely`."""
+    for least, said in _SURE:
+        if probability >= least:
+            return said
+    return "unlikely" if probability >= 0.2 else "very unlikely"
+
+
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """`3 fragments`, `1 fragment`; give a plural that is not formed by an s."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

@@ -21,6 +21,7 @@ from kbforge.clustering.pages import subproblem_of
 from kbforge.contracts import CandidateIndex, Fragment, Posterior
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import BoolArray, ReportedEntities, entity_probabilities
+from kbforge.fit.choices import Fit
 from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
 from kbforge.jobs.models import restore
 from kbforge.store.database import Database
@@ -89,9 +90,13 @@ def write_confidence(
     write_rows(rows, "stale", dict.fromkeys(stale), undoable)
 
 
-def confidence_of(store: Store, names: Sequence[int]) -> Confidences:
-    """The confidence of the entities of subproblems that changed, by first fragment; only read."""
-    prepared, _ = restore(store, confidence=True)
+def confidence_of(store: Store, names: Sequence[int], prepared: Fit | None = None) -> Confidences:
+    """The confidence of the entities of subproblems that changed, by first fragment; only read.
+
+    `prepared` are the store's models, where somebody has made them.
+    """
+    if prepared is None:
+        prepared, _ = restore(store, confidence=True)
     index = prepared.models.index
     known = store.fact(WHOLE) is not None
     report = _report(store, names, prepared.confidence, index, known)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from kbforge.contracts import Entity, Provenance, View
 from kbforge.errors import NotFoundError, UsageError, quoted
@@ -11,6 +12,9 @@ from kbforge.kb.entities import MOST_ALTERNATIVES
 from kbforge.kb.view import file_view
 from kbforge.store.database import Database, is_store
 from kbforge.store.store import Confidences, Store, StoreView
+
+if TYPE_CHECKING:
+    from kbforge.fit.choices import Fit
 
 
 def view_of(kb: str, fragments: str | None = None) -> View:
@@ -37,19 +41,28 @@ def _opened(path: str) -> Store:
     return Store(Database(path))
 
 
-def store_view(store: Store, alternatives: str | None = None) -> StoreView:
-    """A view of an open store, with "few" or "all" alternatives; None is as it was made."""
+def store_view(
+    store: Store,
+    alternatives: str | None = None,
+    models: Callable[[], Fit] | None = None,
+    by_name: bool = False,
+) -> StoreView:
+    """A view of an open store, with "few" or "all" alternatives; None is as it was made.
+
+    `models` gives the store's, with its confidence map, to whoever has made them; `by_name` is as
+    of `StoreView`.
+    """
     store.require_made()
 
     def tell(names: Sequence[int]) -> Confidences:
         from kbforge.jobs.confidence import confidence_of  # it makes models
 
-        return confidence_of(store, names)
+        return confidence_of(store, names, None if models is None else models())
 
     kept = alternatives or store.fact("choices")["alternatives"]
     most = None if kept == "all" else MOST_ALTERNATIVES
     calibrated = store.fact("frozen")["kept"]["confidence"] is not None
-    return StoreView(store, tell, calibrated, most)
+    return StoreView(store, tell, calibrated, most, by_name)
 
 
 def entities_of(kb: str) -> Iterator[Entity]:

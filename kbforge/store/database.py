@@ -151,14 +151,18 @@ def _created(path: Path) -> tuple[int, bool]:
 class Database:
     """One connection, which writes or reads; `verify` reads a small file from end to end first.
 
+    Without `one_thread` a reader may be handed from thread to thread; one at a time uses it.
+
     Raises:
         KBForgeError: it cannot be read, is no store, is damaged, or is of a later version.
         OutputError: it cannot be written, or another program is writing it.
 
     """
 
-    def __init__(self, path: str, write: bool = False, verify: bool = True) -> None:
-        self.path, self._write = path, write
+    def __init__(
+        self, path: str, write: bool = False, verify: bool = True, one_thread: bool = True
+    ) -> None:
+        self.path, self._write, self._one_thread = path, write, one_thread
         self.version: int | None = None
         self._held = contextlib.ExitStack()
         try:
@@ -225,7 +229,17 @@ class Database:
                 f"{other or what_is(self.path)}"
             )
         uri = f"file:{quote(os.path.realpath(self.path))}"
-        made = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=_PATIENCE, isolation_level=None)
+
+        def connected(how: str) -> sqlite3.Connection:
+            return sqlite3.connect(
+                f"{uri}?{how}",
+                uri=True,
+                timeout=_PATIENCE,
+                isolation_level=None,
+                check_same_thread=self._one_thread,
+            )
+
+        made = connected("mode=ro")
         try:
             made.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.OperationalError:
@@ -234,7 +248,7 @@ class Database:
             if log.exists() and log.stat().st_size:
                 raise
             # a folder that cannot be written has no room for a log, and so there is none
-            made = sqlite3.connect(f"{uri}?immutable=1", uri=True, isolation_level=None)
+            made = connected("immutable=1")
         return made
 
     def _connect(self) -> None:

@@ -196,7 +196,7 @@ class Store:
     def now(self, entity: str) -> tuple[str, ...]:
         """The ids of the entities that have the fragments of a former one, through all redirects.
 
-        Raises a UsageError if no entity has, or had, this id.
+        Raises a NotFoundError if no entity has, or had, this id.
         """
         found: dict[str, None] = {}
         seen: set[str] = set()
@@ -302,6 +302,9 @@ class StoreView(View):
     Subproblems are read many at a time, those of one pass at one moment. The confidence of entities
     is told when a run ends (`kbforge.jobs.confidence`); `tell` gives that of entities that changed
     since then. Without a map (`calibrated`) entities are as reported.
+
+    A subproblem's number says how many have earlier first fragments, which takes counting; with
+    `by_name` it is its name in the store instead, which stays while the subproblem does.
     """
 
     knows_fragments = True
@@ -312,8 +315,9 @@ class StoreView(View):
         tell: Tell | None = None,
         calibrated: bool = False,
         most_alternatives: int | None = MOST_ALTERNATIVES,
+        by_name: bool = False,
     ) -> None:
-        self._store, self._most = store, most_alternatives
+        self._store, self._most, self._by_name = store, most_alternatives, by_name
         self._rows = store.database.connection
         self._tell = tell if calibrated else None
 
@@ -324,7 +328,7 @@ class StoreView(View):
         with self._store.database.snapshot():
             told = self._told(self.stale)
             names = [n for (n,) in ask(self._rows, "SELECT name FROM page ORDER BY first")]
-            yield from self._in_parts(names, range(len(names)), told)
+            yield from self._in_parts(names, names if self._by_name else range(len(names)), told)
 
     @property
     def stale(self) -> frozenset[int]:
@@ -351,10 +355,12 @@ class StoreView(View):
             yield from self._assembled(names[part], numbers[part], told, shared)
 
     def _numbers(self, names: Sequence[int]) -> dict[int, int]:
-        """The numbers of subproblems by name, ascending: how many have earlier first fragments."""
+        """The numbers of subproblems by name, the earliest subproblem first."""
         pages = [(first, name) for name, first, _ in rows_of(self._rows, "page", "name", names)]
         if len(pages) < len(names):
             damaged(self._rows, "the table of subproblems")
+        if self._by_name:
+            return {name: name for _, name in sorted(pages)}
         numbers: dict[int, int] = {}
         number, begin = 0, 0
         # only what lies between two of them is counted, in the index: none is counted twice
@@ -377,7 +383,7 @@ class StoreView(View):
             }
 
     def with_fragment(self, fragment: str) -> Entity:
-        """The entity that holds a fragment; a UsageError if there is none."""
+        """The entity that holds a fragment; a NotFoundError if there is none."""
         found = self.holding([fragment])
         if fragment not in found:
             raise NotFoundError(f'the knowledge base has no fragment "{quoted(fragment)}"')

@@ -1,0 +1,425 @@
+"""What the doors say of a store: plain objects, with an upper bound for each list.
+
+An entity is referred to as {"id", "name", "size", "confidence"}. A fragment is the object that went
+in without its label, which is for evaluation. Subproblems go by their names in the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import orjson
+
+from kbforge.contracts import Entity, Fragment, IntArray, Kind, Page, Value
+from kbforge.errors import NotFoundError, UsageError, quoted
+from kbforge.kb.entities import name_of
+from kbforge.kb.show import grouping
+from kbforge.kb.similarity import leaf_names
+from kbforge.kb.similarity import similar as similar_fragments
+from kbforge.serve.readers import Readers
+from kbforge.store.pages import fragment_from_bytes, numbers_from_bytes
+from kbforge.store.store import Store
+from kbforge.store.tables import ask, read_rows, row_of, rows_of
+from kbforge.words import how_sure
+
+Facts: TypeAlias = dict[str, Any]
+"""An object that JSON can say."""
+
+MOST_FRAGMENTS = 200
+"""Of an entity in one answer, of a group, and of a subproblem."""
+_MOST_CHARACTERS = 4_000_000  # of the fragments in one answer
+_MOST_VALUES = 100  # of an attribute
+_MOST_STATING = 20  # fragments named for a value
+_MOST_OTHERS = 3  # values that a fragment differs from
+_MOST_ALTERNATIVES = 10
+_MOST_RUNS = 50  # in the history of an entity
+_MOST_IMAGES = 500  # of one run that are searched for what an entity took in
+_MOST_GROUPINGS = 20
+_MOST_LISTED = 200
+ORDERS = ("largest", "least_sure")
+
+
+def references(readers: Readers, store: Store, entities: Sequence[str]) -> list[Facts]:
+    """References to entities, in their order; ids that no entity has are left out."""
+    rows = {row[0]: row for row in rows_of(store.database.connection, "entity", "id", entities)}
+    return _references(readers, store, [rows[id] for id in entities if id in rows])
+
+
+def holding(readers: Readers, store: Store, numbers: Sequence[int]) -> dict[int, Facts]:
+    """References to the entities that hold fragments, by the fragments' numbers."""
+    homes = store.pages.homes(numbers)
+    rows = list(
+        rows_of(store.database.connection, "entity", "subproblem", sorted(set(homes.values())))
+    )
+    wanted = set(numbers)
+    held = [
+        (row, found)
+        for row in rows
+        if (found := wanted.intersection(numbers_from_bytes(row[2]).tolist()))
+    ]
+    said = _references(readers, store, [row for row, _ in held])
+    return {n: one for (_, found), one in zip(held, said, strict=True) for n in found}
+
+
+def _references(
+    readers: Readers, store: Store, rows: Sequence[tuple[str, int, bytes]]
+) -> list[Facts]:
+    """References to entities by their rows."""
+    connection = store.database.connection
+    members = [numbers_from_bytes(row[2]).tolist() for row in rows]
+    confidence = {
+        first: sure
+        for first, _, _, _, sure in rows_of(
+            connection, "confidence", "first", [held[0] for held in members]
+        )
+    }
+    stale = [n for (n,) in rows_of(connection, "stale", "subproblem", [row[1] for row in rows])]
+    if stale:
+        changed = {one.id: one for one in readers.view_of(store).of_subproblems(sorted(set(stale)))}
+    unnamed = [
+        n
+        for row, held in zip(rows, members, strict=True)
+        if row[2] not in readers.names
+        for n in held
+    ]
+    lines = {
+        n: (at, line) for n, _, at, _, _, line in rows_of(connection, "fragment", "number", unnamed)
+    }
+    out = []
+    for (id, home, content), held in zip(rows, members, strict=True):
+        name = readers.names.get(content)
+        if name is None:
+            ordered = sorted(lines[n] for n in held)
+            fragments = [fragment_from_bytes(line) for _, line in ordered]
+            name = readers.remember(content, name_of(fragments) or fragments[0].id)
+        sure = changed[id].confidence if home in stale else confidence[held[0]]
+        out.append({"id": id, "name": name, "size": len(held), "confidence": sure})
+    return out
+
+
+def reference(entity: Entity) -> Facts:
+    """A reference to an entity that was read."""
+    return {
+        "id": entity.id,
+        "name": entity.name,
+        "size": len(entity.fragments),
+        "confidence": entity.confidence,
+    }
+
+
+def plain(fragment: Fragment) -> Facts:
+    """A fragment without its label."""
+    out = fragment.to_json()
+    out.pop("label", None)
+    return out
+
+
+def entity(readers: Readers, id: str, first: int = 0) -> Facts:
+    """An entity: values with who states them, fragments, competing groupings, history.
+
+    Of a former entity only `now`: references to those that have its fragments. `first` is the
+    place of the first of the fragments to give; `next` that of the first one that found no room.
+
+    Raises NotFoundError if there was never such an entity.
+    """
+    with readers.store() as store:
+        now = store.now(id)
+        if now != (id,):
+            return {"id": id, "now": references(readers, store, now)}
+        block, own = _block(readers, store, id)
+        fragments = readers.view_of(store).fragments(own)
+        told, end = _fragments(own, fragments, first)
+        return {
+            **reference(own),
+            "reported": own.probability,
+            "said": how_sure(own.confidence),
+            "subproblem": own.subproblem,
+            "properties": {
+                attribute: [_value(value) for value in values[:_MOST_VALUES]]
+                for attribute, values in own.properties.items()
+            },
+            "distinct": {attribute: len(values) for attribute, values in own.properties.items()},
+            "fragments": told,
+            "next": end,
+            "alternatives": _alternatives(own, block),
+            "history": _history(store, own),
+        }
+
+
+def _block(readers: Readers, store: Store, id: str) -> tuple[list[Entity], Entity]:
+    """The entities of the subproblem that has an entity, and the entity."""
+    row = row_of(store.database.connection, "entity", id)
+    if row is None:
+        raise NotFoundError(f'the knowledge base has no entity "{quoted(id)}"')
+    block = list(readers.view_of(store).of_subproblems([row[1]]))
+    return block, next(one for one in block if one.id == id)
+
+
+def _value(value: Value) -> Facts:
+    """A value, how many fragments state it, and the first of them."""
+    return {
+        "value": value.value,
+        "count": value.count,
+        "fragments": list(value.fragments[:_MOST_STATING]),
+    }
+
+
+def _fragments(
+    held: Entity, fragments: Sequence[Fragment], first: int
+) -> tuple[list[Facts], int | None]:
+    """Some fragments of an entity, and the place of the first one that found no room."""
+    out: list[Facts] = []
+    characters = 0
+    for place in range(max(first, 0), len(fragments)):
+        told = plain(fragments[place])
+        characters += len(orjson.dumps(told))
+        if out and (len(out) == MOST_FRAGMENTS or characters > _MOST_CHARACTERS):
+            return out, place
+        out.append({"fragment": told, **_agreement(fragments[place], held.properties)})
+    return out, None
+
+
+def _agreement(fragment: Fragment, properties: Mapping[str, Sequence[Value]]) -> Facts:
+    """Where a fragment agrees with its entity, and where it differs.
+
+    It agrees where it states the commonest value of an attribute and is not the only one; it
+    differs where others state the attribute and it has none of the commonest values.
+    """
+    agrees: list[str] = []
+    differs: dict[str, list[str]] = {}
+    for attribute, own in fragment.properties.items():
+        values = properties[attribute]
+        most = values[0].count
+        commonest = {value.value for value in values if value.count == most}
+        if most > 1 and not commonest.isdisjoint(own):
+            agrees.append(attribute)
+            continue
+        others = [value.value for value in values if value.value not in own]
+        if others:
+            differs[attribute] = others[:_MOST_OTHERS]
+    return {"agrees": agrees, "differs": differs}
+
+
+def _alternatives(own: Entity, block: Iterable[Entity]) -> list[Facts]:
+    """The competing groupings of an entity, the most probable first, with the others they touch."""
+    homes = {fragment: one for one in block if one is not own for fragment in one.fragments}
+    names = {fragment: one.name for fragment, one in homes.items()}
+    out = []
+    for one in own.alternatives[:_MOST_ALTERNATIVES]:
+        touched = {homes[f].id: homes[f] for group in one.groups for f in group if f in homes}
+        out.append(
+            {
+                "probability": one.probability,
+                "said": grouping(one, own, names=names),
+                "groups": [list(group[:MOST_FRAGMENTS]) for group in one.groups],
+                "sizes": [len(group) for group in one.groups],
+                "others": [reference(other) for other in touched.values()][:MOST_FRAGMENTS],
+            }
+        )
+    return out
+
+
+def _history(store: Store, own: Entity) -> list[Facts]:
+    """What runs did to an entity, the last one first: as `Kind`, with the entities concerned."""
+    rows = store.database.connection
+    where = "WHERE run IN (SELECT number FROM run) AND entity = ? ORDER BY run DESC LIMIT ?"
+    images = list(read_rows(rows, "image", where, (own.id, _MOST_RUNS)))
+    runs = {row[0]: row for row in rows_of(rows, "run", "number", [1, *(n for n, *_ in images)])}
+    out = []
+    after: Collection[str] = own.fragments
+    for number, _, content in images:
+        before = orjson.loads(content)
+        gained, lost = set(after).difference(before), set(before).difference(after)
+        kind = Kind.CHANGED
+        if not before:
+            kind = Kind.CREATED
+        elif not after:
+            kind = Kind.REMOVED
+        others = _givers(store, number, own.id, gained) + _takers(store, own.id, lost)
+        out.append(_event(runs[number], kind, len(gained), len(lost), others))
+        after = before
+    if after and len(images) < _MOST_RUNS:  # no image says that it was created: the first run did
+        out.append(_event(runs[1], Kind.CREATED, len(after), 0, []))
+    return out
+
+
+def _event(run: Sequence[Any], kind: Kind, gained: int, lost: int, others: list[str]) -> Facts:
+    number, verb, *_, began = run
+    return {
+        "run": number,
+        "began": began,
+        "verb": verb,
+        "kind": str(kind),
+        "gained": gained,
+        "lost": lost,
+        "others": list(dict.fromkeys(others)),
+    }
+
+
+def _givers(store: Store, run: int, entity: str, gained: set[str]) -> list[str]:
+    """The entities that had some fragments before a run, if it touched few."""
+    if not gained:
+        return []
+    where = "WHERE run = ? LIMIT ?"
+    rows = list(read_rows(store.database.connection, "image", where, (run, _MOST_IMAGES + 1)))
+    if len(rows) > _MOST_IMAGES:
+        return []
+    return [
+        other
+        for _, other, content in rows
+        if other != entity and not gained.isdisjoint(orjson.loads(content))
+    ]
+
+
+def _takers(store: Store, entity: str, lost: set[str]) -> list[str]:
+    """The entities that have some fragments now."""
+    numbers = store.pages.numbers(sorted(lost)[:MOST_FRAGMENTS])
+    return [other for other in store.holders(set(numbers.values())) if other != entity]
+
+
+def _home(
+    readers: Readers, store: Store, id: str, alternatives: str
+) -> tuple[list[Entity], Entity, Fragment]:
+    """The entities of the subproblem that has a fragment, its own among them, and the fragment."""
+    found = store.fragment(id)
+    if found is None:
+        raise NotFoundError(f'the knowledge base has no fragment "{quoted(id)}"')
+    home = store.pages.homes([found[0]])
+    block = list(readers.view_of(store, alternatives).of_subproblems(list(home.values())))
+    return block, next(one for one in block if id in one.fragments), found[1]
+
+
+def fragment(readers: Readers, id: str) -> Facts:
+    """A fragment, its entity, and where it agrees with the others.
+
+    Raises NotFoundError if there is no such fragment.
+    """
+    with readers.store() as store:
+        _, own, found = _home(readers, store, id, "few")
+        return {
+            "fragment": plain(found),
+            "place": found.place,
+            "entity": reference(own),
+            "subproblem": own.subproblem,
+            **_agreement(found, own.properties),
+        }
+
+
+def similar(readers: Readers, fragment_id: str) -> Facts:
+    """The fragments that may be one entity with a fragment, the most probable first.
+
+    Raises NotFoundError if there is no such fragment.
+    """
+    with readers.store() as store:
+        block, own, _ = _home(readers, store, fragment_id, "all")
+        found = similar_fragments(lambda: block, fragment_id)
+        return {
+            "fragment": fragment_id,
+            "entity": reference(own),
+            "similar": [
+                {
+                    "fragment": one.fragment,
+                    "entity": reference(one.entity),
+                    "probability": one.probability,
+                    "rest": one.rest,
+                }
+                for one in found[:_MOST_LISTED]
+            ],
+        }
+
+
+def subproblem(readers: Readers, name: int) -> Facts:
+    """A subproblem: its fragments by entity, its groupings, and who is one entity with whom.
+
+    Of more than `MOST_FRAGMENTS` fragments the first ones are described, with what the groupings
+    make of them. Groups are places among `fragments`; `similarity` is the probability of each pair,
+    shape [n, n]. `particles` is how many groupings are kept.
+
+    Raises NotFoundError if there is no such subproblem.
+    """
+    with readers.store() as store:
+        try:
+            page = store.pages.page(name)
+        except (KeyError, OverflowError):
+            raise NotFoundError(f"the knowledge base has no subproblem {name}") from None
+        view = readers.view_of(store)
+        block = list(view.of_subproblems([name]))
+        ids = [id for one in block for id in one.fragments]
+        shown = ids[:MOST_FRAGMENTS]
+        numbers = store.pages.numbers(shown)
+        groups = _groups(page, [numbers[id] for id in shown])
+        weights = np.exp(page.weights)
+        together = np.zeros((len(shown), len(shown)))
+        competing: dict[tuple[tuple[int, ...], ...], float] = {}
+        for row, weight in zip(groups, weights.tolist(), strict=True):
+            together += weight * (row[:, None] == row)
+            parts: dict[int, list[int]] = {}
+            for place, group in enumerate(row.tolist()):
+                parts.setdefault(group, []).append(place)
+            key = tuple(tuple(part) for part in parts.values())
+            competing[key] = competing.get(key, 0.0) + weight
+        best = sorted(competing.items(), key=lambda item: (-item[1], item[0]))
+        return {
+            "name": name,
+            "size": len(ids),
+            "fragments": shown,
+            "labels": leaf_names(block)[:MOST_FRAGMENTS],
+            "entities": [reference(one) for one in block[:MOST_FRAGMENTS]],
+            "particles": len(weights),
+            "groupings": [
+                {"probability": min(probability, 1.0), "groups": [list(part) for part in parts]}
+                for parts, probability in best[:_MOST_GROUPINGS]
+            ],
+            "similarity": np.minimum(together.round(4), 1.0).tolist(),
+        }
+
+
+def _groups(page: Page, numbers: Sequence[int]) -> IntArray:
+    """The cluster of each fragment on each particle, shape [particles, fragments]."""
+    place = {number: at for at, number in enumerate(numbers)}
+    ends = np.cumsum(page.lengths).tolist()
+    members = page.members.tolist()
+    begins = [0, *ends[:-1]]
+    out = np.zeros((len(page.weights), len(numbers)), np.int64)
+    cells, at = page.cells.tolist(), 0
+    for particle, length in enumerate(page.rows.tolist()):
+        for cluster in cells[at : at + length]:
+            for number in members[begins[cluster] : ends[cluster]]:
+                if number in place:
+                    out[particle, place[number]] = cluster
+        at += length
+    return out
+
+
+def listing(readers: Readers, order: str = "largest", most: int = 50) -> Facts:
+    """The largest entities, or those with the lowest confidence.
+
+    While entities change, those that changed since their confidence was told are left out.
+
+    Raises UsageError if there is no such order.
+    """
+    if order not in ORDERS:
+        raise UsageError(f"expected the order {' or '.join(ORDERS)}, got {quoted(order)}")
+    with readers.store() as store:
+        rows = store.database.connection
+        by = "size DESC" if order == "largest" else "confidence, reported, size DESC"
+        firsts = [
+            row[0]
+            for row in ask(
+                rows,
+                "SELECT first FROM confidence WHERE subproblem NOT IN (SELECT subproblem FROM "
+                f"stale) ORDER BY {by}, subproblem, first LIMIT ?",
+                (min(most, _MOST_LISTED),),
+            )
+        ]
+        found = holding(readers, store, firsts)
+        return {"order": order, "entities": [found[first] for first in firsts if first in found]}
+
+
+def status(readers: Readers) -> Facts:
+    """The store at a glance, as `kbforge status --json` says it."""
+    from kbforge.jobs.report import status_of
+
+    return status_of(readers.path).to_json()
