@@ -30,6 +30,10 @@ class UsageError(KBForgeError):
     exit_code = EXIT_USAGE
 
 
+class DuplicateError(UsageError):
+    """A fragment whose id is in the store with other content."""
+
+
 class ContradictionError(UsageError):
     """Decisions that cannot all hold.
 
@@ -45,19 +49,6 @@ class ContradictionError(UsageError):
 
 class NotFoundError(UsageError):
     """An id or a number that the knowledge base does not have."""
-
-
-class BusyError(KBForgeError):
-    """A request that cannot be served at the moment, and can be made again.
-
-    Attributes:
-        seconds: after which to try again.
-
-    """
-
-    def __init__(self, message: str, seconds: int = 1) -> None:
-        super().__init__(message)
-        self.seconds = seconds
 
 
 class PluginError(KBForgeError):
@@ -78,6 +69,19 @@ class GrammarError(KBForgeError):
 
 class OutputError(KBForgeError):
     """A result that cannot be written where it should go: no such folder, no rights, no space."""
+
+
+class BusyError(OutputError):
+    """A request that cannot be served at the moment, and can be made again.
+
+    Attributes:
+        seconds: after which to try again.
+
+    """
+
+    def __init__(self, message: str, seconds: int = 1) -> None:
+        super().__init__(message)
+        self.seconds = seconds
 
 
 class LikelihoodError(KBForgeError):

@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import orjson
@@ -72,22 +72,35 @@ def decide(path: str, decisions: Sequence[Decision], unknown: bool = False) -> E
     """
     about = ", ".join(in_words(decision) for decision in decisions[:10])
     with opened(path, "decide", about) as held:
-        if not unknown:
-            ids = [id for one in decisions for id in (one.first, one.second)]
-            require_all(held.store, ids, held.store.pages.numbers(ids))
-        in_force = {
-            _said(one.decision): one.number for one in held.store.decisions() if one.undone is None
-        }
-        already = True
-        try:
-            for decision in decisions:
-                if _said(decision) not in in_force:
-                    in_force[_said(decision)] = _decide_one(held, decision)[0].number
-                    already = False
-        finally:
-            held.finish()
-        numbers = [in_force[_said(decision)] for decision in decisions]
-        return held.result(decisions=numbers, already=already and bool(decisions))
+        return honour(held, decisions, unknown)
+
+
+def honour(
+    held: OpenStore,
+    decisions: Sequence[Decision],
+    unknown: bool = False,
+    reported: float | None = None,
+) -> EventResult:
+    """Have an open store honour decisions; the run ends. As `decide`.
+
+    `reported` is the probability that was reported of the pairs when they were asked about.
+    """
+    if not unknown:
+        ids = [id for one in decisions for id in (one.first, one.second)]
+        require_all(held.store, ids, held.store.pages.numbers(ids))
+    in_force = {
+        _said(one.decision): one.number for one in held.store.decisions() if one.undone is None
+    }
+    already = True
+    try:
+        for decision in decisions:
+            if _said(decision) not in in_force:
+                in_force[_said(decision)] = _decide_one(held, decision, reported)[0].number
+                already = False
+    finally:
+        held.finish()
+    numbers = [in_force[_said(decision)] for decision in decisions]
+    return held.result(decisions=numbers, already=already and bool(decisions))
 
 
 def _said(decision: Decision) -> tuple[bool, frozenset[str]]:
@@ -95,17 +108,26 @@ def _said(decision: Decision) -> tuple[bool, frozenset[str]]:
     return decision.same, frozenset((decision.first, decision.second))
 
 
-def _decide_one(held: OpenStore, decision: Decision) -> tuple[DecisionRecord, SubproblemChanges]:
+def _decide_one(
+    held: OpenStore, decision: Decision, reported: float | None = None
+) -> tuple[DecisionRecord, SubproblemChanges]:
     """Have a store honour one decision, or change nothing and raise as `decide`.
 
-    Returns the decision with its number, and what changed.
+    What was `reported` of the pair is kept beside it. Returns the decision with its number, and
+    what changed.
     """
     number = held.store.next_decision
     named = Decision(decision.same, decision.first, decision.second, f"decision {number}")
     held.session.constrain([named])
     touched = held.writing.followed()
     decided = DecisionRecord(number, named, held.run.number, None)
-    held.commit(decided=decided)
+    before = dict(held.facts)
+    if reported is not None:
+        held.facts[_REPORTED] = {**held.store.fact(_REPORTED, {}), str(number): reported}
+    try:
+        held.commit(decided=decided)
+    finally:
+        held.facts = before
     return decided, touched
 
 
@@ -122,27 +144,38 @@ def undo(path: str, number: int) -> EventResult:
     began = time.perf_counter()
     with writable(path) as store:
         store.require_made()
-        decided = next((one for one in store.decisions() if one.number == number), None)
-        if decided is None:
-            raise NotFoundError(
-                f"there is no decision {number}; kbforge decide --list shows all decisions"
-            )
-        if decided.undone is not None:
-            return unchanged(store, undone=number, exact=None, already=True)
-        about = in_words(decided.decision)
-        if store.fact("last") == number:
-            run = begin(store, "undo", about, began)
-            _undo_exactly(store, run, number, True)
-            told = {"undone": number, "exact": True, "already": False}
-            return EventResult(run.number, store.n_fragments, store.n_entities, told)
-        held = resume(store, "undo", about, began)
-        held.session.lift([decided.decision])
-        held.writing.followed()
-        held.writing.also(
-            lambda rows: change_rows(rows, "decision", {number: {"undone": held.run.number}})
+        return take_back(store, number, began, lambda about: resume(store, "undo", about, began))
+
+
+def take_back(
+    store: Store, number: int, began: float, resumed: Callable[[str], OpenStore]
+) -> EventResult:
+    """Honour a decision of an open store no longer; as `undo`.
+
+    `resumed` opens the store for a run that undoes what it is given, if models are needed. If the
+    result says `exact`, sessions that were open are not those of the store any more.
+    """
+    decided = next((one for one in store.decisions() if one.number == number), None)
+    if decided is None:
+        raise NotFoundError(
+            f"there is no decision {number}; kbforge decide --list shows all decisions"
         )
-        held.commit(finished=True)
-        return held.result(undone=number, exact=False, already=False)
+    if decided.undone is not None:
+        return unchanged(store, undone=number, exact=None, already=True)
+    about = in_words(decided.decision)
+    if store.fact("last") == number:
+        run = begin(store, "undo", about, began)
+        _undo_exactly(store, run, number, True)
+        told = {"undone": number, "exact": True, "already": False}
+        return EventResult(run.number, store.n_fragments, store.n_entities, told)
+    held = resumed(about)
+    held.session.lift([decided.decision])
+    held.writing.followed()
+    held.writing.also(
+        lambda rows: change_rows(rows, "decision", {number: {"undone": held.run.number}})
+    )
+    held.commit(finished=True)
+    return held.result(undone=number, exact=False, already=False)
 
 
 def _undo_exactly(store: Store, run: ActiveRun, decision: int, finished: bool) -> None:
@@ -246,15 +279,9 @@ class StoreReview:
 
     def decide(self, question: PairQuestion, same: bool) -> SubproblemChanges:
         """Put an answer in force and commit it; after an `OutputError` the review is at its end."""
-        held = self._held
         first, second = (self.fragment(n).id for n in (question.first, question.second))
-        before = dict(held.facts)
-        known = held.store.fact(_REPORTED, {})
-        held.facts[_REPORTED] = {**known, str(held.store.next_decision): question.reported}
-        try:
-            decided, touched = _decide_one(held, Decision(same, first, second))
-        finally:
-            held.facts = before
+        decision = Decision(same, first, second)
+        decided, touched = _decide_one(self._held, decision, question.reported)
         self._made.append(decided)
         return touched
 

@@ -23,7 +23,7 @@ from kbforge.contracts import (
     Progress,
 )
 from kbforge.contracts.fragment import ROW, is_of_source
-from kbforge.errors import LikelihoodError, NotFoundError, UsageError, quoted
+from kbforge.errors import DuplicateError, LikelihoodError, NotFoundError, UsageError, quoted
 from kbforge.files.fragments import to_line
 from kbforge.fit.authority import Authority, KnownEntities, mentions_of, unmarked
 from kbforge.fit.choices import Choices, Fit, require_link
@@ -141,10 +141,15 @@ class OpenStore:
     ) -> None:
         self.store, self.prepared, self.choices = store, fit, choices
         self.facts: dict[str, object] = {}
-        self.run = begin(store, verb, about, began)
         self._seen = seen_of(store)
+        self.run = begin(store, verb, about, began)
         self.reopen()
         self._written, self._due, self._steps = time.perf_counter(), COMMIT_SECONDS, 0
+
+    def next_run(self, verb: str, about: str, began: float) -> None:
+        """Begin another run, with all of the one before committed; the session goes on."""
+        self.run = begin(self.store, verb, about, began)
+        self.writing = self._writer()
 
     def reopen(self) -> None:
         """Begin from the tables; they may differ from what the session knew."""
@@ -152,21 +157,28 @@ class OpenStore:
         rng = np.random.default_rng(self.choices.seed)
         pages = store.pages if store.has_session else None
         self.session = self.prepared.clusterer.open(self.prepared.problem, rng, pages=pages)
-        known = store.fact(KNOWN)
-        self.writing = StoreWriter(store.database, self.session, self.run, known)
+        self.writing = self._writer()
         self.drift = Drift.from_json(store.fact("drift"), self._seen)
         self.facts.clear()
 
-    def commit(self, finished: bool = False, decided: DecisionRecord | None = None) -> None:
+    def _writer(self) -> StoreWriter:
+        store = self.store
+        return StoreWriter(store.database, self.session, self.run, store.fact(KNOWN))
+
+    def commit(
+        self, finished: bool = False, decided: DecisionRecord | None = None, told: bool = True
+    ) -> None:
         """Write what has happened since the last time, in one transaction, or nothing.
 
-        `finished`: the run has come to its end. `decided` is as of `StoreWriter.write`.
+        `finished`: the run has come to its end, and the confidence of what it changed is `told` or
+        left for later. `decided` is as of `StoreWriter.write`.
         """
         begin = time.perf_counter()
         last = None if decided is None else decided.number
         facts = {**self.facts, "drift": self.drift.to_json(), "last": last, **self.writing.facts}
         row = self.run.row(self.writing.n_entities, finished)
-        self.writing.write(row, facts, decided, self._write_confidence if finished else None)
+        then = self._write_confidence if finished and told else None
+        self.writing.write(row, facts, decided, then)
         self.run.written = True
         self._written, self._steps = time.perf_counter(), 0
         lasted = self._written - begin
@@ -179,16 +191,21 @@ class OpenStore:
         if late or self._steps >= COMMIT_FRAGMENTS:
             self.commit()
 
-    def finish(self) -> None:
-        """Note that the run has ended, if it has written anything."""
+    def finish(self, told: bool = True) -> None:
+        """Note that the run has ended, if it has written anything; `told` as of `commit`."""
         if self.run.written:
             row = self.run.row(self.writing.n_entities, True)
 
             def note(rows: sqlite3.Connection) -> None:
-                self._write_confidence(rows)
+                if told:
+                    self._write_confidence(rows)
                 write_run(rows, row)
 
             self.store.database.transaction(note)
+
+    def tell(self) -> None:
+        """Tell the confidence that was left for later."""
+        self.store.database.transaction(self._write_confidence)
 
     def result(self, **told: Any) -> EventResult:
         """What the run has done to the store, with figures of its own."""
@@ -222,7 +239,7 @@ def writable(path: str) -> Iterator[Store]:
         Database(path).close()  # says what is wrong
     with Database(path, write=True) as database:
         store = Store(database)
-        _finish_erasing(store)
+        finish_erasing(store)
         yield store
 
 
@@ -257,7 +274,8 @@ def require_all(store: Store, ids: Iterable[str], known: Collection[str]) -> Non
             raise NotFoundError(f'{where} has no fragment "{quoted(id)}"')
 
 
-def _finish_erasing(store: Store) -> None:
+def finish_erasing(store: Store) -> None:
+    """Finish an erasure that was killed."""
     if store.database.version is not None and store.fact(ERASING) is not None:
         from kbforge.jobs.remove import finish  # which builds on this module
 
@@ -298,14 +316,14 @@ def add_fragments(
     fragments = _given(fragments, against)
     with Database(path, write=True) as database:
         store = Store(database)
-        _finish_erasing(store)
+        finish_erasing(store)
         known: Mapping[str, bool] = {}
         if fresh := database.version is None or store.fact("choices") is None:
             prepared = _create(database, fragments, choices, on_stage, against)
             held = OpenStore(Store(database), prepared, choices, FILLS, about, began)
         else:
             _require_made_so(store, choices, against)
-            known = _known(store, fragments, on_duplicate)
+            known = known_in(store, fragments, on_duplicate)
             held = resume(store, FILLS, about, began)
         new = [fragment for fragment in fragments if not known.get(fragment.id, False)]
         added = _run(held, new, known, on_step)
@@ -377,16 +395,19 @@ def _require_made_so(store: Store, choices: Choices, against: Authority | None) 
         )
 
 
-def _known(
+def known_in(
     store: Store, fragments: Sequence[Fragment], on_duplicate: OnDuplicate
 ) -> Mapping[str, bool]:
-    """By id of the fragments that are there already, whether they are the same."""
+    """By id of the fragments that are there already, whether they are the same.
+
+    Raises a DuplicateError if one is not, and duplicates are an error.
+    """
     given = {fragment.id: fragment for fragment in fragments}
     known = {}
     for id, line in store.lines(list(given)):
         known[id] = to_line(given[id]) == line or _says_the_same(given[id], line)
         if not known[id] and on_duplicate == "error":
-            raise UsageError(
+            raise DuplicateError(
                 f'fragment "{quoted(id)}" is in {quoted(store.database.path, 400)} with other '
                 "content; --on-duplicate replace replaces it by the new one"
             )
@@ -409,11 +430,8 @@ def _run(
 ) -> int:
     """Add the new fragments until something stops it; returns how many were added."""
     added = 0
-    held.session.foresee(new)
-    infos = held.session.adding(new)
     try:
-        for fragment in new:
-            info = _add(held, fragment, fragment.id in known, infos)
+        for info in take_in(held, new, known):
             added += 1
             held.stepped()
             if on_step is not None:
@@ -438,6 +456,17 @@ def _run(
     else:
         held.finish()
     return added
+
+
+def take_in(held: OpenStore, new: Sequence[Fragment], known: Collection[str]) -> Iterator[Info]:
+    """Add fragments, each when it is asked for, in the places of those known; commits nothing.
+
+    Raises a LikelihoodError for one that cannot be added; the one that it replaces has gone then.
+    """
+    held.session.foresee(new)
+    infos = held.session.adding(new)
+    for fragment in new:
+        yield _add(held, fragment, fragment.id in known, infos)
 
 
 def _add(held: OpenStore, fragment: Fragment, replaces: bool, infos: Iterator[Info]) -> Info:

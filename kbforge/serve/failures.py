@@ -15,6 +15,7 @@ from kbforge.errors import (
     BadRecord,
     BusyError,
     ContradictionError,
+    DuplicateError,
     GrammarError,
     KBForgeError,
     LikelihoodError,
@@ -26,6 +27,7 @@ from kbforge.errors import (
 _STATUS: tuple[tuple[type[KBForgeError], int], ...] = (
     (NotFoundError, 404),
     (ContradictionError, 409),
+    (DuplicateError, 409),
     (BusyError, 503),
     (OutputError, 503),
     (BadRecord, 400),

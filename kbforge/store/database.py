@@ -22,6 +22,8 @@ import os
 import sqlite3
 import stat
 import struct
+import threading
+import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,7 +34,7 @@ from urllib.parse import quote
 
 import orjson
 
-from kbforge.errors import KBForgeError, OutputError, quoted
+from kbforge.errors import BusyError, KBForgeError, OutputError, quoted
 from kbforge.files.io import hold
 from kbforge.files.kinds import what_is
 from kbforge.store.pages import numbers_from_bytes
@@ -43,6 +45,8 @@ SMALL = 16_000_000
 _MOST = 100  # findings of SQLite's own, and damaged rows that are named of each table
 _MAGIC = b"SQLite format 3\0"
 _PATIENCE = 30.0  # seconds that a reader or writer waits for a lock of SQLite's own
+_TURN = 2.0  # seconds to wait for another writer: a server lets go of the lock time and again
+_AGAIN = 0.005  # seconds between two tries
 _LOGGED = 1 << 14
 """Pages of the log, 64 MB, from which on it is copied into the file: what several transactions
 write is copied once."""
@@ -64,6 +68,7 @@ _KINDS = {
 
 _connections: Counter[Inode] = Counter()
 _to_close: dict[Inode, list[int]] = {}
+_counting = threading.RLock()  # of threads with connections of their own, and of the collector
 
 
 def _inode_of(status: os.stat_result) -> Inode:
@@ -79,15 +84,16 @@ def _other_kind(status: os.stat_result) -> str | None:
 
 def _disconnect(inode: Inode) -> None:
     """Note that a connection was closed; close the descriptors that waited for the last one."""
-    _connections[inode] -= 1
-    if not _connections[inode]:
-        del _connections[inode]
-        for handle in _to_close.pop(inode, ()):
-            os.close(handle)
+    with _counting:
+        _connections[inode] -= 1
+        if not _connections[inode]:
+            del _connections[inode]
+            for handle in _to_close.pop(inode, ()):
+                os.close(handle)
 
 
 def lock(handle: int, path: Path) -> int | None:
-    """Become the one writer; returns what `_unlock` takes, or None if another has the lock.
+    """Become the one writer; returns the descriptor that holds the lock, None if another has it.
 
     Raises OSError if the file system has no locks, or `NAME-lock` cannot be written.
     """
@@ -111,18 +117,55 @@ def lock(handle: int, path: Path) -> int | None:
     return handle
 
 
-def _unlock(handle: int, inode: Inode, held: int | None) -> None:
-    """Let others write; the database is closed when this process has no connection left."""
-    if held is not None and held != handle:
-        os.close(held)
-    elif held is not None:
-        from fcntl import F_OFD_SETLK, F_UNLCK, fcntl
+class _WriterLock:
+    """The lock of the one writer, on a file that is made if it does not exist.
 
-        fcntl(handle, F_OFD_SETLK, struct.pack("hhqqi4x", F_UNLCK, os.SEEK_SET, _BYTE, 1, 0))
-    if _connections[inode]:
-        _to_close.setdefault(inode, []).append(handle)
-    else:
-        os.close(handle)
+    Raises OSError if the file cannot be opened to be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._handle, self.made = _created(path)
+        self.status = os.fstat(self._handle)
+        self.inode = _inode_of(self.status)
+        self._held: int | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether this is the one writer."""
+        return self._held is not None
+
+    def take(self) -> bool:
+        """Become the one writer, if nobody else is soon and the name still leads to this file."""
+        until = time.monotonic() + _TURN
+        while not self.held and _other_kind(self.status) is None:
+            if _inode_of(self._path.stat()) != self.inode:
+                break
+            self._held = lock(self._handle, self._path)
+            if self.held or time.monotonic() > until:
+                break
+            time.sleep(_AGAIN)
+        return self.held
+
+    def let_go(self) -> None:
+        """Let others write."""
+        held, self._held = self._held, None
+        if held is not None and held != self._handle:
+            os.close(held)
+        elif held is not None:
+            from fcntl import F_OFD_SETLK, F_UNLCK, fcntl
+
+            no_lock = struct.pack("hhqqi4x", F_UNLCK, os.SEEK_SET, _BYTE, 1, 0)
+            fcntl(self._handle, F_OFD_SETLK, no_lock)
+
+    def close(self) -> None:
+        """Let others write; the file is closed when this process has no connection left."""
+        self.let_go()
+        with _counting:
+            if _connections[self.inode]:
+                _to_close.setdefault(self.inode, []).append(self._handle)
+            else:
+                os.close(self._handle)
 
 
 def is_store(path: str) -> bool:
@@ -164,6 +207,7 @@ class Database:
     ) -> None:
         self.path, self._write, self._one_thread = path, write, one_thread
         self.version: int | None = None
+        self._seen = 0
         self._held = contextlib.ExitStack()
         try:
             if write:
@@ -192,25 +236,51 @@ class Database:
         try:
             if path.exists() and (other := _other_kind(path.stat())) is not None:
                 raise OutputError(f"{where}: expected a store or a new file, got {other}")
-            handle, made = _created(path)
-            status = os.fstat(handle)
-            held, inode = None, _inode_of(status)
-            try:
-                if _other_kind(status) is None and _inode_of(path.stat()) == inode:
-                    held = lock(handle, path)
-            finally:
-                self._held.callback(weakref.finalize(self, _unlock, handle, inode, held))
-            if made and held is not None:
-                self._held.callback(self._remove_empty, path, inode)
+            self._lock = writer = _WriterLock(path)
+            self._held.callback(weakref.finalize(self, writer.close))
+            if writer.take() and writer.made:
+                self._held.callback(self._remove_empty, path, writer.inode)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise OutputError(f"{where}: {reason}") from error
-        if held is None:
-            raise OutputError(
-                f"{where}: another kbforge command is writing it; try again when it has ended"
-            )
-        if status.st_size and not is_store(self.path):
+        self._require_lock()
+        if writer.status.st_size and not is_store(self.path):
             raise OutputError(f"{where}: expected a store or a new file, got {what_is(self.path)}")
+
+    def _require_lock(self) -> None:
+        if not self._lock.held:
+            raise BusyError(
+                f"cannot write {quoted(self.path, 400)}: another kbforge command is writing it; "
+                "try again when it has ended"
+            )
+
+    def let_go(self) -> None:
+        """Let others write until `take`; what this connection has read stays."""
+        self._lock.let_go()
+
+    def take(self) -> bool:
+        """Become the one writer again; returns whether nobody else has written in between.
+
+        Raises:
+            BusyError: another is writing.
+            OutputError: the file was removed, or another has its name.
+
+        """
+        try:
+            self._lock.take()
+            there = _inode_of(os.stat(self.path)) == self._lock.inode
+        except OSError:
+            there = False
+        if not there:
+            self._lock.let_go()
+            raise OutputError(
+                f"cannot write {quoted(self.path, 400)}: the file was removed or replaced"
+            )
+        self._require_lock()
+        with self._in_words():
+            seen = self._data_version()
+        unchanged, self._seen = seen == self._seen, seen
+        return unchanged
 
     def _opened(self) -> sqlite3.Connection:
         if self._write:
@@ -254,7 +324,8 @@ class Database:
     def _connect(self) -> None:
         connection = self._opened()
         inode = _inode_of(os.stat(self.path))
-        _connections[inode] += 1
+        with _counting:
+            _connections[inode] += 1
         self._held.callback(weakref.finalize(self, _disconnect, inode))
         self._held.callback(connection.close)
         self.connection = connection

@@ -37,7 +37,7 @@ from kbforge.store.pages import (
     numbers_from_bytes,
     page_from_bytes,
 )
-from kbforge.store.tables import ask, damaged, read_rows, row_of, rows_of
+from kbforge.store.tables import Row, ask, damaged, read_rows, row_of, rows_of
 
 _AT_ONCE = 400  # subproblems read at one time
 _LARGEST = "ORDER BY size DESC, subproblem, first"
@@ -121,14 +121,13 @@ class Store:
 
     def runs(self) -> list[Run]:
         """All runs, the first one first."""
-        rows = read_rows(self._rows, "run", "ORDER BY number")
-        return [Run(n, verb, about, bool(ended), *more) for n, verb, about, ended, *more in rows]
+        return [_run(row) for row in read_rows(self._rows, "run", "ORDER BY number")]
 
     @property
     def last_run(self) -> Run | None:
         """The last run, if there was any."""
-        runs = self.runs()
-        return runs[-1] if runs else None
+        rows = read_rows(self._rows, "run", "ORDER BY number DESC LIMIT 1")
+        return next(map(_run, rows), None)
 
     def decisions(self) -> list[DecisionRecord]:
         """All decisions, the first one first."""
@@ -223,6 +222,11 @@ class Store:
         numbers = numbers_from_bytes(row[-1]).tolist()
         held = rows_of(self._rows, "fragment", "number", numbers)
         return tuple(id for _, id in sorted((place, id) for _, id, place, *_ in held))
+
+
+def _run(row: Row) -> Run:
+    number, verb, about, ended, *more = row
+    return Run(number, verb, about, bool(ended), *more)
 
 
 def kept_row(kept: LearnedState) -> tuple[str, bytes]:

@@ -1,0 +1,236 @@
+"""The writer of a server: what it acknowledges is there, as the command line would have it."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kbforge.contracts import Fragment
+from kbforge.errors import BusyError, ContradictionError, DuplicateError, OutputError, UsageError
+from kbforge.fit.choices import Choices
+from kbforge.jobs.decide import decide, decisions_of, undo
+from kbforge.jobs.refit import refit
+from kbforge.jobs.remove import erase
+from kbforge.jobs.update import add_fragments, known_in, take_in
+from kbforge.serve import writer as writing
+from kbforge.serve.writer import Facts, Writer
+from kbforge.store import database
+from kbforge.store.database import Database
+from kbforge.store.store import Store
+from tests.people import people
+from tests.store.dump import dump
+
+PEOPLE = people(120, 8)
+FIRST, MORE = PEOPLE[:80], PEOPLE[80:]
+A, B, C, D = (x.id for x in FIRST[:40:10])
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("store") / "kb.sqlite"
+    add_fragments(str(path), FIRST, Choices(likelihood="attributes", alpha=30.0))
+    return path
+
+
+@pytest.fixture
+def path(base: Path, tmp_path: Path) -> str:
+    return str(shutil.copy(base, tmp_path / "kb.sqlite"))
+
+
+@pytest.fixture
+def writer(path: str) -> Iterator[Writer]:
+    made = Writer(path)
+    yield made
+    made.close()
+
+
+def content(path: str) -> list[str]:
+    """All rows but those of runs, which say what they were about."""
+    return [line for line in dump(path) if not line.startswith("run ")]
+
+
+def ids(path: str) -> set[str]:
+    with Database(path) as opened:
+        return {fragment.id for fragment in Store(opened).fragments()}
+
+
+def done(future: Future[Facts]) -> Facts:
+    return future.result(30)
+
+
+def test_a_store_is_written_as_by_the_command_line(base: Path, path: str, tmp_path: Path) -> None:
+    other = str(shutil.copy(base, tmp_path / "other.sqlite"))
+    changed = [replace(x, properties={**x.properties, "town": ("Gdynia",)}) for x in FIRST[5:8]]
+    served = Writer(path)
+    for at in range(0, len(MORE), 9):
+        assert done(served.add(MORE[at : at + 9]))["added"] == len(MORE[at : at + 9])
+    assert done(served.decide(True, A, B))["decision"] == 1
+    assert done(served.decide(False, A, C))["decision"] == 2
+    undone = done(served.undo(1))
+    assert (undone["run"], undone["exact"], undone["already"]) == (5, False, False)
+    assert done(served.add(changed, "replace"))["replaced"] == 3
+    served.close()
+
+    add_fragments(other, MORE, Choices())
+    decide(other, decisions_of([("same", A, B)]))
+    decide(other, decisions_of([("different", A, C)]))
+    undo(other, 1)
+    add_fragments(other, changed, Choices(), "replace")
+    assert content(path) == content(other)
+
+
+def test_what_is_there_is_passed_over(writer: Writer) -> None:
+    first = done(writer.add(MORE[:10]))
+    again = done(writer.add(MORE[:20]))
+    assert (first["added"], first["skipped"], first["fragments"]) == (10, 0, 90)
+    assert (again["added"], again["skipped"], again["fragments"]) == (10, 10, 100)
+    assert done(writer.add(MORE[:20]))["added"] == 0
+    assert done(writer.decide(True, A, B))["already"] is False
+    assert done(writer.decide(True, B, A))["already"] is True
+    assert done(writer.undo(1))["already"] is False
+    assert done(writer.undo(1))["already"] is True
+
+
+def test_a_refused_request_takes_no_other_with_it(
+    path: str, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Fragment(FIRST[0].id, {"name": ("somebody else",)})
+    begin = threading.Event()
+    monkeypatch.setattr(writing, "known_in", _after(begin, known_in))
+    monkeypatch.setattr(writing, "take_in", _failing_at(MORE[12].id, take_in))
+    futures = [
+        writer.add([MORE[0]]),
+        writer.add(MORE[1:5]),
+        writer.add([MORE[5], other]),
+        writer.add(MORE[10:15]),
+        writer.add(MORE[20:25]),
+    ]
+    begin.set()
+    with pytest.raises(DuplicateError, match="with other content"):
+        done(futures[2])
+    with pytest.raises(RuntimeError, match="no score"):
+        done(futures[3])
+    added = [*MORE[:5], *MORE[20:25]]
+    assert [done(futures[k])["added"] for k in (0, 1, 4)] == [1, 4, 5]
+    assert ids(path) == {x.id for x in [*FIRST, *added]}
+
+
+def _after(begin: threading.Event, act: object) -> object:
+    def waits(*given: object) -> object:
+        begin.wait(10)
+        return act(*given)  # type: ignore[operator]
+
+    return waits
+
+
+def _failing_at(id: str, act: object) -> object:
+    def fails(held: object, new: list[Fragment], known: object) -> Iterator[object]:
+        for x, info in zip(new, act(held, new, known), strict=True):  # type: ignore[operator]
+            if x.id == id:
+                raise RuntimeError("no score")
+            yield info
+
+    return fails
+
+
+def test_requests_with_a_fault_are_sentences(writer: Writer) -> None:
+    with pytest.raises(UsageError, match='two fragments have the id "x"'):
+        writer.add([Fragment("x", {"name": ("A",)}), Fragment("x", {"name": ("B",)})])
+    with pytest.raises(UsageError, match="expected two fragments"):
+        writer.decide(True, A, A)
+    with pytest.raises(UsageError, match='has no fragment "nobody"'):
+        done(writer.decide(True, A, "nobody"))
+    with pytest.raises(UsageError, match="there is no decision 7"):
+        done(writer.undo(7))
+    done(writer.decide(True, A, B))
+    with pytest.raises(ContradictionError):
+        done(writer.decide(False, A, B))
+    assert done(writer.add(MORE))["added"] == len(MORE)
+
+
+def test_the_command_line_writes_beside_it(
+    path: str, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done(writer.add(MORE[:10]))
+    add_fragments(path, MORE[10:20], Choices())
+    done(writer.add(MORE[20:30]))
+    decide(path, decisions_of([("same", A, B)]))
+    refit(path)
+    done(writer.add(MORE[30:]))
+    erase(path, [MORE[0].id])
+    assert done(writer.decide(False, C, D))["decision"] == 2
+    assert ids(path) == {x.id for x in PEOPLE if x != MORE[0]}
+    with Database(path) as opened:
+        assert opened.examined()[1] == []
+    monkeypatch.setattr(database, "_TURN", 0.0)
+    monkeypatch.setattr(writing, "PATIENCE", 0.2)
+    with Database(path, write=True):
+        with pytest.raises(BusyError, match="another kbforge command is writing it"):
+            done(writer.add(MORE[:1]))
+        monkeypatch.setattr(writing, "PATIENCE", 30.0)
+        waits = writer.add(MORE[:1])
+    assert done(waits)["added"] == 1
+
+
+def test_a_store_that_was_replaced_is_not_written(path: str, writer: Writer) -> None:
+    done(writer.add(MORE[:1]))
+    Path(path).rename(f"{path}.old")
+    with pytest.raises(OutputError, match="was removed or replaced"):
+        done(writer.add(MORE[1:2]))
+    assert not Path(path).exists()
+
+
+def test_too_much_is_refused_and_what_waits_is_written_at_the_end(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "MOST_WAITING", 5)
+    served, begin = Writer(path), threading.Event()
+    monkeypatch.setattr(writing, "known_in", _after(begin, known_in))
+    waiting: list[Future[Facts]] = []
+    with pytest.raises(BusyError, match="too much waits") as refused:
+        waiting.extend(served.add([x]) for x in MORE)
+    assert refused.value.seconds >= 1
+    assert 5 <= len(waiting) <= 6
+    begin.set()
+    served.close()
+    with pytest.raises(BusyError, match="is stopping"):
+        served.add(MORE[-1:])
+    assert sum(done(one)["added"] for one in waiting) == len(waiting)
+    with Database(path) as opened:
+        store = Store(opened)
+        assert store.n_fragments == len(FIRST) + len(waiting)
+        assert all(run.finished for run in store.runs())
+        assert not store.has_stale
+
+
+def test_a_run_ends_after_enough_fragments(
+    path: str, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "RUN_FRAGMENTS", 10)
+    for at in range(0, 40, 4):
+        done(writer.add(MORE[at : at + 4]))
+    writer.close()
+    with Database(path) as opened:
+        runs = Store(opened).runs()
+    assert [run.added for run in runs] == [len(FIRST), 12, 12, 12, 4]
+    assert all(run.finished for run in runs)
+
+
+def test_a_request_that_was_given_up_is_not_written(
+    path: str, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = threading.Event()
+    monkeypatch.setattr(writing, "known_in", _after(begin, known_in))
+    first = writer.add(MORE[:1])
+    while not first.running():
+        pass
+    second, third = writer.add(MORE[1:2]), writer.add(MORE[2:3])
+    assert second.cancel()
+    begin.set()
+    assert done(third)["fragments"] == len(FIRST) + 2
