@@ -1,0 +1,116 @@
+"use strict";
+// Keys, search as one types, and answers of a review without a new page. All of it is a
+// convenience: without scripts every form and link works.
+const one = (selector, within = document) => within.querySelector(selector);
+
+// Take the part of a page named by a selector from the server, and put it in the place of ours.
+async function replace(selector, url, options) {
+  const response = await fetch(url, { headers: { accept: "text/html" }, ...options });
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  const fresh = one(selector, page);
+  if (!fresh) {
+    throw new Error(`${response.status}`);
+  }
+  one(selector).replaceChildren(...fresh.childNodes);
+  return page;
+}
+
+const field = one("#find");
+if (location.pathname === "/search") {
+  let waiting, asked;
+  field.addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(async () => {
+      asked?.abort();
+      asked = new AbortController();
+      const url = `/search?q=${encodeURIComponent(field.value)}`;
+      try {
+        document.title = (await replace("#results", url, { signal: asked.signal })).title;
+        history.replaceState(null, "", url);
+      } catch (error) {
+        if (error.name !== "AbortError") {
+          location.assign(url); // the server says what is wrong
+        }
+      }
+    }, 120);
+  });
+}
+
+function results() {
+  return [...document.querySelectorAll(".results h2 a")];
+}
+
+function step(by) {
+  const links = results();
+  const at = links.indexOf(document.activeElement);
+  if (!links.length || (at < 0 && document.activeElement !== field)) {
+    return false;
+  }
+  (links[at + by] ?? (at + by < 0 ? field : links[at])).focus();
+  return true;
+}
+
+async function answer(form, button) {
+  if (form.dataset.busy) {
+    return;
+  }
+  form.dataset.busy = "yes";
+  const body = new URLSearchParams(new FormData(form));
+  body.set(button.name, button.value);
+  try {
+    await replace("#review", form.action, { method: "POST", body });
+    const status = one("#review [role=status]");
+    (status ?? one("#review")).scrollIntoView({ block: "nearest" });
+    one(`#review button[value="${button.value}"]:not([disabled])`)?.focus();
+  } catch {
+    form.requestSubmit(button); // the server says what is wrong
+  }
+}
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.matches(".answers") && !form.dataset.busy) {
+    event.preventDefault();
+    answer(form, event.submitter ?? one("button", form));
+  }
+});
+
+const keys = one("#keys");
+const help = one("#help");
+help.hidden = false;
+help.addEventListener("click", () => keys.showModal());
+
+const ways = { h: "/", r: "/review", c: "/runs", q: "/quality" };
+const answers = { y: "same", n: "different", s: "skip", u: "undo" };
+let going = false; // whether the last key was g
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || keys.open) {
+    return;
+  }
+  if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+    if (step(event.key === "ArrowDown" ? 1 : -1)) {
+      event.preventDefault();
+    }
+    return;
+  }
+  if (event.target.closest("input:not([type=hidden]), textarea, select")) {
+    if (event.key === "Escape") {
+      event.target.blur();
+    }
+    return;
+  }
+  const way = going && ways[event.key];
+  going = event.key === "g";
+  const button = one(`.answers button[value="${answers[event.key]}"]:not([disabled])`);
+  if (way) {
+    location.assign(way);
+  } else if (event.key === "/") {
+    event.preventDefault();
+    field.focus();
+    field.select();
+  } else if (event.key === "?") {
+    keys.showModal();
+  } else if (answers[event.key] && button && !event.repeat) {
+    button.click();
+  }
+});
