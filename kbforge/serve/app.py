@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from kbforge.errors import KBForgeError
-from kbforge.serve import security
+from kbforge.serve import frame, security
 from kbforge.serve.failures import UNEXPECTED, answer_to, failure
 from kbforge.serve.security import Access, Guard
 from kbforge.serve.service import Service
@@ -47,6 +47,7 @@ def application(service: Service, access: Access | None = None) -> Guard:
         redoc_url=None,
     )
     _say_errors(app)
+    app.include_router(frame.router())
     app.include_router(security.router(access))
     for door in _DOORS:
         if find_spec(f"kbforge.serve.{door}") is not None:

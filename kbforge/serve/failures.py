@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 
 from starlette.requests import HTTPConnection
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 
 from kbforge.errors import (
     BadRecord,
@@ -23,6 +22,7 @@ from kbforge.errors import (
     OutputError,
     UsageError,
 )
+from kbforge.serve.frame import page
 
 _STATUS: tuple[tuple[type[KBForgeError], int], ...] = (
     (NotFoundError, 404),
@@ -57,13 +57,9 @@ def failure(
     if not wants_page(asked):
         content = {"ok": False, "error": sentence, "status": status}
         return JSONResponse(content, status, given)
-    said = escape(sentence[:1].upper() + sentence[1:])
-    return HTMLResponse(
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>KBForge</title>'
-        f'<main><h1>{status}</h1><p>{said}.</p><p><a href="/">Start</a></p></main></html>',
-        status,
-        given,
-    )
+    shown = page(asked, "error.html", status=status, error=sentence[:1].upper() + sentence[1:])
+    shown.headers.update(given)
+    return shown
 
 
 def wants_page(asked: HTTPConnection) -> bool:

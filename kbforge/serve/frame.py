@@ -1,0 +1,70 @@
+"""The frame of all pages: their templates, and the files that they load.
+
+A page works without scripts. Nothing in it has a style attribute or an inline script, so that the
+Content-Security-Policy forbids both; text from data passes the filter `text` of
+`kbforge.kb.components`, and no value becomes an address.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter
+from starlette.requests import HTTPConnection
+from starlette.responses import HTMLResponse, Response
+
+from kbforge.kb.components import environment
+from kbforge.version import __version__
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_WAYS = (("/", "Home"), ("/review", "Review"), ("/runs", "Runs"), ("/quality", "Quality"))
+_FILES = {
+    "app.js": ("kbforge.serve", "static/app.js", "text/javascript"),
+    "icon.svg": ("kbforge.serve", "static/icon.svg", "image/svg+xml"),
+    "pages.css": ("kbforge.serve", "static/pages.css", "text/css"),
+    "style.css": ("kbforge.kb", "style.css", "text/css"),
+    "table.js": ("kbforge.kb", "table.js", "text/javascript"),
+}
+
+
+def page(
+    asked: HTTPConnection, template: str, store: str = "KBForge", status: int = 200, **context: Any
+) -> HTMLResponse:
+    """A page that answers a request; `context` is what its template reads."""
+    path = asked.scope["path"]
+    shown = _templates().get_template(template)
+    return HTMLResponse(shown.render(store=store, here=path, status=status, **context), status)
+
+
+def router() -> APIRouter:
+    """The files that pages load."""
+    made = APIRouter(include_in_schema=False)
+    for name in _FILES:
+        made.add_api_route(f"/static/{name}", functools.partial(_file, name))
+    return made
+
+
+def _file(name: str) -> Response:
+    # the address has a version, so that a browser may keep it for ever
+    kept = {"Cache-Control": "public, max-age=31536000, immutable"}
+    return Response(_read(name), media_type=_FILES[name][2], headers=kept)
+
+
+@functools.cache
+def _read(name: str) -> bytes:
+    package, path, _ = _FILES[name]
+    return resources.files(package).joinpath(path).read_bytes()
+
+
+@functools.cache
+def _templates() -> Environment:
+    made = environment("kbforge.serve")
+    version = hashlib.sha256(b"".join(map(_read, _FILES))).hexdigest()[:12]
+    made.filters["static"] = lambda name: f"/static/{name}?{version}"
+    made.globals |= {"version": __version__, "ways": _WAYS}
+    return made
