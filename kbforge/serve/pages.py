@@ -1,0 +1,132 @@
+"""Pages: each is a template of the object that its address with `.json` behind it gives."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from kbforge.errors import quoted
+from kbforge.serve import facts, frame
+from kbforge.serve.service import Service
+
+Facts: TypeAlias = dict[str, Any]
+View: TypeAlias = Callable[[Facts], Facts]
+"""What a template needs beside the facts: names, orders, coordinates."""
+
+_MOST_ATTRIBUTES = 10  # columns of a table of fragments
+_MOST_LISTED = 12  # entities of a list at home
+_MOST_RUNS = 5  # at home
+_MOST_VALUES = 12  # of an attribute
+_MOST_RESULTS = 20
+Name: TypeAlias = Annotated[str, Query(min_length=1, max_length=4_096)]
+
+
+def router(service: Service) -> APIRouter:
+    """The pages of a store."""
+    return Pages(service).router
+
+
+class Pages:
+    """The pages of one store: their addresses, and the methods that give the facts."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._store = Path(service.readers.path).name
+        self.router = APIRouter(include_in_schema=False)
+        self.add("/", "home.html", self._home, _home_view)
+        self.add("/entity/{id}", "entity.html", self._entity, _entity_view)
+        self.add("/fragment", "fragment.html", self._fragment)
+        self.add("/subproblem/{name}", "subproblem.html", self._subproblem, _subproblem_view)
+
+    def add(self, path: str, template: str, asked: Callable[..., Facts], view: View = dict) -> None:
+        """Add a page, and its JSON; the parameters of `asked` are those of the address."""
+
+        @functools.wraps(asked)
+        def page(request: Request, **given: Any) -> Response:
+            found = asked(**given)
+            if "now" in found:
+                return self._moved(request, path, found)
+            return self._page(request, template, found, **view(found))
+
+        # FastAPI reads the parameters off the signature
+        own = inspect.signature(asked)
+        first = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)
+        page.__signature__ = own.replace(parameters=[*own.parameters.values(), first])  # type: ignore[attr-defined]
+        self.router.add_api_route(f"{path}.json", asked)  # first, since a name may end so
+        self.router.add_api_route(path, page, response_class=HTMLResponse)
+
+    def _page(self, request: Request, template: str, found: Facts, **more: Any) -> HTMLResponse:
+        """A page of what was found, with the address of the same as JSON."""
+        url = request.url
+        json = f"{url.path}.json" + (f"?{url.query}" if url.query else "")
+        return frame.page(request, template, self._store, facts=found, json=json, **more)
+
+    def _moved(self, request: Request, path: str, found: Facts) -> Response:
+        """From a former entity to the one that has its fragments, or to a choice of several."""
+        if len(found["now"]) != 1:
+            return self._page(request, "former.html", found)
+        (now,) = found["now"]
+        return RedirectResponse(path.replace("{id}", now["id"]), 307)
+
+    def _home(self) -> Facts:
+        readers = self._service.readers
+        return facts.status(readers) | {
+            "largest": facts.listing(readers, "largest", _MOST_LISTED)["entities"],
+            "least_sure": facts.listing(readers, "least_sure", _MOST_LISTED)["entities"],
+        }
+
+    def _entity(self, id: str, first: Annotated[int, Query(ge=0)] = 0) -> Facts:
+        return facts.entity(self._service.readers, id, first)
+
+    def _fragment(self, id: Name) -> Facts:
+        readers = self._service.readers
+        return facts.fragment(readers, id) | {"similar": facts.similar(readers, id)["similar"]}
+
+    def _subproblem(self, name: int) -> Facts:
+        return facts.subproblem(self._service.readers, name)
+
+
+def _home_view(found: Facts) -> Facts:
+    numbers = ("entities", "fragments", "subproblems", "decisions")
+    return {
+        "tiles": [
+            *((f"{found[name]:,}", name) for name in numbers),
+            (f"{len(found['runs']):,}", "runs"),
+            (f"{found['drift']:.2f}", "drift"),
+        ],
+        "lists": [
+            ("Least sure", "A review asks about their fragments.", found["least_sure"]),
+            ("Largest", "The entities with most fragments.", found["largest"]),
+        ],
+        "runs": found["runs"][: -_MOST_RUNS - 1 : -1],
+    }
+
+
+def _entity_view(found: Facts) -> Facts:
+    own = [one["fragment"] for one in found["fragments"]]
+    return {
+        "attributes": list(found["properties"])[:_MOST_ATTRIBUTES],
+        "most_values": _MOST_VALUES,
+        "names": {one["id"]: (one["properties"].get("name") or [None])[0] for one in own},
+        "own": {one["id"] for one in own},
+    }
+
+
+def _subproblem_view(found: Facts) -> Facts:
+    ids = found["fragments"]
+    return {
+        "names": {
+            id: label.removesuffix(f" ({quoted(id)})")
+            for id, label in zip(ids, found["labels"], strict=True)
+        },
+        "listed": [
+            one | {"groups": [[ids[place] for place in group] for group in one["groups"]]}
+            for one in found["groupings"]
+        ],
+    }

@@ -1,0 +1,64 @@
+"""Pages without a browser: each is there, says what its JSON says, and shows text as text."""
+
+from __future__ import annotations
+
+import pytest
+
+PAGE = {"accept": "text/html"}
+
+
+@pytest.fixture
+def ids(client):
+    """An entity of the store, one of its fragments, and its subproblem."""
+    found = client.get("/.json").json()["largest"][0]["id"]
+    entity = client.get(f"/entity/{found}.json").json()
+    return {
+        "entity": found,
+        "fragment": entity["fragments"][0]["fragment"]["id"],
+        "subproblem": entity["subproblem"],
+    }
+
+
+ADDRESSES = ["/", "/entity/{entity}", "/fragment?id={fragment}", "/subproblem/{subproblem}"]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_a_page_and_its_json_are_at_one_address(client, ids, address) -> None:
+    path, *query = address.format(**ids).split("?")
+    as_json = "?".join([f"{path}.json", *query])
+    page = client.get("?".join([path, *query]), headers=PAGE)
+    assert page.status_code == 200
+    assert page.headers["content-type"].startswith("text/html")
+    assert f'type="application/json" href="{as_json}"' in page.text
+    assert client.get(as_json).json()
+    assert " style=" not in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("/entity/nobody", 404),
+        ("/fragment?id=nobody", 404),
+        ("/fragment", 422),
+        ("/subproblem/999999999", 404),
+        ("/subproblem/x", 422),
+        ("/nowhere", 404),
+        ("/static/../pages.py", 404),
+    ],
+)
+def test_an_error_is_a_page_for_people_and_json_for_programs(client, address, status) -> None:
+    page = client.get(address, headers=PAGE)
+    assert page.status_code == status
+    assert '<p role="alert">' in page.text
+    told = client.get(address).json()
+    assert (told["ok"], told["status"]) == (False, status)
+
+
+def test_what_pages_load_is_kept_by_browsers(client) -> None:
+    page = client.get("/", headers=PAGE).text
+    for name in ("style.css", "pages.css", "app.js", "table.js", "icon.svg"):
+        (address,) = {part.split('"')[0] for part in page.split('="') if f"/{name}?" in part[:40]}
+        loaded = client.get(address)
+        assert loaded.status_code == 200
+        assert "immutable" in loaded.headers["cache-control"]
