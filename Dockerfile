@@ -3,7 +3,10 @@
 #   docker build -t kbforge .
 #   docker run --rm -v "$PWD:/data" --user "$(id -u):$(id -g)" kbforge cluster people.jsonl -o kb.jsonl
 #
-# EXTRAS=[parquet] adds extras.
+# EXTRAS=[parquet] adds extras. With EXTRAS=[serve] it serves a store to this machine:
+#
+#   docker run --rm -v "$PWD:/data" --user "$(id -u):$(id -g)" -p 127.0.0.1:8000:8000 \
+#       -e KBFORGE_TOKEN kbforge serve kb.sqlite --host 0.0.0.0
 ARG PYTHON=python:3.13-slim
 
 FROM ${PYTHON} AS build
