@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -20,6 +21,7 @@ from mcp.client.stdio import StdioServerParameters
 from kbforge.serve.mcp import over_http, server
 from kbforge.serve.server import Server, address_of, listen
 from kbforge.serve.service import Service
+from tests.serve.conftest import PEOPLE
 
 T = TypeVar("T")
 
@@ -51,23 +53,107 @@ def address(service: Service) -> Iterator[str]:
         thread.join()
 
 
-def test_errors_are_sentences(service: Service) -> None:
-    for arguments, sentence in (
-        ({"since": 7}, "expected the number of a run from 0 to 1, got 7"),
-        ({"since": -1}, "since: input should be greater than or equal to 0"),
-        ({}, "since: field required"),
-    ):
-        answer = called(service, "changes", **arguments)
-        assert answer.is_error
-        (content,) = answer.content
-        assert content.text.endswith(sentence)
+def found(service: Service, name: str, **arguments: object) -> Any:
+    """What a tool finds, which is no error; the text of the answer says the same."""
+    answer = called(service, name, **arguments)
+    (content,) = answer.content
+    assert not answer.is_error, content.text
+    assert json.loads(content.text) == answer.structured_content
+    return answer.structured_content
 
 
-def test_changes_name_the_run_to_ask_with_next(service: Service) -> None:
-    found = called(service, "changes", since=0, limit=3).structured_content
-    assert len(found["changes"]) == 3
-    assert found["run"] == 1
-    assert called(service, "changes", since=1).structured_content["changes"] == []
+def refusal(service: Service, name: str, **arguments: object) -> str:
+    """The sentence of a tool that refuses."""
+    answer = called(service, name, **arguments)
+    (content,) = answer.content
+    assert answer.is_error
+    assert "\n" not in content.text
+    return str(content.text)
+
+
+def test_tools_that_read_say_so_and_each_has_a_description(service: Service) -> None:
+    tools = asked(server(service), lambda client: client.list_tools()).tools
+    assert len(tools) <= 8
+    writing = {tool.name for tool in tools if not tool.annotations.read_only_hint}
+    assert writing == {"add_fragments", "decide"}
+    assert all(tool.description and tool.title for tool in tools)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "sentence"),
+    [
+        ("changes", {"since": 7}, "expected the number of a run from 0 to 1, got 7"),
+        ("changes", {"since": -1}, "since: input should be greater than or equal to 0"),
+        ("changes", {}, "since: field required"),
+        ("get_entity", {}, "expected an id or a fragment, and not both"),
+        ("get_entity", {"id": "e-0"}, 'the knowledge base never had an entity "e-0"'),
+        ("get_entity", {"fragment": "null"}, 'the knowledge base has no fragment "null"'),
+        ("decide", {"same": True, "first": "0-0"}, "expected same, first and second, or undo"),
+        ("decide", {"undo": 4}, "there is no decision 4"),
+        ("add_fragments", {"fragments": []}, "fragments: list should have at least 1 item"),
+        (
+            "add_fragments",
+            {"fragments": [{"id": "x", "properties": {"name": []}}]},
+            "fragments.0: properties.name: expected at least one value, got an empty list",
+        ),
+        (
+            "add_fragments",
+            {"fragments": [{"id": "x", "properties": {"name": "Ann"}}]},
+            "fragments.0.properties.name: input should be a valid list",
+        ),
+    ],
+)
+def test_errors_are_sentences(
+    service: Service, name: str, arguments: dict[str, Any], sentence: str
+) -> None:
+    assert sentence in refusal(service, name, **arguments)
+
+
+def test_an_entity_is_found_by_its_id_and_by_its_fragments(service: Service) -> None:
+    entity = found(service, "get_entity", fragment=PEOPLE[0].id)
+    assert found(service, "get_entity", id=entity["id"]) == entity
+    assert PEOPLE[0].id in {one["fragment"]["id"] for one in entity["fragments"]}
+    assert not [one for one in entity["fragments"] if "label" in one["fragment"]]
+
+
+def test_what_is_long_is_cut_and_that_is_said(service: Service) -> None:
+    many = [{"id": f"x-{n}", "properties": {"name": ["Ann", "y" * 5000]}} for n in range(60)]
+    assert found(service, "add_fragments", fragments=many)["added"] == 60
+    change = found(service, "changes", since=1)
+    assert change["shortened"]
+    for one in change["regroupings"]:
+        assert len(one["came"]) <= 50
+    entity = found(service, "get_entity", fragment="x-0")
+    assert entity["shortened"]
+    assert all(len(value["value"]) <= 1001 for value in entity["properties"]["name"])
+
+
+def test_fragments_come_once_and_changes_name_them(service: Service) -> None:
+    new = [{"id": "new", "properties": {"name": ["Ann"]}, "source": "notes"}]
+    first = found(service, "add_fragments", fragments=new)
+    assert (first["added"], first["skipped"]) == (1, 0)
+    again = found(service, "add_fragments", fragments=new)
+    assert (again["added"], again["skipped"]) == (0, 1)
+    other = [{"id": "new", "properties": {"name": ["Bob"]}}]
+    assert "with other content" in refusal(service, "add_fragments", fragments=other)
+    assert found(service, "add_fragments", fragments=other, replace=True)["replaced"] == 1
+    changed = found(service, "changes", since=1)
+    assert changed["to"] == first["run"]
+    assert [one["came"] for one in changed["regroupings"]] == [["new"]]
+    assert found(service, "changes", since=changed["to"])["regroupings"] == []
+
+
+def test_a_decision_holds_until_it_is_undone(service: Service) -> None:
+    entity = found(service, "get_entity", fragment=PEOPLE[0].id)
+    other = next(one.id for one in PEOPLE if one.label != PEOPLE[0].label)
+    pair = {"first": PEOPLE[0].id, "second": other}
+    made = found(service, "decide", same=True, **pair)
+    joined = found(service, "get_entity", fragment=PEOPLE[0].id)
+    assert {PEOPLE[0].id, other} <= {one["fragment"]["id"] for one in joined["fragments"]}
+    assert "contradict" in refusal(service, "decide", same=False, **pair)
+    assert found(service, "decide", undo=made["decision"])["exact"]
+    apart = found(service, "get_entity", fragment=PEOPLE[0].id)
+    assert apart["properties"] == entity["properties"]
 
 
 def test_a_command_is_asked_by_standard_input(store: Path) -> None:
@@ -75,12 +161,12 @@ def test_a_command_is_asked_by_standard_input(store: Path) -> None:
         command=sys.executable, args=["-m", "kbforge", "mcp", str(store)]
     )
     answer = asked(command, lambda client: client.call_tool("changes", {"since": 0}))
-    assert answer.structured_content["run"] == 1
+    assert answer.structured_content["to"] == 1
 
 
 def test_a_server_is_asked_by_http(address: str) -> None:
     answer = asked(address, lambda client: client.call_tool("changes", {"since": 0}))
-    assert answer.structured_content["run"] == 1
+    assert answer.structured_content["to"] == 1
 
 
 @pytest.mark.parametrize(
