@@ -55,6 +55,9 @@ _CACHED = 1 << 16
 several times in one transaction."""
 _FULL = ("database or disk is full", "disk i/o error", "no space")
 
+SEARCH = "-search"
+"""The ending of a store's search index, which `kbforge serve` derives from it."""
+
 Inode: TypeAlias = tuple[int, int]
 """A device, and a file on it."""
 _BYTE = 1 << 62  # SQLite locks bytes from 1 << 30 on
@@ -180,6 +183,15 @@ def is_store(path: str) -> bool:
             return file.read(len(_MAGIC)) == _MAGIC
     except (OSError, ValueError):  # a name with a null character
         return False
+
+
+def remove_index(path: str) -> None:
+    """Remove the search index beside a store, which has words of its fragments.
+
+    Raises OSError if it cannot be removed.
+    """
+    for ending in ("", "-wal", "-shm", "-journal"):
+        Path(f"{os.path.realpath(path)}{SEARCH}{ending}").unlink(missing_ok=True)
 
 
 def _created(path: Path) -> tuple[int, bool]:
