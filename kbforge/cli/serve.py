@@ -56,6 +56,8 @@ def serve(
     access = Access(host, token)
     with listen(host, port) as listening:
         service = Service(store)
+        with console.progress(total=None, description="search index") as bar:
+            service.search.prepare(bar.update)
         console.note(
             f"{quoted(store, 400)} is served at {address_of(listening)} until you press Ctrl-C"
         )

@@ -6,7 +6,7 @@ An erasure takes three steps, each of one transaction. The fact `ERASING` says w
 2. The models learn again from what is left, because counts and rates had learned from what was
    removed. Images of entities lose the fragments, and runs lose what they were given. The fact
    has no ids any more.
-3. The file is written anew, and its log is emptied. The fact goes.
+3. The search index is removed; the file is written anew, and its log is emptied. The fact goes.
 
 Whoever opens a store to write finishes an erasure that was killed in between. So the command can
 be given again, and ends with the same content.
@@ -26,6 +26,7 @@ from kbforge.errors import UsageError, quoted
 from kbforge.jobs.decide import forget as forget_reported
 from kbforge.jobs.refit import learn
 from kbforge.jobs.update import ERASING, EventResult, require_all, resume, unchanged, writable
+from kbforge.store.database import remove_index
 from kbforge.store.store import Store
 from kbforge.store.tables import change_rows, insert_rows, read_rows, write_rows
 from kbforge.store.writing import FILLS, begin, write_run
@@ -147,6 +148,7 @@ def finish(store: Store) -> None:
             learned.write(store, run, False, also=lambda rows: _forget(rows, gone, source))
         else:
             store.database.transaction(lambda rows: _empty(rows, rest))
+    remove_index(store.database.path)
     store.database.compact()
     store.database.transaction(lambda rows: _end(rows, store.last_run))
 

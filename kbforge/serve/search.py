@@ -27,7 +27,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import orjson
 from anyascii import anyascii
@@ -36,15 +36,16 @@ from rapidfuzz import fuzz
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError, quoted
 from kbforge.jobs.remove import ERASES
-from kbforge.kb.entities import collect, name_of, naming
+from kbforge.kb.entities import naming
+from kbforge.serve.facts import Facts, references
 from kbforge.serve.readers import Readers
 from kbforge.store.database import SEARCH, remove_index
 from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import ask, read_rows, rows_of
 
-OnIndexed: TypeAlias = Callable[[int, int], None]
-"""Told how many fragments are indexed, of how many."""
+OnIndexed: TypeAlias = Callable[[int], None]
+"""Told how many fragments are indexed."""
 
 MOST_RESULTS = 100
 """The most that one answer may have."""
@@ -57,7 +58,6 @@ _MOST_WORDS = 12  # of a text that are looked up
 _LONGEST_TEXT = 1_000
 _LONGEST_WORD = 40
 _MOST_CHARACTERS = 4_000  # of a fragment's names, and of its other values, that are indexed
-_MOST_MEMBERS = 200  # fragments of an entity that are read to name it
 _SHOWN = 6  # attributes of a result
 _STEP = 5.0  # percent of similarity that count less than the size of an entity
 _MOST_COMPARED = 16  # values of an attribute
@@ -131,7 +131,7 @@ class _Match:
 
 
 class Search:
-    """The search of one store. `prepare` is called before the first `find`."""
+    """The search of one store."""
 
     def __init__(self, readers: Readers) -> None:
         self._readers = readers
@@ -144,10 +144,13 @@ class Search:
         self._closing = threading.Event()
         self._indexed = 0  # the number of the first fragment that is not
         self._last_run = 0
+        self._prepared = False
 
     def prepare(self, on_indexed: OnIndexed | None = None) -> None:
-        """Make the index or bring it up to date."""
+        """Make the index or bring it up to date; the first search does, if nobody has."""
         with self._writing:
+            if self._prepared:
+                return
             with self._readers.store() as store:
                 if not self._suits(store):
                     self._make()
@@ -156,23 +159,30 @@ class Search:
             if self._indexed - before > _MANY:
                 with contextlib.suppress(sqlite3.OperationalError):  # another program indexes
                     self._index().execute("INSERT INTO words(words) VALUES ('optimize')")
+            self._prepared = True
 
-    def find(self, text: str, limit: int = 20, cursor: str | None = None) -> dict[str, Any]:
+    def find(self, text: str, limit: int = 20, cursor: str | None = None) -> Facts:
         """The entities that a text finds, best first.
 
-        Returns `results`, each with the entity's id, name, size and confidence, some of its
-        `values` by attribute, and `matched`, the attribute and value that was found; and `next`,
-        the cursor of the next results, or None.
+        Returns `results`, each a reference to an entity with some `values` by attribute of the
+        fragment that was found, and `matched`, the attribute and the value that are most similar
+        to the text; and `next`, the cursor of the next results, or None.
 
         Raises a UsageError if the text is too long, or the limit or the cursor is no such number.
         """
         begin = _begin(text, limit, cursor)
+        if not self._prepared:
+            self.prepare()
         with self._readers.store() as store:
             self._catch_up(store)
             ranked = self._ranked(store, text.strip())
             end = begin + limit
+            shown = {match.hit.entity: match for match in ranked[begin:end]}
             return {
-                "results": _results(store, ranked[begin:end]),
+                "results": [
+                    _result(shown[one["id"]], one)
+                    for one in references(self._readers, store, list(shown))
+                ],
                 "next": str(end) if end < len(ranked) else None,
             }
 
@@ -337,7 +347,7 @@ class Search:
             with self._readers.store() as store:
                 more = self._index_some(store, _AT_ONCE)
                 if on_indexed is not None:
-                    on_indexed(self._indexed, store.pages.totals.n_numbers)
+                    on_indexed(self._indexed)
 
     def _index_some(self, store: Store, most: int) -> bool:
         """Index the next fragments in one transaction; returns whether more are left."""
@@ -452,39 +462,14 @@ def _matched(hit: _Hit, plain: str, names: Collection[str]) -> _Match:
     return best
 
 
-def _results(store: Store, shown: Sequence[_Match]) -> list[dict[str, Any]]:
-    """The results, with what their entities are called and say."""
-    rows = store.database.connection
-    members = {match.hit.entity: match.hit.members[:_MOST_MEMBERS] for match in shown}
-    numbers = sorted({n for held in members.values() for n in held})
-    fragments = {
-        n: (place, Fragment(id, {a: tuple(v) for a, v in _properties(line).items()}))
-        for n, id, place, _, _, line in rows_of(rows, "fragment", "number", numbers)
-    }
-    firsts = [match.hit.members[0] for match in shown]
-    sure = {first: sure for first, _, _, _, sure in rows_of(rows, "confidence", "first", firsts)}
-    out = []
-    for match in shown:
-        held = [fragments[n] for n in members[match.hit.entity] if n in fragments]
-        ordered = [fragment for _, fragment in sorted(held, key=lambda one: one[0])]
-        stated = collect(ordered)
-        matched = None
-        if match.value is not None:
-            matched = {"attribute": match.attribute, "value": match.value[:_LONGEST_SHOWN]}
-        out.append(
-            {
-                "id": match.hit.entity,
-                "name": name_of(ordered) or ordered[0].id,
-                "size": len(match.hit.members),
-                "confidence": sure.get(match.hit.members[0]),
-                "values": {
-                    attribute: values[0].value[:_LONGEST_SHOWN]
-                    for attribute, values in list(stated.items())[:_SHOWN]
-                },
-                "matched": matched,
-            }
-        )
-    return out
+def _result(match: _Match, reference: Facts) -> Facts:
+    """A result: the entity, and what the fragment says that was found."""
+    matched = None
+    if match.value is not None:
+        matched = {"attribute": match.attribute, "value": match.value[:_LONGEST_SHOWN]}
+    said = list(match.hit.properties.items())[:_SHOWN]
+    values = {attribute: values[0][:_LONGEST_SHOWN] for attribute, values in said}
+    return {**reference, "values": values, "matched": matched}
 
 
 def _origin(store: Store) -> tuple[float, int]:

@@ -1,8 +1,9 @@
-"""What all doors ask: one store with its readers and its writer."""
+"""What all doors ask: one store with its readers, its search and its writer."""
 
 from __future__ import annotations
 
 from kbforge.serve.readers import Readers
+from kbforge.serve.search import Search
 from kbforge.serve.writer import Writer
 
 
@@ -11,9 +12,11 @@ class Service:
 
     def __init__(self, path: str) -> None:
         self.readers = Readers(path)
+        self.search = Search(self.readers)
         self.writer = Writer(path)
 
     def close(self) -> None:
         """End: nothing is asked any more."""
         self.writer.close()
+        self.search.close()
         self.readers.close()
