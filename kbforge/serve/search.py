@@ -252,7 +252,7 @@ class Search:
             return []
         # names in several attributes: any of the words may be any of them
         values = (text,) if len(names) == 1 else tuple(dict.fromkeys([text, *text.split()]))
-        with self._writing:  # an index has caches, which one thread at a time may change
+        with self._readers.scoring:  # an index has caches, which one thread at a time may change
             keys = index.keys(Fragment("?", dict.fromkeys(sorted(names), values)))
         counts = Counter[int]()
         for led in store.pages.led(keys).values():
