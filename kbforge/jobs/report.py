@@ -210,39 +210,42 @@ class Status:
 
 def status_of(path: str) -> Status:
     """A store at a glance; an empty one is a `UsageError`."""
-    with Database(path) as database:
-        store = Store(database)
-        with database.snapshot():
-            erasing = store.fact(ERASING, {"fragments": 0})["fragments"]
-            if erasing and store.fact("choices") is None:
-                raise UsageError(
-                    f"{quoted(path, 400)} is empty, but not erased yet; run kbforge remove "
-                    "--secure again"
-                )
-            store.require_made()
-            frozen = store.fact("frozen")
-            drift = Drift.of(store)
-            totals = store.pages.totals if store.has_session else None
-            return Status(
-                path=path,
-                megabytes=Path(path).stat().st_size / 1e6,
-                fragments=store.n_fragments,
-                entities=store.n_entities,
-                subproblems=totals.n_subproblems if totals else 0,
-                log10_effective_particles=totals.log10_effective_particles if totals else 0.0,
-                decisions=sum(one.undone is None for one in store.decisions()),
-                link=store.fact("choices")["link"],
-                likelihood=frozen["likelihood"],
-                alpha=frozen["alpha"],
-                kbforge=None if (made := store.made) is None else made.kbforge,
-                learned_from=drift.fragments,
-                came_since=drift.came,
-                drift=drift.figure,
-                drift_by_attribute={
-                    name: figure for name, figure in drift.largest[:_MOST_DRIFTING] if figure > 0
-                },
-                refit_is_worth_it=drift.worth_it,
-                erasing=erasing,
-                chosen=tuple(frozen["notes"]),
-                runs=tuple(store.runs()),
-            )
+    with Database(path) as database, database.snapshot():
+        return status_in(Store(database))
+
+
+def status_in(store: Store) -> Status:
+    """A store that is open, within one snapshot; an empty one is a `UsageError`."""
+    path = store.database.path
+    erasing = store.fact(ERASING, {"fragments": 0})["fragments"]
+    if erasing and store.fact("choices") is None:
+        raise UsageError(
+            f"{quoted(path, 400)} is empty, but not erased yet; run kbforge remove --secure again"
+        )
+    store.require_made()
+    frozen = store.fact("frozen")
+    drift = Drift.of(store)
+    totals = store.pages.totals if store.has_session else None
+    return Status(
+        path=path,
+        megabytes=Path(path).stat().st_size / 1e6,
+        fragments=store.n_fragments,
+        entities=store.n_entities,
+        subproblems=totals.n_subproblems if totals else 0,
+        log10_effective_particles=totals.log10_effective_particles if totals else 0.0,
+        decisions=sum(one.undone is None for one in store.decisions()),
+        link=store.fact("choices")["link"],
+        likelihood=frozen["likelihood"],
+        alpha=frozen["alpha"],
+        kbforge=None if (made := store.made) is None else made.kbforge,
+        learned_from=drift.fragments,
+        came_since=drift.came,
+        drift=drift.figure,
+        drift_by_attribute={
+            name: figure for name, figure in drift.largest[:_MOST_DRIFTING] if figure > 0
+        },
+        refit_is_worth_it=drift.worth_it,
+        erasing=erasing,
+        chosen=tuple(frozen["notes"]),
+        runs=tuple(store.runs()),
+    )

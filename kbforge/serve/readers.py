@@ -6,6 +6,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import orjson
 
@@ -32,6 +33,7 @@ class Readers:
         scoring: whoever scores with the models holds it, since a likelihood may remember what it
             has scored.
         names: the names of entities by their fragments, whose content never changes.
+        status: what was last said of the whole, and what says whether it still holds.
 
     """
 
@@ -39,6 +41,7 @@ class Readers:
         self.path = path
         self.scoring = threading.RLock()
         self.names: dict[bytes, str] = {}
+        self.status: tuple[Any, dict[str, Any]] | None = None
         self._lock, self._loading = threading.Lock(), threading.Lock()
         self._idle: list[tuple[tuple[int, int], Store]] = []
         self._closed = False

@@ -14,6 +14,7 @@ from kbforge.contracts import Fragment
 from kbforge.errors import NotFoundError, UsageError
 from kbforge.fit.choices import Choices
 from kbforge.jobs.remove import remove
+from kbforge.jobs.report import status_of
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import around, entities_of
 from kbforge.kb.similarity import block_of
@@ -113,11 +114,8 @@ def test_a_subproblem_has_the_similarity_of_its_groupings(readers: Readers) -> N
     for one in facts.listing(readers, "least_sure", 30)["entities"]:
         name = facts.entity(readers, one["id"])["subproblem"]
         told = facts.subproblem(readers, name)
-        block, expected = block_of(
-            lambda told=told: around(readers.path, told["fragments"][:1]),
-            told["fragments"][0],
-            10_000,
-        )  # type: ignore[misc]
+        first = told["fragments"][0]
+        block, expected = block_of(around(readers.path, [first]).copy, first, 10_000)
         assert [one["id"] for one in told["entities"]] == [one.id for one in block]
         assert np.allclose(told["similarity"], expected, atol=1e-3)
         if told["particles"] <= 20:
@@ -191,3 +189,18 @@ def test_words_for_probabilities_are_in_order() -> None:
     assert list(dict.fromkeys(said)) == [
         *("very unlikely", "unlikely", "uncertain", "likely", "very likely", "almost certain")
     ]
+
+
+def test_the_status_follows_what_others_write(tmp_path: Path) -> None:
+    path = _filled(tmp_path / "kb.sqlite")
+    readers = Readers(path)
+    assert facts.status(readers) == facts.status(readers)
+    gone = _PEOPLE[0].id
+    remove(path, [gone])
+    now, expected = facts.status(readers), status_of(path).to_json()
+    assert now["fragments"] == len(_PEOPLE) - 1
+    assert now["n_runs"] == 3
+    assert {name: now[name] for name in expected.keys() - {"path"}} == {
+        name: expected[name] for name in expected.keys() - {"path"}
+    }
+    readers.close()

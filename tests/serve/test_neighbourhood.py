@@ -1,0 +1,95 @@
+"""Who is near an entity, and where it is drawn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kbforge.contracts import Fragment
+from kbforge.errors import NotFoundError
+from kbforge.fit.choices import Choices
+from kbforge.jobs.update import add_fragments
+from kbforge.jobs.views import around
+from kbforge.serve import facts
+from kbforge.serve.neighbourhood import MOST_NEIGHBOURS, _drawn, neighbourhood
+from kbforge.serve.readers import Readers
+from tests.people import people
+
+
+@pytest.fixture(scope="module")
+def readers(tmp_path_factory: pytest.TempPathFactory) -> Readers:
+    path = str(tmp_path_factory.mktemp("near") / "kb.sqlite")
+    add_fragments(path, people(80, 3, error=0.3), Choices(likelihood="attributes", seed=1))
+    return Readers(path)
+
+
+def test_neighbours_are_those_of_alternatives_first(readers: Readers) -> None:
+    doubtful = 0
+    for one in facts.listing(readers, "least_sure", 30)["entities"]:
+        told = neighbourhood(readers, one["id"])
+        json.dumps(told)
+        assert told["nodes"][0]["id"] == one["id"]
+        assert len(told["nodes"]) <= MOST_NEIGHBOURS + 1
+        ids = {node["id"] for node in told["nodes"]}
+        assert all(edge["first"] in ids and edge["second"] in ids for edge in told["edges"])
+        joined = {frozenset((e["first"], e["second"])): e["joined"] for e in told["edges"]}
+        known = facts.entity(readers, one["id"])
+        for alternative in known["alternatives"]:
+            for other in alternative["others"]:
+                probability = joined[frozenset((one["id"], other["id"]))]
+                assert probability >= alternative["probability"] - 1e-9
+                doubtful += 1
+    assert doubtful > 5
+
+
+def test_the_probability_of_an_edge_is_that_of_the_groupings(readers: Readers) -> None:
+    """Between two fragments that are alone, what the store says of the pair."""
+    checked = 0
+    for one in facts.listing(readers, "least_sure", 60)["entities"]:
+        if one["size"] > 1:
+            continue
+        told = neighbourhood(readers, one["id"])
+        alone = {node["id"] for node in told["nodes"] if node["size"] == 1}
+        (own,) = facts.entity(readers, one["id"])["fragments"]
+        pairs = {
+            s["entity"]["id"]: s for s in facts.similar(readers, own["fragment"]["id"])["similar"]
+        }
+        for edge in told["edges"]:
+            if edge["joined"] and edge["first"] == one["id"] and edge["second"] in alone:
+                assert edge["joined"] == pytest.approx(
+                    pairs[edge["second"]]["probability"], abs=1e-6
+                )
+                checked += 1
+    assert checked
+
+
+def test_shared_values_are_named(tmp_path: Path) -> None:
+    path = str(tmp_path / "kb.sqlite")
+    given = [
+        Fragment("1", {"name": ("Ada King",), "town": ("Ely",)}),
+        Fragment("2", {"name": ("Ada Byron",), "town": ("Ely",)}),
+        Fragment("3", {"name": ("Charles Babbage",)}),
+    ]
+    add_fragments(path, given, Choices(likelihood="names"))
+    readers = Readers(path)
+    (first, *_) = around(path, ["1"])
+    told = neighbourhood(readers, first.id)
+    for edge in told["edges"]:
+        assert edge["values"] in ([], [["town", "Ely"]])
+    with pytest.raises(NotFoundError, match="has no entity"):
+        neighbourhood(readers, "e-nothing")
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 19])
+def test_a_drawing_stays_in_its_square_and_keeps_nodes_apart(n: int) -> None:
+    strength = np.zeros((n, n))
+    strength[0, 1:] = strength[1:, 0] = 0.5
+    at = _drawn(strength)
+    assert at.shape == (n, 2)
+    assert ((at >= 0) & (at <= 1)).all()
+    apart = np.sqrt(((at[:, None] - at) ** 2).sum(axis=2)) + np.eye(n)
+    assert apart.min() > 0.02
+    assert np.array_equal(at, _drawn(strength))
