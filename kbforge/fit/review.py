@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -261,30 +261,37 @@ class PosteriorReview(Review[PairQuestion]):
         question = self._queue.next()
         if question is None:
             return None
-        clusters = self._state.subproblem(question.subproblem).clusters
-        pair = (question.first, question.second)
-        first, second = (next(c for c in clusters if number in c) for number in pair)
-        with_first = [number for number in first if number != question.second]
-        compared = [self._state.fragment(number) for number in with_first[:_MOST_COMPARED]]
-        why = None
-        if self._problem.likelihood.explains:
-            why = explained(self._problem, self._state.fragment(question.second), compared)
-        return Evidence(
-            question,
-            self._side(question.first, first, pair),
-            self._side(question.second, second, pair),
-            why,
-            len(compared),
-            self._problem.likelihood.probability,
-        )
+        subproblem = self._state.subproblem(question.subproblem)
+        return evidence_on(question, subproblem, self._state.fragment, self._problem)
 
-    def _side(self, number: int, cluster: Cluster, pair: tuple[int, int]) -> Side:
+
+def evidence_on(
+    question: PairQuestion,
+    subproblem: Subproblem,
+    fragment: Callable[[int], Fragment],
+    problem: Problem,
+) -> Evidence[PairQuestion]:
+    """What speaks for and against a pair of a subproblem; `fragment` is by number."""
+    pair = (question.first, question.second)
+    first, second = (next(c for c in subproblem.clusters if number in c) for number in pair)
+    with_first = [number for number in first if number != question.second]
+    compared = [fragment(number) for number in with_first[:_MOST_COMPARED]]
+    why = None
+    if problem.likelihood.explains:
+        why = explained(problem, fragment(question.second), compared)
+
+    def side(number: int, cluster: Cluster) -> Side:
         others = [other for other in cluster if other not in pair][:MOST_OTHERS]
-        return Side(
-            self._state.fragment(number),
-            tuple(self._state.fragment(other) for other in others),
-            len(cluster),
-        )
+        return Side(fragment(number), tuple(map(fragment, others)), len(cluster))
+
+    return Evidence(
+        question,
+        side(question.first, first),
+        side(question.second, second),
+        why,
+        len(compared),
+        problem.likelihood.probability,
+    )
 
 
 def explained(problem: Problem, x: Fragment, cluster: Sequence[Fragment]) -> Explanation:

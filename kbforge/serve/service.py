@@ -1,7 +1,8 @@
-"""What all doors ask: one store with its readers, its search and its writer."""
+"""What all doors ask: one store with its readers, search, writer and review."""
 
 from __future__ import annotations
 
+from kbforge.serve.questions import Questions
 from kbforge.serve.readers import Readers
 from kbforge.serve.search import Search
 from kbforge.serve.writer import Writer
@@ -14,6 +15,7 @@ class Service:
         self.readers = Readers(path)
         self.search = Search(self.readers)
         self.writer = Writer(path)
+        self.questions = Questions(self.readers, self.writer)
 
     def close(self) -> None:
         """End: nothing is asked any more."""

@@ -25,7 +25,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
 
 import orjson
 
@@ -35,6 +34,7 @@ from kbforge.fit.choices import Choices, Fit
 from kbforge.jobs.decide import honour, in_words, take_back
 from kbforge.jobs.models import restore
 from kbforge.jobs.update import OnDuplicate, OpenStore, finish_erasing, known_in, take_in
+from kbforge.serve.facts import Facts
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 from kbforge.store.writing import FILLS
@@ -60,8 +60,6 @@ _TURN = 1.0  # seconds between two moments in which a command can take the lock
 _MOMENT = 0.02  # seconds
 _AGAIN = 0.1  # seconds between two tries to take it back
 _LATEST = 30  # seconds after which a client may try again, at most
-
-Facts: TypeAlias = dict[str, Any]
 
 
 @dataclass(eq=False, slots=True)

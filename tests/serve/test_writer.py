@@ -19,7 +19,8 @@ from kbforge.jobs.refit import refit
 from kbforge.jobs.remove import erase
 from kbforge.jobs.update import add_fragments, known_in, take_in
 from kbforge.serve import writer as writing
-from kbforge.serve.writer import Facts, Writer
+from kbforge.serve.facts import Facts
+from kbforge.serve.writer import Writer
 from kbforge.store import database
 from kbforge.store.database import Database
 from kbforge.store.store import Store
