@@ -44,6 +44,8 @@ def mcp(
     from kbforge.serve.service import Service
 
     with closing(Service(store)) as service:
+        with console.progress(total=None, description="search index") as bar:
+            service.search.prepare(bar.update)
         tools = server(service)
         if not http:
             tools.run()

@@ -102,7 +102,19 @@ class _Tools:
     """The tools; their docstrings are what the model reads of them."""
 
     def __init__(self, service: Service) -> None:
-        self._readers, self._writer = service.readers, service.writer
+        self._readers, self._search, self._writer = service.readers, service.search, service.writer
+
+    def search_entities(
+        self,
+        text: Annotated[str, Field(description="Words of a name or a value, or the start of one.")],
+        limit: Limit = 10,
+        cursor: Annotated[str, Field(description="`next` of the answer before.")] = "",
+    ) -> Facts:
+        """Find entities by words of their fragments, best first; typing errors do no harm.
+
+        Each result has the entity's id, name, size and confidence, some values, and what matched.
+        """
+        return self._search.find(text, limit, cursor or None)
 
     def get_entity(
         self,
@@ -176,6 +188,7 @@ def server(service: Service) -> MCPServer[Any]:
     )
     tools = _Tools(service)
     for tool, title, hints in (
+        (tools.search_entities, "Search", _READS),
         (tools.get_entity, "Get an entity", _READS),
         (tools.add_fragments, "Add fragments", _ADDS),
         (tools.decide, "Decide whether two fragments are one entity", _DECIDES),

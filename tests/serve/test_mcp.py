@@ -109,6 +109,16 @@ def test_errors_are_sentences(
     assert sentence in refusal(service, name, **arguments)
 
 
+def test_a_search_finds_names_and_goes_on_at_its_cursor(service: Service) -> None:
+    name = next(one.names[0] for one in PEOPLE if one.names)
+    (first, *_) = found(service, "search_entities", text=name)["results"]
+    assert first["matched"] == {"attribute": "name", "value": name}
+    town = PEOPLE[0].properties["town"][0]
+    page = found(service, "search_entities", text=town, limit=1)
+    more = found(service, "search_entities", text=town, limit=1, cursor=page["next"])
+    assert page["results"][0]["id"] != more["results"][0]["id"]
+
+
 def test_an_entity_is_found_by_its_id_and_by_its_fragments(service: Service) -> None:
     entity = found(service, "get_entity", fragment=PEOPLE[0].id)
     assert found(service, "get_entity", id=entity["id"]) == entity
