@@ -13,7 +13,7 @@ import functools
 import inspect
 import itertools
 from collections.abc import Callable
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.context import Context
@@ -102,7 +102,8 @@ class _Tools:
     """The tools; their docstrings are what the model reads of them."""
 
     def __init__(self, service: Service) -> None:
-        self._readers, self._search, self._writer = service.readers, service.search, service.writer
+        self._readers, self._search = service.readers, service.search
+        self._writer, self._questions = service.writer, service.questions
 
     def search_entities(
         self,
@@ -146,25 +147,40 @@ class _Tools:
         checked = [one.checked(f"fragments.{at}") for at, one in enumerate(fragments)]
         return self._writer.add(checked, "replace" if replace else "error").result()
 
+    def review_next(self) -> Facts:
+        """Get the most useful question: are two fragments one entity? With the evidence.
+
+        `question` has both fragments with the entities that they are in, what each attribute says
+        for their being one (nats), and how probable that is; null if nothing is in doubt. Answer it
+        with decide, by `first` and `second`; say "skip" if neither the evidence nor what you know
+        settles it.
+        """
+        return self._questions.next()
+
     def decide(
         self,
-        same: Annotated[bool | None, Field(description="Whether they are one entity.")] = None,
+        verdict: Annotated[
+            Literal["same", "different", "skip", "undo"],
+            Field(description="same: they are one entity; skip: ask about others first."),
+        ],
         first: Annotated[str, Field(description="Id of a fragment.")] = "",
         second: Annotated[str, Field(description="Id of another fragment.")] = "",
-        undo: Annotated[
-            int | None, Field(ge=1, description="Instead: number of a decision to take back.")
-        ] = None,
+        decision: Annotated[int, Field(description="With undo: its number.")] = 0,
     ) -> Facts:
-        """State that two fragments are the same entity or not; every later grouping honours it.
+        """State whether two fragments are the same entity; every later grouping honours it.
 
-        Decide only what you know. A decision that contradicts others is refused. Its number is in
-        the answer; decide(undo=number) takes it back.
+        Decide only what you know. A decision that contradicts others is refused. The answer has the
+        entities before and after, the fragments that moved, and the number of the decision, by
+        which "undo" takes it back.
         """
-        if undo is None and same is not None and first and second:
-            return self._writer.decide(same, first, second).result()
-        if undo is None or same is not None or first or second:
-            raise UsageError("expected same, first and second, or undo alone")
-        return self._writer.undo(undo).result()
+        if verdict == "undo":
+            if first or second:
+                raise UsageError("undo takes the number of a decision, and no fragments")
+            return self._writer.undo(decision).result()
+        if not (first and second):
+            raise UsageError("expected first and second, the ids of two fragments")
+        same = None if verdict == "skip" else verdict == "same"
+        return self._questions.answer(first, second, same)
 
     def changes(
         self,
@@ -191,6 +207,7 @@ def server(service: Service) -> MCPServer[Any]:
         (tools.search_entities, "Search", _READS),
         (tools.get_entity, "Get an entity", _READS),
         (tools.add_fragments, "Add fragments", _ADDS),
+        (tools.review_next, "The next question", _READS),
         (tools.decide, "Decide whether two fragments are one entity", _DECIDES),
         (tools.changes, "What changed", _READS),
     ):

@@ -88,8 +88,10 @@ def test_tools_that_read_say_so_and_each_has_a_description(service: Service) -> 
         ("get_entity", {}, "expected an id or a fragment, and not both"),
         ("get_entity", {"id": "e-0"}, 'the knowledge base never had an entity "e-0"'),
         ("get_entity", {"fragment": "null"}, 'the knowledge base has no fragment "null"'),
-        ("decide", {"same": True, "first": "0-0"}, "expected same, first and second, or undo"),
-        ("decide", {"undo": 4}, "there is no decision 4"),
+        ("decide", {"verdict": "same", "first": "0-0"}, "expected first and second"),
+        ("decide", {"verdict": "undo", "first": "0-0"}, "undo takes the number of a decision"),
+        ("decide", {"verdict": "undo", "decision": 4}, "there is no decision 4"),
+        ("decide", {"verdict": "perhaps"}, "verdict: input should be 'same', 'different'"),
         ("add_fragments", {"fragments": []}, "fragments: list should have at least 1 item"),
         (
             "add_fragments",
@@ -157,13 +159,28 @@ def test_a_decision_holds_until_it_is_undone(service: Service) -> None:
     entity = found(service, "get_entity", fragment=PEOPLE[0].id)
     other = next(one.id for one in PEOPLE if one.label != PEOPLE[0].label)
     pair = {"first": PEOPLE[0].id, "second": other}
-    made = found(service, "decide", same=True, **pair)
+    made = found(service, "decide", verdict="same", **pair)
+    assert made["n_moved"]
     joined = found(service, "get_entity", fragment=PEOPLE[0].id)
     assert {PEOPLE[0].id, other} <= {one["fragment"]["id"] for one in joined["fragments"]}
-    assert "contradict" in refusal(service, "decide", same=False, **pair)
-    assert found(service, "decide", undo=made["decision"])["exact"]
+    assert "contradict" in refusal(service, "decide", verdict="different", **pair)
+    assert found(service, "decide", verdict="undo", decision=made["decision"])["exact"]
     apart = found(service, "get_entity", fragment=PEOPLE[0].id)
     assert apart["properties"] == entity["properties"]
+
+
+def test_a_question_is_answered_or_skipped_and_not_asked_again(service: Service) -> None:
+    labels = {one.id: one.label for one in PEOPLE}
+    pairs = set[tuple[str, str]]()
+    for number in range(4):
+        question = found(service, "review_next")["question"]
+        pair = {"first": question["first"], "second": question["second"]}
+        pairs.add((question["first"], question["second"]))
+        same = len({labels[id] for id in pair.values()}) == 1
+        verdict = "skip" if number == 1 else "same" if same else "different"
+        done = found(service, "decide", verdict=verdict, **pair)
+        assert (done["decision"] is None) == (verdict == "skip")
+    assert len(pairs) == 4
 
 
 def test_a_command_is_asked_by_standard_input(store: Path) -> None:
