@@ -22,7 +22,7 @@ from kbforge.version import __version__
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_WAYS = (("/", "Home"), ("/review", "Review"), ("/runs", "Runs"), ("/quality", "Quality"))
+_WAYS = (("/review", "Review"), ("/runs", "Runs"), ("/quality", "Quality"))
 _FILES = {
     "app.js": ("kbforge.serve", "static/app.js", "text/javascript"),
     "icon.svg": ("kbforge.serve", "static/icon.svg", "image/svg+xml"),
