@@ -25,6 +25,8 @@ _MOST_RUNS = 5  # at home
 _MOST_VALUES = 12  # of an attribute
 _MOST_RESULTS = 20
 Name: TypeAlias = Annotated[str, Query(min_length=1, max_length=4_096)]
+Text: TypeAlias = Annotated[str, Query(max_length=400)]
+Cursor: TypeAlias = Annotated[str | None, Query(max_length=40)]
 
 
 def router(service: Service) -> APIRouter:
@@ -40,6 +42,7 @@ class Pages:
         self._store = Path(service.readers.path).name
         self.router = APIRouter(include_in_schema=False)
         self.add("/", "home.html", self._home, _home_view)
+        self.add("/search", "search.html", self._search)
         self.add("/entity/{id}", "entity.html", self._entity, _entity_view)
         self.add("/fragment", "fragment.html", self._fragment)
         self.add("/subproblem/{name}", "subproblem.html", self._subproblem, _subproblem_view)
@@ -80,6 +83,11 @@ class Pages:
             "largest": facts.listing(readers, "largest", _MOST_LISTED)["entities"],
             "least_sure": facts.listing(readers, "least_sure", _MOST_LISTED)["entities"],
         }
+
+    def _search(self, q: Text = "", cursor: Cursor = None) -> Facts:
+        if not q.strip():
+            return {"q": q, "results": [], "next": None}
+        return {"q": q, **self._service.search.find(q, _MOST_RESULTS, cursor)}
 
     def _entity(self, id: str, first: Annotated[int, Query(ge=0)] = 0) -> Facts:
         return facts.entity(self._service.readers, id, first)

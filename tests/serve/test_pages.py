@@ -19,7 +19,13 @@ def ids(client):
     }
 
 
-ADDRESSES = ["/", "/entity/{entity}", "/fragment?id={fragment}", "/subproblem/{subproblem}"]
+ADDRESSES = [
+    "/",
+    "/search?q=anna",
+    "/entity/{entity}",
+    "/fragment?id={fragment}",
+    "/subproblem/{subproblem}",
+]
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
