@@ -21,6 +21,7 @@ import hashlib
 import hmac
 import ipaddress
 import secrets
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -164,10 +165,13 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
             return
         asked = HTTPConnection(scope)
+        began = time.perf_counter()
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
+                took = 1000 * (time.perf_counter() - began)
+                headers["server-timing"] = f"answer;dur={took:.1f}"
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)

@@ -286,6 +286,7 @@ def test_every_answer_says_what_a_browser_may_do(client: TestClient) -> None:
         assert "unsafe" not in policy
         assert headers["x-content-type-options"] == "nosniff"
         assert "access-control-allow-origin" not in headers
+        assert headers["server-timing"].startswith("answer;dur=")
 
 
 def test_errors_are_pages_for_people_and_json_for_programs(client: TestClient) -> None:
