@@ -9,8 +9,9 @@ A search takes these steps until it has enough fragments:
 
 1. ids: the text is the id of an entity or of a fragment, or the beginning of an entity's;
 2. whole words, all of them in the fragment's names;
-3. all words anywhere, the last one as a beginning;
-4. candidates of the store's own index, which survive typing errors: those with similar names.
+3. all words anywhere, and then with the last one as a beginning;
+4. where these are few: fragments with words that differ by one slip, and candidates of the store's
+   own index, which survives greater errors; those with similar names.
 
 The entities of these fragments are ordered by how similar a value is to the text.
 """
@@ -49,9 +50,10 @@ OnIndexed: TypeAlias = Callable[[int], None]
 
 MOST_RESULTS = 100
 """The most that one answer may have."""
-_WINDOW = 192
-"""Fragments of one search: a word that half of all fragments have is answered as fast as another.
-More words narrow it down."""
+_BLOCK = 96
+"""Fragments that are ordered together, so that a word that half of all fragments have is answered
+as fast as another; further pages go through further blocks."""
+_MOST_FOUND = 10 * _BLOCK  # fragments of one search; more words narrow it down
 _FEW = 10  # fragments; with fewer, typing errors are considered
 _SIMILAR = 70.0  # percent that a value found in spite of errors must resemble the text
 _MOST_WORDS = 12  # of a text that are looked up
@@ -74,9 +76,18 @@ _APPLICATION = 0x4B424653  # "KBFS"
 _VERSION = 1
 _TABLES = (
     "CREATE TABLE state (next INTEGER, began REAL, erased INTEGER, last TEXT)",
-    "CREATE VIRTUAL TABLE words USING fts5(name, other, content='', detail=column, "
-    "columnsize=0, prefix='1 2 3', tokenize='ascii')",
+    "CREATE TABLE terms (word TEXT PRIMARY KEY) WITHOUT ROWID",
+    # two tables, because FTS5 filters columns by reading all that has the word
+    "CREATE VIRTUAL TABLE names USING fts5(said, content='', detail=none, columnsize=0, "
+    "tokenize='ascii')",
+    "CREATE VIRTUAL TABLE words USING fts5(said, content='', detail=none, columnsize=0, "
+    "prefix='1 2 3 4 5', tokenize='ascii')",
 )
+_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+_SHORTEST_SLIP = 3  # letters of a word that may be misspelt
+_LONGEST_PREFIX = 5  # that FTS5 has an index of
+_MOST_TERMS = 64
+_FTS = ("names", "words")
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
 _SYLLABLE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _WORD = re.compile(r"[a-z0-9]+")
@@ -90,6 +101,23 @@ def words_of(text: str) -> list[str]:
     if not text.isascii():
         text = _FOREIGN.sub(lambda part: _SYLLABLE.sub(" ", anyascii(part[0])), text)
     return [word[:_LONGEST_WORD] for word in _WORD.findall(text.lower())]
+
+
+def _either(words: Sequence[str]) -> str:
+    """What FTS5 is asked for any of some words."""
+    return "(" + " OR ".join(f'"{word}"' for word in words) + ")"
+
+
+def _slips(word: str) -> list[str]:
+    """What may have been meant: a letter too many, too few, another, or two in turn."""
+    if len(word) < _SHORTEST_SLIP:
+        return []
+    parts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+    found = {left + right[1:] for left, right in parts if right}
+    found |= {left + letter + right for left, right in parts for letter in _LETTERS}
+    found |= {left + letter + right[1:] for left, right in parts if right for letter in _LETTERS}
+    found |= {left + right[1] + right[0] + right[2:] for left, right in parts if len(right) > 1}
+    return sorted(found)
 
 
 def _texts(properties: Mapping[str, Sequence[str]], named: Collection[str]) -> tuple[str, str]:
@@ -158,7 +186,8 @@ class Search:
             self._index_all(on_indexed)
             if self._indexed - before > _MANY:
                 with contextlib.suppress(sqlite3.OperationalError):  # another program indexes
-                    self._index().execute("INSERT INTO words(words) VALUES ('optimize')")
+                    for table in _FTS:
+                        self._index().execute(f"INSERT INTO {table}({table}) VALUES ('optimize')")
             self._prepared = True
 
     def find(self, text: str, limit: int = 20, cursor: str | None = None) -> Facts:
@@ -175,8 +204,8 @@ class Search:
             self.prepare()
         with self._readers.store() as store:
             self._catch_up(store)
-            ranked = self._ranked(store, text.strip())
             end = begin + limit
+            ranked = self._ranked(store, text.strip(), end + 1)
             shown = {match.hit.entity: match for match in ranked[begin:end]}
             return {
                 "results": [
@@ -198,47 +227,71 @@ class Search:
 
     # --- finding ---
 
-    def _ranked(self, store: Store, text: str) -> list[_Match]:
-        """The entities that a text finds, best first, each by its best fragment."""
+    def _ranked(self, store: Store, text: str, most: int) -> list[_Match]:
+        """The first entities that a text finds, best first, each by its best fragment."""
         words = words_of(text)[:_MOST_WORDS]
         plain, names = " ".join(words), _naming(store)
         by_id = dict.fromkeys(_with_ids(store, text))
-        found = by_id | (dict.fromkeys(self._with_words(words)) if words else {})
-        matches = [_matched(hit, plain, names) for hit in _located(store, list(found))]
-        if words and len(matches) < _FEW:
-            more = [n for n in self._candidates(store, text, names) if n not in found]
-            similar = (_matched(hit, plain, names) for hit in _located(store, more))
-            matches += [match for match in similar if match.score >= _SIMILAR]
-
-        def rank(match: _Match) -> tuple[bool, float, int, int]:
-            hit = match.hit
-            close = match.score // _STEP
-            return (hit.number not in by_id, -close, -len(hit.members), hit.members[0])
-
+        found = list(by_id | dict.fromkeys(self._with_words(words)))
         best: dict[str, _Match] = {}
-        for match in sorted(matches, key=rank):
-            best.setdefault(match.hit.entity, match)
+        for begin in range(0, len(found), _BLOCK):
+            if len(best) >= most:
+                break
+            hits = _located(store, found[begin : begin + _BLOCK])
+            _order([_matched(hit, plain, names) for hit in hits], by_id, best)
+        if words and len(found) < _FEW:
+            more = [*self._misspelt(words)[:_BLOCK], *self._candidates(store, text, names)]
+            more = [n for n in dict.fromkeys(more) if n not in found]
+            similar = [_matched(hit, plain, names) for hit in _located(store, more)]
+            _order([match for match in similar if match.score >= _SIMILAR], (), best)
         return list(best.values())
 
     def _with_words(self, words: Sequence[str]) -> list[int]:
-        """The numbers of fragments with all these words, the last one as a beginning."""
-        # a word has letters and digits alone: nothing in it is an operator of FTS5
-        whole = " AND ".join(f'"{word}"' for word in words)
-        found = self._matching(f"name : ({whole})")
-        if len(found) < _WINDOW:
-            there = set(found)
-            found += [n for n in self._matching(f"{whole} *") if n not in there]
-        return found[:_WINDOW]
+        """The numbers of fragments with all these words: in names, anywhere, as beginnings."""
+        if not words:
+            return []
+        found = dict[int, None]()
+        for table, begun in (("names", False), ("words", False), ("words", True)):
+            if len(found) < _MOST_FOUND:
+                asked = [f'"{word}"' for word in words]
+                if begun:
+                    asked[-1] = self._begun(words[-1])
+                found |= dict.fromkeys(self._matching(table, " AND ".join(asked)))
+        return list(found)[:_MOST_FOUND]
 
-    def _matching(self, question: str) -> list[int]:
+    def _begun(self, word: str) -> str:
+        """What FTS5 is asked for words that begin so."""
+        if len(word) > _LONGEST_PREFIX:
+            # FTS5 reads all that any of the words leads to, before it answers
+            asked = "SELECT word FROM terms WHERE word >= ? AND word < ? LIMIT ?"
+            above = word + _HIGHEST
+            longer = self._index().execute(asked, (word, above, _MOST_TERMS)).fetchall()
+            if len(longer) < _MOST_TERMS:
+                return _either([word, *(one for (one,) in longer)])
+        return f'"{word}" *'
+
+    def _misspelt(self, words: Sequence[str]) -> list[int]:
+        """The numbers of fragments with these words but for a slip in any of them."""
+        there = (
+            "SELECT json_group_array(word) FROM "
+            "(SELECT word FROM terms WHERE word IN (SELECT value FROM json_each(?)) LIMIT ?)"
+        )
+        asked = []
+        for word in words:
+            slips = orjson.dumps(_slips(word)).decode()
+            found = self._index().execute(there, (slips, _MOST_TERMS)).fetchone()
+            asked.append(_either([word, *orjson.loads(found[0])]))
+        return self._matching("words", " AND ".join(asked)) if words else []
+
+    def _matching(self, table: str, question: str) -> list[int]:
         """The numbers of the first fragments that FTS5 finds."""
         # in one row: for each row SQLite gives up Python's lock, and other threads take it
         asked = (
             "SELECT json_group_array(rowid) FROM "
-            "(SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid LIMIT ?)"
+            f"(SELECT rowid FROM {table} WHERE {table} MATCH ? ORDER BY rowid LIMIT ?)"
         )
         try:
-            row = self._index().execute(asked, (question, _WINDOW)).fetchone()
+            row = self._index().execute(asked, (question, _MOST_FOUND)).fetchone()
         except sqlite3.DatabaseError:
             self._begin_again()
             return []
@@ -258,7 +311,7 @@ class Search:
         for led in store.pages.led(keys).values():
             if not led.closed:
                 counts.update(led.families)
-        return [number for number, _ in counts.most_common(_WINDOW // 4)]
+        return [number for number, _ in counts.most_common(_BLOCK // 2)]
 
     # --- the file ---
 
@@ -361,17 +414,26 @@ class Search:
             next_one, *before = _state(index)
             began, erased = _origin(store)
             if next_one and before[:2] != [began, erased]:  # it has the words of erased fragments
-                index.execute("INSERT INTO words(words) VALUES ('delete-all')")
+                for table in _FTS:
+                    index.execute(f"INSERT INTO {table}({table}) VALUES ('delete-all')")
+                index.execute("DELETE FROM terms")
                 next_one = 0
             where = "WHERE number >= ? ORDER BY number LIMIT ?"
-            rows, last, n = [], "", 0
+            said, last, n = list[tuple[int, str, str]](), "", 0
             for number, id, *_, line in read_rows(
                 store.database.connection, "fragment", where, (next_one, most)
             ):
-                rows.append((number, *_texts(_properties(line), names)))
+                said.append((number, *_texts(_properties(line), names)))
                 next_one, last, n = number + 1, id, n + 1
             if n:
-                index.executemany("INSERT INTO words(rowid, name, other) VALUES (?, ?, ?)", rows)
+                add = "INSERT INTO {}(rowid, said) VALUES (?, ?)"
+                index.executemany(add.format("names"), ((n, named) for n, named, _ in said))
+                index.executemany(
+                    add.format("words"), ((n, f"{named} {rest}") for n, named, rest in said)
+                )
+                terms = {word for _, *texts in said for text in texts for word in text.split()}
+                one = "INSERT OR IGNORE INTO terms VALUES (?)"
+                index.executemany(one, ((word,) for word in sorted(terms)))
                 _note(index, next_one, began, erased, last)
             index.execute("COMMIT")
         except BaseException:
@@ -402,6 +464,26 @@ def _begin(text: str, limit: int, cursor: str | None) -> int:
 def _naming(store: Store) -> set[str]:
     """The attributes that name entities."""
     return naming(tuple(store.fact("drift", {}).get("learned", {})))
+
+
+def _order(matches: Sequence[_Match], first: Collection[int], best: dict[str, _Match]) -> None:
+    """Add the entities of some matches to `best`, the best ones first.
+
+    Fragments found by id come `first`. Of equally similar ones, the entity with the most comes
+    first: one with a hundred names, of which one is the text, is not what it names.
+    """
+
+    def closeness(match: _Match) -> tuple[bool, float]:
+        return (match.hit.number in first, match.score // _STEP)
+
+    as_close = Counter((match.hit.entity, closeness(match)) for match in matches)
+
+    def rank(match: _Match) -> tuple[bool, float, int, int]:
+        by_id, close = closeness(match)
+        return (not by_id, -close, -as_close[match.hit.entity, (by_id, close)], match.hit.number)
+
+    for match in sorted(matches, key=rank):
+        best.setdefault(match.hit.entity, match)
 
 
 def _properties(line: bytes) -> dict[str, list[str]]:
