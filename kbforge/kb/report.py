@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from kbforge.contracts import Alternative, Entity, Fragment, Value, View
+from kbforge.contracts import Alternative, Entity, Value, View
 from kbforge.contracts.entity import Change, DecisionRecord, Kind, Run
 from kbforge.errors import quoted
 from kbforge.evaluation.reliability import Reliability
@@ -37,10 +37,14 @@ MOST = 12
 MOST_LINES = 20
 """Runs and decisions that it lists."""
 
+SIZES = (1, 2, 3, 4, 5, 10, 20, 50, 100, 1_000)
+"""Where the bands of sizes begin."""
+
+CONFIDENCES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
+"""Where the bands of confidences begin."""
+
 _MOST_CONFLICTS = 60  # attributes whose conflicts are listed
 _MOST_COUNTED = 4_096  # attributes
-_SIZES = (1, 2, 3, 4, 5, 10, 20, 50, 100, 1_000)
-_CONFIDENCES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
 _MOST_ATTRIBUTES = 8
 _MOST_VALUES = 3
 _MOST_ALTERNATIVES = 3
@@ -139,16 +143,16 @@ def gather(
     """
     sizes = Counter[int]()
     n_fragments, calibrated, unrivalled = 0, 0, 0
-    confidences, conflicts = _ConfidenceCounter(), _ConflictCounter()
+    confidences, conflicts = ConfidenceCounter(), _ConflictCounter()
     lists: tuple[list[Any], ...] = ([], [], [])
     worst: list[Any] = []
     for number, entity in enumerate(view.entities()):
         size, stated = len(entity.fragments), entity.confidence
-        sizes[bisect_right(_SIZES, size) - 1] += 1
+        sizes[bisect_right(SIZES, size) - 1] += 1
         n_fragments += size
         calibrated += entity.reported is not None
         unrivalled += entity.probability == 1
-        confidences.add(stated, view.fragments(entity) if labels else ())
+        confidences.add(stated, [f.label for f in view.fragments(entity)] if labels else ())
         conflicts.add(entity)
         _list(entity, number, lists)
         doubt = (1 - stated) * size
@@ -160,7 +164,7 @@ def gather(
         chosen=tuple(chosen),
         entities=n_entities,
         fragments=n_fragments,
-        sizes=tuple((_size_band(k), sizes[k]) for k in range(max(sizes, default=-1) + 1)),
+        sizes=tuple((size_band(k), sizes[k]) for k in range(max(sizes, default=-1) + 1)),
         calibrated=0 < calibrated == n_entities,
         unrivalled=unrivalled,
         confidences=confidences.bands(),
@@ -195,11 +199,12 @@ def _put(first: list[tuple[Any, ...]], item: tuple[Any, ...], most: int) -> None
     del first[most:]
 
 
-def _size_band(band: int) -> str:
-    low = _SIZES[band]
-    if band + 1 == len(_SIZES):
+def size_band(band: int) -> str:
+    """A band of `SIZES` in words."""
+    low = SIZES[band]
+    if band + 1 == len(SIZES):
         return f"{low:,} and more"
-    high = _SIZES[band + 1] - 1
+    high = SIZES[band + 1] - 1
     return f"{low:,}" if high == low else f"{low:,} to {high:,}"
 
 
@@ -214,11 +219,11 @@ def _row(entity: Entity) -> EntityRow:
     )
 
 
-class _ConfidenceCounter:
+class ConfidenceCounter:
     """Counts entities by what is stated of them, and learns which of them are right."""
 
     def __init__(self) -> None:
-        bands = len(_CONFIDENCES)
+        bands = len(CONFIDENCES)
         self._entities, self._stated = [0] * bands, [0.0] * bands
         # of each entity with one label: the label, fragments and confidence
         self._labels, self._sizes, self._said = array("Q"), array("Q"), array("d")
@@ -231,14 +236,19 @@ class _ConfidenceCounter:
         """The sum of what is stated."""
         return sum(self._stated)
 
-    def add(self, stated: float, fragments: Sequence[Fragment]) -> None:
-        """Count an entity, with its fragments where their labels count."""
-        band = bisect_right(_CONFIDENCES, stated) - 1
+    def add(self, stated: float | None, labels: Sequence[str | None]) -> None:
+        """Count an entity with the labels of its fragments, none where they do not count.
+
+        If nothing is stated of it, only its labels count: others with one of them are wrong.
+        """
+        known = [_number(label) for label in labels if label is not None]
+        self._of_label.update(known)
+        if stated is None:
+            return
+        band = bisect_right(CONFIDENCES, stated) - 1
         self._entities[band] += 1
         self._stated[band] += stated
-        known = [_number(f.label) for f in fragments if f.label is not None]
-        self._of_label.update(known)
-        if not known or len(known) < len(fragments):
+        if not known or len(known) < len(labels):
             return  # of one without a label nobody knows
         if len(set(known)) > 1:
             self._wrong[band] += 1
@@ -253,11 +263,11 @@ class _ConfidenceCounter:
         known, stated = list(self._wrong), list(self._wrong_stated)
         right = [0] * len(known)
         for label, size, said in zip(self._labels, self._sizes, self._said, strict=True):
-            band = bisect_right(_CONFIDENCES, said) - 1
+            band = bisect_right(CONFIDENCES, said) - 1
             known[band] += 1
             stated[band] += said
             right[band] += self._of_label[label] == size
-        ends = (*_CONFIDENCES[1:], 1.0)
+        ends = (*CONFIDENCES[1:], 1.0)
         return tuple(
             ConfidenceBand(
                 low,
@@ -268,7 +278,7 @@ class _ConfidenceCounter:
                 right[k],
                 stated[k] / max(known[k], 1),
             )
-            for k, low in enumerate(_CONFIDENCES)
+            for k, low in enumerate(CONFIDENCES)
         )
 
 
