@@ -29,6 +29,14 @@ def serve(
             envvar="KBFORGE_TOKEN",
         ),
     ] = None,
+    gold: Annotated[
+        str | None,
+        option(
+            "--gold",
+            "Labelled fragments, JSON lines: the page of quality scores the store against them. "
+            "By default the labels of its own fragments count, where they have any.",
+        ),
+    ] = None,
     open_it: Annotated[bool, option("--open", "Open the first page in a browser.")] = False,
 ) -> None:
     """Serve a store: pages to look at and review, and an API.
@@ -55,7 +63,7 @@ def serve(
 
     access = Access(host, token)
     with listen(host, port) as listening:
-        service = Service(store)
+        service = Service(store, gold)
         with console.progress(total=None, description="search index") as bar:
             service.search.prepare(bar.update)
         console.note(

@@ -46,6 +46,8 @@ class Pages:
         self.add("/entity/{id}", "entity.html", self._entity, _entity_view)
         self.add("/fragment", "fragment.html", self._fragment)
         self.add("/subproblem/{name}", "subproblem.html", self._subproblem, _subproblem_view)
+        self.add("/runs", "runs.html", self._runs)
+        self.add("/quality", "quality.html", self._quality, _quality_view)
 
     def add(self, path: str, template: str, asked: Callable[..., Facts], view: View = dict) -> None:
         """Add a page, and its JSON; the parameters of `asked` are those of the address."""
@@ -99,6 +101,16 @@ class Pages:
     def _subproblem(self, name: int) -> Facts:
         return facts.subproblem(self._service.readers, name)
 
+    def _runs(
+        self,
+        first: Annotated[int | None, Query(alias="from")] = None,
+        second: Annotated[int | None, Query(alias="to")] = None,
+    ) -> Facts:
+        return self._service.runs.facts(first, second)
+
+    def _quality(self) -> Facts:
+        return self._service.quality.facts()
+
 
 def _home_view(found: Facts) -> Facts:
     numbers = ("entities", "fragments", "subproblems", "decisions")
@@ -137,4 +149,17 @@ def _subproblem_view(found: Facts) -> Facts:
             one | {"groups": [[ids[place] for place in group] for group in one["groups"]]}
             for one in found["groupings"]
         ],
+    }
+
+
+def _quality_view(found: Facts) -> Facts:
+    gold = found["gold"]
+    return {
+        "sizes": [(one["size"], one["entities"]) for one in found["sizes"]],
+        "intervals": [
+            (f"{one['low'] * 100:.0f} to {one['high'] * 100:.0f} %", one["entities"])
+            for one in found["confidence"]
+        ],
+        "labelled": [(b["stated"], b["right"], b["entities"]) for b in gold.get("bands", ())],
+        "answered": [(b["reported"], b["share"], b["count"]) for b in found["answers"]["table"]],
     }

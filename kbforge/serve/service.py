@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from kbforge.serve.background import Computations
+from kbforge.serve.quality import Quality
 from kbforge.serve.questions import Questions
 from kbforge.serve.readers import Readers
+from kbforge.serve.runs import Runs
 from kbforge.serve.search import Search
 from kbforge.serve.writer import Writer
 
 
 class Service:
-    """A store that is served."""
+    """A store that is served; `gold` is as of `kbforge.serve.quality.Quality`."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, gold: str | None = None) -> None:
         self.readers = Readers(path)
         self.search = Search(self.readers)
+        computations = Computations(self.readers)
+        self.runs = Runs(self.readers, computations)
+        self.quality = Quality(self.readers, computations, gold)
         self.writer = Writer(path)
         self.questions = Questions(self.readers, self.writer)
 

@@ -25,6 +25,8 @@ ADDRESSES = [
     "/entity/{entity}",
     "/fragment?id={fragment}",
     "/subproblem/{subproblem}",
+    "/runs",
+    "/quality",
 ]
 
 
