@@ -115,7 +115,6 @@ class RefittedModels:
         def replace_learned(rows: sqlite3.Connection) -> None:
             rows.execute("DELETE FROM kept")
             insert_rows(rows, "kept", self.kept.items())
-            rows.execute("DELETE FROM led")
 
         writing.also(replace_learned)
         if also is not None:
@@ -193,8 +192,10 @@ def _weighed(
             on_step(done, len(names))
     settings = fresh.checkpoint().totals.settings
     now = replace(totals, settings=settings, free=np.array(free, dtype=np.int64))
+    # keys of before that no fragment has any more lead nowhere
+    led = {key: KeyFamilies((), False) for key in store.pages.keys() if key not in families}
     # a key of more families of heaviest particles than the index allows is closed
-    led = {
+    led |= {
         key: KeyFamilies(tuple(sorted(found)), sum(found.values()) > problem.index.families)
         for key, found in families.items()
         if problem.index is not None

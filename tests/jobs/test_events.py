@@ -281,6 +281,22 @@ def test_learning_again_makes_it_no_worse_and_clears_the_drift(store: str) -> No
     add_fragments(store, [replace(x, id=f"m{x.id}") for x in people(5, 78)], Choices())
 
 
+def test_new_fragments_find_their_entities_after_learning_again(store: str) -> None:
+    before = content(store)
+    entity = max(before, key=lambda id: len(before[id]))
+    known = next(x for x in PEOPLE if x.id == before[entity][0])
+    remove(store, [x.id for x in PEOPLE[:5] if x.id not in before[entity]])
+    refit(store)
+    with Database(store) as database:
+        pages = Store(database).pages
+        led = pages.led(pages.keys())
+        assert led
+        families = [family for one in led.values() for family in one.families]
+        assert set(families) == set(pages.homes(families))
+    add_fragments(store, [replace(known, id="new")], Choices())
+    assert any({known.id, "new"} <= set(ids) for ids in content(store).values())
+
+
 def test_erased_bytes_are_in_no_file(tmp_path: Path) -> None:
     path = str(tmp_path / "kb.sqlite")
     secret = Fragment("id-verysecret", {"name": ("zyxwv verysecret",), "born": ("1955-05-05",)})
