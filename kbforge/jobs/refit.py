@@ -193,7 +193,7 @@ def _weighed(
     settings = fresh.checkpoint().totals.settings
     now = replace(totals, settings=settings, free=np.array(free, dtype=np.int64))
     # keys of before that no fragment has any more lead nowhere
-    led = {key: KeyFamilies((), False) for key in store.pages.keys() if key not in families}
+    led = dict.fromkeys(set(store.pages.keys()) - families.keys(), KeyFamilies((), False))
     # a key of more families of heaviest particles than the index allows is closed
     led |= {
         key: KeyFamilies(tuple(sorted(found)), sum(found.values()) > problem.index.families)

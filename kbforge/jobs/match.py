@@ -1,0 +1,359 @@
+"""Matching: the entity of a store that a fragment would join, without adding the fragment.
+
+The answer is the posterior of the step that would add fragment x, exact over the particles that the
+store keeps (symbols as in `kbforge.clustering.step`). x joins cluster C of particle i of subproblem
+s, or none, with weight
+
+    w_si |C| exp(L(C + x) - L(C))        alpha exp(L({x}))
+
+Subproblems are independent and their particles' weights sum to 1, so other subproblems cancel out,
+and a cluster counts by the weight of all particles that have it. A cluster of an improbable
+particle counts for the entity that has most of its fragments.
+
+Clusters to compare x with are those that the step would find: the index gives keys, the store where
+they lead. With a surrogate only its best joins are scored. Values that `--link` keeps apart keep x
+apart; decisions do not concern a fragment that the store does not have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from kbforge.clustering.candidates import Candidates
+from kbforge.clustering.scoring import without_model
+from kbforge.contracts import (
+    CandidateIndex,
+    Cluster,
+    ConjugateLikelihood,
+    Explanation,
+    FloatArray,
+    Fragment,
+    IntArray,
+    Likelihood,
+    Page,
+    Problem,
+)
+from kbforge.errors import LikelihoodError, quoted
+from kbforge.evaluation.reliability import BoolArray, ReportedEntities, ReportedPairs
+from kbforge.fit.choices import Fit
+from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
+from kbforge.fit.review import explained
+from kbforge.store.pages import numbers_from_bytes, page_from_bytes
+from kbforge.store.store import Store
+from kbforge.store.tables import ask, rows_of
+
+_MOST_ASKED = 8
+"""Fragments of an entity that a map of pairs is asked about; what it says is their mean."""
+_MOST_EXPLAINED = 100
+"""Fragments of an entity that an explanation compares with, as in a review."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entity that the fragment may belong to.
+
+    Attributes:
+        entity: its id.
+        reported: the probability that the fragment joins it.
+        probability: the same, calibrated where the store has a map of confidence.
+        total: the log odds of joining its clusters against staying alone, nats.
+        explanation: what each attribute says for joining the entity as it is; None if the
+            likelihood does not tell attributes apart.
+
+    """
+
+    entity: str
+    reported: float
+    probability: float
+    total: float
+    explanation: Explanation | None
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Where a fragment would go.
+
+    Attributes:
+        candidates: the most probable first.
+        new: the reported probability that it belongs to no entity of the store.
+        compared: clusters that it was compared with.
+
+    """
+
+    candidates: tuple[Candidate, ...]
+    new: float
+    compared: int
+
+
+class _Rival(NamedTuple):
+    """A cluster that the fragment may join."""
+
+    cluster: Cluster
+    subproblem: int
+    score: float  # L(C), nats
+    mass: float  # the weight of the particles that have it
+
+
+def match(store: Store, fit: Fit, fragment: Fragment, most: int = 10) -> Match:
+    """The entities that a fragment may belong to, at most so many.
+
+    `fit` has the models of the store (`kbforge.jobs.models.restore`); a likelihood may remember
+    what it reads, so that one match at a time may use it.
+
+    Raises:
+        LikelihoodError: the likelihood cannot read the fragment.
+        KBForgeError: the store is damaged.
+
+    """
+    problem = without_model(fit.problem)
+    with store.database.snapshot():
+        rivals = _rivals(store, problem, fragment)
+        numbers = sorted({number for rival in rivals for number in rival.cluster})
+        fragments = store.pages.fragments(numbers)
+        rivals = _allowed(store, rivals, fragments, fragment)
+        rivals, gains, alone = _scored(problem, rivals, fragments, fragment)
+        weights = np.array(
+            [math.log(rival.mass) + math.log(len(rival.cluster)) for rival in rivals]
+        )
+        weights = np.append(weights + gains, math.log(problem.alpha) + alone)
+        if weights.max() == -np.inf:
+            raise LikelihoodError("the fragment has no finite assignment")
+        shares = np.exp(weights - weights.max())
+        shares /= shares.sum()
+        best = _by_entity(store, rivals, shares[:-1].tolist())[:most]
+        candidates = _candidates(store, fit, fragment, best, float(shares[-1]))
+    return Match(candidates, float(shares[-1]), len(rivals))
+
+
+# --- what it is compared with ---------------------------------------------------------------------
+
+
+def _rivals(store: Store, problem: Problem, fragment: Fragment) -> list[_Rival]:
+    """The clusters that the step would compare a fragment with."""
+    index = problem.index
+    if index is None:
+        names = [name for (name,) in ask(store.database.connection, _NAMES)]
+        return [rival for page in _pages(store, names) for rival in _of_page(page)]
+    reach = _Reach(store, index)
+    keys = index.keys(fragment)
+    reach.led.put(store.pages.led(keys), changes=False)
+    reach.read(reach.led.families_of(keys, closed=False))
+    found = reach.led.look_up(keys, reach.in_heaviest)
+    # open keys may lead to nothing that is left, and then closed ones are followed, too
+    if reach.read(found.followed):
+        found = reach.led.look_up(keys, reach.in_heaviest)
+    wanted = set(found.slots.tolist())
+    return [rival for page in reach.pages.values() for rival in _of_page(page, wanted)]
+
+
+class _Reach:
+    """Where keys lead in a store, and the subproblems there that were read."""
+
+    def __init__(self, store: Store, index: CandidateIndex) -> None:
+        self.led = Candidates(index)
+        self.pages: dict[int, Page] = {}
+        self._store = store
+        self._families = set[int]()
+        self._heaviest = set[int]()
+
+    def read(self, families: Iterable[int]) -> bool:
+        """Read the subproblems of families; returns whether any had not been asked for."""
+        new = [family for family in dict.fromkeys(families) if family not in self._families]
+        self._families.update(new)
+        homes = set(self._store.pages.homes(new).values())
+        for page in _pages(self._store, sorted(homes - self.pages.keys())):
+            self.pages[page.name] = page
+            slots, starts = page.slots.tolist(), np.cumsum(page.lengths) - page.lengths
+            self.led.hold(dict(zip(slots, page.members[starts].tolist(), strict=True)))
+            self._heaviest.update(page.slots[page.cells[: page.rows[0]]].tolist())
+        return bool(new)
+
+    def in_heaviest(self, slots: IntArray) -> BoolArray:
+        """Which of these slots hold a cluster of a heaviest particle."""
+        return np.array([slot in self._heaviest for slot in slots.tolist()], dtype=np.bool_)
+
+
+_NAMES = "SELECT name FROM page ORDER BY name"
+
+
+def _pages(store: Store, names: Sequence[int]) -> list[Page]:
+    rows = rows_of(store.database.connection, "page", "name", names)
+    return [page_from_bytes(name, content) for name, _, content in rows]
+
+
+def _of_page(page: Page, slots: Collection[int] | None = None) -> list[_Rival]:
+    """The clusters of a subproblem, or those in some slots."""
+    chosen = [at for at, slot in enumerate(page.slots.tolist()) if slots is None or slot in slots]
+    if not chosen:
+        return []
+    # the weights of the particles that have each cluster
+    mass = np.bincount(page.cells, np.exp(page.weights).repeat(page.rows)).tolist()
+    ends = np.cumsum(page.lengths)
+    members, begins, scores = page.members.tolist(), (ends - page.lengths).tolist(), page.scores
+    return [
+        _Rival(tuple(members[begins[at] : ends[at]]), page.name, float(scores[at]), mass[at])
+        for at in chosen
+        if mass[at] > 0
+    ]
+
+
+def _allowed(
+    store: Store, rivals: list[_Rival], fragments: Mapping[int, Fragment], x: Fragment
+) -> list[_Rival]:
+    """Those clusters that constraints let a fragment join."""
+    constraints = store.pages.totals.constraints
+    own = set(constraints.stated(x))
+    if not own:
+        return rivals
+    apart = {n for n, one in fragments.items() if not own.isdisjoint(constraints.stated(one))}
+    return [rival for rival in rivals if apart.isdisjoint(rival.cluster)]
+
+
+# --- what the likelihood says ---------------------------------------------------------------------
+
+
+def _scored(
+    problem: Problem, rivals: list[_Rival], fragments: Mapping[int, Fragment], x: Fragment
+) -> tuple[list[_Rival], FloatArray, float]:
+    """The clusters that are scored, L(C + x) - L(C) of each, and L({x}), nats."""
+    likelihood, surrogate = problem.likelihood, problem.surrogate
+    clusters = [rival.cluster for rival in rivals]
+    if surrogate is None and isinstance(likelihood, ConjugateLikelihood):
+        gains, alone = predictives(likelihood, clusters, fragments, x)
+        return rivals, gains, alone
+    if surrogate is not None and problem.max_evals is not None and rivals:
+        gains, _ = predictives(surrogate, clusters, fragments, x)
+        sizes = np.log([rival.mass * len(rival.cluster) for rival in rivals])
+        order = np.argsort(-(gains + sizes), kind="stable")[: problem.max_evals]
+        rivals = [rivals[at] for at in sorted(order.tolist())]
+    return rivals, *_by_sets(likelihood, rivals, fragments, x)
+
+
+def _by_sets(
+    likelihood: Likelihood,
+    rivals: Sequence[_Rival],
+    fragments: Mapping[int, Fragment],
+    x: Fragment,
+) -> tuple[FloatArray, float]:
+    """By a black box, which the store has asked for L(C)."""
+    sets = [[*(fragments[number] for number in rival.cluster), x] for rival in rivals]
+    scores = np.asarray(likelihood.log_marginal([*sets, [x]]), np.float64)
+    _require_scores(scores, x)
+    return scores[:-1] - np.array([rival.score for rival in rivals]), float(scores[-1])
+
+
+def predictives(
+    likelihood: ConjugateLikelihood,
+    clusters: Sequence[Cluster],
+    fragments: Mapping[int, Fragment],
+    x: Fragment,
+) -> tuple[FloatArray, float]:
+    """L(C + x) - L(C) of clusters by number, shape [clusters], and L({x}), nats."""
+    table = likelihood.live_clusters()
+    read = {n: table.encode(fragments[n]) for n in sorted({n for c in clusters for n in c})}
+    slots: dict[Cluster, int] = {(): -1}  # clusters of one lineage share their beginnings
+    for cluster in clusters:
+        known = len(cluster)
+        while cluster[:known] not in slots:
+            known -= 1
+        for size in range(known, len(cluster)):
+            parent, child = slots[cluster[:size]], len(slots) - 1
+            table.extend(read[cluster[size]], np.array([parent]), np.array([child]))
+            slots[cluster[: size + 1]] = child
+    seen = table.encode(x)
+    alone = float(table.log_predictive_new(seen))
+    gains = np.zeros(0)
+    if clusters:
+        asked = np.array([slots[cluster] for cluster in clusters])
+        gains = np.array(table.log_predictive_of(seen, asked), dtype=np.float64)
+    _require_scores(np.append(gains, alone), x)
+    return gains, alone
+
+
+def _require_scores(scores: FloatArray, x: Fragment) -> None:
+    if np.isnan(scores).any() or (scores == np.inf).any():
+        raise LikelihoodError(f'the likelihood of fragment "{quoted(x.id)}" is no number')
+
+
+# --- what it says of entities ---------------------------------------------------------------------
+
+
+class _Best(NamedTuple):
+    """An entity with the probability that the fragment joins it."""
+
+    entity: str
+    members: Cluster
+    size: int  # fragments of its subproblem
+    share: float
+
+
+def _by_entity(store: Store, rivals: Sequence[_Rival], shares: Sequence[float]) -> list[_Best]:
+    """The entities that clusters are of, the most probable first."""
+    names = sorted({rival.subproblem for rival in rivals})
+    rows = rows_of(store.database.connection, "entity", "subproblem", names)
+    holder: dict[int, int] = {}
+    entities: list[tuple[str, Cluster]] = []
+    sizes: dict[int, int] = {}
+    homes: list[int] = []
+    for id, home, content in rows:
+        members = tuple(numbers_from_bytes(content).tolist())
+        holder.update(dict.fromkeys(members, len(entities)))
+        entities.append((id, members))
+        homes.append(home)
+        sizes[home] = sizes.get(home, 0) + len(members)
+    total: dict[int, list[float]] = {}
+    for rival, share in zip(rivals, shares, strict=True):
+        counts: dict[int, int] = {}
+        for number in rival.cluster:
+            counts[holder[number]] = counts.get(holder[number], 0) + 1
+        most = max(counts, key=lambda at: (counts[at], -entities[at][1][0]))
+        total.setdefault(most, []).append(share)
+    best = [_Best(*entities[at], sizes[homes[at]], math.fsum(parts)) for at, parts in total.items()]
+    return sorted(best, key=lambda one: (-one.share, one.members))
+
+
+def _candidates(
+    store: Store, fit: Fit, x: Fragment, best: Sequence[_Best], new: float
+) -> tuple[Candidate, ...]:
+    """Entities with what a map of confidence and the likelihood's attributes say of them."""
+    wanted = [one.members[:_MOST_EXPLAINED] for one in best]
+    fragments = store.pages.fragments(sorted({n for members in wanted for n in members}))
+    probability = [one.share for one in best]
+    if fit.confidence is not None and best:
+        probability = _calibrated(fit.confidence, x, best, fragments)
+    out = []
+    for one, members, sure in zip(best, wanted, probability, strict=True):
+        why = None
+        if fit.problem.likelihood.explains:
+            why = explained(fit.problem, x, [fragments[n] for n in members])
+        odds = math.log(one.share) - math.log(new) if one.share and new else math.inf
+        out.append(Candidate(one.entity, one.share, sure, odds, why))
+    return tuple(out)
+
+
+def _calibrated(
+    reading: ConfidenceMap, x: Fragment, best: Sequence[_Best], fragments: Mapping[int, Fragment]
+) -> list[float]:
+    """What a map says of the pairs of a fragment and each entity's, the mean by entity."""
+    asked = [one.members[:_MOST_ASKED] for one in best]
+    counts = np.array([len(members) for members in asked])
+    told = [x, *(fragments[n] for members in asked for n in members)]
+    n = len(told)
+    size = np.array([one.size + 1.0 for one in best])
+    share = np.clip([one.share for one in best], np.finfo(float).tiny, 1.0)
+    pairs = ReportedPairs(
+        np.zeros(n - 1, np.int64),
+        np.arange(1, n),
+        share.repeat(counts),
+        size.repeat(counts),
+        np.zeros(n - 1, np.int64),
+    )
+    alone = ReportedEntities(tuple((at,) for at in range(n)), np.ones(n), np.ones(n), np.arange(n))
+    of_pairs = reading.of_pairs(ClusteringReport(told, alone), pairs)
+    means: FloatArray = np.add.reduceat(of_pairs, np.cumsum(counts) - counts) / counts
+    return list(means.tolist())
