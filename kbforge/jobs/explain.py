@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+import numpy as np
+
+from kbforge.clustering.pages import subproblem_of
+from kbforge.clustering.scoring import without_model
 from kbforge.clustering.state import DirichletProcess
-from kbforge.contracts import Entity, Explanation, Fragment, Provenance
-from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.contracts import (
+    Cluster,
+    Entity,
+    Explanation,
+    Fragment,
+    Page,
+    Problem,
+    Provenance,
+)
+from kbforge.errors import KBForgeError, NotFoundError, UsageError, quoted
 from kbforge.fit.choices import Choices, Fit, choices_of
 from kbforge.fit.prepare import prepare
 from kbforge.fit.review import explained
+from kbforge.jobs.match import gains_of
 from kbforge.jobs.models import restore
 from kbforge.jobs.views import entities_of
-from kbforge.kb.entities import fragments_of
+from kbforge.kb.entities import collect, fragments_of
 from kbforge.kb.read import made_by, with_fragment
 from kbforge.store.database import Database, is_store
+from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
+from kbforge.store.tables import read_rows, rows_of
+
+_MOST_COMPARED = 100
+"""Fragments of each of two entities that are compared."""
 
 OnFragments: TypeAlias = Callable[[int], None]
 """Called with a number of fragments."""
@@ -178,3 +196,200 @@ def _saying(prepared: Fit, made: Provenance | None, options: bool = False) -> Fi
 
 def _total(reason: Reason) -> float:
     return -math.inf if reason.explanation is None else reason.explanation.total
+
+
+# --- in a store, of which only what is asked for is read ------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An entity of a store, and what speaks for a fragment's being one of its fragments.
+
+    Attributes:
+        entity: its id.
+        own: whether the fragment is in it.
+        others: fragments that it has besides that one.
+        total: the log odds of joining them against staying alone, nats; None without others.
+        explanation: what each attribute says; None without others, or if the likelihood does not
+            tell attributes apart.
+
+    """
+
+    entity: str
+    own: bool
+    others: int
+    total: float | None
+    explanation: Explanation | None
+
+
+def why(store: Store, fit: Fit, fragment_id: str, rivals: int = 5) -> list[Place]:
+    """The fragment's own entity, then those `rivals` others that it would fit best.
+
+    Others are those that the index leads to: what a key leads to is bounded, so that an entity that
+    only shares common values may be missing. `fit` is as of `kbforge.jobs.match.match`.
+
+    Raises:
+        NotFoundError: the store has no such fragment.
+
+    """
+    problem = without_model(fit.problem)
+    with store.database.snapshot():
+        found = store.fragment(fragment_id)
+        if found is None:
+            raise NotFoundError(f'the knowledge base has no fragment "{quoted(fragment_id)}"')
+        number, x = found
+        own, members = store.entity_of(number)
+        rest = tuple(one for one in members if one != number)
+        near = [one for one in _near(store, problem, x) if one[0] != own]
+        clusters = [rest, *(members for _, members in near)] if rest else [m for _, m in near]
+        fragments = store.pages.fragments(sorted({n for cluster in clusters for n in cluster}))
+        totals = iter(_log_odds(problem, clusters, fragments, x))
+
+        def place(entity: str, others: Cluster, total: float) -> Place:
+            held = [fragments[n] for n in others]
+            why = explained(problem, x, held) if problem.likelihood.explains else None
+            return Place(entity, entity == own, len(others), total, why)
+
+        first = place(own, rest, next(totals)) if rest else Place(own, True, 0, None, None)
+        ranked = sorted(zip(totals, near, strict=True), key=lambda one: (-one[0], one[1][0]))
+        return [first, *(place(*one, total) for total, one in ranked[:rivals])]
+
+
+def _near(store: Store, problem: Problem, x: Fragment) -> list[tuple[str, Cluster]]:
+    """The entities that the keys of a fragment lead to, and their fragments' numbers."""
+    rows = store.database.connection
+    if problem.index is None:
+        held = read_rows(rows, "entity")
+        return [(id, tuple(numbers_from_bytes(members).tolist())) for id, _, members in held]
+    led = store.pages.led(problem.index.keys(x)).values()
+    families = {family for one in led for family in one.families}
+    homes = sorted(set(store.pages.homes(sorted(families)).values()))
+    out = []
+    for id, _, content in rows_of(rows, "entity", "subproblem", homes):
+        members = tuple(numbers_from_bytes(content).tolist())
+        if min(members) in families:
+            out.append((id, members))
+    return out
+
+
+def _log_odds(
+    problem: Problem, clusters: Sequence[Cluster], fragments: Mapping[int, Fragment], x: Fragment
+) -> list[float]:
+    """Of joining each cluster against staying alone, nats."""
+    sizes = np.array([len(cluster) for cluster in clusters], dtype=np.float64)
+    gains, alone = gains_of(problem.likelihood, clusters, fragments, x)
+    return list((np.log(sizes) - math.log(problem.alpha) + gains - alone).tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What speaks for two entities' being one.
+
+    Attributes:
+        first: the id of the one.
+        second: of the other.
+        compared: how many fragments of each were read; of large entities only some are.
+        total: the log odds of one entity against two, nats.
+        explanation: of these, what each attribute says; None if the likelihood does not tell
+            attributes apart.
+        together: the probability, by the groupings that the store keeps, that all fragments of both
+            are in one entity.
+        mixed: that any fragments of both are.
+        values: by attribute, the values of both, of the first alone, and of the second alone.
+
+    """
+
+    first: str
+    second: str
+    compared: tuple[int, int]
+    total: float
+    explanation: Explanation | None
+    together: float
+    mixed: float
+    values: Mapping[str, tuple[Sequence[str], Sequence[str], Sequence[str]]]
+
+
+def compare(store: Store, fit: Fit, first: str, second: str) -> Comparison:
+    """Why two entities of a store are not one; of former ids, the first that they became.
+
+    `fit` is as of `kbforge.jobs.match.match`.
+
+    Raises:
+        NotFoundError: the store never had one of them.
+        UsageError: they are one entity.
+
+    """
+    problem = without_model(fit.problem)
+    with store.database.snapshot():
+        one, two = store.now(first)[0], store.now(second)[0]
+        if one == two:
+            raise UsageError(
+                f'"{quoted(first)}" and "{quoted(second)}" are one entity; expected two'
+            )
+        rows = {
+            id: row for id, *row in rows_of(store.database.connection, "entity", "id", [one, two])
+        }
+        numbers = [tuple(numbers_from_bytes(rows[id][1]).tolist()) for id in (one, two)]
+        homes = [rows[id][0] for id in (one, two)]
+        together, mixed = 0.0, 0.0
+        if homes[0] == homes[1]:
+            together, mixed = _grouped(store.pages.page(homes[0]), *numbers)
+        parts = [held[:_MOST_COMPARED] for held in numbers]
+        found = store.pages.fragments([n for part in parts for n in part])
+        a, b = ([found[n] for n in part] for part in parts)
+        total, why = _merged(problem, a, b)
+        return Comparison(one, two, (len(a), len(b)), total, why, together, mixed, _values(a, b))
+
+
+def _grouped(page: Page, first: Cluster, second: Cluster) -> tuple[float, float]:
+    """The weight of the particles with all of two entities in a cluster, and with some of both."""
+    one, two = set(first), set(second)
+    together = mixed = 0.0
+    for particle in subproblem_of(page).particles:
+        weight = math.exp(particle.log_weight)
+        both = [c for c in particle.clusters if not (one.isdisjoint(c) or two.isdisjoint(c))]
+        mixed += weight if both else 0.0
+        together += weight if any(one | two <= {*c} for c in both) else 0.0
+    return min(together, 1.0), min(mixed, 1.0)
+
+
+def _merged(
+    problem: Problem, first: Sequence[Fragment], second: Sequence[Fragment]
+) -> tuple[float, Explanation | None]:
+    """The log odds of two clusters' being one, nats, and what each attribute says of them.
+
+    L(C + D) - L(C) - L(D) is a sum over the fragments of D, each of which joins C and those before
+    it, less the same without C.
+    """
+    likelihood, n, m = problem.likelihood, len(first), len(second)
+    prior = math.lgamma(n + m) - math.lgamma(n) - math.lgamma(m) - math.log(problem.alpha)
+    if not likelihood.explains:
+        scores = likelihood.log_marginal([[*first, *second], first, second])
+        return prior + float(scores[0] - scores[1] - scores[2]), None
+    if n < m:
+        first, second = second, first
+    said: dict[str, float] = {}
+    for at, x in enumerate(second):
+        before = second[:at]
+        for sign, cluster in ((1, [*first, *before]), (-1, before)):
+            if cluster:
+                for attribute, nats in likelihood.contributions(x, cluster).items():
+                    said[attribute] = said.get(attribute, 0.0) + sign * nats
+    why = Explanation(prior, said)
+    return why.total, why
+
+
+def _values(
+    first: Sequence[Fragment], second: Sequence[Fragment]
+) -> dict[str, tuple[list[str], list[str], list[str]]]:
+    """By attribute, the values that both state, and each alone, most stated first."""
+    one, two = collect(first), collect(second)
+    out = {}
+    for attribute in dict.fromkeys([*one, *two]):
+        a, b = ([value.value for value in of.get(attribute, ())] for of in (one, two))
+        out[attribute] = (
+            [value for value in a if value in {*b}],
+            [value for value in a if value not in {*b}],
+            [value for value in b if value not in {*a}],
+        )
+    return out

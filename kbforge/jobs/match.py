@@ -221,33 +221,42 @@ def _scored(
     problem: Problem, rivals: list[_Rival], fragments: Mapping[int, Fragment], x: Fragment
 ) -> tuple[list[_Rival], FloatArray, float]:
     """The clusters that are scored, L(C + x) - L(C) of each, and L({x}), nats."""
-    likelihood, surrogate = problem.likelihood, problem.surrogate
-    clusters = [rival.cluster for rival in rivals]
-    if surrogate is None and isinstance(likelihood, ConjugateLikelihood):
-        gains, alone = predictives(likelihood, clusters, fragments, x)
-        return rivals, gains, alone
+    surrogate = problem.surrogate
     if surrogate is not None and problem.max_evals is not None and rivals:
-        gains, _ = predictives(surrogate, clusters, fragments, x)
+        gains, _ = gains_of(surrogate, [rival.cluster for rival in rivals], fragments, x)
         sizes = np.log([rival.mass * len(rival.cluster) for rival in rivals])
         order = np.argsort(-(gains + sizes), kind="stable")[: problem.max_evals]
         rivals = [rivals[at] for at in sorted(order.tolist())]
-    return rivals, *_by_sets(likelihood, rivals, fragments, x)
+    clusters = [rival.cluster for rival in rivals]
+    scores = np.array([rival.score for rival in rivals])
+    return rivals, *gains_of(problem.likelihood, clusters, fragments, x, scores)
 
 
-def _by_sets(
+def gains_of(
     likelihood: Likelihood,
-    rivals: Sequence[_Rival],
+    clusters: Sequence[Cluster],
     fragments: Mapping[int, Fragment],
     x: Fragment,
+    scores: FloatArray | None = None,
 ) -> tuple[FloatArray, float]:
-    """By a black box, which the store has asked for L(C)."""
-    sets = [[*(fragments[number] for number in rival.cluster), x] for rival in rivals]
-    scores = np.asarray(likelihood.log_marginal([*sets, [x]]), np.float64)
-    _require_scores(scores, x)
-    return scores[:-1] - np.array([rival.score for rival in rivals]), float(scores[-1])
+    """L(C + x) - L(C) of clusters by number, shape [clusters], and L({x}), nats.
+
+    `scores` are L(C) where they are known. Raises a LikelihoodError for what is no number.
+    """
+    if isinstance(likelihood, ConjugateLikelihood):
+        gains, alone = _predictives(likelihood, clusters, fragments, x)
+    else:
+        sets = [[fragments[number] for number in cluster] for cluster in clusters]
+        asked = [*([*held, x] for held in sets), [x], *([] if scores is not None else sets)]
+        told = np.asarray(likelihood.log_marginal(asked), np.float64)
+        n, alone = len(sets), float(told[len(sets)])
+        gains = told[:n] - (told[n + 1 :] if scores is None else scores)
+    if not (np.isfinite(alone) or alone == -np.inf) or not (gains < np.inf).all():
+        raise LikelihoodError(f'the likelihood of fragment "{quoted(x.id)}" is no number')
+    return gains, alone
 
 
-def predictives(
+def _predictives(
     likelihood: ConjugateLikelihood,
     clusters: Sequence[Cluster],
     fragments: Mapping[int, Fragment],
@@ -271,13 +280,7 @@ def predictives(
     if clusters:
         asked = np.array([slots[cluster] for cluster in clusters])
         gains = np.array(table.log_predictive_of(seen, asked), dtype=np.float64)
-    _require_scores(np.append(gains, alone), x)
     return gains, alone
-
-
-def _require_scores(scores: FloatArray, x: Fragment) -> None:
-    if np.isnan(scores).any() or (scores == np.inf).any():
-        raise LikelihoodError(f'the likelihood of fragment "{quoted(x.id)}" is no number')
 
 
 # --- what it says of entities ---------------------------------------------------------------------
