@@ -71,4 +71,4 @@ def serve(
         )
         if open_it:  # the socket listens already, so the page waits for the server
             webbrowser.open(address_of(listening))
-        run(application(service, access), listening)
+        run(application(service, access), listening, service.feed.stop)

@@ -1,12 +1,380 @@
-"""The API: the same answers as the pages, and what writes, under /api."""
+"""The API under /api: the facts that pages show, and all that writes.
+
+The OpenAPI document is /api/openapi.json. Whatever an answer says was written is on disk. Adding
+fragments is idempotent by id, so a request whose answer was lost can be made again; when too much
+waits, the answer is 503 with `Retry-After`.
+"""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import asyncio
+import io
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Annotated, Any, Literal, TypeAlias
 
+import orjson
+from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+
+from kbforge.contracts import Fragment
+from kbforge.contracts.fragment import MAX_ID_CHARACTERS, Shared
+from kbforge.errors import UsageError
+from kbforge.files.fragments import parse_json
+from kbforge.files.io import lines_of
+from kbforge.serve import export, facts, feed, reasons, schemas
+from kbforge.serve.facts import Facts
 from kbforge.serve.service import Service
+from kbforge.store.tables import read_rows
+
+MOST_ADDED = 10_000
+"""Fragments of one request."""
+_MOST_LISTED = 100
+_LARGEST = 2**63 - 1  # that SQLite can compare
+_LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonl")
+
+FragmentId: TypeAlias = Annotated[
+    str, Query(min_length=1, max_length=MAX_ID_CHARACTERS, description="Id of a fragment.")
+]
+EntityId: TypeAlias = Annotated[
+    str, Query(min_length=1, max_length=MAX_ID_CHARACTERS, description="Id of an entity.")
+]
+Number: TypeAlias = Annotated[int, Path(ge=0, le=_LARGEST)]
+Before: TypeAlias = Annotated[
+    int | None, Query(ge=0, le=_LARGEST, description="List those with smaller numbers.")
+]
+RunNumber: TypeAlias = Annotated[int, Query(ge=0, le=_LARGEST, description="Number of a run.")]
+
+
+Limit: TypeAlias = Annotated[int, Query(ge=1, le=_MOST_LISTED)]
+
+
+class _Answer(JSONResponse):
+    """Facts as JSON; numbers that JSON cannot say are null."""
+
+    def render(self, content: Any) -> bytes:
+        return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+async def _raw(request: Request) -> bytes:
+    return await request.body()
+
+
+Body: TypeAlias = Annotated[bytes, Depends(_raw)]
+
+
+def _body(content: dict[str, Any]) -> dict[str, Any]:
+    """What the document says of a body that is checked by hand."""
+    told = {media: {"schema": schema} for media, schema in content.items()}
+    return {"requestBody": {"required": True, "content": told}}
+
+
+def _says(model: type[BaseModel] | Any) -> dict[str, Any]:
+    """What the document says of a route: its answer, and its errors."""
+    failed = {"model": schemas.Failure}
+    return {
+        "response_class": _Answer,
+        "responses": {
+            200: {"model": model},
+            "4XX": {**failed, "description": "The request cannot be honoured as it is."},
+            503: {**failed, "description": "Try again after `Retry-After` seconds."},
+        },
+    }
 
 
 def router(service: Service) -> APIRouter:
     """The routes of the API."""
-    return APIRouter(prefix="/api")
+    routes = APIRouter(prefix="/api")
+    for add in (_entities, _fragments, _export, _reasons, _adding, _decisions, _review, _following):
+        add(routes, service)
+    return routes
+
+
+# --- what reads -----------------------------------------------------------------------------------
+
+
+def _entities(routes: APIRouter, service: Service) -> None:
+    readers = service.readers
+
+    @routes.get("/status", summary="The store at a glance", **_says(schemas.Status))
+    def status() -> Response:
+        return _Answer(facts.status(readers))
+
+    @routes.get("/search", summary="Search entities", **_says(schemas.SearchResults))
+    def search(
+        q: Annotated[str, Query(max_length=10_000, description="Words, the last one begun.")],
+        limit: Limit = 20,
+        cursor: Annotated[str | None, Query(description="What `next` said.")] = None,
+    ) -> Response:
+        """Find entities by the values and ids of their fragments, also with typing errors."""
+        return _Answer(service.search.find(q, limit, cursor))
+
+    @routes.get("/entities", summary="List entities", **_says(schemas.Listing))
+    def listing(order: Literal["largest", "least_sure"] = "largest", limit: Limit = 50) -> Response:
+        """List the largest entities, or those with the lowest confidence."""
+        return _Answer(facts.listing(readers, order, limit))
+
+    @routes.get(
+        "/entities/{id}",
+        summary="Get an entity",
+        **_says(schemas.Entity | schemas.FormerEntity),
+    )
+    def entity(
+        id: Annotated[str, Path(max_length=MAX_ID_CHARACTERS)],
+        first: Annotated[
+            int, Query(ge=0, le=_LARGEST, description="Place of the first fragment to give.")
+        ] = 0,
+    ) -> Response:
+        """Get an entity with its values, fragments, alternatives and history.
+
+        Of an entity that is no more, get those that have its fragments now.
+        """
+        return _Answer(facts.entity(readers, id, first))
+
+
+def _fragments(routes: APIRouter, service: Service) -> None:
+    readers = service.readers
+
+    @routes.get("/fragment", summary="Get a fragment", **_says(schemas.FoundFragment))
+    def fragment(id: FragmentId) -> Response:
+        """Get a fragment and its entity. Ids of fragments may have any characters."""
+        return _Answer(facts.fragment(readers, id))
+
+    @routes.get("/similar", summary="Similar fragments", **_says(schemas.SimilarFragments))
+    def similar(fragment: FragmentId) -> Response:
+        """List the fragments that may be one entity with a fragment, with the probability."""
+        return _Answer(facts.similar(readers, fragment))
+
+    @routes.get("/subproblems/{name}", summary="Get a subproblem", **_says(schemas.Subproblem))
+    def subproblem(name: Number) -> Response:
+        """Get a block of fragments that are clustered together, with its competing groupings."""
+        return _Answer(facts.subproblem(readers, name))
+
+
+def _export(routes: APIRouter, service: Service) -> None:
+    readers = service.readers
+
+    @routes.get(
+        "/export",
+        summary="Export the knowledge base",
+        response_class=StreamingResponse,
+        responses={
+            200: {"content": {media: {} for media in sorted({*export.MEDIA.values()})}},
+            **{k: v for k, v in _says(schemas.Failure)["responses"].items() if k != 200},
+        },
+    )
+    def exported(
+        format: Annotated[str, Query(json_schema_extra={"enum": [*export.MEDIA]})] = "jsonl",
+        policy: Annotated[
+            str | None,
+            Query(description="Golden records: most-stated, longest, latest or all."),
+        ] = None,
+    ) -> Response:
+        """Stream all entities in a format of `kbforge export`; the stream is of one moment."""
+        chunks = export.export(readers, format, policy)
+        name = f'attachment; filename="{export.name_of(format)}"'
+        headers = {"Content-Disposition": name}
+        return StreamingResponse(chunks, media_type=export.MEDIA[format], headers=headers)
+
+
+def _reasons(routes: APIRouter, service: Service) -> None:
+    readers = service.readers
+
+    @routes.get("/why", summary="Why a fragment is in its entity", **_says(schemas.Why))
+    def why(
+        fragment: FragmentId, rivals: Annotated[int, Query(ge=0, le=_MOST_LISTED)] = 5
+    ) -> Response:
+        """Explain what each attribute says for a fragment in its entity, and in its rivals."""
+        return _Answer(reasons.why(readers, fragment, rivals))
+
+    @routes.get("/compare", summary="Why not one entity", **_says(schemas.Comparison))
+    def compare(first: EntityId, second: EntityId) -> Response:
+        """Explain what each attribute says for two entities' being one."""
+        return _Answer(reasons.compare(readers, first, second))
+
+    @routes.post(
+        "/match",
+        summary="Match a fragment without keeping it",
+        openapi_extra=_body({"application/json": schemas.GivenQuery.model_json_schema()}),
+        **_says(schemas.MatchResult),
+    )
+    def match(body: Body, most: Limit = 10) -> Response:
+        """Find the entities that a fragment would join, if it were added now."""
+        value = parse_json(body, "the body")
+        if isinstance(value, dict) and value.get("id") is None:
+            value = {**value, "id": "?"}
+        return _Answer(reasons.match(readers, Fragment.from_json(value, "the body"), most))
+
+
+# --- what writes ----------------------------------------------------------------------------------
+
+
+def fragments_of(body: bytes, media: str) -> list[Fragment]:
+    """The fragments of a body: one, an array, or JSON lines; it is refused as a whole.
+
+    Raises:
+        BadRecord: one is none.
+        UsageError: there are none, or too many.
+
+    """
+    shared = Shared()
+    if media.partition(";")[0].strip().lower() in _LINES:
+        lines = [(f"line {n}", line) for n, line in lines_of(io.BytesIO(body), "the body")]
+        values = [(where, parse_json(line, where)) for where, line in lines]
+    else:
+        value = parse_json(body, "the body")
+        many = value if isinstance(value, list) else [value]
+        values = [(f"fragment {n}", one) for n, one in enumerate(many, 1)]
+    if not 1 <= len(values) <= MOST_ADDED:
+        raise UsageError(f"expected from 1 to {MOST_ADDED:,} fragments, got {len(values):,}")
+    return [Fragment.from_json(one, where, shared) for where, one in values]
+
+
+def _adding(routes: APIRouter, service: Service) -> None:
+    one = schemas.GivenFragment.model_json_schema()
+    several = {"type": "array", "items": one, "minItems": 1, "maxItems": MOST_ADDED}
+    lines = {"type": "string", "description": "One fragment a line."}
+
+    @routes.post(
+        "/fragments",
+        summary="Add fragments",
+        openapi_extra=_body({"application/json": {"oneOf": [one, several]}, _LINES[0]: lines}),
+        **_says(schemas.Added),
+    )
+    async def add(
+        request: Request, on_duplicate: Literal["error", "replace"] = "error"
+    ) -> Response:
+        """Add one fragment, an array of them, or JSON lines: all of them or none.
+
+        Fragments that are there already are passed over. `on_duplicate` says what to do with one
+        that is there with other content.
+        """
+        body, media = await request.body(), request.headers.get("content-type", "")
+
+        def submitted() -> Future[Facts]:
+            return service.writer.add(fragments_of(body, media), on_duplicate)
+
+        # it may wait for long, and then without a thread
+        return _Answer(await asyncio.wrap_future(await run_in_threadpool(submitted)))
+
+
+def _decisions(routes: APIRouter, service: Service) -> None:
+    writer = service.writer
+
+    @routes.post("/decisions", summary="Decide about two fragments", **_says(schemas.Decided))
+    async def decide(said: schemas.GivenDecision) -> Response:
+        """Have every later grouping honour that two fragments are the same entity, or are not.
+
+        A decision that is in force is not made again; one that contradicts others is refused.
+        """
+        future = writer.decide(said.same, said.first, said.second)
+        return _Answer(await asyncio.wrap_future(future))
+
+    @routes.post(
+        "/decisions/{number}/undo", summary="Take back a decision", **_says(schemas.Undone)
+    )
+    async def undo(number: Number) -> Response:
+        """Honour a decision no longer; one that was taken back stays so."""
+        return _Answer(await asyncio.wrap_future(writer.undo(number)))
+
+    @routes.get("/decisions", summary="List decisions", **_says(schemas.Decisions))
+    def decisions(before: Before = None, limit: Limit = _MOST_LISTED) -> Response:
+        """List the decisions, the latest first, those that were taken back among them."""
+        rows = _latest(service, "decision", before, limit)
+        columns = ("number", "same", "first", "second", "run", "undone")
+        found = [dict(zip(columns, row, strict=True)) | {"same": bool(row[1])} for row in rows]
+        return _Answer({"decisions": found, "next": _next(found, limit)})
+
+
+def _review(routes: APIRouter, service: Service) -> None:
+    questions = service.questions
+
+    @routes.get("/review", summary="The next question", **_says(schemas.Review))
+    def question() -> Response:
+        """Get the question whose answer is expected to set most right, with its evidence."""
+        return _Answer(questions.next())
+
+    @routes.post("/review", summary="Answer a question", **_says(schemas.Answered))
+    def answer(said: schemas.GivenAnswer) -> Response:
+        """Decide whether the two fragments of a question are one entity, or skip it."""
+        return _Answer(questions.answer(said.first, said.second, said.same))
+
+    @routes.post("/review/undo", summary="Take back an answer", **_says(schemas.TakenBack))
+    def take_back() -> Response:
+        """Take back the last answer that was given to this server, and ask again."""
+        return _Answer(questions.undo())
+
+
+# --- what happened --------------------------------------------------------------------------------
+
+
+def _following(routes: APIRouter, service: Service) -> None:
+    readers, follow = service.readers, service.feed
+
+    @routes.get("/runs", summary="List runs", **_says(schemas.Runs))
+    def runs(before: Before = None, limit: Limit = _MOST_LISTED) -> Response:
+        """List what wrote to the store, the latest first."""
+        columns = tuple(schemas.Run.model_fields)
+        rows = _latest(service, "run", before, limit)
+        found = [dict(zip(columns, row, strict=True)) | {"finished": bool(row[3])} for row in rows]
+        return _Answer({"runs": found, "next": _next(found, limit)})
+
+    @routes.get("/changes", summary="What changed since a run", **_says(schemas.Changes))
+    async def changes(
+        since: RunNumber,
+        to: Annotated[
+            int | None, Query(ge=0, le=_LARGEST, description="Number of a later run.")
+        ] = None,
+        after: Annotated[str, Query(description="What `after` said.")] = "",
+        limit: Annotated[int, Query(ge=1, le=feed.MOST_CHANGES)] = 1_000,
+        wait: Annotated[
+            float, Query(ge=0, le=feed.LONGEST, description="Seconds to wait for a run.")
+        ] = 0.0,
+    ) -> Response:
+        """List the entities that changed since a run ended, by id.
+
+        With `wait`, an answer without changes comes only after so many seconds (long poll).
+        """
+        if wait and to is None:
+            await follow.wait(since, wait)
+        return _Answer(await run_in_threadpool(feed.changed, readers, since, to, limit, after))
+
+    @routes.get(
+        "/changes/stream",
+        summary="Follow changes",
+        response_class=StreamingResponse,
+        responses={
+            200: {
+                "content": {"text/event-stream": {}},
+                "description": "Server-sent events `changes`, each as GET /api/changes answers.",
+            },
+            **{k: v for k, v in _says(schemas.Failure)["responses"].items() if k != 200},
+        },
+    )
+    async def stream(
+        request: Request,
+        since: Annotated[
+            int | None, Query(ge=0, le=_LARGEST, description="Number of a run; default: the last.")
+        ] = None,
+    ) -> Response:
+        """Follow what runs change; a client that connects again goes on by `Last-Event-ID`."""
+        last = request.headers.get("last-event-id", "")
+        begin = int(last) if last.isascii() and last.isdecimal() and len(last) < 19 else since
+        if begin is not None:  # it is refused here if there is no such run
+            await run_in_threadpool(feed.changed, readers, begin, begin)
+        return StreamingResponse(follow.stream(begin), media_type="text/event-stream")
+
+
+def _latest(service: Service, table: str, before: int | None, limit: int) -> list[Any]:
+    """The last rows of a table, or those before a number."""
+    where = "WHERE number < ? ORDER BY number DESC LIMIT ?"
+    asked = (_LARGEST if before is None else before, limit)
+    with service.readers.store() as store:
+        return list(read_rows(store.database.connection, table, where, asked))
+
+
+def _next(found: Sequence[Facts], limit: int) -> int | None:
+    """The number to go on before, if there may be more."""
+    return int(found[-1]["number"]) if len(found) == limit and found[-1]["number"] > 1 else None

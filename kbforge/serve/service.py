@@ -1,8 +1,9 @@
-"""What all doors ask: one store with its readers, search, writer and review."""
+"""What all doors ask: one store with its readers, search, writer, review and feed."""
 
 from __future__ import annotations
 
 from kbforge.serve.background import Computations
+from kbforge.serve.feed import Feed
 from kbforge.serve.quality import Quality
 from kbforge.serve.questions import Questions
 from kbforge.serve.readers import Readers
@@ -22,6 +23,7 @@ class Service:
         self.quality = Quality(self.readers, computations, gold)
         self.writer = Writer(path)
         self.questions = Questions(self.readers, self.writer)
+        self.feed = Feed(self.readers)
 
     def close(self) -> None:
         """End: nothing is asked any more."""

@@ -235,11 +235,11 @@ def kept_row(kept: LearnedState) -> tuple[str, bytes]:
     return hashlib.sha256(content).hexdigest(), content
 
 
-def changes(store: Store, since: int, to: int | None = None) -> Iterator[Change]:
+def changes(store: Store, since: int, to: int | None = None, beyond: str = "") -> Iterator[Change]:
     """The entities that changed from the end of one run to that of another, by id.
 
-    0 is the time before the first run, and None as `to` is now. Raises a UsageError if there is no
-    such run, or the second one is the earlier.
+    0 is the time before the first run, and None as `to` is now. Entities up to the id `beyond` are
+    left out. Raises a UsageError if there is no such run, or the second one is the earlier.
     """
     last = len(store.runs())
     if not 0 <= since <= last:
@@ -266,7 +266,7 @@ def changes(store: Store, since: int, to: int | None = None) -> Iterator[Change]
             return store.members(entity) if known is None else tuple(orjson.loads(known))
 
         if since == 0:
-            for entity in sorted(before):
+            for entity in sorted(entity for entity in before if entity > beyond):
                 if ids := after(entity):
                     yield Change(entity, Kind.CREATED, (), ids, ())
             return
@@ -276,7 +276,7 @@ def changes(store: Store, since: int, to: int | None = None) -> Iterator[Change]
     held = {id: entity for entity, ids in was.items() for id in ids}
     holds = {id: entity for entity, ids in became.items() for id in ids}
     for entity, ids in was.items():
-        if set(ids) != set(became[entity]):
+        if entity > beyond and set(ids) != set(became[entity]):
             yield _change(entity, ids, became[entity], held, holds)
 
 

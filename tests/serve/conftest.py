@@ -67,7 +67,7 @@ def address(store: Path) -> Iterator[str]:
     """The address of a real server over the copy, such as `http://127.0.0.1:43210/`."""
     service = Service(str(store))
     with listen("127.0.0.1", 0) as listening:
-        server = Server(application(service))
+        server = Server(application(service), service.feed.stop)
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
         yield address_of(listening)
