@@ -101,14 +101,15 @@ changes_app = typer.Typer(add_completion=False)
 def changes(
     store: options.Store,
     since: Annotated[
-        int, option("--since", "Number of a run (see kbforge status); 0 for all.", min=0)
+        int,
+        option("--since", "Number of a run (see kbforge status); 0 is before the first.", min=0),
     ] = 0,
     to: Annotated[
         int | None, option("--to", "Number of a later run; now by default.", min=0)
     ] = None,
     output: Annotated[str, option("--output", "-o", "File to write; - is standard output.")] = "-",
 ) -> None:
-    """List the entities that changed since a run, or between two runs.
+    """List the entities that changed between two runs.
 
     Each line is a JSON object: the entity's id; kind (created, changed, merged, split or removed);
     the ids of its fragments before and after; and others, the entities that took fragments from it

@@ -42,11 +42,16 @@ UNEXPECTED = "the server met an error that it did not expect; its log has the de
 
 def answer_to(asked: HTTPConnection, error: KBForgeError) -> Response:
     """The answer to a request that raised an error."""
-    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    status = status_of(error)
     headers = {}
     if status == 503:
         headers["Retry-After"] = str(error.seconds) if isinstance(error, BusyError) else _RETRY
     return failure(asked, status, str(error), headers)
+
+
+def status_of(error: KBForgeError) -> int:
+    """The status that tells a program which kind of error it is."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
 def failure(

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.jobs.history import between
-from kbforge.serve import facts
+from kbforge.serve import facts, reasons
 from kbforge.serve.facts import Facts
 from kbforge.serve.security import Access, Guard
 from kbforge.serve.service import Service
@@ -133,6 +133,33 @@ class _Tools:
             self._readers, id or facts.fragment(self._readers, fragment)["entity"]["id"]
         )
 
+    def why(
+        self,
+        fragment: Annotated[str, Field(description="Id of a fragment.")],
+        not_in: Annotated[
+            str, Field(description="Id of another entity: why is the fragment's not one with it?")
+        ] = "",
+    ) -> Facts:
+        """Explain why a fragment is in its entity, or why that entity is not one with another.
+
+        Each attribute adds its number to the total (`unit`): what is above 0 speaks for being one.
+        Without not_in, `rivals` are the other entities that suit the fragment best. With it,
+        `values` are what both entities state, or only one of them.
+        """
+        if not not_in:
+            return reasons.why(self._readers, fragment)
+        own = facts.fragment(self._readers, fragment)["entity"]["id"]
+        return reasons.compare(self._readers, own, not_in)
+
+    def match_fragment(self, properties: Properties, limit: Limit = 5) -> Facts:
+        """Find the entity that a record belongs to, without adding the record.
+
+        `candidates` are the most probable first, with what each attribute says; `new` is the
+        probability that it belongs to none of the known entities.
+        """
+        given = Fragment.from_json({"id": "given", "properties": properties}, "the record")
+        return reasons.match(self._readers, given, limit)
+
     def add_fragments(
         self,
         fragments: Annotated[list[GivenFragment], Field(min_length=1, max_length=1_000)],
@@ -206,6 +233,8 @@ def server(service: Service) -> MCPServer[Any]:
     for tool, title, hints in (
         (tools.search_entities, "Search", _READS),
         (tools.get_entity, "Get an entity", _READS),
+        (tools.why, "Why, or why not", _READS),
+        (tools.match_fragment, "Match a record", _READS),
         (tools.add_fragments, "Add fragments", _ADDS),
         (tools.review_next, "The next question", _READS),
         (tools.decide, "Decide whether two fragments are one entity", _DECIDES),

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from fastapi import APIRouter, Query, Request
+import orjson
+from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from kbforge.errors import quoted
-from kbforge.serve import facts, frame
+from kbforge.errors import ContradictionError, LikelihoodError, quoted
+from kbforge.serve import facts, frame, reasons
+from kbforge.serve.failures import status_of
+from kbforge.serve.neighbourhood import neighbourhood
 from kbforge.serve.service import Service
 
 Facts: TypeAlias = dict[str, Any]
@@ -24,7 +28,11 @@ _MOST_LISTED = 12  # entities of a list at home
 _MOST_RUNS = 5  # at home
 _MOST_VALUES = 12  # of an attribute
 _MOST_RESULTS = 20
-Name: TypeAlias = Annotated[str, Query(min_length=1, max_length=4_096)]
+_WIDTH, _HEIGHT = 680, 480  # of the drawing of a neighbourhood
+_LONGEST_ID = 4_096  # characters
+_SAME = {"same": True, "different": False, "skip": None}
+
+Name: TypeAlias = Annotated[str, Query(min_length=1, max_length=_LONGEST_ID)]
 Text: TypeAlias = Annotated[str, Query(max_length=400)]
 Cursor: TypeAlias = Annotated[str | None, Query(max_length=40)]
 
@@ -45,9 +53,14 @@ class Pages:
         self.add("/search", "search.html", self._search)
         self.add("/entity/{id}", "entity.html", self._entity, _entity_view)
         self.add("/fragment", "fragment.html", self._fragment)
+        self.add("/why", "why.html", self._why)
+        self.add("/compare", "compare.html", self._compare)
         self.add("/subproblem/{name}", "subproblem.html", self._subproblem, _subproblem_view)
         self.add("/runs", "runs.html", self._runs)
         self.add("/quality", "quality.html", self._quality, _quality_view)
+        self.add("/neighbourhood/{id}", "neighbourhood.html", self._neighbours, _neighbours_view)
+        self.add("/review", "review.html", service.questions.next, _review_view)
+        self.router.add_api_route("/review", self._answer, methods=["POST"])
 
     def add(self, path: str, template: str, asked: Callable[..., Facts], view: View = dict) -> None:
         """Add a page, and its JSON; the parameters of `asked` are those of the address."""
@@ -59,11 +72,16 @@ class Pages:
                 return self._moved(request, path, found)
             return self._page(request, template, found, **view(found))
 
+        @functools.wraps(asked)
+        def as_json(**given: Any) -> Response:
+            # what FastAPI does to other answers, value by value, takes longer than finding them
+            return Response(orjson.dumps(asked(**given)), media_type="application/json")
+
         # FastAPI reads the parameters off the signature
         own = inspect.signature(asked)
         first = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)
         page.__signature__ = own.replace(parameters=[*own.parameters.values(), first])  # type: ignore[attr-defined]
-        self.router.add_api_route(f"{path}.json", asked)  # first, since a name may end so
+        self.router.add_api_route(f"{path}.json", as_json)  # first, since a name may end so
         self.router.add_api_route(path, page, response_class=HTMLResponse)
 
     def _page(self, request: Request, template: str, found: Facts, **more: Any) -> HTMLResponse:
@@ -98,6 +116,12 @@ class Pages:
         readers = self._service.readers
         return facts.fragment(readers, id) | {"similar": facts.similar(readers, id)["similar"]}
 
+    def _why(self, fragment: Name) -> Facts:
+        return reasons.why(self._service.readers, fragment)
+
+    def _compare(self, first: Name, second: Name) -> Facts:
+        return reasons.compare(self._service.readers, first, second)
+
     def _subproblem(self, name: int) -> Facts:
         return facts.subproblem(self._service.readers, name)
 
@@ -110,6 +134,31 @@ class Pages:
 
     def _quality(self) -> Facts:
         return self._service.quality.facts()
+
+    def _neighbours(self, id: str) -> Facts:
+        return neighbourhood(self._service.readers, id)
+
+    def _answer(
+        self,
+        request: Request,
+        answer: Annotated[Literal["same", "different", "skip", "undo"], Form()],
+        first: Annotated[str, Form(max_length=_LONGEST_ID)] = "",
+        second: Annotated[str, Form(max_length=_LONGEST_ID)] = "",
+    ) -> Response:
+        """Take an answer; the page shows its effect and the next question."""
+        questions = self._service.questions
+        shown = _review_view({})
+        status = 200
+        try:
+            if answer == "undo":
+                shown["effect"] = questions.undo()
+            else:
+                shown["effect"] = questions.answer(first, second, _SAME[answer])
+        except (ContradictionError, LikelihoodError) as error:
+            shown["error"], status = str(error), status_of(error)
+        if shown["effect"] is not None:
+            shown["effect"]["said"] = _said(answer, shown["effect"])
+        return self._page(request, "review.html", questions.next(), status=status, **shown)
 
 
 def _home_view(found: Facts) -> Facts:
@@ -163,3 +212,42 @@ def _quality_view(found: Facts) -> Facts:
         "labelled": [(b["stated"], b["right"], b["entities"]) for b in gold.get("bands", ())],
         "answered": [(b["reported"], b["share"], b["count"]) for b in found["answers"]["table"]],
     }
+
+
+def _neighbours_view(found: Facts) -> Facts:
+    """Circles and lines in a drawing of `_WIDTH` by `_HEIGHT`."""
+    nodes = [
+        node
+        | {
+            "at": round(_WIDTH * node["x"]),
+            "down": round(_HEIGHT * node["y"]),
+            "radius": round(min(5 + 3 * math.log2(node["size"]), 20)),
+        }
+        for node in found["nodes"]
+    ]
+    by_id = {node["id"]: node for node in nodes}
+    edges = [
+        edge
+        | {
+            "first": by_id[edge["first"]],
+            "second": by_id[edge["second"]],
+            "kind": "joined" if edge["joined"] else "values" if edge["values"] else "keys",
+        }
+        for edge in found["edges"]
+    ]
+    return {"nodes": nodes, "edges": edges, "width": _WIDTH, "height": _HEIGHT}
+
+
+def _review_view(_: Facts) -> Facts:
+    """Nothing was answered."""
+    return {"effect": None, "error": None}
+
+
+def _said(answer: str, effect: Facts) -> str:
+    """What an answer did, in words."""
+    if answer == "skip":
+        return "Skipped."
+    if answer == "undo":
+        return "Taken back." if effect["undone"] else "There was no answer to take back."
+    said = "One entity." if answer == "same" else "Two entities."
+    return f"{said} That was decided before." if effect["already"] else said

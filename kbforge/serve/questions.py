@@ -1,7 +1,10 @@
 """The review of a served store: the next question with its evidence, and what an answer does.
 
-One queue of questions (`kbforge.fit.questions`) is shared by all who answer. It holds the
-subproblems in which reported probabilities leave most fragments in doubt, so its memory is bounded.
+One queue of questions (`kbforge.fit.questions`) is shared by all who answer. What an answer can
+correct is at most the fragments that are in doubt, and reported probabilities say how many these
+are in each subproblem. So subproblems are read in this order, until the best question found is
+worth more than those ahead can be; memory is bounded, and the first question comes soon.
+
 No lock of the store is held between questions. Others may write: entities that runs change are
 followed, and a subproblem is compared with what the queue knows of it before a question is asked.
 
@@ -14,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -36,7 +39,8 @@ from kbforge.store.tables import ask, rows_of
 
 MOST_SUBPROBLEMS = 5_000
 """Subproblems with questions in memory."""
-_AT_ONCE = 500  # subproblems that are read together
+_AT_ONCE = 16  # subproblems that are read together
+_READING = 0.5  # seconds of reading on, once there is a question
 _MOST_CHANGED = 1_000  # subproblems that are followed; where more have changed, all begins anew
 _SELDOM = 60.0  # seconds between two beginnings, at least
 _MOST_ASKED = 200  # questions whose answers are awaited
@@ -44,8 +48,8 @@ _MOST_NEAR = 200  # entities that a decision may change, as far as they are read
 _MOST_SHOWN = 100  # entities and fragments that an effect names
 
 _IN_DOUBT = """
-SELECT subproblem FROM confidence WHERE reported < 1 GROUP BY subproblem
-ORDER BY sum(size * (1 - reported)) DESC, subproblem LIMIT ?
+SELECT subproblem, sum(size * (1 - reported)) AS doubt FROM confidence WHERE reported < 1
+GROUP BY subproblem ORDER BY doubt DESC, subproblem LIMIT ?
 """
 _CHANGED = """
 SELECT DISTINCT entity.subproblem FROM image JOIN entity ON entity.id = image.entity
@@ -71,6 +75,7 @@ class Questions:
         self._readers, self._writer = readers, writer
         self._lock = threading.Lock()
         self._queue = PosteriorQueue()
+        self._ahead: deque[tuple[int, float]] = deque()  # subproblems to read, fragments in doubt
         self._known: dict[int, bytes] = {}  # digests of the pages that the queue has, by name
         self._seen: tuple[int, float] | None = None  # the last run, and the seconds that it lasted
         self._frozen = b""  # digest of what the models were when all began
@@ -81,17 +86,19 @@ class Questions:
     def next(self) -> Facts:
         """The next question with its evidence.
 
-        {"question": object or None, "left": subproblems in doubt, "answered": here}. The question:
-        {"first", "second", "a": {"fragment", "others", "size", "entity"}, "b": likewise, "asked":
-        {"reported", "believed", "joined", "value", "information"}, "explanation", "compared",
-        "probability"}. `explanation` is what speaks for the second fragment in the cluster of the
-        first, in nats if `probability`, else in points of a score; None where the likelihood does
-        not explain. `compared` is how many fragments of the cluster it was compared with.
+        {"question": object or None, "left": subproblems in doubt, at most, "answered": here}. The
+        question: {"first", "second", "a": {"fragment", "others", "size", "entity"}, "b": likewise,
+        "asked": {"reported", "believed", "joined", "value", "information"}, "explanation",
+        "compared", "probability"}. `explanation` is what speaks for the second fragment in the
+        cluster of the first, in nats if `probability`, else in points of a score; None where the
+        likelihood does not explain. `compared` is how many fragments of the cluster it was compared
+        with.
         """
         with self._lock, self._readers.store() as store:
             self._follow(store)
             told = self._next(store)
-            return {"question": told, "left": len(self._queue), "answered": len(self._answers)}
+            left = len(self._queue) + len(self._ahead)
+            return {"question": told, "left": left, "answered": len(self._answers)}
 
     def answer(self, first: str, second: str, same: bool | None) -> Facts:
         """Decide whether a pair is one entity; None skips it.
@@ -187,7 +194,7 @@ class Questions:
         self._began = time.monotonic()
         self._queue, self._known = PosteriorQueue(), {}
         rows = store.database.connection
-        self._update(store, [name for (name,) in ask(rows, _IN_DOUBT, (MOST_SUBPROBLEMS,))])
+        self._ahead = deque(ask(rows, _IN_DOUBT, (MOST_SUBPROBLEMS,)))
         stale = ask(rows, "SELECT subproblem FROM stale LIMIT ?", (_MOST_CHANGED,))
         self._update(store, [name for (name,) in stale])
         for one in self._answers:
@@ -218,12 +225,25 @@ class Questions:
 
     def _next(self, store: Store) -> Facts | None:
         """The next question about a subproblem that is still as the queue knows it."""
-        while (question := self._queue.next()) is not None:
+        while (question := self._best(store)) is not None:
             before = self._known.get(question.subproblem)
             self._update(store, [question.subproblem])
             if self._known.get(question.subproblem) == before:
                 return self._told(store, question)
         return None
+
+    def _best(self, store: Store) -> PairQuestion | None:
+        """The best question; subproblems ahead are read as far as they may have a better one."""
+        until = time.monotonic() + _READING
+        while True:
+            best = self._queue.next()
+            if not self._ahead:
+                return best
+            worse = best is not None and self._ahead[0][1] <= best.value
+            if worse or (best is not None and time.monotonic() > until):
+                return best
+            some = min(_AT_ONCE, len(self._ahead))
+            self._update(store, [self._ahead.popleft()[0] for _ in range(some)])
 
     def _told(self, store: Store, question: PairQuestion) -> Facts:
         pages = store.pages

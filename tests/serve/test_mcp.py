@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,8 +43,8 @@ def called(service: Service, name: str, **arguments: object) -> Any:
     return asked(server(service), lambda client: client.call_tool(name, arguments))
 
 
-@pytest.fixture
-def address(service: Service) -> Iterator[str]:
+@contextmanager
+def over_port(service: Service) -> Iterator[str]:
     """The address of the tools on a port."""
     with listen("127.0.0.1", 0) as listening:
         running = Server(over_http(server(service)))
@@ -73,7 +75,7 @@ def refusal(service: Service, name: str, **arguments: object) -> str:
 
 def test_tools_that_read_say_so_and_each_has_a_description(service: Service) -> None:
     tools = asked(server(service), lambda client: client.list_tools()).tools
-    assert len(tools) <= 8
+    assert len(tools) == 8
     writing = {tool.name for tool in tools if not tool.annotations.read_only_hint}
     assert writing == {"add_fragments", "decide"}
     assert all(tool.description and tool.title for tool in tools)
@@ -88,6 +90,8 @@ def test_tools_that_read_say_so_and_each_has_a_description(service: Service) -> 
         ("get_entity", {}, "expected an id or a fragment, and not both"),
         ("get_entity", {"id": "e-0"}, 'the knowledge base never had an entity "e-0"'),
         ("get_entity", {"fragment": "null"}, 'the knowledge base has no fragment "null"'),
+        ("why", {"fragment": "nobody"}, 'the knowledge base has no fragment "nobody"'),
+        ("match_fragment", {"properties": {}}, "expected at least one property"),
         ("decide", {"verdict": "same", "first": "0-0"}, "expected first and second"),
         ("decide", {"verdict": "undo", "first": "0-0"}, "undo takes the number of a decision"),
         ("decide", {"verdict": "undo", "decision": 4}, "there is no decision 4"),
@@ -126,6 +130,29 @@ def test_an_entity_is_found_by_its_id_and_by_its_fragments(service: Service) -> 
     assert found(service, "get_entity", id=entity["id"]) == entity
     assert PEOPLE[0].id in {one["fragment"]["id"] for one in entity["fragments"]}
     assert not [one for one in entity["fragments"] if "label" in one["fragment"]]
+
+
+def test_reasons_are_of_the_entity_or_against_another(service: Service) -> None:
+    mine = max(PEOPLE, key=lambda one: sum(other.label == one.label for other in PEOPLE))
+    told = found(service, "why", fragment=mine.id)
+    entity = found(service, "get_entity", fragment=mine.id)
+    assert told["own"]["entity"]["id"] == entity["id"]
+    assert told["own"]["explanation"]["attributes"].keys() <= mine.properties.keys()
+    other = next(one for one in PEOPLE if one.label != mine.label)
+    rival = found(service, "get_entity", fragment=other.id)["id"]
+    against = found(service, "why", fragment=mine.id, not_in=rival)
+    assert {against["first"]["id"], against["second"]["id"]} == {entity["id"], rival}
+    assert against["total"] < 0
+
+
+def test_a_record_is_matched_and_not_kept(service: Service) -> None:
+    mine = max(PEOPLE, key=lambda one: sum(other.label == one.label for other in PEOPLE))
+    given = {attribute: list(values) for attribute, values in mine.properties.items()}
+    match = found(service, "match_fragment", properties=given, limit=2)
+    entity = found(service, "get_entity", fragment=mine.id)["id"]
+    assert match["candidates"][0]["entity"]["id"] == entity
+    assert match["new"] < 0.5
+    assert found(service, "changes", since=1)["to"] == 1
 
 
 def test_what_is_long_is_cut_and_that_is_said(service: Service) -> None:
@@ -183,17 +210,46 @@ def test_a_question_is_answered_or_skipped_and_not_asked_again(service: Service)
     assert len(pairs) == 4
 
 
-def test_a_command_is_asked_by_standard_input(store: Path) -> None:
-    command = StdioServerParameters(
-        command=sys.executable, args=["-m", "kbforge", "mcp", str(store)]
-    )
-    answer = asked(command, lambda client: client.call_tool("changes", {"since": 0}))
-    assert answer.structured_content["to"] == 1
+async def tour(client: Client) -> list[Any]:
+    """What all tools answer, one after another."""
+    told: list[Any] = []
+
+    async def call(name: str, **arguments: Any) -> Any:
+        answer = await client.call_tool(name, arguments)
+        assert not answer.is_error, answer.content
+        told.append((name, answer.structured_content))
+        return answer.structured_content
+
+    name = next(one.names[0] for one in PEOPLE if one.names)
+    entity = (await call("search_entities", text=name))["results"][0]["id"]
+    fragment = (await call("get_entity", id=entity))["fragments"][0]["fragment"]
+    await call("why", fragment=fragment["id"])
+    await call("match_fragment", properties=fragment["properties"])
+    question = (await call("review_next"))["question"]
+    pair = {"first": question["first"], "second": question["second"]}
+    await call("decide", verdict="different", **pair)
+    new = {"id": "new", "properties": fragment["properties"]}
+    await call("add_fragments", fragments=[new])
+    await call("changes", since=1)
+    for _, answer in told:
+        answer.pop("history", None)  # it has times
+    return told
 
 
-def test_a_server_is_asked_by_http(address: str) -> None:
-    answer = asked(address, lambda client: client.call_tool("changes", {"since": 0}))
-    assert answer.structured_content["to"] == 1
+def test_all_tools_answer_the_same_by_every_way(
+    service: Service, made_store: Path, tmp_path: Path
+) -> None:
+    here = asked(server(service), tour)
+    tools = asked(server(service), lambda client: client.list_tools()).tools
+    assert {name for name, _ in here} == {tool.name for tool in tools}
+    other = shutil.copy(made_store, tmp_path / "other.sqlite")
+    command = ["-m", "kbforge", "mcp", str(other)]
+    by_command = asked(StdioServerParameters(command=sys.executable, args=command), tour)
+    assert by_command == here
+    third = Service(str(shutil.copy(made_store, tmp_path / "third.sqlite")))
+    with over_port(third) as at:
+        assert asked(at, tour) == here
+    third.close()
 
 
 @pytest.mark.parametrize(
@@ -205,8 +261,9 @@ def test_a_server_is_asked_by_http(address: str) -> None:
     ],
 )
 def test_no_page_of_another_site_reaches_the_tools(
-    address: str, headers: dict[str, str], status: int
+    service: Service, headers: dict[str, str], status: int
 ) -> None:
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     accept = {"Accept": "application/json, text/event-stream"}
-    assert httpx.post(address, json=message, headers=accept | headers).status_code == status
+    with over_port(service) as at:
+        assert httpx.post(at, json=message, headers=accept | headers).status_code == status

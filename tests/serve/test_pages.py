@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html import escape
+
 import pytest
 
 PAGE = {"accept": "text/html"}
@@ -10,10 +12,11 @@ PAGE = {"accept": "text/html"}
 @pytest.fixture
 def ids(client):
     """An entity of the store, one of its fragments, and its subproblem."""
-    found = client.get("/.json").json()["largest"][0]["id"]
+    found, second = (one["id"] for one in client.get("/.json").json()["largest"][:2])
     entity = client.get(f"/entity/{found}.json").json()
     return {
         "entity": found,
+        "second": second,
         "fragment": entity["fragments"][0]["fragment"]["id"],
         "subproblem": entity["subproblem"],
     }
@@ -37,7 +40,7 @@ def test_a_page_and_its_json_are_at_one_address(client, ids, address) -> None:
     page = client.get("?".join([path, *query]), headers=PAGE)
     assert page.status_code == 200
     assert page.headers["content-type"].startswith("text/html")
-    assert f'type="application/json" href="{as_json}"' in page.text
+    assert f'type="application/json" href="{escape(as_json)}"' in page.text
     assert client.get(as_json).json()
     assert " style=" not in page.text
     assert "default-src 'none'" in page.headers["content-security-policy"]
