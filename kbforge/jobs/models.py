@@ -300,7 +300,7 @@ def reading_of(
     if found is None:
         return None
     pairs: Likelihood | None = likelihood if name == _PAIRS else None
-    if _PAIRS in store.fact("frozen")["kept"]:
+    if store.fact("frozen")["kept"].get(_PAIRS) is not None:
         pairs = _pair_model(choices)
         _take_up(store, pairs, _PAIRS)
     return _reading_from(found, pairs, choices.defaults)
