@@ -449,12 +449,20 @@ class Covariates:
     """A report with its covariates."""
 
     def __init__(self, reported: ClusteringReport, context: FileContext) -> None:
-        self._entities, self._context = reported.entities, context
-        whole = context.whole
-        self._facts = describe(reported.fragments, None if whole is None else whole.counted)
+        self._fragments, self._entities, self._context = (
+            reported.fragments,
+            reported.entities,
+            context,
+        )
         predicted = context.predicted
         self._places = None if predicted is None else predicted.places(reported.fragments)
         self._odds = _odds(reported, context)
+
+    @cached_property
+    def _facts(self) -> Descriptions:
+        """What the fragments say; columns of pairs do without."""
+        whole = self._context.whole
+        return describe(self._fragments, None if whole is None else whole.counted)
 
     def entities(self, features: tuple[str, ...]) -> FloatArray:
         """Some columns of the entities, shape [entities, features]."""

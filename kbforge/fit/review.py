@@ -296,5 +296,15 @@ def evidence_on(
 
 def explained(problem: Problem, x: Fragment, cluster: Sequence[Fragment]) -> Explanation:
     """What speaks for adding a fragment to a cluster of others, at least one."""
-    prior = math.log(len(cluster)) - math.log(problem.alpha)
-    return Explanation(prior, dict(problem.likelihood.contributions(x, cluster)))
+    return explained_all(problem, x, [cluster])[0]
+
+
+def explained_all(
+    problem: Problem, x: Fragment, clusters: Sequence[Sequence[Fragment]]
+) -> list[Explanation]:
+    """What speaks for adding a fragment to each of some clusters, none of which is empty."""
+    said = problem.likelihood.contributions_to(x, clusters)
+    return [
+        Explanation(math.log(len(cluster)) - math.log(problem.alpha), dict(contributions))
+        for cluster, contributions in zip(clusters, said, strict=True)
+    ]

@@ -110,8 +110,15 @@ class _Tempered(Likelihood):
         return self._likelihood.features(fragments)
 
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> Mapping[str, float]:
-        said = self._likelihood.contributions(fragment, cluster)
-        return {attribute: value / self._temperature for attribute, value in said.items()}
+        return self.contributions_to(fragment, [cluster])[0]
+
+    def contributions_to(
+        self, fragment: Fragment, clusters: Sequence[Sequence[Fragment]]
+    ) -> Sequence[Mapping[str, float]]:
+        return [
+            {attribute: value / self._temperature for attribute, value in said.items()}
+            for said in self._likelihood.contributions_to(fragment, clusters)
+        ]
 
     def kept(self) -> LearnedState:
         return self._likelihood.kept()

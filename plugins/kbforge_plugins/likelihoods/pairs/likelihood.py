@@ -53,7 +53,12 @@ from kbforge.models.trees import Trees, load_parts, save_parts
 from kbforge.numerics import capacity_for
 from kbforge_plugins.indexes.hashed import starts_of
 from kbforge_plugins.likelihoods.pairs.bags import PartReader, flattened
-from kbforge_plugins.likelihoods.pairs.file import AGREEMENT_FEATURES, FEATURES, SOUP_FEATURES
+from kbforge_plugins.likelihoods.pairs.file import (
+    AGREEMENT_FEATURES,
+    FEATURES,
+    SOUP_FEATURES,
+    Rows,
+)
 from kbforge_plugins.likelihoods.pairs.odds import (
     APART,
     MODEL,
@@ -408,9 +413,25 @@ class Pairs(ConjugateLikelihood):
 
         The sum over attributes is L(C + x) - L(C) - L({x}).
         """
+        return self.contributions_to(fragment, [cluster])[0]
+
+    def contributions_to(
+        self, fragment: Fragment, clusters: Sequence[Sequence[Fragment]]
+    ) -> list[dict[str, float]]:
+        """As `contributions`, of several clusters; all pairs are described together."""
         odds = self._odds
         x = odds.encode(fragment)
-        members = counted(map(odds.encode, cluster))
+        joined = [counted(map(odds.encode, cluster)) for cluster in clusters]
+        near = odds.near(x)
+        rows = sorted({row for members in joined for row in members.counts if row in near})
+        parts = _pair_contributions(odds, self._trees, self._node_means, x, rows)
+        return [self._summed(fragment, x, members, parts) for members in joined]
+
+    def _summed(
+        self, fragment: Fragment, x: Row, members: Members, parts: Mapping[Row, Mapping[str, float]]
+    ) -> dict[str, float]:
+        """The contributions of the candidates of a row that are members, by attribute."""
+        odds = self._odds
         naming = next(
             (a for a in (*odds.file.naming, *fragment.properties) if a in fragment.properties),
             "name",
@@ -418,13 +439,10 @@ class Pairs(ConjugateLikelihood):
         said = dict.fromkeys((naming, *fragment.properties), 0.0)
         here = members.counts.get(x, 0)
         for row, n in sorted(members.counts.items()):
-            if row not in odds.near(x):
-                continue
             times = 1.0 if row == x else weight(n) / weight(1)
             if row != x:
                 times *= (weight(here + 1) - weight(here)) / weight(1)
-            parts = _pair_contributions(odds, self._trees, self._node_means, x, row)
-            for attribute, part in parts.items():
+            for attribute, part in parts.get(row, {}).items():
                 said[attribute if attribute in said else naming] += times * part
         # rows that are no candidates are apart by their names; the bias counts there as well
         said[naming] += nats(gain_of(odds, members, x)) - sum(said.values())
@@ -442,52 +460,88 @@ class Pairs(ConjugateLikelihood):
 
 
 _SHARED = np.isin(np.array(FEATURES), (*AGREEMENT_FEATURES, *SOUP_FEATURES))
-_ZERO = np.zeros(1, dtype=np.int64)
 
 
 def _pair_contributions(
-    odds: Odds, trees: Trees, means: FloatArray, x: Row, row: Row
-) -> dict[str, float]:
-    """By attribute, "" for the name: its part of the clipped log odds of two rows."""
-    (a, i), (b, j) = odds.rows_of(x), odds.rows_of(row)
-    parts = _feature_contributions(trees, means, odds.file.describe(a, _ZERO + i, b, _ZERO + j)[0])
-    if x != row:
-        parts[-1] += odds.bias
-    log_odds = float(parts.sum())
-    clipped = min(max(log_odds, -MOST), MOST)
-    if log_odds:
-        parts *= clipped / log_odds
-    # what agreement says is shared out by the evidence of the attributes that both state
-    evidence = {
-        name: abs(float(worth.compare(one, _ZERO + i, other, _ZERO + j)[2][0]))
-        for name, worth in odds.file.worths.items()
-        if (one := a.table.columns[name]).value(i) and (other := b.table.columns[name]).value(j)
-    }
-    total = sum(evidence.values())
-    shared = float(parts[:-1][_SHARED].sum())
-    out = {name: shared * (value / total) for name, value in evidence.items()} if total else {}
-    out[""] = clipped - sum(out.values())
+    odds: Odds, trees: Trees, means: FloatArray, x: Row, rows: Sequence[Row]
+) -> dict[Row, dict[str, float]]:
+    """By other row, and by attribute, "" for the name: its part of the clipped log odds."""
+    a, i = odds.rows_of(x)
+    described: dict[int, tuple[Rows, list[Row], list[int]]] = {}
+    for row in rows:
+        b, j = odds.rows_of(row)
+        _, some, places = described.setdefault(id(b), (b, [], []))
+        some.append(row)
+        places.append(j)
+    out: dict[Row, dict[str, float]] = {}
+    for b, some, places in described.values():
+        at, others = np.full(len(some), i), np.array(places)
+        parts = _feature_contributions(trees, means, odds.file.describe(a, at, b, others))
+        parts[:, -1] += odds.bias * (np.array(some) != x)
+        log_odds = parts.sum(axis=1)
+        clipped = np.clip(log_odds, -MOST, MOST)
+        nothing = log_odds == 0
+        parts *= ((clipped + nothing) / (log_odds + nothing))[:, None]
+        # what agreement says is shared out by the evidence of the attributes that both state
+        evidence = _evidence(odds, a, at, b, others)
+        total = sum(evidence.values(), np.zeros(len(some)))
+        shared = parts[:, :-1][:, _SHARED].sum(axis=1)
+        for k, row in enumerate(some):
+            told = {}
+            if total[k]:
+                told = {
+                    name: float(shared[k] * (of[k] / total[k])) for name, of in evidence.items()
+                }
+            told[""] = float(clipped[k]) - sum(told.values())
+            out[row] = told
+    return out
+
+
+def _evidence(odds: Odds, a: Rows, i: IntArray, b: Rows, j: IntArray) -> dict[str, FloatArray]:
+    """By attribute how much its nearness tells, of each pair of rows; 0 where one lacks it."""
+    out = {}
+    for name, worth in odds.file.worths.items():
+        one, other = a.table.columns[name], b.table.columns[name]
+        both = np.flatnonzero((one.value(i) != 0) & (other.value(j) != 0))
+        if len(both):
+            told = np.zeros(len(i))
+            told[both] = np.abs(worth.compare(one, i[both], other, j[both])[2])
+            out[name] = told
     return out
 
 
 def _feature_contributions(trees: Trees, means: FloatArray, features: FloatArray) -> FloatArray:
-    """What each feature adds to the trees' sum, and last what all pairs have in common."""
+    """What each feature adds to the trees' sum, and last what all pairs have in common.
 
-    def mean_of(node: int) -> float:
-        return float(means[node] if node >= 0 else trees.leaves[-1 - node])
+    Args:
+        trees: of the model.
+        means: by node, as `_node_means`.
+        features: shape [pairs, features].
 
-    parts = np.zeros(len(features) + 1)
-    parts[-1] = trees.offset[0]
-    for root in trees.roots.tolist():
-        parts[-1] += mean_of(root)
-        node = root
-        while node >= 0:
-            column = int(trees.feature[node])
-            value = features[column]
-            left = trees.missing_left[node] if np.isnan(value) else value <= trees.threshold[node]
-            child = int(trees.left[node] if left else trees.right[node])
-            parts[column] += mean_of(child) - means[node]
-            node = child
+    Returns:
+        shape [pairs, features + 1].
+
+    """
+    n, width = features.shape[0], features.shape[1] + 1
+
+    def mean_of(node: IntArray) -> FloatArray:
+        inner = means[np.maximum(node, 0)]
+        return np.where(node >= 0, inner, trees.leaves[np.maximum(-1 - node, 0)])
+
+    roots = trees.roots.astype(np.int64)
+    parts = np.zeros((n, width))
+    parts[:, -1] = trees.offset[0] + mean_of(roots).sum()
+    inner = np.tile(roots >= 0, n)
+    node, pair = np.tile(roots, n)[inner], np.repeat(np.arange(n), len(roots))[inner]
+    while len(node):
+        column = trees.feature[node]
+        value = features[pair, column]
+        left = np.where(np.isnan(value), trees.missing_left[node], value <= trees.threshold[node])
+        child = np.where(left, trees.left[node], trees.right[node]).astype(np.int64)
+        gained = mean_of(child) - means[node]
+        parts += np.bincount(pair * width + column, gained, n * width).reshape(n, width)
+        inner = child >= 0
+        node, pair = child[inner], pair[inner]
     return parts
 
 
