@@ -42,13 +42,16 @@ from kbforge.errors import LikelihoodError, quoted
 from kbforge.evaluation.reliability import BoolArray, ReportedEntities, ReportedPairs
 from kbforge.fit.choices import Fit
 from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
-from kbforge.fit.review import explained
+from kbforge.fit.review import explained_all
+from kbforge.numerics import on_grid
 from kbforge.store.pages import numbers_from_bytes, page_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import ask, rows_of
 
 _MOST_ASKED = 8
 """Fragments of an entity that a map of pairs is asked about; what it says is their mean."""
+_LEAST_ASKED = 0.1
+"""Reported probability from which on a map is asked."""
 _MOST_EXPLAINED = 100
 """Fragments of an entity that an explanation compares with, as in a review."""
 
@@ -96,7 +99,12 @@ class _Rival(NamedTuple):
     cluster: Cluster
     subproblem: int
     score: float  # L(C), nats
-    mass: float  # the weight of the particles that have it
+    weights: FloatArray  # of the particles that have it, shape [particles]
+
+    @property
+    def mass(self) -> float:
+        """The weight of all particles that have it."""
+        return float(self.weights.sum())
 
 
 def match(store: Store, fit: Fit, fragment: Fragment, most: int = 10) -> Match:
@@ -191,14 +199,18 @@ def _of_page(page: Page, slots: Collection[int] | None = None) -> list[_Rival]:
     chosen = [at for at, slot in enumerate(page.slots.tolist()) if slots is None or slot in slots]
     if not chosen:
         return []
-    # the weights of the particles that have each cluster
-    mass = np.bincount(page.cells, np.exp(page.weights).repeat(page.rows)).tolist()
-    ends = np.cumsum(page.lengths)
-    members, begins, scores = page.members.tolist(), (ends - page.lengths).tolist(), page.scores
+    weights, order = np.exp(page.weights).repeat(page.rows), page.cells.argsort(kind="stable")
+    ends = np.cumsum(page.lengths).tolist()
+    shown = np.cumsum(np.bincount(page.cells, minlength=len(ends))).tolist()
+    members, scores = page.members.tolist(), page.scores.tolist()
     return [
-        _Rival(tuple(members[begins[at] : ends[at]]), page.name, float(scores[at]), mass[at])
+        _Rival(
+            tuple(members[ends[at - 1] if at else 0 : ends[at]]),
+            page.name,
+            scores[at],
+            weights[order[shown[at - 1] if at else 0 : shown[at]]],
+        )
         for at in chosen
-        if mass[at] > 0
     ]
 
 
@@ -222,14 +234,25 @@ def _scored(
 ) -> tuple[list[_Rival], FloatArray, float]:
     """The clusters that are scored, L(C + x) - L(C) of each, and L({x}), nats."""
     surrogate = problem.surrogate
-    if surrogate is not None and problem.max_evals is not None and rivals:
+    if surrogate is not None and problem.max_evals is not None:
         gains, _ = gains_of(surrogate, [rival.cluster for rival in rivals], fragments, x)
-        sizes = np.log([rival.mass * len(rival.cluster) for rival in rivals])
-        order = np.argsort(-(gains + sizes), kind="stable")[: problem.max_evals]
-        rivals = [rivals[at] for at in sorted(order.tolist())]
+        rivals = _proposed(rivals, gains, problem.max_evals)
     clusters = [rival.cluster for rival in rivals]
     scores = np.array([rival.score for rival in rivals])
     return rivals, *gains_of(problem.likelihood, clusters, fragments, x, scores)
+
+
+def _proposed(rivals: Sequence[_Rival], gains: FloatArray, most: int) -> list[_Rival]:
+    """The clusters of the `most` heaviest putative particles, with the weights of these alone."""
+    values = [
+        on_grid(gain + math.log(len(rival.cluster)) + np.log(rival.weights)).tolist()
+        for rival, gain in zip(rivals, gains.tolist(), strict=True)
+    ]
+    heaviest = sorted((-value, k, at) for k, of in enumerate(values) for at, value in enumerate(of))
+    kept: dict[int, list[int]] = {}
+    for _, k, at in heaviest[:most]:
+        kept.setdefault(k, []).append(at)
+    return [rivals[k]._replace(weights=rivals[k].weights[kept[k]]) for k in sorted(kept)]
 
 
 def gains_of(
@@ -329,11 +352,11 @@ def _candidates(
     probability = [one.share for one in best]
     if fit.confidence is not None and best:
         probability = _calibrated(fit.confidence, x, best, fragments)
+    reasons: Sequence[Explanation | None] = [None] * len(best)
+    if fit.problem.likelihood.explains:
+        reasons = explained_all(fit.problem, x, [[fragments[n] for n in of] for of in wanted])
     out = []
-    for one, members, sure in zip(best, wanted, probability, strict=True):
-        why = None
-        if fit.problem.likelihood.explains:
-            why = explained(fit.problem, x, [fragments[n] for n in members])
+    for one, sure, why in zip(best, probability, reasons, strict=True):
         odds = math.log(one.share) - math.log(new) if one.share and new else math.inf
         out.append(Candidate(one.entity, one.share, sure, odds, why))
     return tuple(out)
@@ -342,21 +365,29 @@ def _candidates(
 def _calibrated(
     reading: ConfidenceMap, x: Fragment, best: Sequence[_Best], fragments: Mapping[int, Fragment]
 ) -> list[float]:
-    """What a map says of the pairs of a fragment and each entity's, the mean by entity."""
-    asked = [one.members[:_MOST_ASKED] for one in best]
+    """The probabilities of entities, the most probable first, by a map of pairs.
+
+    Of an entity it is the mean of what the map says of the fragment with each of its own. Maps are
+    fitted to what a posterior reports as possible; less stays as it is, but below what is read.
+    """
+    likely = [one for one in best if one.share >= _LEAST_ASKED]
+    if not likely:
+        return [one.share for one in best]
+    asked = [one.members[:_MOST_ASKED] for one in likely]
     counts = np.array([len(members) for members in asked])
     told = [x, *(fragments[n] for members in asked for n in members)]
     n = len(told)
-    size = np.array([one.size + 1.0 for one in best])
-    share = np.clip([one.share for one in best], np.finfo(float).tiny, 1.0)
     pairs = ReportedPairs(
         np.zeros(n - 1, np.int64),
         np.arange(1, n),
-        share.repeat(counts),
-        size.repeat(counts),
+        np.array([one.share for one in likely]).repeat(counts),
+        np.array([one.size + 1.0 for one in likely]).repeat(counts),
         np.zeros(n - 1, np.int64),
     )
     alone = ReportedEntities(tuple((at,) for at in range(n)), np.ones(n), np.ones(n), np.arange(n))
     of_pairs = reading.of_pairs(ClusteringReport(told, alone), pairs)
-    means: FloatArray = np.add.reduceat(of_pairs, np.cumsum(counts) - counts) / counts
-    return list(means.tolist())
+    read = np.add.reduceat(of_pairs, np.cumsum(counts) - counts) / counts
+    rest = [min(one.share, read.min()) for one in best[len(likely) :]]
+    out = np.array([*np.minimum.accumulate(read).tolist(), *rest])
+    # claims of several entities are read one by one, and only one of them is true
+    return list((out / max(out.sum(), 1.0)).tolist())

@@ -41,11 +41,18 @@ def shares(found: Match) -> dict[str | None, float]:
 
 
 def by_entity(store: Store, joined: Sequence[tuple[Cluster, float]]) -> dict[str | None, float]:
-    """By entity, the probability of the clusters that a fragment joins; None is no cluster."""
+    """By entity, the probability of the clusters that a fragment joins; None is no cluster.
+
+    A cluster is of the entity that has most of its fragments, or the earliest.
+    """
     out: dict[str | None, float] = {None: 0.0}
     for cluster, probability in joined:
-        entity = store.holders(cluster)[0] if cluster else None
-        out[entity] = out.get(entity, 0.0) + probability
+        held = [store.entity_of(number) for number in cluster]
+        if held:
+            entity, _ = min(held, key=lambda one: (-held.count(one), one[1]))
+            out[entity] = out.get(entity, 0.0) + probability
+        else:
+            out[None] += probability
     return out
 
 
@@ -79,6 +86,13 @@ LIKELIHOODS = {
     "pairs": Choices(likelihood="pairs", **EVERYTHING),
     "compared with all": Choices(likelihood="attributes", alpha=10.0, index="none", **EVERYTHING),
     "one subproblem": Choices(likelihood="pairs", clusterer="smc", particles=2000),
+    "a black box": Choices(
+        likelihood="bigram", surrogate="attributes", alpha=10.0, max_evals=2, **EVERYTHING
+    ),
+    "the surrogate": Choices(
+        likelihood="bigram", surrogate="attributes", alpha=10.0, max_evals=0, **EVERYTHING
+    ),
+    "linked": Choices(likelihood="attributes", alpha=10.0, link="town", **EVERYTHING),
 }
 
 
