@@ -5,6 +5,9 @@ for (const table of document.querySelectorAll("table.sorts")) {
   const body = table.tBodies[0];
   const rows = [...body.rows]; // in the order of the page, which breaks ties
   heads.forEach((head, column) => {
+    if (!head.textContent.trim()) {
+      return;
+    }
     const button = document.createElement("button");
     button.type = "button";
     button.append(...head.childNodes);

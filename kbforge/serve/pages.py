@@ -28,7 +28,8 @@ _MOST_LISTED = 12  # entities of a list at home
 _MOST_RUNS = 5  # at home
 _MOST_VALUES = 12  # of an attribute
 _MOST_RESULTS = 20
-_WIDTH, _HEIGHT = 680, 480  # of the drawing of a neighbourhood
+_WIDTH, _HEIGHT = 720, 480  # of the drawing of a neighbourhood
+_BESIDE = 60  # left and right of the circles, for their names
 _LONGEST_ID = 4_096  # characters
 _SAME = {"same": True, "different": False, "skip": None}
 
@@ -179,11 +180,18 @@ def _home_view(found: Facts) -> Facts:
 
 def _entity_view(found: Facts) -> Facts:
     own = [one["fragment"] for one in found["fragments"]]
+    present = {
+        "probability": found["reported"],
+        "said": "as it is",
+        "groups": [[one["id"] for one in own]],
+        "sizes": [found["size"]],
+    }
     return {
         "attributes": list(found["properties"])[:_MOST_ATTRIBUTES],
         "most_values": _MOST_VALUES,
         "names": {one["id"]: (one["properties"].get("name") or [None])[0] for one in own},
         "own": {one["id"] for one in own},
+        "groupings_kept": [present, *found["alternatives"]],
     }
 
 
@@ -219,7 +227,7 @@ def _neighbours_view(found: Facts) -> Facts:
     nodes = [
         node
         | {
-            "at": round(_WIDTH * node["x"]),
+            "at": round(_BESIDE + (_WIDTH - 2 * _BESIDE) * node["x"]),
             "down": round(_HEIGHT * node["y"]),
             "radius": round(min(5 + 3 * math.log2(node["size"]), 20)),
         }
