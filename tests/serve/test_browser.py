@@ -1,0 +1,365 @@
+"""The pages in a real browser: both colours, both widths, and the keyboard alone.
+
+The browser is Debian's Chromium. Messages on the console, errors of scripts and requests to other
+places fail every test.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="needs the extra serve")
+pytest.importorskip("playwright", reason="needs playwright, to drive a browser")
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from kbforge.contracts import Fragment
+from kbforge.files.fragments import read_fragments
+from kbforge.fit.choices import Choices
+from kbforge.jobs.update import add_fragments
+from kbforge.serve.app import application
+from kbforge.serve.server import Server, address_of, listen
+from kbforge.serve.service import Service
+from kbforge.store.database import Database
+from kbforge.store.store import Store
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt-get install chromium")
+
+MENTIONS = Path(__file__).parents[2] / "examples/quickstart/fragments.jsonl"
+LOOKS = [("light", 1280), ("light", 390), ("dark", 1280), ("dark", 390)]
+
+
+@contextmanager
+def served(store: Path) -> Iterator[str]:
+    """The address of a server over a store, without a slash at its end."""
+    service = Service(str(store))
+    with listen("127.0.0.1", 0) as listening:
+        server = Server(application(service))
+        thread = threading.Thread(target=server.run, args=([listening],))
+        thread.start()
+        try:
+            yield address_of(listening).rstrip("/")
+        finally:
+            server.stop()
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def mentions(tmp_path_factory) -> Path:
+    """A store with much in doubt."""
+    path = tmp_path_factory.mktemp("pages") / "kb.sqlite"
+    fragments = list(read_fragments(str(MENTIONS)))
+    add_fragments(str(path), fragments[:200], Choices(likelihood="pairs"))
+    add_fragments(str(path), fragments[200:240], Choices(likelihood="pairs"))
+    return path
+
+
+@pytest.fixture(scope="module")
+def address(mentions) -> Iterator[str]:
+    """A server that nothing is written to."""
+    with served(mentions) as found:
+        yield found
+
+
+@pytest.fixture
+def writable(mentions, tmp_path) -> Iterator[tuple[str, Path]]:
+    """A server, and the store that it may write to."""
+    path = Path(shutil.copy(mentions, tmp_path / "kb.sqlite"))
+    with served(path) as found:
+        yield found, path
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium without a window."""
+    with sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser) -> Iterator[Callable[..., Page]]:
+    """Opens a page of a colour and width; at the end nothing may have gone wrong in any."""
+    contexts, wrong = [], []
+
+    def visit(scheme: str = "light", width: int = 1280, **settings: Any) -> Page:
+        size = {"width": width, "height": 900}
+        contexts.append(browser.new_context(viewport=size, color_scheme=scheme, **settings))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(20_000)
+        page.on("console", lambda said: wrong.append(said.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", lambda dialog: wrong.append(f"dialog {dialog.message}"))
+        page.on(
+            "request",
+            lambda asked: "127.0.0.1" in asked.url.split("/")[2] or wrong.append(asked.url),
+        )
+        return page
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+def places(page: Page, address: str) -> dict[str, str]:
+    """The address of each page, by its name, for an entity with other groupings."""
+    home = page.request.get(f"{address}/.json").json()
+    doubtful = [one["id"] for one in home["least_sure"]]
+    found = page.request.get(f"{address}/entity/{doubtful[0]}.json").json()
+    fragment = page.request.get(f"{address}/entity/{doubtful[0]}.json").json()["fragments"][0]
+    asked = fragment["fragment"]["id"].replace("#", "%23")
+    return {
+        "home": "/",
+        "search": "/search?q=strand",
+        "entity": f"/entity/{doubtful[0]}",
+        "fragment": f"/fragment?id={asked}",
+        "why": f"/why?fragment={asked}",
+        "compare": f"/compare?first={doubtful[0]}&second={doubtful[1]}",
+        "subproblem": f"/subproblem/{found['subproblem']}",
+        "neighbourhood": f"/neighbourhood/{doubtful[0]}",
+        "review": "/review",
+        "runs": "/runs?from=1&to=2",
+        "quality": "/quality",
+    }
+
+
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+def test_every_page_fits_and_can_be_read_by_all(address, opened, scheme, width) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page = opened(scheme, width)
+    for name, path in places(page, address).items():
+        answer = page.goto(address + path)
+        assert answer is not None
+        assert answer.status == 200, name
+        assert page.locator("h1").count() == 1, name
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        found = axe.run(page).response["violations"]
+        serious = [
+            (one["id"], [node["target"] for node in one["nodes"]][:3])
+            for one in found
+            if one["impact"] in ("serious", "critical")
+        ]
+        assert serious == [], name
+
+
+def test_pages_say_the_same_without_scripts(address, opened) -> None:
+    page, plain = opened(), opened(java_script_enabled=False)
+    for name, path in places(page, address).items():
+        page.goto(address + path)
+        plain.goto(address + path)
+        for part in ("h1", "main table tbody"):
+            assert plain.locator(part).all_inner_texts() == page.locator(part).all_inner_texts()
+        assert plain.title() == page.title(), name
+
+
+def test_the_keyboard_alone_leads_from_a_name_to_the_reason(address, opened) -> None:
+    page = opened()
+    page.goto(address)
+    page.keyboard.press("/")
+    page.keyboard.type("strandvik")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/search?q=strandvik")
+    page.keyboard.press("/")
+    page.keyboard.press("ArrowDown")
+    first = page.locator(".results h2 a").first
+    assert first.evaluate("it => it === document.activeElement")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/entity/*")
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent") == "why?":
+            break
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline != "none", "who uses the keyboard sees where they are"
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/why\?fragment="))
+    assert "Why is" in page.locator("h1").inner_text()
+    page.keyboard.press("?")
+    assert page.locator("#keys").is_visible()
+    page.keyboard.press("Escape")
+    assert not page.locator("#keys").is_visible()
+    page.keyboard.press("g")
+    page.keyboard.press("q")
+    page.wait_for_url("**/quality")
+
+
+def test_results_come_as_one_types(address, opened) -> None:
+    page = opened()
+    page.goto(f"{address}/search")
+    page.locator("#find").press_sequentially("strandv")
+    page.wait_for_selector(".results li")
+    assert "Strandvik" in page.locator(".results").inner_text()
+    page.wait_for_url("**/search?q=strandv")
+    page.locator("#find").fill("nobody is called so")
+    page.wait_for_selector("text=No entity has")
+
+
+def test_tables_sort_by_their_heads(address, opened) -> None:
+    page = opened()
+    page.goto(address + places(page, address)["neighbourhood"])
+    head = page.locator("th", has_text="shared keys")
+    numbers = page.locator("table.sorts tbody td:nth-child(4)")
+    head.get_by_role("button").press("Enter")
+    assert head.get_attribute("aria-sort") == "descending"
+    told = [int(text) for text in numbers.all_inner_texts()]
+    assert told == sorted(told, reverse=True)
+    head.get_by_role("button").press("Enter")
+    assert [int(text) for text in numbers.all_inner_texts()] == sorted(told)
+
+
+def decisions(path: Path) -> list[tuple[str, str, bool]]:
+    """Those in force: two fragments, and whether they are the same."""
+    with Database(str(path)) as database:
+        return [
+            (one.decision.first, one.decision.second, one.decision.same)
+            for one in Store(database).decisions()
+            if one.undone is None
+        ]
+
+
+def pair(page: Page) -> tuple[str, str]:
+    """The fragments that are asked about."""
+    fields = [page.locator(f"input[name={name}]").input_value() for name in ("first", "second")]
+    return fields[0], fields[1]
+
+
+@pytest.mark.parametrize(
+    ("scripts", "scheme", "width"),
+    [*((True, *look) for look in LOOKS), (False, *LOOKS[0]), (False, *LOOKS[3])],
+)
+def test_a_review_decides_skips_and_takes_back(writable, opened, scripts, scheme, width) -> None:
+    address, path = writable
+    page = opened(scheme, width, java_script_enabled=scripts)
+
+    def answer(key: str, name: str, effect: str) -> None:
+        if scripts:
+            page.keyboard.press(key)
+        else:
+            page.locator(f"button[value={name}]").click()
+        page.wait_for_selector(f"[role=status]:has-text('{effect}')")
+
+    page.goto(f"{address}/review")
+    assert page.locator("button[value=undo]").is_disabled()
+    first = pair(page)
+    answer("y", "same", "One entity.")
+    assert decisions(path) == [(*first, True)]
+    assert "Now:" in page.locator(".effect").inner_text()
+    second = pair(page)
+    assert set(second) != set(first)
+    answer("n", "different", "Two entities.")
+    assert decisions(path) == [(*first, True), (*second, False)]
+    third = pair(page)
+    answer("s", "skip", "Skipped.")
+    assert len(decisions(path)) == 2
+    assert set(pair(page)) != set(third)
+    answer("u", "undo", "Taken back.")
+    assert set(pair(page)) == set(third), "what was taken back is asked again"
+    assert len(decisions(path)) == 2
+    answer("u", "undo", "Taken back.")
+    assert decisions(path) == [(*first, True)]
+
+
+def test_an_answer_that_contradicts_another_is_refused_in_words(writable, opened) -> None:
+    address, path = writable
+    page = opened()
+    page.goto(f"{address}/review")
+    first, second = pair(page)
+    asked = {"headers": {"Origin": address}}
+    said = {"first": first, "second": second}
+    api = page.request
+    assert api.post(f"{address}/review", form={**said, "answer": "same"}, **asked).status == 200
+    refused = api.post(f"{address}/review", form={**said, "answer": "different"}, **asked)
+    assert refused.status == 409
+    assert 'role="alert"' in refused.text()
+    assert decisions(path) == [(first, second, True)]
+
+
+HOSTILE = (
+    "<script>window.harmed = 1</script>",
+    "</bdi></td></table><img src=x onerror='window.harmed = 1'>",
+    "\"' onmouseover=window.harmed=1 x=\"'",
+    "javascript:window.harmed=1",
+    "\u202egnorw si sihT\u202c \u2066",
+    "https://elsewhere.example/harm.js",
+    "{{ 7 * 7 }} {% raw %}",
+    "v" * 60_000,
+    "\x1b[2J\x07\x7f",
+)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory) -> Iterator[str]:
+    """A server over a store whose every text is hostile: ids, attributes, values, sources."""
+    path = tmp_path_factory.mktemp("hostile") / f"kb{HOSTILE[2]}.sqlite".replace("/", "")
+    fragments = [
+        Fragment(
+            id=f"{text[:400]}/{copy}?&#",
+            properties={"name": (text, f"{text} {copy}"), text[:300]: (text,)},
+            source=text[:400],
+        )
+        for text in HOSTILE
+        for copy in range(3)
+    ]
+    add_fragments(str(path), fragments, Choices(likelihood="pairs"))
+    with served(path) as found:
+        yield found
+
+
+def test_hostile_data_is_inert(hostile, opened) -> None:
+    page = opened()
+    home = page.request.get(f"{hostile}/.json").json()
+    for entity in [one["id"] for one in home["largest"]]:
+        found = page.request.get(f"{hostile}/entity/{entity}.json").json()
+        page.goto(f"{hostile}/entity/{entity}")
+        fragment = page.locator("td a[href^='/fragment']").first.get_attribute("href")
+        for path in (
+            f"/entity/{entity}",
+            fragment,
+            fragment.replace("/fragment?id", "/why?fragment"),
+            f"/compare?first={entity}&second={home['largest'][0]['id']}",
+            f"/subproblem/{found['subproblem']}",
+            f"/neighbourhood/{entity}",
+        ):
+            if path.startswith("/compare") and entity == home["largest"][0]["id"]:
+                continue
+            answer = page.goto(hostile + path)
+            assert answer.status == 200, path
+            check(page)
+    for path in ("/", "/review", "/runs?from=0&to=1", "/quality"):
+        page.goto(hostile + path)
+        check(page)
+    for text in HOSTILE:
+        page.goto(f"{hostile}/search")
+        page.locator("#find").fill(text[:400].replace("\x1b", "").replace("\x07", ""))
+        page.locator("#find").press("Enter")
+        page.wait_for_load_state()
+        check(page)
+
+
+def check(page: Page) -> None:
+    """Nothing ran, no address leads elsewhere, nothing turns the text around, and it is short."""
+    assert page.evaluate("window.harmed") is None
+    assert page.locator("img, iframe, object, embed, base, meta[http-equiv]").count() == 0
+    assert page.locator("script:not([src^='/static/'])").count() == 0
+    links = [
+        link
+        for name in ("href", "src", "action")
+        for link in page.eval_on_selector_all(
+            f"[{name}]", f"them => them.map(it => it.getAttribute('{name}'))"
+        )
+    ]
+    assert [link for link in links if link[:1] not in "/#" or link[:2] == "//"] == []
+    text = page.evaluate("document.body.innerText")
+    assert not set(text) & set("\u202e\u2066\x1b\x07\x00\x7f")
+    assert len(page.content()) < 1_000_000
