@@ -7,7 +7,8 @@ Each reader waits for an answer before it asks again. It measures one kind of qu
 another, and then all of them mixed: pages of entities, searches (names, their beginnings, names
 with a typing error, and the most frequent word), matches of fragments that the store does not have,
 and the other pages. Times are milliseconds at the 50th, 95th and 99th percentile: of the server, by
-its `Server-Timing` header, and of the reader. Every answer must be 200.
+its `Server-Timing` header, and of the reader; `cpu` is the server's processor time of one answer,
+which other programs on the machine hardly change. Every answer must be 200.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import itertools
 import json
 import multiprocessing
+import os
 import random
 import signal
 import socket
@@ -26,6 +28,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -176,14 +179,20 @@ def at(times: Sequence[float], share: float) -> float:
     return sorted(times)[min(int(share * len(times)), len(times) - 1)]
 
 
+def cpu_seconds(process: int) -> float:
+    """The processor time that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as found:
         port: int = found.getsockname()[1]
         return port
 
 
-def served(store: str, port: int, use: Callable[[], None]) -> None:
-    """Serve the store while `use` runs."""
+def served(store: str, port: int, use: Callable[[int], None]) -> None:
+    """Serve the store while `use` runs, which gets the number of the process."""
     command = [sys.executable, "-P", "-m", "kbforge.cli.main", "serve", store, "--port", str(port)]
     with subprocess.Popen(command) as server:
         try:
@@ -198,7 +207,7 @@ def served(store: str, port: int, use: Callable[[], None]) -> None:
                     if time.monotonic() > end or server.poll() is not None:
                         sys.exit("the server does not answer")
                 time.sleep(0.2)
-            use()
+            use(server.pid)
         finally:
             server.send_signal(signal.SIGINT)
 
@@ -216,20 +225,23 @@ def main() -> None:
     kinds[MIXED] = [one for kind in ("entity", "search", "match") for one in kinds[kind]]
     wanted = given.kinds.split(",") if given.kinds else list(kinds)
     port = _free_port()
-    head = ["kind", "a second"]
+    head = ["kind", "a second", "cpu"]
     head += [f"{who} p{share}" for who in ("server", "reader") for share in (50, 95, 99)]
     rows: list[list[str]] = []
 
-    def use() -> None:
+    def use(server: int) -> None:
         for kind in wanted:
             measure(port, kinds[kind], 2.0, given.readers, given.processes)  # caches fill
+            used = -cpu_seconds(server)
             times, wrong = measure(port, kinds[kind], given.seconds, given.readers, given.processes)
+            used += cpu_seconds(server)
             for answer, count in wrong.most_common(3):
                 print(f"{kind}: {count} times {answer}", file=sys.stderr)
             if not times:
-                rows.append([kind, "0", *["-"] * 6])
+                rows.append([kind, "0", *["-"] * 7])
                 continue
-            row = [kind, f"{len(times) / given.seconds:,.0f}"]
+            answers = len(times) + wrong.total()
+            row = [kind, f"{len(times) / given.seconds:,.0f}", f"{1000 * used / answers:.1f}"]
             for which in (0, 1):
                 own = [one[which] for one in times]
                 row += [f"{at(own, share):.1f}" for share in (0.5, 0.95, 0.99)]

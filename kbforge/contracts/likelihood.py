@@ -162,6 +162,12 @@ class Likelihood(ABC):
         """Restore what a likelihood with the same options kept; a ModelError if it is damaged."""
         raise NotImplementedError(f"{type(self).__name__} does not keep what it learned")
 
+    def forget(self) -> None:  # noqa: B027  most remember nothing
+        """Drop what it remembers of other fragments than it was fitted to; it says the same.
+
+        A server scores ever new fragments, and calls it now and then.
+        """
+
     @classmethod
     def from_bundle(cls, path: Path, *given: Any, **options: Any) -> Likelihood:
         """Load from a model bundle (a folder), strictly; the options are the constructor's.

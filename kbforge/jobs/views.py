@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from kbforge.contracts import Entity, Provenance, View
 from kbforge.errors import NotFoundError, UsageError, quoted
@@ -11,10 +10,7 @@ from kbforge.kb import read
 from kbforge.kb.entities import MOST_ALTERNATIVES
 from kbforge.kb.view import file_view
 from kbforge.store.database import Database, is_store
-from kbforge.store.store import Confidences, Store, StoreView
-
-if TYPE_CHECKING:
-    from kbforge.fit.choices import Fit
+from kbforge.store.store import Confidences, Store, StoreView, Tell
 
 
 def view_of(kb: str, fragments: str | None = None) -> View:
@@ -44,25 +40,25 @@ def _opened(path: str) -> Store:
 def store_view(
     store: Store,
     alternatives: str | None = None,
-    models: Callable[[], Fit] | None = None,
+    tell: Tell | None = None,
     by_name: bool = False,
 ) -> StoreView:
     """A view of an open store, with "few" or "all" alternatives; None is as it was made.
 
-    `models` gives the store's, with its confidence map, to whoever has made them; `by_name` is as
-    of `StoreView`.
+    `tell` gives the confidence of entities that changed, for somebody who has the store's models;
+    `by_name` is as of `StoreView`.
     """
     store.require_made()
 
-    def tell(names: Sequence[int]) -> Confidences:
+    def confidence(names: Sequence[int]) -> Confidences:
         from kbforge.jobs.confidence import confidence_of  # it makes models
 
-        return confidence_of(store, names, None if models is None else models())
+        return confidence_of(store, names)
 
     kept = alternatives or store.fact("choices")["alternatives"]
     most = None if kept == "all" else MOST_ALTERNATIVES
     calibrated = store.fact("frozen")["kept"]["confidence"] is not None
-    return StoreView(store, tell, calibrated, most, by_name)
+    return StoreView(store, tell or confidence, calibrated, most, by_name)
 
 
 def entities_of(kb: str) -> Iterator[Entity]:

@@ -7,6 +7,7 @@ each; those that wait for something else are coroutines.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import AsyncIterator
 from importlib import import_module
 from importlib.util import find_spec
@@ -35,6 +36,7 @@ def application(service: Service, access: Access | None = None) -> Guard:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        threading.Thread(target=service.readers.warm, daemon=True).start()
         yield
         service.close()
 

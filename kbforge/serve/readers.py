@@ -5,19 +5,24 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
 
+from kbforge.contracts import Likelihood
+from kbforge.errors import KBForgeError
 from kbforge.fit.choices import Choices, Fit
+from kbforge.fit.maps import pair_model_of
+from kbforge.jobs.confidence import confidence_of
 from kbforge.jobs.models import restore
 from kbforge.jobs.views import store_view
 from kbforge.store.database import Database
-from kbforge.store.store import Store, StoreView
+from kbforge.store.store import Confidences, Store, StoreView
 
 _CACHED = 1 << 14  # KiB of pages that a connection holds
 _MOST_NAMES = 1 << 17
+_MOST_SCORED = 5_000  # turns after which the models forget what they were asked
 
 
 class Readers:
@@ -30,8 +35,6 @@ class Readers:
 
     Attributes:
         path: of the store.
-        scoring: whoever scores with the models holds it, since a likelihood may remember what it
-            has scored.
         names: the names of entities by their fragments, whose content never changes.
         status: what was last said of the whole, and what says whether it still holds.
 
@@ -39,10 +42,14 @@ class Readers:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.scoring = threading.RLock()
         self.names: dict[bytes, str] = {}
         self.status: tuple[Any, dict[str, Any]] | None = None
-        self._lock, self._loading = threading.Lock(), threading.Lock()
+        self._lock, self._loading, self._turns = (
+            threading.Lock(),
+            threading.Lock(),
+            threading.RLock(),
+        )
+        self._depth, self._scored = 0, 0  # of those who hold `_turns`
         self._idle: list[tuple[tuple[int, int], Store]] = []
         self._closed = False
         self._fit: tuple[bytes, Fit, Choices] | None = None
@@ -56,14 +63,8 @@ class Readers:
         try:
             with store.database.snapshot():
                 yield store
-        except BaseException:
-            store.database.close()
-            raise
-        with self._lock:
-            if not self._closed:
-                self._idle.append((file, store))
-                return
-        store.database.close()
+        finally:
+            self._give_back(file, store)
 
     def _borrowed(self) -> tuple[tuple[int, int], Store]:
         """A connection that nobody uses, and the file that it reads."""
@@ -82,12 +83,25 @@ class Readers:
         status = os.stat(self.path)
         return (status.st_dev, status.st_ino), Store(database)
 
+    def _give_back(self, file: tuple[int, int], store: Store) -> None:
+        with self._lock:
+            if not self._closed and not store.database.connection.in_transaction:
+                self._idle.append((file, store))
+                return
+        store.database.close()
+
     def view_of(self, store: Store, alternatives: str | None = None) -> StoreView:
         """The entities of a borrowed store; their subproblems are called by name.
 
         `alternatives` is "few" or "all"; None is as the store was made.
         """
-        return store_view(store, alternatives, lambda: self.models(store)[0], by_name=True)
+
+        def tell(names: Sequence[int]) -> Confidences:
+            fit, _ = self.models(store)
+            with self.scoring:
+                return confidence_of(store, names, fit)
+
+        return store_view(store, alternatives, tell, by_name=True)
 
     @contextlib.contextmanager
     def view(self) -> Iterator[StoreView]:
@@ -106,6 +120,28 @@ class Readers:
                     found = self._fit = (key, *restore(store, confidence=True))
         return found[1], found[2]
 
+    @property
+    def scoring(self) -> contextlib.AbstractContextManager[None]:
+        """Whoever scores with the models is within it: likelihoods remember what they scored."""
+        return self._turn()
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        with self._turns:
+            self._scored += not self._depth
+            if not self._depth and self._scored % _MOST_SCORED == 0 and self._fit is not None:
+                _forget(self._fit[1])
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+
+    def warm(self) -> None:
+        """Load the models; whoever needs them hears of an error then."""
+        with contextlib.suppress(KBForgeError), self.store() as store:
+            self.models(store)
+
     def remember(self, members: bytes, name: str) -> str:
         """Keep the name of an entity with these fragments, whose numbers the bytes are."""
         if len(self.names) >= _MOST_NAMES:
@@ -120,3 +156,11 @@ class Readers:
             for _, store in self._idle:
                 store.database.close()
             self._idle.clear()
+
+
+def _forget(fit: Fit) -> None:
+    """Have the models forget the fragments that they were asked about."""
+    fit.models.likelihood.forget()
+    pairs = None if fit.confidence is None else pair_model_of(fit.confidence)
+    if isinstance(pairs, Likelihood):
+        pairs.forget()

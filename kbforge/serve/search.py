@@ -240,8 +240,9 @@ class Search:
             hits = _located(store, found[begin : begin + _BLOCK])
             _order([_matched(hit, plain, names) for hit in hits], by_id, best)
         if words and len(found) < _FEW:
-            more = [*self._misspelt(words)[:_BLOCK], *self._candidates(store, text, names)]
-            more = [n for n in dict.fromkeys(more) if n not in found]
+            more = [n for n in self._misspelt(words)[:_BLOCK] if n not in found]
+            if not found and not more:  # the store's index may compare pairs, which takes longest
+                more = self._candidates(store, text, names)
             similar = [_matched(hit, plain, names) for hit in _located(store, more)]
             _order([match for match in similar if match.score >= _SIMILAR], (), best)
         return list(best.values())

@@ -84,6 +84,19 @@ def test_a_fragment_never_seen_is_led_to_those_like_it() -> None:
     assert len(led) < 10
 
 
+def test_what_it_forgets_it_says_again() -> None:
+    known = people()
+    model = fitted(known)
+    new = person(999, "Zbigniew Herbst", town="Lublin")
+    before = gain(model, [new], known[:1]), list(model.index.keys(new))
+    for i in range(20):
+        gain(model, [person(1000 + i, f"Zbigniew Herbst {i}")], [new])
+    rows = model._odds.n_rows
+    model.forget()
+    assert model._odds.n_rows < rows
+    assert (gain(model, [new], known[:1]), list(model.index.keys(new))) == before
+
+
 def test_mentions_of_one_statement_weigh_less_and_less() -> None:
     """A hundred equal mentions speak ten times as loud as one, not a hundred times."""
     fragments = [*people(), person(50, "Ada Lovelace"), person(51, "Kurt Moor", born="1700")]

@@ -204,3 +204,17 @@ def test_the_status_follows_what_others_write(tmp_path: Path) -> None:
         name: expected[name] for name in expected.keys() - {"path"}
     }
     readers.close()
+
+
+def test_models_forget_what_they_were_asked(
+    readers: Readers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forgot = []
+    with readers.store() as store:
+        fit = readers.models(store)[0]
+    monkeypatch.setattr(type(fit.models.likelihood), "forget", lambda self: forgot.append(self))
+    monkeypatch.setattr("kbforge.serve.readers._MOST_SCORED", 3)
+    for _ in range(6):
+        with readers.scoring, readers.scoring:
+            pass
+    assert len(forgot) == 2

@@ -377,6 +377,10 @@ class Pairs(ConjugateLikelihood):
         self._nearby.follow(odds, leading)
         self._odds = odds
 
+    def forget(self) -> None:
+        """Drop the rows of fragments that the file did not have."""
+        self._odds.forget()
+
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C), nats, shape [len(clusters)]."""
         odds = self._odds

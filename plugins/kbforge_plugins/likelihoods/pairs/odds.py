@@ -250,9 +250,13 @@ class Odds:
         self.matches = matches  # so many are expected between them
         self.shift = shift  # in units
         self.one_to_one = one_to_one  # whether the linked tables seem to be; not kept
+        self._row_in_file: dict[Statement, Row] = {}  # cache
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all later rows, whose numbers mean nothing then."""
         self._later = LaterRows()
         self._row_of: dict[Statement, Row] = {}  # of later rows
-        self._row_in_file: dict[Statement, Row] = {}  # cache
         self._near_later: list[dict[Row, int]] = []  # by later row, all that are near
         self._later_near: dict[Row, dict[Row, int]] = {}  # by row of the file, later rows near it
         self._near: dict[Row, dict[Row, int]] = {}  # cache, by row of the file
