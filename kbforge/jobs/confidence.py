@@ -51,16 +51,19 @@ def write_confidence(
     reading: ConfidenceMap | None,
     index: CandidateIndex | None,
     undoable: int | None = None,
+    most: int | None = None,
 ) -> None:
     """Tell the confidence of the entities that changed, within the transaction at hand.
 
     Without a map (`reading`) entities keep what is reported. `index` finds what to compare with;
-    `undoable` is as of `kbforge.store.tables.write_rows`.
+    `undoable` is as of `kbforge.store.tables.write_rows`. At `most` so many of the subproblems that
+    changed are told, unless what is frozen of the file has not been read yet.
     """
-    stale = [name for (name,) in read_rows(rows, "stale", "ORDER BY subproblem")]
+    digest = store.fact(WHOLE)
+    limit = -1 if most is None or digest is None else most
+    stale = [name for (name,) in read_rows(rows, "stale", "ORDER BY subproblem LIMIT ?", (limit,))]
     if not stale:
         return
-    digest = store.fact(WHOLE)
     report = _report(store, stale, reading, index, known=digest is not None)
     if reading is not None and digest is None:
         _freeze(rows, reading, report)

@@ -80,10 +80,12 @@ def honour(
     decisions: Sequence[Decision],
     unknown: bool = False,
     reported: float | None = None,
+    told: bool = True,
 ) -> EventResult:
     """Have an open store honour decisions; the run ends. As `decide`.
 
-    `reported` is the probability that was reported of the pairs when they were asked about.
+    `reported` is the probability that was reported of the pairs when they were asked about; `told`
+    is as of `OpenStore.commit`.
     """
     if not unknown:
         ids = [id for one in decisions for id in (one.first, one.second)]
@@ -98,7 +100,7 @@ def honour(
                 in_force[_said(decision)] = _decide_one(held, decision, reported)[0].number
                 already = False
     finally:
-        held.finish()
+        held.finish(told)
     numbers = [in_force[_said(decision)] for decision in decisions]
     return held.result(decisions=numbers, already=already and bool(decisions))
 
@@ -148,12 +150,17 @@ def undo(path: str, number: int) -> EventResult:
 
 
 def take_back(
-    store: Store, number: int, began: float, resumed: Callable[[str], OpenStore]
+    store: Store,
+    number: int,
+    began: float,
+    resumed: Callable[[str], OpenStore],
+    told: bool = True,
 ) -> EventResult:
     """Honour a decision of an open store no longer; as `undo`.
 
     `resumed` opens the store for a run that undoes what it is given, if models are needed. If the
-    result says `exact`, sessions that were open are not those of the store any more.
+    result says `exact`, sessions that were open are not those of the store any more. `told` is as
+    of `OpenStore.commit`.
     """
     decided = next((one for one in store.decisions() if one.number == number), None)
     if decided is None:
@@ -166,15 +173,15 @@ def take_back(
     if store.fact("last") == number:
         run = begin(store, "undo", about, began)
         _undo_exactly(store, run, number, True)
-        told = {"undone": number, "exact": True, "already": False}
-        return EventResult(run.number, store.n_fragments, store.n_entities, told)
+        done = {"undone": number, "exact": True, "already": False}
+        return EventResult(run.number, store.n_fragments, store.n_entities, done)
     held = resumed(about)
     held.session.lift([decided.decision])
     held.writing.followed()
     held.writing.also(
         lambda rows: change_rows(rows, "decision", {number: {"undone": held.run.number}})
     )
-    held.commit(finished=True)
+    held.commit(finished=True, told=told)
     return held.result(undone=number, exact=False, already=False)
 
 

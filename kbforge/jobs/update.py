@@ -203,9 +203,9 @@ class OpenStore:
 
             self.store.database.transaction(note)
 
-    def tell(self) -> None:
-        """Tell the confidence that was left for later."""
-        self.store.database.transaction(self._write_confidence)
+    def tell(self, most: int) -> None:
+        """Tell the confidence that was left for later, of so many subproblems at most."""
+        self.store.database.transaction(lambda rows: self._write_confidence(rows, most))
 
     def result(self, **told: Any) -> EventResult:
         """What the run has done to the store, with figures of its own."""
@@ -216,7 +216,7 @@ class OpenStore:
         """Of the run at hand, or of the one before if this one has written nothing."""
         return self.run.number if self.run.written else self.run.number - 1
 
-    def _write_confidence(self, rows: sqlite3.Connection) -> None:
+    def _write_confidence(self, rows: sqlite3.Connection, most: int | None = None) -> None:
         """Tell the confidence of what the run changed, within the transaction at hand."""
         from kbforge.jobs.confidence import write_confidence  # .1 s to import
 
@@ -224,7 +224,8 @@ class OpenStore:
         reading = made.confidence
         if reading is None:
             reading = reading_of(store, made.models.likelihood, made.likelihood, self.choices)
-        write_confidence(store, rows, reading, made.models.index, store.fact("last"))
+        last = store.fact("last")
+        write_confidence(store, rows, reading, made.models.index, last, most)
 
 
 @contextlib.contextmanager

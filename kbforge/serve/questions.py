@@ -40,7 +40,7 @@ from kbforge.store.tables import ask, rows_of
 MOST_SUBPROBLEMS = 5_000
 """Subproblems with questions in memory."""
 _AT_ONCE = 16  # subproblems that are read together
-_READING = 0.5  # seconds of reading on, once there is a question
+_READING = 0.2  # seconds of reading on, once there is a question
 _MOST_CHANGED = 1_000  # subproblems that are followed; where more have changed, all begins anew
 _SELDOM = 60.0  # seconds between two beginnings, at least
 _MOST_ASKED = 200  # questions whose answers are awaited

@@ -55,6 +55,8 @@ PATIENCE = 30.0
 """Seconds that requests wait for a command that writes."""
 
 _GROUP = 1000  # fragments: a command waits while a group is written
+_TOLD = 100  # subproblems of which a decision tells confidence at once
+_AT_ONCE = 1_000  # of which it is told in one transaction, when nothing waits
 _SESSION = 50_000  # fragments after which a session forgets what it has read
 _TURN = 1.0  # seconds between two moments in which a command can take the lock
 _MOMENT = 0.02  # seconds
@@ -136,9 +138,11 @@ class Writer:
 
         def act(store: Store) -> Facts:
             held = self._kept.opened(store, "decide", in_words(decision))
-            told = honour(held, [decision], reported=reported).summary()
-            (number,) = told.pop("decisions")
-            return {**told, "decision": number}
+            few = store.n_stale(_TOLD + 1) <= _TOLD
+            done = honour(held, [decision], reported=reported, told=few).summary()
+            self._kept.unfinished |= not few
+            (number,) = done.pop("decisions")
+            return {**done, "decision": number}
 
         return self._submit(_Request(act=act))
 
@@ -157,9 +161,12 @@ class Writer:
         def act(store: Store) -> Facts:
             began = time.perf_counter()
             resumed = lambda about: self._kept.opened(store, "undo", about)  # noqa: E731
-            done = take_back(store, number, began, resumed)
+            few = store.n_stale(_TOLD + 1) <= _TOLD
+            done = take_back(store, number, began, resumed, told=few)
+            self._kept.unfinished |= not few
             if done.told["exact"]:
                 self._kept.forget()
+                self._kept.unfinished |= store.has_stale
             return done.summary()
 
         return self._submit(_Request(act=act))
@@ -285,14 +292,16 @@ class Writer:
             one.future.set_result({**totals, **counts})
 
     def _rest(self) -> None:
-        """End the run, and tell confidence."""
-        if not self._kept.unfinished:
-            return
-        try:
-            with self._locked() as store:
-                self._kept.finish(store)
-        except KBForgeError:
-            self._kept.forget()  # the next run tells it
+        """End the run, and tell confidence while nothing waits; at the end of all, of some."""
+        while self._kept.unfinished and not self._waiting:
+            try:
+                with self._locked() as store:
+                    self._kept.finish(store)
+            except KBForgeError:
+                self._kept.forget()  # the next run tells it
+                return
+            if self._closing:  # whoever reads the store next has the rest told
+                return
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[Store]:
@@ -372,13 +381,13 @@ class _KeptStore:
         self._running, self.unfinished = not ends, True
 
     def finish(self, store: Store) -> None:
-        """End the run, and tell confidence."""
+        """End the run, or tell confidence of some of what changed."""
         held = self._held or self.opened(store, FILLS, ABOUT)
-        if self._running and held.run.written:
-            held.finish()
-        else:
-            held.tell()
-        self._running = self.unfinished = False
+        if self._running:
+            held.finish(told=False)
+            self._running = False
+        held.tell(_AT_ONCE)
+        self.unfinished = store.has_stale
 
     def forget(self) -> None:
         """Have the session opened anew before the next group."""

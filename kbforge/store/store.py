@@ -84,7 +84,11 @@ class Store:
     @property
     def has_stale(self) -> bool:
         """Whether entities changed since their confidence was told."""
-        return bool(ask(self._rows, "SELECT 1 FROM stale LIMIT 1"))
+        return bool(self.n_stale(1))
+
+    def n_stale(self, most: int) -> int:
+        """How many subproblems have such entities, counted up to a limit."""
+        return len(ask(self._rows, "SELECT 1 FROM stale LIMIT ?", (most,)))
 
     def require_made(self) -> None:
         """Raise a UsageError if nothing was put into the store, or all was erased."""
