@@ -7,7 +7,8 @@
 #             keeps and reads models of 60,000 values; damages 5,000 files for all readers;
 #             kills every verb beside readers and a writer
 # make kernel compiles the kernel again, when its sources have changed
-# make docs   writes the reference of the command line, and builds the manual into the folder site
+# make docs   writes the reference of the command line and the session of docs/serving.md, and builds
+#             the manual into the folder site
 # make dist   builds the source distribution and two wheels into dist: one with a kernel that any
 #             Linux with glibc 2.28 loads, or any such macOS, and one without a kernel
 # make gpu    runs the checks that need a GPU; without one they are skipped, with the reason
@@ -81,6 +82,7 @@ lint: $(VENV)/.installed-dev
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/python docs/generate_cli.py
+	$(BIN)/python docs/generate_mcp.py
 	rm -rf site
 	$(BIN)/python -m zensical build --strict
 	$(BIN)/python docs/generate_llms.py site

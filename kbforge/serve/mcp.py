@@ -19,12 +19,12 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.context import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.jobs.history import between
-from kbforge.serve import facts, reasons
+from kbforge.serve import facts, feed, reasons, schemas
 from kbforge.serve.facts import Facts
 from kbforge.serve.security import Access, Guard
 from kbforge.serve.service import Service
@@ -56,19 +56,6 @@ Properties: TypeAlias = Annotated[
     dict[str, list[str]],
     Field(description='Values by attribute, such as {"name": ["Maria Kowalska"]}.'),
 ]
-
-
-class GivenFragment(BaseModel):
-    """A fragment to add: one record, or one mention in a text."""
-
-    model_config = ConfigDict(extra="forbid")
-    id: Annotated[str, Field(description="Any text that no other fragment has as its id.")]
-    properties: Properties
-    source: Annotated[str | None, Field(description="Where it comes from: a table, a URL.")] = None
-
-    def checked(self, where: str) -> Fragment:
-        """The fragment; a BadRecord names the law that it breaks."""
-        return Fragment.from_json(self.model_dump(exclude_none=True), where)
 
 
 class _Sentences(MCPServer[Any]):
@@ -162,7 +149,7 @@ class _Tools:
 
     def add_fragments(
         self,
-        fragments: Annotated[list[GivenFragment], Field(min_length=1, max_length=1_000)],
+        fragments: Annotated[list[schemas.Fragment], Field(min_length=1, max_length=1_000)],
         replace: Annotated[
             bool, Field(description="Replace fragments that are there with other content.")
         ] = False,
@@ -171,7 +158,10 @@ class _Tools:
 
         Those that are there already are passed over, so that the call can be repeated.
         """
-        checked = [one.checked(f"fragments.{at}") for at, one in enumerate(fragments)]
+        checked = [
+            Fragment.from_json(one.model_dump(exclude_none=True), f"fragments.{place}")
+            for place, one in enumerate(fragments)
+        ]
         return self._writer.add(checked, "replace" if replace else "error").result()
 
     def review_next(self) -> Facts:
@@ -216,12 +206,13 @@ class _Tools:
     ) -> Facts:
         """List what changed since a run: entities that merged, parted, moved, came or went.
 
-        `to` is the last run: ask with it next time. `kinds` counts all changes, `regroupings` has
-        the largest ones of each kind, with the entities and their fragments before and after.
+        `kinds` counts all changes, `regroupings` has the largest ones of each kind, with the
+        entities and their fragments before and after. Ask with `next` as `since` the next time.
         """
         with self._readers.store() as store:
             last = store.last_run
-            return between(store, since, 0 if last is None else last.number, limit).to_json()
+            found = between(store, since, 0 if last is None else last.number, limit)
+            return {**found.to_json(), "next": feed.position(store)}
 
 
 def server(service: Service) -> MCPServer[Any]:
