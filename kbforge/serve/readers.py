@@ -120,6 +120,15 @@ class Readers:
                     found = self._fit = (key, *restore(store, confidence=True))
         return found[1], found[2]
 
+    def loaded(self, store: Store) -> Fit | None:
+        """The models if nobody has to wait for them; otherwise a thread loads them."""
+        found = self._fit
+        if found is not None and found[0] == orjson.dumps(store.fact("frozen")):
+            return found[1]
+        if not self._loading.locked():
+            threading.Thread(target=self.warm, daemon=True).start()
+        return None
+
     @property
     def scoring(self) -> contextlib.AbstractContextManager[None]:
         """Whoever scores with the models is within it: likelihoods remember what they scored."""

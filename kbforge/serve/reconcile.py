@@ -1,4 +1,4 @@
-"""Reconciliation: a column of names matched with the entities of a store, as OpenRefine asks for it.
+"""Reconciliation: a column of names matched with the entities of a store, as by OpenRefine.
 
 The service speaks version 0.2 of the Reconciliation Service API (W3C Entity Reconciliation
 Community Group) at /reconcile. A query becomes a fragment that is matched and not kept:
@@ -6,7 +6,7 @@ Community Group) at /reconcile. A query becomes a fragment that is matched and n
 | of a candidate | is |
 |---|---|
 | score | the probability that the fragment joins the entity, as reported, in percent |
-| match | whether it is calibrated, at least `CERTAIN`, and then the only one |
+| match | whether that of the first is `CERTAIN` or more, calibrated |
 | features | what each attribute says for joining, in nats; the prior; the calibrated probability |
 
 Entities that only the search finds follow with score 0. The id of an entity as a query is that
@@ -15,15 +15,13 @@ entity. Nothing here writes, so any site may ask (`kbforge.serve.security.READ_O
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import quote
 
 import msgspec
-import orjson
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from msgspec import Meta, Struct
@@ -212,7 +210,7 @@ class _Reconciliation:
                 fit, _ = self._readers.models(store)
                 with self._readers.scoring:
                     found = match(store, fit, fragment, most).candidates
-            verdicts = [_verdict(one) for one in found]
+            verdicts = [_verdict(one, first=one is found[0]) for one in found]
             ids = [one.entity for one in found]
             if query.query is not None and len(ids) < most:
                 more = self._service.search.find(query.query, most)["results"]
@@ -264,9 +262,7 @@ class _Reconciliation:
 
     # --- what an entity says ---
 
-    def proposed(
-        self, type: Text = "", limit: Annotated[int, Query(ge=1, le=1000)] = 100
-    ) -> Facts:
+    def proposed(self, type: Text = "", limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> Facts:
         """The attributes that an extension can ask for."""
         with self._readers.store() as store:
             names = list(_attributes(store))[:limit]
@@ -332,16 +328,16 @@ def _certain(id: str) -> Facts:
 _UNSURE: Facts = {"score": 0.0, "match": False, "features": []}
 
 
-def _verdict(candidate: Candidate) -> Facts:
-    """What a candidate's probability and explanation are in this API."""
-    features = [{"id": "probability", "value": candidate.probability}]
+def _verdict(candidate: Candidate, first: bool) -> Facts:
+    """What a candidate's probability and explanation are in this API; one can be the match."""
+    features: list[Facts] = [{"id": "probability", "value": candidate.probability}]
     why = candidate.explanation
     if why is not None:
         said = {"prior": why.prior, **{f"attribute:{a}": v for a, v in why.attributes.items()}}
-        features += [{"id": id, "value": value} for id, value in said.items()]
+        features += [{"id": id, "value": v} for id, v in said.items() if math.isfinite(v)]
     return {
         "score": 100.0 * candidate.reported,
-        "match": candidate.probability >= CERTAIN,
+        "match": first and candidate.probability >= CERTAIN,
         "features": features,
     }
 

@@ -183,6 +183,7 @@ class Search:
                 if not self._suits(store):
                     self._make()
                 before = self._indexed
+                self._readers.loaded(store)  # they load while it is indexed
             self._index_all(on_indexed)
             if self._indexed - before > _MANY:
                 with contextlib.suppress(sqlite3.OperationalError):  # another program indexes
@@ -301,7 +302,8 @@ class Search:
 
     def _candidates(self, store: Store, text: str, names: Collection[str]) -> list[int]:
         """First fragments of clusters that the store's own index leads to, most keys first."""
-        index = self._readers.models(store)[0].models.index
+        fit = self._readers.loaded(store)
+        index = None if fit is None else fit.models.index
         if index is None:
             return []
         # names in several attributes: any of the words may be any of them

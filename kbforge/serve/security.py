@@ -55,6 +55,16 @@ _SILENCE = 10.0  # seconds without a byte of the body
 _SLOWEST = 60.0  # seconds for the whole body
 MOST_AT_ONCE = 256
 """Requests that are being answered, those that wait for changes among them."""
+_FOR_ANY_SITE = {
+    "access-control-allow-origin": "*",
+    "cross-origin-resource-policy": "cross-origin",
+}
+"""Of answers under `READ_ONLY`, refusals among them."""
+_PREFLIGHT = {
+    "access-control-allow-methods": "GET, POST",
+    "access-control-allow-headers": "authorization, content-type",
+    "access-control-max-age": "600",
+}
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _HEADERS = {
@@ -166,13 +176,14 @@ class Guard:
             return
         asked = HTTPConnection(scope)
         began = time.perf_counter()
+        always = _FOR_ANY_SITE if _is_read_only(scope["path"]) else {}
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 took = 1000 * (time.perf_counter() - began)
                 headers["server-timing"] = f"answer;dur={took:.1f}"
-                for name, value in _HEADERS.items():
+                for name, value in (_HEADERS | always).items():
                     headers.setdefault(name, value)
             await send(message)
 
@@ -197,6 +208,8 @@ class Guard:
             return failure(asked, 400, "the path has parts that lead elsewhere")
         if asked.scope["method"] not in _SAFE and _is_foreign(asked) and not _is_read_only(path):
             return failure(asked, 403, "a page of another site may not write here")
+        if asked.scope["method"] == "OPTIONS" and _is_read_only(path):
+            return Response(status_code=204, headers=_PREFLIGHT)
         if not _is_open(path) and not access.knows(asked.headers, asked.cookies):
             if wants_page(asked) and asked.scope["method"] == "GET":
                 asks = asked.scope["query_string"].decode("latin-1")
