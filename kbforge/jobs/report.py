@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kbforge.contracts import Run
-from kbforge.errors import UsageError, quoted
+from kbforge.contracts import Entity, Explanation, Problem, Run
+from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.io import called
+from kbforge.fit.review import explained
 from kbforge.jobs.decide import answered
-from kbforge.jobs.models import Drift
+from kbforge.jobs.models import Drift, restore
 from kbforge.jobs.update import ERASING
 from kbforge.jobs.views import store_view
-from kbforge.kb.report import Facts, History, gather, report_html
+from kbforge.kb.entities import fragments_of
+from kbforge.kb.report import Explain, Facts, History, gather, report_html
 from kbforge.kb.view import file_view
 from kbforge.store.database import Database, is_store
 from kbforge.store.store import Store, changes
 from kbforge.words import counted
 
+_MOST_EXPLAINED = 30  # fragments of an entity
 _MOST_DRIFTING = 5  # attributes whose drift is named
 _LEAST_DRIFT = 0.005  # less reads as none
 
@@ -97,8 +101,33 @@ def report(
                 drift=(drift.figure, _in_words(drift)),
                 pairs=pairs if pairs.count else None,
             )
-            facts = gather(store_view(store), named, chosen, past, labels)
+            facts = gather(
+                store_view(store), named, chosen, past, labels, explain=_explaining(store)
+            )
     return Report(facts, report_html(facts))
+
+
+def _explaining(store: Store) -> Explain:
+    """Why fragments are in an entity, by the models of a store; of large entities the first."""
+
+    @functools.cache
+    def problem() -> Problem | None:
+        try:
+            found = restore(store)[0].problem
+        except KBForgeError:
+            return None  # such as a plugin that is not installed here: the page says the rest
+        return found if found.likelihood.explains else None
+
+    def explain(entity: Entity) -> dict[str, Explanation]:
+        fragments = fragments_of(entity)[:_MOST_EXPLAINED]
+        if len(fragments) < 2 or (made := problem()) is None:
+            return {}
+        return {
+            x.id: explained(made, x, [other for other in fragments if other is not x])
+            for x in fragments
+        }
+
+    return explain
 
 
 def _in_words(drift: Drift) -> str:

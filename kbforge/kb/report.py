@@ -1,8 +1,8 @@
 """The report of a knowledge base: its facts, gathered in one pass, and the page of HTML.
 
 Only what the page lists is kept of the entities, and a few bytes of each for labels: whether one is
-right is known after the last. The page loads nothing, runs nothing, and prints. Its template is
-`report.html`, made of the parts in `kbforge.kb.components`.
+right is known after the last. The page loads nothing, and prints; its only script sorts and
+searches its tables. Its template is `report.html`, made of the parts in `kbforge.kb.components`.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ import hashlib
 from array import array
 from bisect import bisect_right, insort
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from kbforge.contracts import Alternative, Entity, Value, View
+from kbforge.contracts import Alternative, Entity, Explanation, Value, View
 from kbforge.contracts.entity import Change, DecisionRecord, Kind, Run
 from kbforge.errors import quoted
 from kbforge.evaluation.reliability import Reliability
 from kbforge.kb.components import environment, part
 from kbforge.kb.entities import AttributeOrder, fragments_of, name_of, naming
-from kbforge.kb.show import grouping
 from kbforge.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
-MOST_LISTED = 200
-"""Entities that a list has."""
+MOST_LISTED = 500
+"""Entities that are listed because they are the largest; as many as the least certain, and as the
+first by name."""
 
 MOST = 12
 """Uncertain entities and changes that the page lists."""
@@ -48,10 +48,14 @@ _MOST_COUNTED = 4_096  # attributes
 _MOST_ATTRIBUTES = 8
 _MOST_VALUES = 3
 _MOST_ALTERNATIVES = 3
+_MOST_MEMBERS = 12  # of a group
+_MOST_REASONS = 12  # attributes of an explanation
 _MOST_IDS = 6
 _LIST_CHARACTERS = 60
 _CHARACTERS = 120
-_ALTERNATIVE_CHARACTERS = 400
+
+Explain: TypeAlias = Callable[[Entity], Mapping[str, Explanation]]
+"""From an entity to why some of its fragments are in it, by fragment; none if nobody can say."""
 
 EntityRow: TypeAlias = tuple[str, tuple[str, ...], int, float]
 """An entity in a list: name, one value of each of its first other attributes, size, confidence."""
@@ -69,6 +73,14 @@ class ConfidenceBand(NamedTuple):
     stated_known: float  # mean confidence of the known, 0 without
 
 
+class ShownAlternative(NamedTuple):
+    """Another grouping; of each group only the first fragments are kept."""
+
+    probability: float  # as reported
+    groups: tuple[tuple[str, ...], ...]  # ids of fragments
+    sizes: tuple[int, ...]  # of the groups
+
+
 class UncertainEntity(NamedTuple):
     """An entity that much of what is uncertain depends on; texts are cut."""
 
@@ -80,7 +92,9 @@ class UncertainEntity(NamedTuple):
     # the name, then others: first values with counts, how many more
     attributes: tuple[tuple[str, tuple[tuple[str, int], ...], int], ...]
     more: int  # attributes left out
-    alternatives: tuple[tuple[float, str], ...]  # probability as reported, and what it is
+    alternatives: tuple[ShownAlternative, ...]
+    own: frozenset[str]  # all its fragments
+    reason: tuple[str, Explanation] | None  # the fragment that fits least, and why it is here
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +113,7 @@ class Facts:
     # attribute; entities with it; those with no value that all of their fragments share; name and
     # first values of the entity with most values
     conflicts: tuple[tuple[str, int, int, str, tuple[str, ...]], ...]
-    lists: tuple[tuple[EntityRow, ...], ...]  # the first by name, by size (largest first), by doubt
+    listed: tuple[EntityRow, ...]  # the largest, the least certain, and the first by name
     doubtful: tuple[UncertainEntity, ...] = ()  # by fragments times doubt
     fragment_names: Mapping[str, str] = field(default_factory=dict)  # by id, of those on the page
     entity_names: Mapping[str, str] = field(default_factory=dict)  # likewise, of those still there
@@ -135,16 +149,18 @@ def gather(
     past: History | None = None,
     labels: bool = False,
     again: bool = True,
+    explain: Explain | None = None,
 ) -> Facts:
     """Read a knowledge base, once, or twice (for names) if it can be read `again`.
 
-    With `labels`, the fragments' labels say which entities are right. KBForgeError: the knowledge
-    base cannot be read.
+    With `labels`, the fragments' labels say which entities are right. `explain` says why fragments
+    are in an entity; without it entities may say so themselves. KBForgeError: the knowledge base
+    cannot be read.
     """
     sizes = Counter[int]()
     n_fragments, calibrated, unrivalled = 0, 0, 0
     confidences, conflicts = ConfidenceCounter(), _ConflictCounter()
-    lists: tuple[list[Any], ...] = ([], [], [])
+    lists: tuple[list[Any], ...] = ([], [], [])  # by size, by doubt, by name
     worst: list[Any] = []
     for number, entity in enumerate(view.entities()):
         size, stated = len(entity.fragments), entity.confidence
@@ -170,20 +186,20 @@ def gather(
         confidences=confidences.bands(),
         stated=confidences.total,
         conflicts=conflicts.found(),
-        lists=tuple(tuple(row for *_, row in listed) for listed in lists),
+        listed=tuple({number: row for one in lists for _, number, row in one}.values()),
     )
     if past is not None:
         facts = _with_past(facts, past)
     chief = [entity for *_, entity in worst]
     if again:
         facts = _with_names(facts, view, chief)
-    return _with_doubtful(facts, chief, conflicts.order())
+    return _with_doubtful(facts, chief, conflicts.order(), explain or _explained)
 
 
 def _list(entity: Entity, number: int, lists: Sequence[list[tuple[Any, ...]]]) -> None:
-    """Put an entity into the lists by name, by size and by doubt, where it is among the first."""
+    """Put an entity into the lists by size, by doubt and by name, where it is among the first."""
     name = (entity.name.casefold(), entity.name)
-    keys = (name, -len(entity.fragments), entity.confidence - 1)
+    keys = (-len(entity.fragments), entity.confidence - 1, name)
     for listed, key in zip(lists, keys, strict=True):
         if _is_among(listed, (key, number), MOST_LISTED):
             _put(listed, (key, number, _row(entity)), MOST_LISTED)
@@ -336,17 +352,16 @@ class _ConflictCounter:
         )
 
 
-def _with_doubtful(facts: Facts, chief: Sequence[Entity], order: Sequence[str]) -> Facts:
+def _with_doubtful(
+    facts: Facts, chief: Sequence[Entity], order: Sequence[str], explain: Explain
+) -> Facts:
     """The same, with the entities that most depends on."""
     place = {attribute: at for at, attribute in enumerate(order)}
-    return replace(
-        facts, doubtful=tuple(_doubtful(one, facts.fragment_names, place) for one in chief)
-    )
+    doubtful = tuple(_doubtful(one, place, explain) for one in chief)
+    return replace(facts, doubtful=doubtful)
 
 
-def _doubtful(
-    entity: Entity, called: Mapping[str, str], place: Mapping[str, int]
-) -> UncertainEntity:
+def _doubtful(entity: Entity, place: Mapping[str, int], explain: Explain) -> UncertainEntity:
     last = len(place)
     names = sorted(entity.properties, key=lambda a: (a != "name", place.get(a, last)))
     return UncertainEntity(
@@ -360,10 +375,34 @@ def _doubtful(
         ),
         more=max(len(names) - _MOST_ATTRIBUTES, 0),
         alternatives=tuple(
-            (one.probability, quoted(grouping(one, entity, names=called), _ALTERNATIVE_CHARACTERS))
+            ShownAlternative(
+                one.probability,
+                tuple(group[:_MOST_MEMBERS] for group in one.groups),
+                tuple(map(len, one.groups)),
+            )
             for one in _alternatives(entity)
         ),
+        own=frozenset(entity.fragments),
+        reason=_reason(explain(entity)),
     )
+
+
+def _explained(entity: Entity) -> Mapping[str, Explanation]:
+    """What an entity itself says of why its fragments are in it."""
+    return entity.explanations or {}
+
+
+def _reason(explanations: Mapping[str, Explanation]) -> tuple[str, Explanation] | None:
+    """The fragment that fits least, with the attributes that say most."""
+    if not explanations:
+        return None
+    id = min(explanations, key=lambda id: explanations[id].total)
+    why = explanations[id]
+    most = sorted(why.attributes, key=lambda name: -abs(why.attributes[name]))
+    shown = {name: why.attributes[name] for name in most[:_MOST_REASONS]}
+    if others := most[_MOST_REASONS:]:
+        shown["all others"] = sum(why.attributes[name] for name in others)
+    return quoted(id, _CHARACTERS), Explanation(why.prior, shown)
 
 
 def _attribute(name: str, values: Sequence[Value]) -> tuple[str, tuple[tuple[str, int], ...], int]:
@@ -440,7 +479,6 @@ def report_html(facts: Facts) -> str:
     """The page of a knowledge base; the same facts give the same page."""
     shares = [share for share in facts.confidences if share.entities]
     pairs = facts.pairs if facts.pairs is not None and facts.pairs.count else None
-    by_name, by_size, by_doubt = facts.lists
     return _template().render(
         facts=facts,
         version=__version__,
@@ -454,11 +492,6 @@ def report_html(facts: Facts) -> str:
         labelled=[(s.stated_known, s.right / s.known, s.known) for s in shares if s.known],
         pairs=pairs,
         answered=[] if pairs is None else [(b.reported, b.share, b.count) for b in pairs.table],
-        orders=(
-            ("by-size", "largest first", by_size),
-            ("by-doubt", "least certain first", by_doubt),
-            ("by-name", "by name", by_name),
-        ),
     )
 
 
@@ -466,7 +499,9 @@ def report_html(facts: Facts) -> str:
 def _template() -> Template:
     made = environment()
     made.filters |= {"interval": _interval}
-    return made.get_template("report.html", globals={"style": part("style.css")})
+    return made.get_template(
+        "report.html", globals={"style": part("style.css"), "script": part("table.js")}
+    )
 
 
 def _tiles(facts: Facts) -> list[tuple[str, str]]:
