@@ -10,6 +10,7 @@ from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
 from kbforge.fit.choices import Choices
 from kbforge.jobs.decide import StoreReview, decide, decisions_of, reviewed
+from kbforge.jobs.explain import Explainer
 from kbforge.jobs.refit import revisit
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.report import report, status_of
@@ -58,6 +59,22 @@ def test_labels_are_read_where_they_are_asked_for(store: str) -> None:
     assert sum(share.known for share in facts.confidences) == facts.entities
     assert sum(share.right for share in facts.confidences) == right
     assert 0 < right < facts.entities
+
+
+def test_uncertain_entities_have_the_reasons_that_explain_gives(store: str) -> None:
+    explainer = Explainer(store, Choices())
+    shared = [one for one in report(store).facts.doubtful if one.size > 1]
+    assert shared
+    for one in shared:
+        assert one.reason is not None
+        least, why = one.reason
+        totals = {}
+        for id in one.own:
+            found = explainer.reasons(id, 0)[0].explanation
+            assert found is not None
+            totals[id] = found.total
+        assert why.total == pytest.approx(min(totals.values()))
+        assert totals[least] == pytest.approx(why.total)
 
 
 def deny(review: StoreReview) -> None:

@@ -87,7 +87,11 @@ class Page(HTMLParser):
 def full(text: str, n: int = 60) -> str:
     """A page with everything on it, all of it saying one text."""
     other = Alternative(0.25, ((text,), (f"{text}2", "0-0")))
-    entities = [entity(k, 3, 0.5, text=text, alternatives=(other,) * 9) for k in range(n)]
+    why = {"0-0": Explanation(1.0, {text: -2.0})}
+    entities = [
+        replace(entity(k, 3, 0.5, text=text, alternatives=(other,) * 9), explanations=why)
+        for k in range(n)
+    ]
     entities += [Entity(text, text, {text: (Value(text, (text,)),)}, (text,), 0.3, n)]
     past = History(
         runs=[Run(k + 1, text, text, k < 3, k, 0, k, 1.5, 1e300 if k else 0.0) for k in range(n)],
