@@ -171,10 +171,10 @@ def report(
     """Write a knowledge base as one HTML page.
 
     The page loads nothing from elsewhere, so it can be mailed, and prints well. It shows the sizes
-    and confidences of the entities; the most important uncertain ones, with their alternatives side
-    by side and what speaks for the fragment that fits least; attributes with conflicting values; and
-    a table of entities to sort and search. For a store it also shows what was chosen and why, what
-    the last run changed, decisions, runs with their times, drift, and the answers of reviews.
+    and confidences of the entities; the most important uncertain ones, with their alternatives and
+    what speaks for the fragment that fits least; attributes with conflicting values; and a table of
+    entities to sort and search. For a store it also shows what was chosen and why, what the last
+    run changed, decisions, runs with their times, drift, and the answers of reviews.
 
     Examples:
 
