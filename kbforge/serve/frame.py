@@ -12,7 +12,6 @@ import hashlib
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, Response
 
@@ -20,6 +19,7 @@ from kbforge.kb.components import environment
 from kbforge.version import __version__
 
 if TYPE_CHECKING:
+    from fastapi import APIRouter
     from jinja2 import Environment
 
 _WAYS = (("/review", "Review"), ("/runs", "Runs"), ("/quality", "Quality"))
@@ -43,6 +43,8 @@ def page(
 
 def router() -> APIRouter:
     """The files that pages load."""
+    from fastapi import APIRouter  # kbforge mcp says its errors as pages, and has no FastAPI
+
     made = APIRouter(include_in_schema=False)
     for name in _FILES:
         made.add_api_route(f"/static/{name}", functools.partial(_file, name))

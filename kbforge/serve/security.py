@@ -30,7 +30,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kbforge.errors import UsageError, quoted
@@ -291,38 +291,26 @@ def _bounded(asked: HTTPConnection, receive: Receive) -> Receive:
 
 # --- signing in -----------------------------------------------------------------------------------
 
-_FORM = """<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Sign in · KBForge</title><link rel="stylesheet" href="/static/style.css"></head>
-<body><main><h1>Sign in</h1>
-<form method="post">{said}
-<p><label for="token">Token</label>
-<input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
-<button>Sign in</button></p>
-<p>Whoever started the server knows the token.</p></form></main></body>
-</html>
-"""
-_WRONG = '\n<p role="alert">That is not the token.</p>'
-
 
 def router(access: Access) -> APIRouter:
     """The form where people sign in; it exists only if there is a token."""
     from fastapi import APIRouter  # kbforge mcp has the guard, and not FastAPI
+
+    from kbforge.serve.frame import page
 
     routes = APIRouter(include_in_schema=False)
     if access.token is None:
         return routes
 
     @routes.get(SIGN_IN)
-    async def form() -> Response:
-        return HTMLResponse(_FORM.format(said=""))
+    async def form(request: Request) -> Response:
+        return page(request, "sign_in.html", wrong=False)
 
     @routes.post(SIGN_IN)
     async def sign_in(request: Request) -> Response:
         fields = parse_qs((await request.body()).decode(errors="replace"))
         if not access.is_token(fields.get("token", [""])[0].strip()):
-            return HTMLResponse(_FORM.format(said=_WRONG), 401)
+            return page(request, "sign_in.html", status=401, wrong=True)
         answer = RedirectResponse(_own(request.query_params.get("next", "/")), 303)
         answer.set_cookie(access.cookie_name, access.cookie, httponly=True, samesite="strict")
         return answer

@@ -26,6 +26,7 @@ from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import Choices
 from kbforge.jobs.update import add_fragments
 from kbforge.serve.app import application
+from kbforge.serve.security import Access
 from kbforge.serve.server import Server, address_of, listen
 from kbforge.serve.service import Service
 from kbforge.store.database import Database
@@ -39,11 +40,11 @@ LOOKS = [("light", 1280), ("light", 390), ("dark", 1280), ("dark", 390)]
 
 
 @contextmanager
-def served(store: Path) -> Iterator[str]:
+def served(store: Path, access: Access | None = None) -> Iterator[str]:
     """The address of a server over a store, without a slash at its end."""
     service = Service(str(store))
     with listen("127.0.0.1", 0) as listening:
-        server = Server(application(service))
+        server = Server(application(service, access), service.feed.stop)
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
         try:
@@ -283,6 +284,18 @@ def test_an_answer_that_contradicts_another_is_refused_in_words(writable, opened
     assert refused.status == 409
     assert 'role="alert"' in refused.text()
     assert decisions(path) == [(first, second, True)]
+
+
+def test_who_knows_the_token_signs_in_and_goes_on(mentions, opened) -> None:
+    token = "a token that is long enough".replace(" ", "-")
+    page = opened("dark", 390)
+    with served(mentions, Access(token=token)) as address:
+        page.goto(f"{address}/search?q=strandvik")
+        assert page.locator("h1").inner_text() == "Sign in"
+        page.keyboard.type(token)
+        page.keyboard.press("Enter")
+        page.wait_for_url(re.compile(r"/search\?q=strandvik"))
+        assert page.locator(".results li").count()
 
 
 HOSTILE = (

@@ -106,8 +106,8 @@ document.addEventListener("keydown", (event) => {
     location.assign(way);
   } else if (event.key === "/") {
     event.preventDefault();
-    field.focus();
-    field.select();
+    field?.focus();
+    field?.select();
   } else if (event.key === "?") {
     keys.showModal();
   } else if (answers[event.key] && button && !event.repeat) {
