@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from kbforge.serve.writer import Writer
 from kbforge.store import database
 from kbforge.store.database import Database
 from kbforge.store.store import Store
+from tests.jobs.killing import PROCESSES
 from tests.people import people
 from tests.store.dump import dump
 
@@ -235,3 +237,39 @@ def test_a_request_that_was_given_up_is_not_written(
     assert second.cancel()
     begin.set()
     assert done(third)["fragments"] == len(FIRST) + 2
+
+
+BATCHES = [MORE[at : at + 3] for at in range(0, len(MORE), 3)]
+
+
+def _add_batches(path: str, acknowledge: Callable[[int], object]) -> None:
+    served = Writer(path)
+    for batch in BATCHES:
+        acknowledge(done(served.add(batch))["added"])
+    served.close()
+
+
+def _child(path: str, acknowledged: Connection) -> None:
+    writing.IDLE = writing.RUN_SECONDS = 1e6
+    _add_batches(path, acknowledged.send)
+
+
+def test_what_was_acknowledged_outlives_a_kill(
+    base: Path, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = str(shutil.copy(base, tmp_path / "whole.sqlite"))
+    with monkeypatch.context() as patched:  # runs end by the clock neither here nor there
+        patched.setattr(writing, "IDLE", 1e6)
+        patched.setattr(writing, "RUN_SECONDS", 1e6)
+        _add_batches(whole, lambda _: None)
+    for acknowledged in (2, 9, len(BATCHES)):
+        here, there = PROCESSES.Pipe()
+        child = PROCESSES.Process(target=_child, args=(path, there))
+        child.start()
+        for _ in range(acknowledged):
+            here.recv()
+        if acknowledged < len(BATCHES):
+            child.kill()
+        child.join()
+        assert {x.id for batch in BATCHES[:acknowledged] for x in batch} <= ids(path)
+    assert dump(path) == dump(whole)

@@ -1,14 +1,39 @@
-"""Ten kills, and the store is as without them."""
+"""A few kills, and the store is as without them."""
 
 from __future__ import annotations
 
+import random
+import shutil
+from pathlib import Path
+
 import pytest
 
+from kbforge.fit.choices import Choices
+from kbforge.jobs.update import add_fragments
 from tests.people import people
 from tests.soak.__main__ import compare
+from tests.store.dump import dump
 
 
 @pytest.mark.slow
 def test_ten_kills_leave_no_trace() -> None:
     found = people(2500, 5)
     assert compare(found[:600], found[600:], 10, 0, ["--likelihood", "attributes"]) > 0
+
+
+@pytest.mark.slow
+def test_a_server_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
+    pytest.importorskip("fastapi", reason="needs the extra serve")
+    pytest.importorskip("uvicorn", reason="needs the extra serve")
+    from tests.soak.serve import ServerProcess, sent, sent_and_killed
+
+    found = people(400, 5)
+    whole, killed = tmp_path / "whole.sqlite", tmp_path / "killed.sqlite"
+    add_fragments(str(whole), found[:300], Choices(likelihood="attributes"))
+    shutil.copy(whole, killed)
+    batches = [found[at : at + 50] for at in range(300, len(found), 50)]
+    names = [value for x in found[:100] for value in x.properties.get("name", ())]
+    with ServerProcess(whole) as server, server.readers(names):
+        sent(server, batches, 1000)
+    assert sent_and_killed(killed, batches, 4, random.Random(1)) == (0, 4)
+    assert dump(killed) == dump(whole)
