@@ -23,6 +23,7 @@ from mcp.client.stdio import StdioServerParameters
 from kbforge.serve.mcp import over_http, server
 from kbforge.serve.server import Server, address_of, listen
 from kbforge.serve.service import Service
+from tests.registry.distributions import python
 from tests.serve.conftest import PEOPLE
 
 T = TypeVar("T")
@@ -268,3 +269,9 @@ def test_no_page_of_another_site_reaches_the_tools(
     accept = {"Accept": "application/json, text/event-stream"}
     with over_port(service) as at:
         assert httpx.post(at, json=message, headers=accept | headers).status_code == status
+
+
+def test_the_tools_need_no_other_extra() -> None:
+    code = "import sys; sys.modules['fastapi'] = None; import kbforge.serve.mcp"
+    done = python("-c", f"{code}; import kbforge.serve.server")
+    assert done.code == 0, done.err
