@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from kbforge import registry
 from kbforge.contracts import Exporter, View
 from kbforge.errors import BusyError, UsageError, quoted
-from kbforge.jobs.views import store_view
 from kbforge.kb.view import RULES, GoldenView, Policy
 from kbforge.serve.readers import Readers
 
@@ -80,7 +79,7 @@ def _written(readers: Readers, exporter: Exporter, policy: str | None) -> Iterat
     def write() -> None:
         try:
             with readers.store() as store:
-                whole = store_view(store, None, lambda: readers.models(store)[0])
+                whole = readers.view_of(store, by_name=False)
                 view: View = whole if policy is None else GoldenView(whole, Policy(policy))
                 exporter.export(view, f"/dev/fd/{into}")
         except BrokenPipeError:  # the client has gone

@@ -90,8 +90,10 @@ class Readers:
                 return
         store.database.close()
 
-    def view_of(self, store: Store, alternatives: str | None = None) -> StoreView:
-        """The entities of a borrowed store; their subproblems are called by name.
+    def view_of(
+        self, store: Store, alternatives: str | None = None, by_name: bool = True
+    ) -> StoreView:
+        """The entities of a borrowed store; `by_name` is as of `StoreView`.
 
         `alternatives` is "few" or "all"; None is as the store was made.
         """
@@ -101,7 +103,7 @@ class Readers:
             with self.scoring:
                 return confidence_of(store, names, fit)
 
-        return store_view(store, alternatives, tell, by_name=True)
+        return store_view(store, alternatives, tell, by_name)
 
     @contextlib.contextmanager
     def view(self) -> Iterator[StoreView]:

@@ -279,6 +279,14 @@ def test_a_review_asks_hears_and_takes_back(client: TestClient) -> None:
 # --- exports --------------------------------------------------------------------------------------
 
 
+def test_what_was_just_added_is_exported(client: TestClient) -> None:
+    """Its confidence is not in the tables yet."""
+    new = {"id": "new", "properties": {"name": ["Somebody New"]}}
+    assert client.post("/api/fragments", json=new).status_code == 200
+    rows = client.get("/api/export", params={"format": "members"}).text
+    assert '"new"' in rows
+
+
 @pytest.mark.parametrize("format_name", [name for name in export.MEDIA if name != "ftm"])
 def test_an_export_streams_what_the_command_writes(
     client: TestClient, program: Run, store: Path, tmp_path: Path, format_name: str
