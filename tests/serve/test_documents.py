@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 import kbforge
@@ -50,6 +51,39 @@ def test_the_programs_of_the_page_print_what_it_shows(people_address: str) -> No
             printed = out.getvalue()
         elif not part.startswith("> "):  # the session of the MCP
             assert printed == part
+
+
+def test_every_address_of_the_page_answers(people_address: str) -> None:
+    with httpx.Client(base_url=people_address, timeout=60) as client:
+        listed = client.get("/api/entities").json()["entities"]
+        first, second = (client.get(f"/api/entities/{one['id']}").json() for one in listed[:2])
+        given = {
+            "ID": first["id"],
+            "NAME": str(first["subproblem"]),
+            "q=": "q=penhalow",
+            "fragment=": f"fragment={first['fragments'][0]['fragment']['id']}",
+            "?id=": f"?id={first['fragments'][0]['fragment']['id']}",
+            "first=": f"first={first['id']}",
+            "second=": f"second={second['id']}",
+            "from=": "from=0",
+            "to=": "to=1",
+            "since=": "since=0",
+            "order=": "order=least_sure",
+            "cursor=": "cursor=0",
+            "limit=": "limit=5",
+            "format=": "format=csv",
+        }
+        rows = re.findall(r"^\| (`(?:GET )?/.*?)\|", PAGE, re.MULTILINE)
+        addresses = [one for row in rows for one in re.findall(r"`(?:GET )?(/[^`]*)`", row)]
+        assert len(addresses) > 20
+        for address in addresses:
+            if address == "/api/changes/stream":  # it has no end
+                continue
+            asked = re.sub("|".join(map(re.escape, given)), lambda m: given[m[0]], address)
+            assert client.get(asked).status_code == 200, asked
+            if not asked.startswith("/api"):
+                path, _, query = asked.partition("?")
+                assert isinstance(client.get(f"{path}.json?{query}").json(), dict), asked
 
 
 def test_what_a_client_of_the_mcp_reads_is_json() -> None:
