@@ -12,6 +12,8 @@ from kbforge.errors import quoted
 
 app = typer.Typer(add_completion=False)
 
+_MOST_HELPERS = 4  # processes; each has the models in memory
+
 
 @app.command()
 def serve(
@@ -55,6 +57,7 @@ def serve(
     """
     import webbrowser
 
+    from kbforge.kernel.binding import cores
     from kbforge.serve.app import application
     from kbforge.serve.security import Access
     from kbforge.serve.server import address_of, listen
@@ -63,7 +66,7 @@ def serve(
 
     access = Access(host, token)
     with listen(host, port) as listening:
-        service = Service(store, gold)
+        service = Service(store, gold, min(cores(), _MOST_HELPERS))
         with console.progress(total=None, description="search index") as bar:
             service.search.prepare(bar.update)
         console.note(

@@ -281,7 +281,7 @@ def use_workers(workers: int) -> None:
 def workers() -> int:
     """How many threads the kernel uses; the result is the same for any number."""
     said = os.environ.get(WORKERS)
-    return min(_cores(), _MOST_WORKERS) if said is None else _checked(said)
+    return min(cores(), _MOST_WORKERS) if said is None else _checked(said)
 
 
 def _checked(said: str) -> int:
@@ -292,7 +292,7 @@ def _checked(said: str) -> int:
     )
 
 
-def _cores() -> int:
+def cores() -> int:
     """Those that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -18,6 +18,7 @@ import numpy as np
 from kbforge.contracts import FloatArray, Fragment, Page
 from kbforge.errors import NotFoundError, quoted
 from kbforge.serve.facts import holding, references
+from kbforge.serve.helpers import aside
 from kbforge.serve.readers import Readers
 from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
@@ -36,6 +37,7 @@ Pair: TypeAlias = tuple[str, str]
 """The ids of two entities, ascending."""
 
 
+@aside
 def neighbourhood(readers: Readers, id: str) -> dict[str, Any]:
     """An entity and its neighbours, with what connects each pair, and where to draw them.
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -19,6 +19,9 @@ from kbforge.jobs.models import restore
 from kbforge.jobs.views import store_view
 from kbforge.store.database import Database
 from kbforge.store.store import Confidences, Store, StoreView
+
+if TYPE_CHECKING:
+    from kbforge.serve.helpers import Helpers
 
 _CACHED = 1 << 14  # KiB of pages that a connection holds
 _MOST_NAMES = 1 << 17
@@ -37,6 +40,7 @@ class Readers:
         path: of the store.
         names: the names of entities by their fragments, whose content never changes.
         status: what was last said of the whole, and what says whether it still holds.
+        helpers: processes that score, if there are any.
 
     """
 
@@ -44,6 +48,7 @@ class Readers:
         self.path = path
         self.names: dict[bytes, str] = {}
         self.status: tuple[Any, dict[str, Any]] | None = None
+        self.helpers: Helpers | None = None
         self._lock, self._loading, self._turns = (
             threading.Lock(),
             threading.Lock(),
@@ -161,7 +166,9 @@ class Readers:
         return name
 
     def close(self) -> None:
-        """Close all connections; one that is lent is closed when it is given back."""
+        """End helpers and close connections; one that is lent is closed when it is given back."""
+        if self.helpers is not None:
+            self.helpers.close()
         with self._lock:
             self._closed = True
             for _, store in self._idle:

@@ -11,9 +11,11 @@ from kbforge.fit.choices import Fit
 from kbforge.jobs import explain
 from kbforge.jobs.match import match as matched
 from kbforge.serve.facts import Facts, plain, references
+from kbforge.serve.helpers import aside
 from kbforge.serve.readers import Readers
 
 
+@aside
 def match(readers: Readers, fragment: Fragment, most: int = 10) -> Facts:
     """The entities that a fragment would join; it is not kept.
 
@@ -44,6 +46,7 @@ def match(readers: Readers, fragment: Fragment, most: int = 10) -> Facts:
         }
 
 
+@aside
 def why(readers: Readers, fragment: str, rivals: int = 5) -> Facts:
     """Why a fragment is in its entity, and what speaks for its being in others.
 
@@ -70,6 +73,7 @@ def why(readers: Readers, fragment: str, rivals: int = 5) -> Facts:
         return {"fragment": plain(found[1]), "own": own, "rivals": others, **_unit(fit)}
 
 
+@aside
 def compare(readers: Readers, first: str, second: str) -> Facts:
     """Why two entities are not one.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kbforge.serve.background import Computations
 from kbforge.serve.feed import Feed
+from kbforge.serve.helpers import Helpers
 from kbforge.serve.quality import Quality
 from kbforge.serve.questions import Questions
 from kbforge.serve.readers import Readers
@@ -13,10 +14,15 @@ from kbforge.serve.writer import Writer
 
 
 class Service:
-    """A store that is served; `gold` is as of `kbforge.serve.quality.Quality`."""
+    """A store that is served; `gold` is as of `kbforge.serve.quality.Quality`.
 
-    def __init__(self, path: str, gold: str | None = None) -> None:
+    With `helpers` (processes), what takes long is answered there.
+    """
+
+    def __init__(self, path: str, gold: str | None = None, helpers: int = 0) -> None:
         self.readers = Readers(path)
+        if helpers:
+            self.readers.helpers = Helpers(path, helpers)
         self.search = Search(self.readers)
         computations = Computations(self.readers)
         self.runs = Runs(self.readers, computations)
