@@ -486,7 +486,7 @@ class Covariates:
                 rows[:, number] = log_odds(probability)
             elif name in columns:
                 rows[:, number] = columns[name]
-            else:
+            elif name in _WHOLE:
                 rows[:, number] = self._whole.get(name, np.nan)
         return rows
 

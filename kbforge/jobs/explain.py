@@ -24,8 +24,7 @@ from kbforge.contracts import (
 from kbforge.errors import KBForgeError, NotFoundError, UsageError, quoted
 from kbforge.fit.choices import Choices, Fit, choices_of
 from kbforge.fit.prepare import prepare
-from kbforge.fit.review import explained
-from kbforge.jobs.match import gains_of
+from kbforge.fit.review import explained, explained_all
 from kbforge.jobs.models import restore
 from kbforge.jobs.views import entities_of
 from kbforge.kb.entities import collect, fragments_of
@@ -207,7 +206,6 @@ class Place:
 
     Attributes:
         entity: its id.
-        own: whether the fragment is in it.
         others: fragments that it has besides that one.
         total: the log odds of joining them against staying alone, nats; None without others.
         explanation: what each attribute says; None without others, or if the likelihood does not
@@ -216,7 +214,6 @@ class Place:
     """
 
     entity: str
-    own: bool
     others: int
     total: float | None
     explanation: Explanation | None
@@ -241,18 +238,10 @@ def why(store: Store, fit: Fit, fragment_id: str, rivals: int = 5) -> list[Place
         own, members = store.entity_of(number)
         rest = tuple(one for one in members if one != number)
         near = [one for one in _near(store, problem, x) if one[0] != own]
-        clusters = [rest, *(members for _, members in near)] if rest else [m for _, m in near]
-        fragments = store.pages.fragments(sorted({n for cluster in clusters for n in cluster}))
-        totals = iter(_log_odds(problem, clusters, fragments, x))
-
-        def place(entity: str, others: Cluster, total: float) -> Place:
-            held = [fragments[n] for n in others]
-            why = explained(problem, x, held) if problem.likelihood.explains else None
-            return Place(entity, entity == own, len(others), total, why)
-
-        first = place(own, rest, next(totals)) if rest else Place(own, True, 0, None, None)
-        ranked = sorted(zip(totals, near, strict=True), key=lambda one: (-one[0], one[1][0]))
-        return [first, *(place(*one, total) for total, one in ranked[:rivals])]
+        places = _places(store, problem, x, [(own, rest), *near] if rest else near)
+        mine = places.pop(0) if rest else Place(own, 0, None, None)
+        places.sort(key=lambda place: (-(place.total or 0.0), place.entity))
+        return [mine, *places[:rivals]]
 
 
 def _near(store: Store, problem: Problem, x: Fragment) -> list[tuple[str, Cluster]]:
@@ -272,13 +261,25 @@ def _near(store: Store, problem: Problem, x: Fragment) -> list[tuple[str, Cluste
     return out
 
 
-def _log_odds(
-    problem: Problem, clusters: Sequence[Cluster], fragments: Mapping[int, Fragment], x: Fragment
-) -> list[float]:
-    """Of joining each cluster against staying alone, nats."""
-    sizes = np.array([len(cluster) for cluster in clusters], dtype=np.float64)
-    gains, alone = gains_of(problem.likelihood, clusters, fragments, x)
-    return list((np.log(sizes) - math.log(problem.alpha) + gains - alone).tolist())
+def _places(
+    store: Store, problem: Problem, x: Fragment, entities: Sequence[tuple[str, Cluster]]
+) -> list[Place]:
+    """What speaks for a fragment's being in entities, by their ids and other fragments."""
+    fragments = store.pages.fragments(sorted({n for _, members in entities for n in members}))
+    sets = [[fragments[n] for n in members] for _, members in entities]
+    if problem.likelihood.explains:
+        return [
+            Place(id, len(held), why.total, why)
+            for (id, _), held, why in zip(
+                entities, sets, explained_all(problem, x, sets), strict=True
+            )
+        ]
+    scores = problem.likelihood.log_marginal([*([*held, x] for held in sets), *sets, [x]])
+    gains = np.asarray(scores[: len(sets)] - scores[len(sets) : -1] - scores[-1]).tolist()
+    return [
+        Place(id, len(held), math.log(len(held)) - math.log(problem.alpha) + gain, None)
+        for (id, _), held, gain in zip(entities, sets, gains, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

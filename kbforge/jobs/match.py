@@ -34,7 +34,6 @@ from kbforge.contracts import (
     FloatArray,
     Fragment,
     IntArray,
-    Likelihood,
     Page,
     Problem,
 )
@@ -43,6 +42,7 @@ from kbforge.evaluation.reliability import BoolArray, ReportedEntities, Reported
 from kbforge.fit.choices import Fit
 from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
 from kbforge.fit.review import explained_all
+from kbforge.jobs.cluster_cache import ClusterCache, ScoredCluster, fragments_in
 from kbforge.numerics import on_grid
 from kbforge.store.pages import numbers_from_bytes, page_from_bytes
 from kbforge.store.store import Store
@@ -52,6 +52,8 @@ _MOST_ASKED = 8
 """Fragments of an entity that a map of pairs is asked about; what it says is their mean."""
 _LEAST_ASKED = 0.1
 """Reported probability from which on a map is asked."""
+_LEAST_EXPLAINED = 1e-3
+"""Reported probability from which on an entity is explained; the first one always is."""
 _MOST_EXPLAINED = 100
 """Fragments of an entity that an explanation compares with, as in a review."""
 
@@ -102,16 +104,28 @@ class _Rival(NamedTuple):
     weights: FloatArray  # of the particles that have it, shape [particles]
 
     @property
+    def scored(self) -> ScoredCluster:
+        """The cluster and L of it."""
+        return self.cluster, self.score
+
+    @property
     def mass(self) -> float:
         """The weight of all particles that have it."""
         return float(self.weights.sum())
 
 
-def match(store: Store, fit: Fit, fragment: Fragment, most: int = 10) -> Match:
+def match(
+    store: Store,
+    fit: Fit,
+    fragment: Fragment,
+    most: int = 10,
+    clusters: ClusterCache | None = None,
+) -> Match:
     """The entities that a fragment may belong to, at most so many.
 
     `fit` has the models of the store (`kbforge.jobs.models.restore`); a likelihood may remember
-    what it reads, so that one match at a time may use it.
+    what it reads, so that one match at a time may use it. `clusters` are those of other matches
+    with these models.
 
     Raises:
         LikelihoodError: the likelihood cannot read the fragment.
@@ -120,11 +134,9 @@ def match(store: Store, fit: Fit, fragment: Fragment, most: int = 10) -> Match:
     """
     problem = without_model(fit.problem)
     with store.database.snapshot():
-        rivals = _rivals(store, problem, fragment)
-        numbers = sorted({number for rival in rivals for number in rival.cluster})
-        fragments = store.pages.fragments(numbers)
-        rivals = _allowed(store, rivals, fragments, fragment)
-        rivals, gains, alone = _scored(problem, rivals, fragments, fragment)
+        rivals = _allowed(store, _rivals(store, problem, fragment), fragment)
+        cache = ClusterCache() if clusters is None else clusters
+        rivals, gains, alone = _scored(store, problem, rivals, fragment, cache)
         weights = np.array(
             [math.log(rival.mass) + math.log(len(rival.cluster)) for rival in rivals]
         )
@@ -214,14 +226,13 @@ def _of_page(page: Page, slots: Collection[int] | None = None) -> list[_Rival]:
     ]
 
 
-def _allowed(
-    store: Store, rivals: list[_Rival], fragments: Mapping[int, Fragment], x: Fragment
-) -> list[_Rival]:
+def _allowed(store: Store, rivals: list[_Rival], x: Fragment) -> list[_Rival]:
     """Those clusters that constraints let a fragment join."""
     constraints = store.pages.totals.constraints
     own = set(constraints.stated(x))
     if not own:
         return rivals
+    fragments = fragments_in(store, [rival.cluster for rival in rivals])
     apart = {n for n, one in fragments.items() if not own.isdisjoint(constraints.stated(one))}
     return [rival for rival in rivals if apart.isdisjoint(rival.cluster)]
 
@@ -230,16 +241,28 @@ def _allowed(
 
 
 def _scored(
-    problem: Problem, rivals: list[_Rival], fragments: Mapping[int, Fragment], x: Fragment
+    store: Store, problem: Problem, rivals: list[_Rival], x: Fragment, cache: ClusterCache
 ) -> tuple[list[_Rival], FloatArray, float]:
     """The clusters that are scored, L(C + x) - L(C) of each, and L({x}), nats."""
-    surrogate = problem.surrogate
+    likelihood, surrogate = problem.likelihood, problem.surrogate
     if surrogate is not None and problem.max_evals is not None:
-        gains, _ = gains_of(surrogate, [rival.cluster for rival in rivals], fragments, x)
+        gains, _ = cache.gains(store, surrogate, [rival.scored for rival in rivals], x)
         rivals = _proposed(rivals, gains, problem.max_evals)
-    clusters = [rival.cluster for rival in rivals]
-    scores = np.array([rival.score for rival in rivals])
-    return rivals, *gains_of(problem.likelihood, clusters, fragments, x, scores)
+    if isinstance(likelihood, ConjugateLikelihood):
+        scored = [rival.scored for rival in rivals]
+        return rivals, *_scores(x, *cache.gains(store, likelihood, scored, x))
+    fragments = fragments_in(store, [rival.cluster for rival in rivals])
+    sets = [[fragments[number] for number in rival.cluster] for rival in rivals]
+    told = likelihood.log_marginal([*([*held, x] for held in sets), [x]])
+    gains = np.asarray(told, np.float64)[:-1] - np.array([rival.score for rival in rivals])
+    return rivals, *_scores(x, gains, float(told[-1]))
+
+
+def _scores(x: Fragment, gains: FloatArray, alone: float) -> tuple[FloatArray, float]:
+    """Refuse what is no score."""
+    if np.isnan(alone) or alone == np.inf or not (gains < np.inf).all():
+        raise LikelihoodError(f'the likelihood of fragment "{quoted(x.id)}" is no number')
+    return gains, alone
 
 
 def _proposed(rivals: Sequence[_Rival], gains: FloatArray, most: int) -> list[_Rival]:
@@ -253,57 +276,6 @@ def _proposed(rivals: Sequence[_Rival], gains: FloatArray, most: int) -> list[_R
     for _, k, at in heaviest[:most]:
         kept.setdefault(k, []).append(at)
     return [rivals[k]._replace(weights=rivals[k].weights[kept[k]]) for k in sorted(kept)]
-
-
-def gains_of(
-    likelihood: Likelihood,
-    clusters: Sequence[Cluster],
-    fragments: Mapping[int, Fragment],
-    x: Fragment,
-    scores: FloatArray | None = None,
-) -> tuple[FloatArray, float]:
-    """L(C + x) - L(C) of clusters by number, shape [clusters], and L({x}), nats.
-
-    `scores` are L(C) where they are known. Raises a LikelihoodError for what is no number.
-    """
-    if isinstance(likelihood, ConjugateLikelihood):
-        gains, alone = _predictives(likelihood, clusters, fragments, x)
-    else:
-        sets = [[fragments[number] for number in cluster] for cluster in clusters]
-        asked = [*([*held, x] for held in sets), [x], *([] if scores is not None else sets)]
-        told = np.asarray(likelihood.log_marginal(asked), np.float64)
-        n, alone = len(sets), float(told[len(sets)])
-        gains = told[:n] - (told[n + 1 :] if scores is None else scores)
-    if not (np.isfinite(alone) or alone == -np.inf) or not (gains < np.inf).all():
-        raise LikelihoodError(f'the likelihood of fragment "{quoted(x.id)}" is no number')
-    return gains, alone
-
-
-def _predictives(
-    likelihood: ConjugateLikelihood,
-    clusters: Sequence[Cluster],
-    fragments: Mapping[int, Fragment],
-    x: Fragment,
-) -> tuple[FloatArray, float]:
-    """L(C + x) - L(C) of clusters by number, shape [clusters], and L({x}), nats."""
-    table = likelihood.live_clusters()
-    read = {n: table.encode(fragments[n]) for n in sorted({n for c in clusters for n in c})}
-    slots: dict[Cluster, int] = {(): -1}  # clusters of one lineage share their beginnings
-    for cluster in clusters:
-        known = len(cluster)
-        while cluster[:known] not in slots:
-            known -= 1
-        for size in range(known, len(cluster)):
-            parent, child = slots[cluster[:size]], len(slots) - 1
-            table.extend(read[cluster[size]], np.array([parent]), np.array([child]))
-            slots[cluster[: size + 1]] = child
-    seen = table.encode(x)
-    alone = float(table.log_predictive_new(seen))
-    gains = np.zeros(0)
-    if clusters:
-        asked = np.array([slots[cluster] for cluster in clusters])
-        gains = np.array(table.log_predictive_of(seen, asked), dtype=np.float64)
-    return gains, alone
 
 
 # --- what it says of entities ---------------------------------------------------------------------
@@ -348,13 +320,15 @@ def _candidates(
 ) -> tuple[Candidate, ...]:
     """Entities with what a map of confidence and the likelihood's attributes say of them."""
     wanted = [one.members[:_MOST_EXPLAINED] for one in best]
-    fragments = store.pages.fragments(sorted({n for members in wanted for n in members}))
+    fragments = fragments_in(store, wanted)
     probability = [one.share for one in best]
     if fit.confidence is not None and best:
         probability = _calibrated(fit.confidence, x, best, fragments)
-    reasons: Sequence[Explanation | None] = [None] * len(best)
+    reasons: list[Explanation | None] = [None] * len(best)
     if fit.problem.likelihood.explains:
-        reasons = explained_all(fit.problem, x, [[fragments[n] for n in of] for of in wanted])
+        likely = [of for of, one in zip(wanted, best, strict=True) if one.share >= _LEAST_EXPLAINED]
+        held = [[fragments[n] for n in of] for of in likely or wanted[:1]]
+        reasons[: len(held)] = explained_all(fit.problem, x, held)
     out = []
     for one, sure, why in zip(best, probability, reasons, strict=True):
         odds = math.log(one.share) - math.log(new) if one.share and new else math.inf

@@ -14,6 +14,7 @@ from kbforge.contracts import Likelihood
 from kbforge.errors import KBForgeError
 from kbforge.fit.choices import Choices, Fit
 from kbforge.fit.maps import pair_model_of
+from kbforge.jobs.cluster_cache import ClusterCache
 from kbforge.jobs.confidence import confidence_of
 from kbforge.jobs.models import restore
 from kbforge.jobs.views import store_view
@@ -38,6 +39,7 @@ class Readers:
 
     Attributes:
         path: of the store.
+        clusters: what matches have read of it, with the models at hand.
         names: the names of entities by their fragments, whose content never changes.
         status: what was last said of the whole, and what says whether it still holds.
         helpers: processes that score, if there are any.
@@ -46,6 +48,7 @@ class Readers:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.clusters = ClusterCache()
         self.names: dict[bytes, str] = {}
         self.status: tuple[Any, dict[str, Any]] | None = None
         self.helpers: Helpers | None = None
@@ -124,7 +127,9 @@ class Readers:
             with self._loading:
                 found = self._fit
                 if found is None or found[0] != key:
-                    found = self._fit = (key, *restore(store, confidence=True))
+                    found = (key, *restore(store, confidence=True))
+                    with self._turns:
+                        self._fit, self.clusters = found, ClusterCache()
         return found[1], found[2]
 
     def loaded(self, store: Store) -> Fit | None:
@@ -147,6 +152,7 @@ class Readers:
             self._scored += not self._depth
             if not self._depth and self._scored % _MOST_SCORED == 0 and self._fit is not None:
                 _forget(self._fit[1])
+                self.clusters = ClusterCache()
             self._depth += 1
             try:
                 yield

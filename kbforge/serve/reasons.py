@@ -26,7 +26,7 @@ def match(readers: Readers, fragment: Fragment, most: int = 10) -> Facts:
     with readers.store() as store:
         fit = readers.models(store)[0]
         with readers.scoring:
-            found = matched(store, fit, fragment, most)
+            found = matched(store, fit, fragment, most, readers.clusters)
         entities = references(readers, store, [one.entity for one in found.candidates])
         candidates = [
             {
