@@ -75,6 +75,20 @@ document.addEventListener("submit", (event) => {
   }
 });
 
+// What takes long is asked for again until it is there, but not while someone uses the page.
+async function again() {
+  const busy = one("main").contains(document.activeElement) && document.activeElement !== one("main");
+  if (one("[data-again]") && !busy) {
+    await replace("main", location.href);
+  }
+  if (one("[data-again]")) {
+    setTimeout(again, 3000);
+  }
+}
+if (one("[data-again]")) {
+  setTimeout(again, 3000);
+}
+
 const keys = one("#keys");
 const help = one("#help");
 help.hidden = false;
