@@ -26,6 +26,7 @@ from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import Choices
 from kbforge.jobs.update import add_fragments
 from kbforge.serve.app import application
+from kbforge.serve.quality import Quality
 from kbforge.serve.security import Access
 from kbforge.serve.server import Server, address_of, listen
 from kbforge.serve.service import Service
@@ -376,3 +377,22 @@ def check(page: Page) -> None:
     text = page.evaluate("document.body.innerText")
     assert not set(text) & set("\u202e\u2066\x1b\x07\x00\x7f")
     assert len(page.content()) < 1_000_000
+
+
+def test_a_page_shows_what_was_under_way_once_it_is_there(
+    mentions: Path, opened: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, scores = threading.Event(), Quality._scores
+
+    def slow(self: Quality, store: Store) -> Any:
+        assert go.wait(60)
+        return scores(self, store)
+
+    monkeypatch.setattr(Quality, "_scores", slow)
+    with served(mentions) as address:
+        page = opened()
+        page.goto(f"{address}/quality")
+        page.get_by_text("The scores are under way.").wait_for()
+        go.set()
+        page.get_by_text("The scores are under way.").wait_for(state="detached")
+        assert page.get_by_text("B-cubed, mean F1 of the items").is_visible()
