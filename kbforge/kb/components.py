@@ -11,6 +11,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import time
+from collections.abc import Mapping
+from heapq import nlargest
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _CHARACTERS = 400  # of a text from data
+_MOST_BARS = 24  # of a waterfall
 
 
 def environment(package: str | None = None) -> Environment:
@@ -44,6 +47,7 @@ def environment(package: str | None = None) -> Environment:
     )
     made.filters |= {
         "counted": counted,
+        "chief": chief,
         "exactly": lambda probability: f"{probability * 100:.1f} %",
         "moment": moment,
         "nats": lambda nats: f"{nats:+,.2f}",
@@ -52,6 +56,16 @@ def environment(package: str | None = None) -> Environment:
         "text": text,
     }
     return made
+
+
+def chief(attributes: Mapping[str, float], most: int = _MOST_BARS) -> list[tuple[str, float]]:
+    """What attributes contribute, in their order; of too many those that say most, and the rest."""
+    if len(attributes) <= most:
+        return list(attributes.items())
+    first = set(nlargest(most - 1, attributes, key=lambda name: abs(attributes[name])))
+    rest = sum(nats for name, nats in attributes.items() if name not in first)
+    shown = [(name, nats) for name, nats in attributes.items() if name in first]
+    return [*shown, (f"{len(attributes) - len(first):,} others", rest)]
 
 
 def part(name: str) -> str:

@@ -26,6 +26,7 @@ View: TypeAlias = Callable[[Facts], Facts]
 _MOST_ATTRIBUTES = 10  # columns of a table of fragments
 _MOST_LISTED = 12  # entities of a list at home
 _MOST_RUNS = 5  # at home
+_MOST_PROPERTIES = 60  # attributes whose values are listed
 _MOST_VALUES = 12  # of an attribute
 _MOST_RESULTS = 20
 _WIDTH, _HEIGHT = 720, 480  # of the drawing of a neighbourhood
@@ -55,7 +56,7 @@ class Pages:
         self.add("/entity/{id}", "entity.html", self._entity, _entity_view)
         self.add("/fragment", "fragment.html", self._fragment)
         self.add("/why", "why.html", self._why)
-        self.add("/compare", "compare.html", self._compare)
+        self.add("/compare", "compare.html", self._compare, _compare_view)
         self.add("/subproblem/{name}", "subproblem.html", self._subproblem, _subproblem_view)
         self.add("/runs", "runs.html", self._runs)
         self.add("/quality", "quality.html", self._quality, _quality_view)
@@ -188,11 +189,16 @@ def _entity_view(found: Facts) -> Facts:
     }
     return {
         "attributes": list(found["properties"])[:_MOST_ATTRIBUTES],
+        "most_properties": _MOST_PROPERTIES,
         "most_values": _MOST_VALUES,
         "names": {one["id"]: (one["properties"].get("name") or [None])[0] for one in own},
         "own": {one["id"] for one in own},
         "groupings_kept": [present, *found["alternatives"]],
     }
+
+
+def _compare_view(_: Facts) -> Facts:
+    return {"most": _MOST_PROPERTIES}
 
 
 def _subproblem_view(found: Facts) -> Facts:

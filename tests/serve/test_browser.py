@@ -325,6 +325,8 @@ def hostile(tmp_path_factory) -> Iterator[str]:
         for text in HOSTILE
         for copy in range(3)
     ]
+    wide = {f"{k} {HOSTILE[k % 2]}": ("v" * 300, f"{k}") for k in range(1_000)}
+    fragments += [Fragment(f"wide {k}", {"name": ("wide",), **wide}) for k in range(2)]
     add_fragments(str(path), fragments, Choices(likelihood="pairs"))
     with served(path) as found:
         yield found
