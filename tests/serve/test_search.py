@@ -17,7 +17,8 @@ from kbforge.fit.choices import Choices
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.update import add_fragments
 from kbforge.serve.readers import Readers
-from kbforge.serve.search import MOST_RESULTS, Search, words_of
+from kbforge.serve.search import MOST_RESULTS, Search
+from kbforge.serve.words import words_of
 
 NAMES = {
     "a": "Ann Marlow",
@@ -195,7 +196,8 @@ def test_a_server_that_goes_on_forgets_what_is_erased(search, store):
     erase(str(store), ["secret"])
     assert _names(search, "Xanthippe") == []
     for asked in ("words WHERE words MATCH 'xanthippe'", "terms WHERE word = 'xanthippe'"):
-        assert search._index().execute(f"SELECT count(*) FROM {asked}").fetchone() == (0,)
+        with search._words._lent() as index:
+            assert index.execute(f"SELECT count(*) FROM {asked}").fetchone() == (0,)
     assert len(_names(search, "a")) > 3
 
 
@@ -253,15 +255,16 @@ def test_an_index_that_is_no_good_is_made_again(store, people_of_store, harm):
 def test_an_index_damaged_while_it_is_used_is_left_for_another(search, store, people_of_store):
     name = people_of_store[0].names[0]
     whole = _names(search, name)
-    search._index().execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    search._index().execute("PRAGMA cache_size = 0")
+    with search._words._lent() as index:
+        index.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        index.execute("PRAGMA cache_size = 0")
     index = Path(f"{store}-search")
     with index.open("r+b") as file:
         file.write(b"\xff" * index.stat().st_size)
     for _ in range(3):
         _names(search, name)
-        if search._behind is not None:
-            search._behind.join()
+        if search._words._behind is not None:
+            search._words._behind.join()
     assert _names(search, name) == whole
 
 
@@ -269,7 +272,7 @@ def test_where_no_file_can_be_written_the_index_is_temporary(search, store, peop
     Path(f"{store}-search").mkdir()
     name = people_of_store[0].names[0]
     assert name in [one["matched"]["value"] for one in search.find(name)["results"]]
-    folder = Path(search._path).parent
+    folder = Path(search._words._path).parent
     assert folder != store.parent
     search.close()
     assert not folder.exists()
