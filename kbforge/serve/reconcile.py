@@ -40,8 +40,9 @@ from kbforge.store.store import Store
 from kbforge.store.tables import row_of
 from kbforge.version import __version__
 
-CERTAIN = 0.9
-"""The calibrated probability from which a candidate is a match: of ten, one may be wrong."""
+CERTAIN = 0.7
+"""The calibrated probability from which a candidate is a match. A client takes matches over without
+asking, so few may be wrong; examples/reproductions/reconcile.py measures how many are."""
 BATCH = 50
 """Queries in one batch at most."""
 _MOST_CANDIDATES = 50
