@@ -36,8 +36,12 @@ class Helpers:
     def __init__(self, path: str, processes: int) -> None:
         context = multiprocessing.get_context("spawn")
         self._pool = ProcessPoolExecutor(processes, context, _begin, (path,))
-        for _ in range(processes):
-            self._pool.submit(_warm)
+        self._warming = [self._pool.submit(_warm) for _ in range(processes)]
+
+    @property
+    def warm(self) -> bool:
+        """Whether one of them has loaded its models."""
+        return any(each.done() for each in self._warming)
 
     def ask(self, module: str, name: str, *given: Any, **named: Any) -> Any:
         """What the function says of the helper's readers and the arguments.

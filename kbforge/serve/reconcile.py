@@ -28,9 +28,8 @@ from msgspec import Meta, Struct
 
 from kbforge.contracts import Fragment
 from kbforge.errors import NotFoundError, UsageError, quoted
-from kbforge.jobs.match import Candidate, match
 from kbforge.kb.entities import collect, naming
-from kbforge.serve import frame
+from kbforge.serve import frame, reasons
 from kbforge.serve.facts import Facts, references
 from kbforge.serve.failures import failure
 from kbforge.serve.security import READ_ONLY
@@ -204,33 +203,29 @@ class _Reconciliation:
             return []
         with self._readers.store() as store:
             if query.query is not None and row_of(store.database.connection, "entity", query.query):
-                return self._said(store, [query.query], [_certain(query.query)])
+                return self._said(store, {query.query: _CERTAIN})
             fragment = _fragment(query, _attributes(store))
-            found: Sequence[Candidate] = ()
-            if fragment is not None:
-                fit, _ = self._readers.models(store)
-                with self._readers.scoring:
-                    found = match(store, fit, fragment, most).candidates
-            verdicts = [_verdict(one, first=one is found[0]) for one in found]
-            ids = [one.entity for one in found]
-            if query.query is not None and len(ids) < most:
-                more = self._service.search.find(query.query, most)["results"]
-                ids += [one["id"] for one in more if one["id"] not in ids][: most - len(ids)]
-            verdicts += [_UNSURE] * (len(ids) - len(verdicts))
-            return self._said(store, ids, verdicts)
+        verdicts = dict[str, Facts]()
+        if fragment is not None:
+            for one in reasons.match(self._readers, fragment, most)["candidates"]:
+                verdicts[one["entity"]["id"]] = _verdict(one, first=not verdicts)
+        if query.query is not None and len(verdicts) < most:
+            for one in self._service.search.find(query.query, most)["results"]:
+                verdicts.setdefault(one["id"], _UNSURE)
+        with self._readers.store() as store:
+            return self._said(store, dict(list(verdicts.items())[:most]))
 
-    def _said(self, store: Store, ids: Sequence[str], verdicts: Sequence[Facts]) -> list[Facts]:
-        by_id = {one["id"]: one["name"] for one in references(self._readers, store, ids)}
+    def _said(self, store: Store, verdicts: Mapping[str, Facts]) -> list[Facts]:
+        """Candidates, by entity; one that is no more is left out."""
         return [
             {
-                "id": id,
-                "name": by_id[id],
-                "description": _description(store, id),
+                "id": one["id"],
+                "name": one["name"],
+                "description": _description(store, one["id"]),
                 "type": [_TYPE],
-                **verdict,
+                **verdicts[one["id"]],
             }
-            for id, verdict in zip(ids, verdicts, strict=True)
-            if id in by_id
+            for one in references(self._readers, store, list(verdicts))
         ]
 
     # --- suggestions ---
@@ -322,23 +317,21 @@ def _has_type(query: _Query) -> bool:
     return (any if query.type_strict == "any" else all)(one == _TYPE["id"] for one in wanted)
 
 
-def _certain(id: str) -> Facts:
-    return {"score": 100.0, "match": True, "features": [{"id": "id", "value": True}]}
-
-
+_CERTAIN: Facts = {"score": 100.0, "match": True, "features": [{"id": "id", "value": True}]}
 _UNSURE: Facts = {"score": 0.0, "match": False, "features": []}
 
 
-def _verdict(candidate: Candidate, first: bool) -> Facts:
+def _verdict(candidate: Facts, first: bool) -> Facts:
     """What a candidate's probability and explanation are in this API; one can be the match."""
-    features: list[Facts] = [{"id": "probability", "value": candidate.probability}]
-    why = candidate.explanation
+    features: list[Facts] = [{"id": "probability", "value": candidate["probability"]}]
+    why = candidate["explanation"]
     if why is not None:
-        said = {"prior": why.prior, **{f"attribute:{a}": v for a, v in why.attributes.items()}}
+        said = {f"attribute:{name}": value for name, value in why["attributes"].items()}
+        said = {"prior": why["prior"], **said}
         features += [{"id": id, "value": v} for id, v in said.items() if math.isfinite(v)]
     return {
-        "score": 100.0 * candidate.reported,
-        "match": first and candidate.probability >= CERTAIN,
+        "score": 100.0 * candidate["reported"],
+        "match": first and candidate["probability"] >= CERTAIN,
         "features": features,
     }
 

@@ -24,6 +24,7 @@ from rapidfuzz import fuzz
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError, quoted
 from kbforge.serve.facts import Facts, references
+from kbforge.serve.helpers import aside
 from kbforge.serve.readers import Readers
 from kbforge.serve.words import OnIndexed, WordIndex, naming_of, properties_of, words_of
 from kbforge.store.pages import numbers_from_bytes
@@ -77,8 +78,7 @@ class Search:
 
     def prepare(self, on_indexed: OnIndexed | None = None) -> None:
         """Make the index or bring it up to date; the first search does, if nobody has."""
-        with self._readers.store() as store:
-            self._readers.loaded(store)  # they load while it is indexed
+        self._has_models()  # they load while it is indexed
         self._words.prepare(on_indexed)
 
     def find(self, text: str, limit: int = 20, cursor: str | None = None) -> Facts:
@@ -123,22 +123,33 @@ class Search:
             _order([_matched(hit, plain, names) for hit in hits], by_id, best)
         if words and len(found) < _FEW:
             more = [n for n in self._words.misspelt(words, _BLOCK) if n not in found]
-            if not found and not more:  # the store's index may compare pairs, which takes longest
-                more = self._candidates(store, text, names)
+            if not found and not more and self._has_models():  # what takes longest comes last
+                more = candidates(self._readers, text)
             similar = [_matched(hit, plain, names) for hit in _located(store, more)]
             _order([match for match in similar if match.score >= _SIMILAR], (), best)
         return list(best.values())
 
-    def _candidates(self, store: Store, text: str, names: Collection[str]) -> list[int]:
-        """First fragments of clusters that the store's own index leads to, most keys first."""
-        fit = self._readers.loaded(store)
-        index = None if fit is None else fit.models.index
+    def _has_models(self) -> bool:
+        """Whether nobody has to wait for the models, which load at the start."""
+        helpers = self._readers.helpers
+        if helpers is not None:
+            return helpers.warm
+        with self._readers.store() as store:
+            return self._readers.loaded(store) is not None
+
+
+@aside
+def candidates(readers: Readers, text: str) -> list[int]:
+    """First fragments of clusters that the store's own index leads to, most keys first."""
+    with readers.store() as store:
+        index = readers.models(store)[0].models.index
         if index is None:
             return []
         # names in several attributes: any of the words may be any of them
+        names = sorted(naming_of(store))
         values = (text,) if len(names) == 1 else tuple(dict.fromkeys([text, *text.split()]))
-        with self._readers.scoring:  # an index has caches, which one thread at a time may change
-            keys = index.keys(Fragment("?", dict.fromkeys(sorted(names), values)))
+        with readers.scoring:  # an index has caches, which one thread at a time may change
+            keys = index.keys(Fragment("?", dict.fromkeys(names, values)))
         counts = Counter[int]()
         for led in store.pages.led(keys).values():
             if not led.closed:

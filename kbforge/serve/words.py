@@ -108,7 +108,7 @@ class WordIndex:
     # --- asking ---
 
     def with_words(self, words: Sequence[str], most: int) -> list[int]:
-        """Fragments with all these words: in names, then anywhere, then as a beginning the last."""
+        """Fragments with all these words: in names, anywhere, the last one as a beginning."""
         found = dict[int, None]()
         for table, begun in (("names", False), ("words", False), ("words", True)):
             if words and len(found) < most:
