@@ -104,7 +104,7 @@ def _entities(routes: APIRouter, service: Service) -> None:
 
     @routes.get("/search", summary="Search entities", **_says(schemas.SearchResults))
     def search(
-        q: Annotated[str, Query(max_length=10_000, description="Words, the last one begun.")],
+        q: Annotated[str, Query(max_length=1_000, description="Words, the last one begun.")],
         limit: Limit = 20,
         cursor: Annotated[str | None, Query(description="What `next` said.")] = None,
     ) -> Response:

@@ -9,22 +9,19 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import AsyncIterator
-from importlib import import_module
-from importlib.util import find_spec
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from kbforge.errors import KBForgeError
-from kbforge.serve import frame, security
+from kbforge.serve import api, frame, pages, reconcile, security
 from kbforge.serve.failures import UNEXPECTED, answer_to, failure
 from kbforge.serve.security import Access, Guard
 from kbforge.serve.service import Service
 from kbforge.version import __version__
-
-_DOORS = ("pages", "api", "reconcile")
 
 
 def application(service: Service, access: Access | None = None) -> Guard:
@@ -51,9 +48,11 @@ def application(service: Service, access: Access | None = None) -> Guard:
     _say_errors(app)
     app.include_router(frame.router())
     app.include_router(security.router(access))
-    for door in _DOORS:
-        if find_spec(f"kbforge.serve.{door}") is not None:
-            app.include_router(import_module(f"kbforge.serve.{door}").router(service))
+    app.include_router(pages.router(service))
+    app.include_router(reconcile.router(service))
+    # the guard asks for the token; the document says how to send it
+    sent = [] if access.token is None else [Depends(HTTPBearer(auto_error=False))]
+    app.include_router(api.router(service), dependencies=sent)
     return Guard(app, access)  # outermost, so that no answer goes around it
 
 
