@@ -85,6 +85,7 @@ class Readers:
                     if file == now:
                         return file, store
                     store.database.close()
+                    self.names, self.status = {}, None  # numbers are of other fragments now
         with self._lock:
             database = Database(self.path, verify=False, one_thread=False)
         database.connection.execute(f"PRAGMA cache_size = -{_CACHED}")
@@ -167,7 +168,7 @@ class Readers:
     def remember(self, members: bytes, name: str) -> str:
         """Keep the name of an entity with these fragments, whose numbers the bytes are."""
         if len(self.names) >= _MOST_NAMES:
-            self.names.clear()
+            self.names = {}
         self.names[members] = name
         return name
 

@@ -137,8 +137,9 @@ class StoredPages(Pages):
         return [name for (name,) in ask(self._database, "SELECT name FROM page ORDER BY name")]
 
     def fragments(self, numbers: Sequence[int]) -> Mapping[int, Fragment]:
+        shared = Shared()  # those near each other say the same
         rows = rows_of(self._database, "fragment", "number", numbers)
-        return {number: fragment_from_bytes(line) for number, *_, line in rows}
+        return {number: fragment_from_bytes(line, shared) for number, *_, line in rows}
 
     def numbers(self, ids: Sequence[str]) -> Mapping[str, int]:
         return {id: n for n, id, *_ in rows_of(self._database, "fragment", "id", ids)}
