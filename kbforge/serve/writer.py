@@ -18,6 +18,7 @@ is told when nothing else waits.
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import threading
 import time
@@ -54,6 +55,7 @@ MOST_CHARACTERS = 1 << 26
 PATIENCE = 30.0
 """Seconds that requests wait for a command that writes."""
 
+_LOG = logging.getLogger(__name__)
 _GROUP = 1000  # fragments: a command waits while a group is written
 _TOLD = 100  # subproblems of which a decision tells confidence at once
 _AT_ONCE = 1_000  # of which it is told in one transaction, when nothing waits
@@ -198,7 +200,7 @@ class Writer:
     # -- in the thread ------------------------------------------------------------------------
 
     def _work(self) -> None:
-        with contextlib.suppress(KBForgeError):  # whoever writes first is told
+        with contextlib.suppress(Exception):  # whoever writes first is told
             self._kept.prepare()
         while (group := self._next()) is not None:
             if group:
@@ -235,6 +237,8 @@ class Writer:
     def _write(self, requests: Sequence[_Request]) -> None:
         """Write a group, and tell each of its requests what came of it."""
         group = [one for one in requests if one.future.set_running_or_notify_cancel()]
+        if not group:
+            return
         try:
             with self._locked() as store:
                 self._write_parts(store, group)
@@ -297,8 +301,11 @@ class Writer:
             try:
                 with self._locked() as store:
                     self._kept.finish(store)
-            except KBForgeError:
-                self._kept.forget()  # the next run tells it
+            except Exception as error:
+                self._kept.forget()  # it is tried again, or told by the next run
+                if not isinstance(error, KBForgeError):
+                    self._kept.unfinished = False
+                    _LOG.exception("the confidence of entities was not told")
                 return
             if self._closing:  # whoever reads the store next has the rest told
                 return

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import resource
 import shutil
 import signal
 import socket
@@ -67,12 +68,16 @@ def main() -> int:
         shutil.copy(whole, killed)
         batches = [new[at : at + options.batch] for at in range(0, len(new), options.batch)]
         names = [value for x in first[:2000] for value in x.properties.get("name", ())]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         with ServerProcess(whole) as server, server.readers(names) as seconds:
             print(sent(server, batches, options.rate), flush=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         reads = np.quantile(seconds, [0.5, 0.99])
         print(
             f"{len(seconds):,} reads beside: half within {1000 * reads[0]:.0f} ms, 99 % within "
-            f"{1000 * reads[1]:.0f} ms (as the client sees them)",
+            f"{1000 * reads[1]:.0f} ms (as the client sees them); "
+            f"the server took {spent:.0f} s of the processor",
             flush=True,
         )
         lost, hits = sent_and_killed(killed, batches, options.kills, random.Random(options.seed))
