@@ -11,6 +11,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -398,3 +399,52 @@ def test_a_page_shows_what_was_under_way_once_it_is_there(
         go.set()
         page.get_by_text("The scores are under way.").wait_for(state="detached")
         assert page.get_by_text("B-cubed, mean F1 of the items").is_visible()
+
+
+@contextmanager
+def site(content: str) -> Iterator[str]:
+    """The address of another site than 127.0.0.1, with one page."""
+
+    class OnePage(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(content.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), OnePage) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://localhost:{server.server_port}/"
+        server.shutdown()
+
+
+def test_another_site_asks_for_reconciliation_and_frames_previews_alone(address, browser) -> None:
+    page = browser.new_page()
+    (entity, *_) = page.request.get(f"{address}/.json").json()["largest"]
+    frames = "".join(
+        f'<iframe id="{name}" src="{address}{path}"></iframe>'
+        for name, path in (
+            ("preview", f"/reconcile/preview?id={entity['id']}"),
+            ("entity", f"/entity/{entity['id']}"),
+        )
+    )
+    with site(frames) as elsewhere:
+        page.goto(elsewhere)
+        assert entity["name"] in page.frame_locator("#preview").locator("h1").inner_text()
+        assert sum(frame.url.startswith(address) for frame in page.frames) == 1
+        answer = page.evaluate(
+            """async ([address, queries]) => (await fetch(address + "/reconcile", {
+                method: "POST", body: new URLSearchParams({ queries })
+            })).json()""",
+            [address, f'{{"q0": {{"query": "{entity["id"]}"}}}}'],
+        )
+        assert answer["q0"]["result"][0]["id"] == entity["id"]
+        for path in ("/api/status", "/.json", f"/entity/{entity['id']}.json"):
+            told = page.evaluate(
+                "address => fetch(address).then(() => true, () => false)", f"{address}{path}"
+            )
+            assert not told, path
+    page.close()
