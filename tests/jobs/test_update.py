@@ -124,6 +124,16 @@ def test_one_that_replaces_takes_the_place_of_the_other(tmp_path: Path) -> None:
     assert list(view.fragments(entity)) == [other]
 
 
+def test_fragments_come_by_place_wherever_they_were_replaced(tmp_path: Path) -> None:
+    path, found = tmp_path / "kb.sqlite", people(20, 1)
+    made(path, found)
+    for k in (7, 3, 12, 3, len(found) - 1):
+        found[k] = Fragment(found[k].id, {"name": (f"someone else {k}",)})
+        add_fragments(str(path), [found[k]], Choices(), on_duplicate="replace")
+    with Database(str(path)) as database:
+        assert [one.id for one in Store(database).fragments()] == [one.id for one in found]
+
+
 @pytest.mark.parametrize(
     ("given", "option"),
     [
