@@ -61,7 +61,7 @@ _TOLD = 100  # subproblems of which a decision tells confidence at once
 _AT_ONCE = 1_000  # of which it is told in one transaction, when nothing waits
 _SESSION = 50_000  # fragments after which a session forgets what it has read
 _TURN = 1.0  # seconds between two moments in which a command can take the lock
-_MOMENT = 0.02  # seconds
+_MOMENT = 0.05  # seconds
 _AGAIN = 0.1  # seconds between two tries to take it back
 _LATEST = 30  # seconds after which a client may try again, at most
 

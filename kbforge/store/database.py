@@ -45,7 +45,7 @@ SMALL = 16_000_000
 _MOST = 100  # findings of SQLite's own, and damaged rows that are named of each table
 _MAGIC = b"SQLite format 3\0"
 _PATIENCE = 30.0  # seconds that a reader or writer waits for a lock of SQLite's own
-_TURN = 2.0  # seconds to wait for another writer: a server lets go of the lock time and again
+_TURN = 3.0  # seconds to wait for another writer: a server lets go of the lock time and again
 _AGAIN = 0.005  # seconds between two tries
 _LOGGED = 1 << 14
 """Pages of the log, 64 MB, from which on it is copied into the file: what several transactions

@@ -273,3 +273,23 @@ def test_what_was_acknowledged_outlives_a_kill(
         child.join()
         assert {x.id for batch in BATCHES[:acknowledged] for x in batch} <= ids(path)
     assert dump(path) == dump(whole)
+
+
+def test_commands_have_their_turn_while_fragments_come(path: str, writer: Writer) -> None:
+    stop = threading.Event()
+
+    def send() -> None:
+        while not stop.is_set():
+            for x in MORE[:20]:
+                done(writer.add([x]))
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        for pair in ((A, B), (A, C), (A, D)):
+            decide(path, decisions_of([("different", *pair)]))
+    finally:
+        stop.set()
+        sender.join()
+    with Database(path) as opened:
+        assert [one.decision.second for one in Store(opened).decisions()] == [B, C, D]

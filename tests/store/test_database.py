@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kbforge.errors import KBForgeError, OutputError
+from kbforge.errors import BusyError, KBForgeError, OutputError
 from kbforge.store import tables
 from kbforge.store.database import Database, is_store
 from kbforge.store.tables import insert_rows
@@ -50,6 +50,25 @@ def test_a_second_writer_is_refused(path: Path) -> None:
     with Database(str(path), write=True), pytest.raises(OutputError, match="another kbforge"):
         Database(str(path), write=True)
     Database(str(path), write=True).close()
+
+
+def test_a_writer_lets_others_write_in_between(path: Path) -> None:
+    with Database(str(path), write=True) as database:
+        database.let_go()
+        assert database.take()
+        database.let_go()
+        with Database(str(path), write=True) as other:
+            with pytest.raises(BusyError, match="another kbforge command is writing it"):
+                database.take()
+            other.transaction(put("a", b"1"))
+        assert not database.take()
+        database.transaction(put("b", b"2"))
+        database.let_go()
+        assert database.take()
+        database.let_go()
+        path.rename(path.with_suffix(".old"))
+        with pytest.raises(OutputError, match="was removed or replaced"):
+            database.take()
 
 
 def test_a_reader_sees_one_moment_while_another_writes(path: Path) -> None:
