@@ -39,10 +39,12 @@ class ClusterCache:
     """Clusters of a store in live tables, for one match after another with the same models.
 
     A number stays with its fragment, so that a cluster of these numbers and of this L is always the
-    same. The cache lasts until the likelihood forgets what it has read.
+    same. Those asked for last are held, at most `most`. The cache lasts until the likelihood
+    forgets what it has read.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = _MOST_HELD) -> None:
+        self._most = most
         self._tables: dict[ConjugateLikelihood, _Table] = {}
 
     def gains(
@@ -55,7 +57,9 @@ class ClusterCache:
         """L(C + x) - L(C) of clusters, shape [clusters], and L({x}), nats."""
         table = self._tables.get(likelihood)
         if table is None:
-            table = self._tables[likelihood] = _Table(likelihood, next(store.fragments(), x))
+            table = self._tables[likelihood] = _Table(
+                likelihood, next(store.fragments(), x), self._most
+            )
         slots = table.slots_of(store, clusters)
         return table.predictive(x, slots)
 
@@ -115,7 +119,8 @@ class _PythonClusters:
 class _Table:
     """A live table with the clusters that were asked for last."""
 
-    def __init__(self, likelihood: ConjugateLikelihood, first: Fragment) -> None:
+    def __init__(self, likelihood: ConjugateLikelihood, first: Fragment, most: int) -> None:
+        self._most = most
         kernel = kernel_library()
         compiled = None if kernel is None else likelihood.compiled_clusters(kernel)
         self._live: Any = (
@@ -143,7 +148,7 @@ class _Table:
                 known[key] = known.pop(key)
         self._make(store, [key for key in asked if key not in known])
         slots = np.array([known[key] for key in asked], dtype=np.int64)
-        weary = list(islice(known, max(len(known) - max(_MOST_HELD, len(asked)), 0)))
+        weary = list(islice(known, max(len(known) - max(self._most, len(asked)), 0)))
         self._release([known.pop(key) for key in weary])
         return slots
 

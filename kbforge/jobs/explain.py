@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
@@ -241,7 +242,10 @@ def why(store: Store, fit: Fit, fragment_id: str, rivals: int = 5) -> list[Place
         places = _places(store, problem, x, [(own, rest), *near] if rest else near)
         mine = places.pop(0) if rest else Place(own, 0, None, None)
         places.sort(key=lambda place: (-(place.total or 0.0), place.entity))
-        return [mine, *places[:rivals]]
+        members = dict(near)
+        # a cluster of an improbable grouping may have led to an entity without the key
+        alike = (p for p in places if _share_keys(store, problem, x, members[p.entity]))
+        return [mine, *islice(alike, rivals)]
 
 
 def _near(store: Store, problem: Problem, x: Fragment) -> list[tuple[str, Cluster]]:
@@ -259,6 +263,14 @@ def _near(store: Store, problem: Problem, x: Fragment) -> list[tuple[str, Cluste
         if min(members) in families:
             out.append((id, members))
     return out
+
+
+def _share_keys(store: Store, problem: Problem, x: Fragment, members: Cluster) -> bool:
+    """Whether a fragment has a key in common with one of others."""
+    if problem.index is None:
+        return True
+    fragments, keys = store.pages.fragments(members), set(problem.index.keys(x))
+    return any(not keys.isdisjoint(problem.index.keys(one)) for one in fragments.values())
 
 
 def _places(

@@ -18,13 +18,13 @@ apart; decisions do not concern a fragment that the store does not have.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from kbforge.clustering.candidates import Candidates
 from kbforge.clustering.scoring import without_model
 from kbforge.contracts import (
     CandidateIndex,
@@ -33,12 +33,12 @@ from kbforge.contracts import (
     Explanation,
     FloatArray,
     Fragment,
-    IntArray,
+    KeyFamilies,
     Page,
     Problem,
 )
 from kbforge.errors import LikelihoodError, quoted
-from kbforge.evaluation.reliability import BoolArray, ReportedEntities, ReportedPairs
+from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
 from kbforge.fit.choices import Fit
 from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
 from kbforge.fit.review import explained_all
@@ -50,6 +50,8 @@ from kbforge.store.tables import ask, rows_of
 
 _MOST_ASKED = 8
 """Fragments of an entity that a map of pairs is asked about; what it says is their mean."""
+_READ_AT_ONCE = 32
+"""Families whose subproblems are read together."""
 _LEAST_ASKED = 0.1
 """Reported probability from which on a map is asked."""
 _LEAST_EXPLAINED = 1e-3
@@ -160,42 +162,66 @@ def _rivals(store: Store, problem: Problem, fragment: Fragment) -> list[_Rival]:
         names = [name for (name,) in ask(store.database.connection, _NAMES)]
         return [rival for page in _pages(store, names) for rival in _of_page(page)]
     reach = _Reach(store, index)
-    keys = index.keys(fragment)
-    reach.led.put(store.pages.led(keys), changes=False)
-    reach.read(reach.led.families_of(keys, closed=False))
-    found = reach.led.look_up(keys, reach.in_heaviest)
-    # open keys may lead to nothing that is left, and then closed ones are followed, too
-    if reach.read(found.followed):
-        found = reach.led.look_up(keys, reach.in_heaviest)
-    wanted = set(found.slots.tolist())
-    return [rival for page in reach.pages.values() for rival in _of_page(page, wanted)]
+    families = set(reach.nearest(store.pages.led(index.keys(fragment)).values()))
+    return [rival for _, page in sorted(reach.pages.items()) for rival in _of_page(page, families)]
 
 
 class _Reach:
-    """Where keys lead in a store, and the subproblems there that were read."""
+    """Where keys lead in a store, by the rules of `kbforge.clustering.candidates`.
+
+    What a closed key leads to may be a thousand subproblems, so that they are read the nearest
+    first, and no more than are compared.
+    """
 
     def __init__(self, store: Store, index: CandidateIndex) -> None:
-        self.led = Candidates(index)
+        self._store, self._index = store, index
         self.pages: dict[int, Page] = {}
-        self._store = store
-        self._families = set[int]()
-        self._heaviest = set[int]()
+        self._asked = set[int]()
+        self._live = set[int]()
+        self._heaviest = set[int]()  # families of clusters of heaviest particles
 
-    def read(self, families: Iterable[int]) -> bool:
-        """Read the subproblems of families; returns whether any had not been asked for."""
-        new = [family for family in dict.fromkeys(families) if family not in self._families]
-        self._families.update(new)
+    def nearest(self, led: Iterable[KeyFamilies]) -> list[int]:
+        """The families to compare a fragment with, by where its keys lead."""
+        keys = list(led)
+        left = [found for found in keys if not found.closed and not self._is_too_far(found)]
+        return self._most_shared(left) or self._most_shared(keys)
+
+    def _is_too_far(self, led: KeyFamilies) -> bool:
+        """Whether an open key leads to so many families that it is closed."""
+        most = self._index.families
+        if len(led.families) <= most:
+            return False
+        self._read(led.families)
+        return len(self._heaviest.intersection(led.families)) > most
+
+    def _most_shared(self, led: Iterable[KeyFamilies]) -> list[int]:
+        """The live families that most keys lead to, by at least `shared` keys if any is."""
+        counts = Counter(family for found in led for family in found.families)
+        nearest = sorted(counts, key=lambda family: (-counts[family], family))
+        enough = sum(n >= self._index.shared for n in counts.values())
+        return self._first_live(nearest[:enough]) or self._first_live(nearest[enough:])
+
+    def _first_live(self, families: Sequence[int]) -> list[int]:
+        """The first of them that are live, as many as are compared."""
+        most, out = self._index.compared or len(families), list[int]()
+        for begin in range(0, len(families), _READ_AT_ONCE):
+            part = families[begin : begin + _READ_AT_ONCE]
+            self._read(part)
+            out += [family for family in part if family in self._live]
+            if len(out) >= most:
+                break
+        return out[:most]
+
+    def _read(self, families: Sequence[int]) -> None:
+        """Read the subproblems of families."""
+        new = [family for family in families if family not in self._asked]
+        self._asked.update(new)
         homes = set(self._store.pages.homes(new).values())
         for page in _pages(self._store, sorted(homes - self.pages.keys())):
             self.pages[page.name] = page
-            slots, starts = page.slots.tolist(), np.cumsum(page.lengths) - page.lengths
-            self.led.hold(dict(zip(slots, page.members[starts].tolist(), strict=True)))
-            self._heaviest.update(page.slots[page.cells[: page.rows[0]]].tolist())
-        return bool(new)
-
-    def in_heaviest(self, slots: IntArray) -> BoolArray:
-        """Which of these slots hold a cluster of a heaviest particle."""
-        return np.array([slot in self._heaviest for slot in slots.tolist()], dtype=np.bool_)
+            firsts = page.members[np.cumsum(page.lengths) - page.lengths]
+            self._live.update(firsts.tolist())
+            self._heaviest.update(firsts[page.cells[: page.rows[0]]].tolist())
 
 
 _NAMES = "SELECT name FROM page ORDER BY name"
@@ -206,9 +232,10 @@ def _pages(store: Store, names: Sequence[int]) -> list[Page]:
     return [page_from_bytes(name, content) for name, _, content in rows]
 
 
-def _of_page(page: Page, slots: Collection[int] | None = None) -> list[_Rival]:
-    """The clusters of a subproblem, or those in some slots."""
-    chosen = [at for at, slot in enumerate(page.slots.tolist()) if slots is None or slot in slots]
+def _of_page(page: Page, families: Collection[int] | None = None) -> list[_Rival]:
+    """The clusters of a subproblem, or those of some families."""
+    firsts = page.members[np.cumsum(page.lengths) - page.lengths].tolist()
+    chosen = [at for at, first in enumerate(firsts) if families is None or first in families]
     if not chosen:
         return []
     weights, order = np.exp(page.weights).repeat(page.rows), page.cells.argsort(kind="stable")
