@@ -38,7 +38,12 @@ CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt-get install chromium")
 
 MENTIONS = Path(__file__).parents[2] / "examples/quickstart/fragments.jsonl"
-LOOKS = [("light", 1280), ("light", 390), ("dark", 1280), ("dark", 390)]
+LOOKS = [
+    ("light", 1280),
+    ("dark", 390),
+    pytest.param("light", 390, marks=pytest.mark.slow),
+    pytest.param("dark", 1280, marks=pytest.mark.slow),
+]
 
 
 @contextmanager
@@ -238,16 +243,18 @@ def pair(page: Page) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("scripts", "scheme", "width"),
-    [*((True, *look) for look in LOOKS), (False, *LOOKS[0]), (False, *LOOKS[3])],
+    "scripts", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["scripts", "none"]
 )
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_a_review_decides_skips_and_takes_back(writable, opened, scripts, scheme, width) -> None:
     address, path = writable
     page = opened(scheme, width, java_script_enabled=scripts)
 
     def answer(key: str, name: str, effect: str) -> None:
         if scripts:
+            form = page.query_selector(".answers")
             page.keyboard.press(key)
+            form.wait_for_element_state("hidden")  # another one has taken its place
         else:
             page.locator(f"button[value={name}]").click()
         page.wait_for_selector(f"[role=status]:has-text('{effect}')")
@@ -333,6 +340,7 @@ def hostile(tmp_path_factory) -> Iterator[str]:
         yield found
 
 
+@pytest.mark.slow
 def test_hostile_data_is_inert(hostile, opened) -> None:
     page = opened()
     home = page.request.get(f"{hostile}/.json").json()
