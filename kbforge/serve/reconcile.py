@@ -49,6 +49,7 @@ _CANDIDATES = 10
 _MOST_IDS = 500  # entities of one extension
 _MOST_PROPERTIES = 50
 _MOST_MEMBERS = 500  # fragments of an entity that are read for its values
+_FEW_MEMBERS = 20  # for its description
 _MOST_VALUES = 100  # of a property
 _LONGEST = 200  # characters of a description's value
 _DESCRIBED = 3  # values in a description
@@ -127,8 +128,9 @@ def router(service: Service) -> APIRouter:
     """The reconciliation service of a store."""
     made = _Reconciliation(service)
     routes = APIRouter(prefix=READ_ONLY, include_in_schema=False)
-    routes.add_api_route("", made.get, methods=["GET"])
-    routes.add_api_route("", made.post, methods=["POST"])
+    for end in ("", "/"):  # clients send either, and some follow no redirect of a POST
+        routes.add_api_route(end, made.get, methods=["GET"])
+        routes.add_api_route(end, made.post, methods=["POST"])
     routes.add_api_route("/suggest/entity", made.entities)
     routes.add_api_route("/suggest/property", made.attributes)
     routes.add_api_route("/suggest/type", made.types)
@@ -178,7 +180,7 @@ class _Reconciliation:
             "versions": ["0.2"],
             "name": f"{self._name} (KBForge)",
             "identifierSpace": f"{base}/entity/",
-            "schemaSpace": f"{base}/api/openapi.json",
+            "schemaSpace": "https://schema.org/Thing",
             "serviceVersion": __version__,
             "defaultTypes": [_TYPE],
             "view": {"url": f"{base}/entity/{{{{id}}}}"},
@@ -409,13 +411,13 @@ def _now(store: Store, id: str) -> str | None:
         return None
 
 
-def _values(store: Store, id: str) -> dict[str, list[str]]:
+def _values(store: Store, id: str, most: int = _MOST_MEMBERS) -> dict[str, list[str]]:
     """What an entity's fragments state, by attribute, values of most fragments first."""
     now = _now(store, id)
     row = None if now is None else row_of(store.database.connection, "entity", now)
     if row is None:
         return {}
-    numbers = numbers_from_bytes(row[2]).tolist()[:_MOST_MEMBERS]
+    numbers = numbers_from_bytes(row[2]).tolist()[:most]
     fragments = store.pages.fragments(numbers)
     stated = collect([fragments[n] for n in numbers])
     return {attribute: [one.value for one in values] for attribute, values in stated.items()}
@@ -423,7 +425,7 @@ def _values(store: Store, id: str) -> dict[str, list[str]]:
 
 def _description(store: Store, id: str) -> str:
     """A few values that tell namesakes apart."""
-    values = _values(store, id)
+    values = _values(store, id, _FEW_MEMBERS)
     names = naming(tuple(values))
     said = [f"{a}: {of[0][:_LONGEST]}" for a, of in values.items() if a not in names]
     return " · ".join(said[:_DESCRIBED])

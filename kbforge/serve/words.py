@@ -360,9 +360,9 @@ def _add(store: Store, index: sqlite3.Connection, most: int) -> tuple[int, int]:
 def _origin(store: Store) -> tuple[float, int]:
     """When the store was begun, and the last run that erased, 0 if none has."""
     rows = store.database.connection
-    began = ask(rows, "SELECT min(began) FROM run")[0][0]
+    began = ask(rows, "SELECT began FROM run ORDER BY number LIMIT 1")
     erased = ask(rows, "SELECT max(number) FROM run WHERE verb = ?", (ERASES,))[0][0]
-    return began or 0.0, erased or 0
+    return began[0][0] if began else 0.0, erased or 0
 
 
 def _connect(path: str) -> sqlite3.Connection:
