@@ -7,6 +7,8 @@ import heapq
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from heapq import merge
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import orjson
@@ -222,14 +224,22 @@ class Store:
             raise NotFoundError(f'the knowledge base never had an entity "{quoted(entity)}"')
         return tuple(found)
 
-    def members(self, entity: str) -> tuple[str, ...]:
-        """The ids of an entity's fragments, by place; none if it no longer exists."""
-        row = row_of(self._rows, "entity", entity)
-        if row is None:
-            return ()
-        numbers = numbers_from_bytes(row[-1]).tolist()
-        held = rows_of(self._rows, "fragment", "number", numbers)
-        return tuple(id for _, id in sorted((place, id) for _, id, place, *_ in held))
+    def members(self, entities: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Those of some entities that still exist, with the ids of their fragments, by place."""
+        for start in range(0, len(entities), _AT_ONCE):
+            part = entities[start : start + _AT_ONCE]
+            held = {
+                id: numbers_from_bytes(members).tolist()
+                for id, _, members in rows_of(self._rows, "entity", "id", part)
+            }
+            numbers = [number for own in held.values() for number in own]
+            placed = {
+                number: (place, id)
+                for number, id, place, *_ in rows_of(self._rows, "fragment", "number", numbers)
+            }
+            for entity in part:
+                if entity in held:
+                    yield entity, tuple(id for _, id in sorted(placed[n] for n in held[entity]))
 
 
 def _run(row: Row) -> Run:
@@ -269,17 +279,18 @@ def changes(store: Store, since: int, to: int | None = None, beyond: str = "") -
             before = dict.fromkeys((id for (id,) in ask(rows, "SELECT id FROM entity")), b"[]")
             before |= dict.fromkeys(later, b"[]")
 
-        def after(entity: str) -> tuple[str, ...]:
-            known = later.get(entity)
-            return store.members(entity) if known is None else tuple(orjson.loads(known))
+        def at_the_end(entities: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+            """Those that there were at the end of `to`, with their fragments, in their order."""
+            now = store.members([entity for entity in entities if entity not in later])
+            then = ((id, tuple(orjson.loads(later[id]))) for id in entities if id in later)
+            return merge(now, (one for one in then if one[1]), key=itemgetter(0))
 
         if since == 0:
-            for entity in sorted(entity for entity in before if entity > beyond):
-                if ids := after(entity):
-                    yield Change(entity, Kind.CREATED, (), ids, ())
+            for entity, ids in at_the_end(sorted(id for id in before if id > beyond)):
+                yield Change(entity, Kind.CREATED, (), ids, ())
             return
         was = {entity: tuple(orjson.loads(before[entity])) for entity in sorted(before)}
-        became = {entity: after(entity) for entity in was}
+        became = dict.fromkeys(was, ()) | dict(at_the_end(list(was)))
     # a fragment that moved has left one of these entities for another of them
     held = {id: entity for entity, ids in was.items() for id in ids}
     holds = {id: entity for entity, ids in became.items() for id in ids}
