@@ -164,11 +164,16 @@ class Pages:
 
 
 def _home_view(found: Facts) -> Facts:
-    numbers = ("entities", "fragments", "subproblems", "decisions")
+    numbers = {
+        ("entity", "entities"): found["entities"],
+        ("fragment", "fragments"): found["fragments"],
+        ("subproblem", "subproblems"): found["subproblems"],
+        ("decision", "decisions"): found["decisions"],
+        ("run", "runs"): len(found["runs"]),
+    }
     return {
         "tiles": [
-            *((f"{found[name]:,}", name) for name in numbers),
-            (f"{len(found['runs']):,}", "runs"),
+            *((f"{number:,}", noun[number != 1]) for noun, number in numbers.items()),
             (f"{found['drift']:.2f}", "drift"),
         ],
         "lists": [
