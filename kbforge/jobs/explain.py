@@ -242,9 +242,9 @@ def why(store: Store, fit: Fit, fragment_id: str, rivals: int = 5) -> list[Place
         places = _places(store, problem, x, [(own, rest), *near] if rest else near)
         mine = places.pop(0) if rest else Place(own, 0, None, None)
         places.sort(key=lambda place: (-(place.total or 0.0), place.entity))
-        members = dict(near)
+        held = dict(near)
         # a cluster of an improbable grouping may have led to an entity without the key
-        alike = (p for p in places if _share_keys(store, problem, x, members[p.entity]))
+        alike = (p for p in places if _share_keys(store, problem, x, held[p.entity]))
         return [mine, *islice(alike, rivals)]
 
 
