@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -35,6 +36,8 @@ from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import read_rows, rows_of
 
+_MOST_NEAR = 32
+"""Families of clusters whose entities are compared with a fragment."""
 _MOST_COMPARED = 100
 """Fragments of each of two entities that are compared."""
 
@@ -223,8 +226,8 @@ class Place:
 def why(store: Store, fit: Fit, fragment_id: str, rivals: int = 5) -> list[Place]:
     """The fragment's own entity, then those `rivals` others that it would fit best.
 
-    Others are those that the index leads to: what a key leads to is bounded, so that an entity that
-    only shares common values may be missing. `fit` is as of `kbforge.jobs.match.match`.
+    Others are those that the index leads to by most keys, a bounded number: an entity that shares
+    only what is common may be missing. `fit` is as of `kbforge.jobs.match.match`.
 
     Raises:
         NotFoundError: the store has no such fragment.
@@ -255,7 +258,9 @@ def _near(store: Store, problem: Problem, x: Fragment) -> list[tuple[str, Cluste
         held = read_rows(rows, "entity")
         return [(id, tuple(numbers_from_bytes(members).tolist())) for id, _, members in held]
     led = store.pages.led(problem.index.keys(x)).values()
-    families = {family for one in led for family in one.families}
+    counts = Counter(family for one in led for family in one.families)
+    nearest = sorted(counts, key=lambda family: (-counts[family], family))
+    families = set(nearest[:_MOST_NEAR])
     homes = sorted(set(store.pages.homes(sorted(families)).values()))
     out = []
     for id, _, content in rows_of(rows, "entity", "subproblem", homes):
