@@ -57,8 +57,7 @@ PATIENCE = 30.0
 
 _LOG = logging.getLogger(__name__)
 _GROUP = 1000  # fragments: a command waits while a group is written
-_TOLD = 100  # subproblems of which a decision tells confidence at once
-_AT_ONCE = 1_000  # of which it is told in one transaction, when nothing waits
+_AT_ONCE = 100  # subproblems of which confidence is told in one transaction
 _SESSION = 50_000  # fragments after which a session forgets what it has read
 _TURN = 1.0  # seconds between two moments in which a command can take the lock
 _MOMENT = 0.05  # seconds
@@ -90,11 +89,6 @@ class Writer:
         self._turn = time.monotonic()
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
         self._thread.start()
-
-    @property
-    def waiting(self) -> int:
-        """Requests that wait to be written."""
-        return len(self._waiting)
 
     def add(
         self, fragments: Sequence[Fragment], on_duplicate: OnDuplicate = "error"
@@ -140,7 +134,7 @@ class Writer:
 
         def act(store: Store) -> Facts:
             held = self._kept.opened(store, "decide", in_words(decision))
-            few = store.n_stale(_TOLD + 1) <= _TOLD
+            few = store.n_stale(_AT_ONCE + 1) <= _AT_ONCE
             done = honour(held, [decision], reported=reported, told=few).summary()
             self._kept.unfinished |= not few
             (number,) = done.pop("decisions")
@@ -163,7 +157,7 @@ class Writer:
         def act(store: Store) -> Facts:
             began = time.perf_counter()
             resumed = lambda about: self._kept.opened(store, "undo", about)  # noqa: E731
-            few = store.n_stale(_TOLD + 1) <= _TOLD
+            few = store.n_stale(_AT_ONCE + 1) <= _AT_ONCE
             done = take_back(store, number, began, resumed, told=few)
             self._kept.unfinished |= not few
             if done.told["exact"]:

@@ -39,7 +39,7 @@ from tests.people import people
 from tests.store.dump import dump
 
 READERS = 8
-PAUSE = 0.1
+PAUSE = 0.5
 """Seconds between two requests of a reader."""
 _NEVER = 1e6  # seconds
 _STARTING = 60.0  # seconds at most
