@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +13,13 @@ from pydantic import TypeAdapter
 from starlette.testclient import TestClient
 
 from kbforge.contracts import Fragment
+from kbforge.errors import BusyError
 from kbforge.files.fragments import to_line
 from kbforge.kb.view import RULES
-from kbforge.serve import api, export, schemas
+from kbforge.serve import api, export, feed, schemas
 from kbforge.serve.api import fragments_of
+from kbforge.serve.app import application
+from kbforge.serve.security import Access
 from kbforge.serve.service import Service
 from kbforge.store.database import Database
 from kbforge.store.store import Store
@@ -199,6 +201,32 @@ def test_a_batch_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(fragments_of(line * 2, "application/x-ndjson")) == 2
     with pytest.raises(Exception, match="from 1 to 2"):
         fragments_of(line * 3, "application/x-ndjson")
+
+
+def test_when_too_much_waits_a_client_comes_again_later(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise BusyError("too much waits to be written; try again", 7)
+
+    service = Service(str(store))
+    monkeypatch.setattr(service.writer, "add", full)
+    monkeypatch.setattr(service.writer, "decide", full)
+    with TestClient(application(service), "http://localhost") as client:
+        decision = {"same": True, "first": "a", "second": "b"}
+        for path, sent in (("fragments", NEW), ("decisions", decision)):
+            refused = client.post(f"/api/{path}", json=sent)
+            assert refused.status_code == 503
+            assert refused.headers["retry-after"] == "7"
+            schemas.Failure.model_validate_json(refused.content, strict=True)
+
+
+def test_followers_are_bounded(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "MOST_FOLLOWING", 0)
+    for path in ("/api/changes?since=1&wait=60", "/api/changes/stream"):
+        refused = client.get(path)
+        assert refused.status_code == 503
+        assert int(refused.headers["retry-after"]) > 0
 
 
 # --- decisions and reviews ------------------------------------------------------------------------
@@ -437,4 +465,14 @@ def test_the_document_describes_every_route(client: TestClient) -> None:
             assert told["summary"], (path, method)
             assert "4XX" in told["responses"], (path, method)
     assert {"/api/fragments", "/api/changes/stream", "/api/export"} <= document["paths"].keys()
-    json.dump(document, io.StringIO())
+
+
+def test_the_document_says_that_a_token_is_needed(store: Path) -> None:
+    access = Access(token="0123456789abcdef")
+    with TestClient(application(Service(str(store)), access), "http://localhost") as client:
+        sent = {"authorization": "Bearer 0123456789abcdef"}
+        document = client.get("/api/openapi.json", headers=sent).json()
+        assert client.get("/api/status", headers=sent).status_code == 200
+    (scheme,) = document["components"]["securitySchemes"].values()
+    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+    assert document["paths"]["/api/status"]["get"]["security"]
