@@ -79,3 +79,29 @@ def test_what_pages_load_is_kept_by_browsers(client) -> None:
         loaded = client.get(address)
         assert loaded.status_code == 200
         assert "immutable" in loaded.headers["cache-control"]
+
+
+def test_a_former_entity_leads_to_the_one_that_has_its_fragments(client, people_of_store) -> None:
+    alone = {}  # entities of one fragment
+    for one in people_of_store:
+        entity = client.get("/fragment.json", params={"id": one.id}).json()["entity"]
+        if entity["size"] == 1:
+            alone[entity["id"]] = one.id
+        if len(alone) == 2:
+            break
+    first, second = alone.values()
+    said = {"first": first, "second": second, "answer": "same"}
+    told = client.post("/review", data=said, headers=PAGE)
+    assert "One entity." in told.text
+    (former,) = (id for id in alone if "now" in client.get(f"/entity/{id}.json").json())
+    sent = client.get(f"/entity/{former}", headers=PAGE, follow_redirects=False)
+    assert sent.status_code == 307
+    assert sent.headers["location"] in {f"/entity/{id}" for id in alone if id != former}
+    assert client.get(f"/entity/{former}", headers=PAGE).status_code == 200
+    undone = client.post("/review", data={"answer": "undo"}, headers=PAGE)
+    assert "Taken back." in undone.text
+
+
+@pytest.mark.parametrize("said", [{}, {"answer": "perhaps"}, {"answer": "same", "first": "x"}])
+def test_an_answer_that_says_nothing_is_refused(client, said) -> None:
+    assert 400 <= client.post("/review", data=said, headers=PAGE).status_code < 500
