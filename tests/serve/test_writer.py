@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
@@ -19,6 +20,7 @@ from kbforge.jobs.decide import decide, decisions_of, undo
 from kbforge.jobs.refit import refit
 from kbforge.jobs.remove import erase
 from kbforge.jobs.update import add_fragments, known_in, take_in
+from kbforge.jobs.views import entities_of
 from kbforge.serve import writer as writing
 from kbforge.serve.facts import Facts
 from kbforge.serve.writer import Writer
@@ -293,3 +295,27 @@ def test_commands_have_their_turn_while_fragments_come(path: str, writer: Writer
         sender.join()
     with Database(path) as opened:
         assert [one.decision.second for one in Store(opened).decisions()] == [B, C, D]
+
+
+def test_confidence_is_told_when_nothing_waits(
+    base: Path, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "IDLE", 0.05)
+    monkeypatch.setattr(writing, "_AT_ONCE", 1)
+    other = str(shutil.copy(base, tmp_path / "other.sqlite"))
+    served = Writer(path)
+    done(served.add(MORE))
+    done(served.decide(False, A, B))
+    with Database(path) as opened:
+        until = time.monotonic() + 30
+        while Store(opened).has_stale and time.monotonic() < until:
+            time.sleep(0.02)
+        assert not Store(opened).has_stale
+    served.close()
+    add_fragments(other, MORE, Choices())
+    decide(other, decisions_of([("different", A, B)]))
+    assert sure(path) == sure(other)
+
+
+def sure(path: str) -> dict[str, float]:
+    return {entity.id: entity.confidence for entity in entities_of(path)}
