@@ -299,7 +299,8 @@ def explain(
         kbforge explain kb.jsonl -o explained.jsonl
     """
     from kbforge.files.io import require_apart, require_writable
-    from kbforge.jobs.explain import Explainer
+    from kbforge.jobs.explain import Explainer, reasons_in_store
+    from kbforge.store.database import is_store
 
     if (fragment_id is None) == (output is None):
         raise UsageError("give --fragment for one explanation or --output for all of them")
@@ -309,15 +310,22 @@ def explain(
         require_apart(output, [kb, calibration, *options.files_of(settings, likelihood)])
         require_writable(output)
     choices = options.choices_of(context)
-    with console.working("reading and learning"):
-        explainer = Explainer(kb, choices)
-    console.notes(explainer.prepared.notes)
-    if output is not None:
-        _write(explainer, output)
-        return
-    assert fragment_id is not None
-    with console.progress(total=explainer.fragments, description="comparing") as bar:
-        reasons = explainer.reasons(fragment_id, rivals, bar.update)
+    given = (likelihood, alpha, calibration, settings or None)
+    if fragment_id is not None and is_store(kb) and all(one is None for one in given):
+        with console.working("reading and comparing"):
+            reasons, prepared = reasons_in_store(kb, fragment_id, rivals)
+        console.notes(prepared.notes)
+    else:
+        with console.working("reading and learning"):
+            explainer = Explainer(kb, choices)
+        prepared = explainer.prepared
+        console.notes(prepared.notes)
+        if output is not None:
+            _write(explainer, output)
+            return
+        assert fragment_id is not None
+        with console.progress(total=explainer.fragments, description="comparing") as bar:
+            reasons = explainer.reasons(fragment_id, rivals, bar.update)
     if as_json:
         entities = [
             {
@@ -331,7 +339,8 @@ def explain(
         ]
         console.print_json({"fragment": fragment_id, "entities": entities})
     else:
-        _print_reasons(fragment_id, reasons, explainer.prepared.problem)
+        assert fragment_id is not None
+        _print_reasons(fragment_id, reasons, prepared.problem)
 
 
 def _write(explainer: Explainer, output: str) -> None:

@@ -28,7 +28,7 @@ from kbforge.fit.choices import Choices, Fit, choices_of
 from kbforge.fit.prepare import prepare
 from kbforge.fit.review import explained, explained_all
 from kbforge.jobs.models import restore
-from kbforge.jobs.views import entities_of
+from kbforge.jobs.views import entities_of, store_view
 from kbforge.kb.entities import collect, fragments_of
 from kbforge.kb.read import made_by, with_fragment
 from kbforge.store.database import Database, is_store
@@ -80,11 +80,7 @@ class Explainer:
         self._fragments = {entity.id: fragments_of(entity) for entity in entities}
         everything = [f for fs in self._fragments.values() for f in fs]
         prepared = _prepared(kb, everything, given, made_by(entities))
-        if not prepared.problem.likelihood.explains:
-            raise UsageError(
-                f"likelihood {quoted(prepared.likelihood, 400)} does not say what each attribute "
-                "contributes; attributes does"
-            )
+        _require_explaining(prepared)
         self.prepared: Fit = prepared
 
     @property
@@ -150,6 +146,14 @@ class Explainer:
             return True
         keys = set(index.keys(x))
         return any(not keys.isdisjoint(index.keys(fragment)) for fragment in cluster)
+
+
+def _require_explaining(prepared: Fit) -> None:
+    if not prepared.problem.likelihood.explains:
+        raise UsageError(
+            f"likelihood {quoted(prepared.likelihood, 400)} does not say what each attribute "
+            "contributes; attributes does"
+        )
 
 
 def _prepared(
@@ -221,6 +225,25 @@ class Place:
     others: int
     total: float | None
     explanation: Explanation | None
+
+
+def reasons_in_store(path: str, fragment_id: str, rivals: int) -> tuple[list[Reason], Fit]:
+    """What `Explainer` says of a fragment by the models that a store has, and these.
+
+    Raises as `Explainer`, and as `why`.
+    """
+    with Database(path) as database, database.snapshot():
+        store = Store(database)
+        view = store_view(store)
+        prepared, _ = restore(store)
+        _require_explaining(prepared)
+        own, *others = why(store, prepared, fragment_id, rivals)
+        entities = {one.id: one for one in view.with_ids([p.entity for p in (own, *others)])}
+        reasons = [
+            Reason(entities[place.entity], place is own, place.others, place.explanation)
+            for place in (own, *others)
+        ]
+        return reasons, prepared
 
 
 def why(store: Store, fit: Fit, fragment_id: str, rivals: int = 5) -> list[Place]:
