@@ -12,11 +12,12 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
-from multiprocessing.connection import wait
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar, cast
 
 from kbforge.errors import KBForgeError, NotFoundError, UsageError
@@ -35,8 +36,10 @@ class Helpers:
 
     def __init__(self, path: str, processes: int) -> None:
         context = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(processes, context, _begin, (path,))
-        self._warming = [self._pool.submit(_warm) for _ in range(processes)]
+        heard, self._end = context.Pipe(duplex=False)
+        self._pool = ProcessPoolExecutor(processes, context, _begin, (path, heard))
+        with _deaf():
+            self._warming = [self._pool.submit(_warm) for _ in range(processes)]
 
     @property
     def warm(self) -> bool:
@@ -58,7 +61,8 @@ class Helpers:
         return told
 
     def close(self) -> None:
-        """End them; what nobody has begun to answer is cancelled."""
+        """End them at once, whatever they do: they only read."""
+        self._end.close()
         self._pool.shutdown(cancel_futures=True)
 
 
@@ -77,18 +81,33 @@ def aside(question: _Question) -> _Question:
     return cast(_Question, asked)
 
 
-def _begin(path: str) -> None:
-    """Make this process a helper."""
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes that begin now hear no Ctrl-C, which a terminal sends to all: the server ends them.
+
+    They inherit what this thread blocks; to it the signal comes afterwards.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # as it begins, it lets the signal through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin(path: str, heard: Connection) -> None:
+    """Make this process a helper, until the other end of a pipe is closed."""
     global _readers
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the server ends its helpers
-    server = multiprocessing.parent_process()
-    if server is not None:
-        threading.Thread(target=_end_with, args=(server.sentinel,), daemon=True).start()
+    threading.Thread(target=_end_with, args=(heard,), daemon=True).start()
     _readers = Readers(path)
 
 
-def _end_with(server: int) -> None:
-    wait([server])
+def _end_with(heard: Connection) -> None:
+    """End with the server, which has the only other end: also when it is killed."""
+    wait([heard])
     os._exit(0)
 
 
