@@ -7,6 +7,7 @@ each; those that wait for something else are coroutines.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import threading
 from collections.abc import AsyncIterator
 
@@ -40,6 +41,7 @@ def application(service: Service, access: Access | None = None) -> Guard:
     app = FastAPI(
         title="KBForge",
         version=__version__,
+        description=inspect.getdoc(api),
         lifespan=lifespan,
         openapi_url="/api/openapi.json",
         docs_url=None,  # their pages load scripts from elsewhere

@@ -459,6 +459,7 @@ def test_what_waits_ends_with_the_server(address: str, service: Service) -> None
 
 def test_the_document_describes_every_route(client: TestClient) -> None:
     document = client.get("/api/openapi.json").json()
+    assert "idempotent" in document["info"]["description"]
     assert all(path.startswith("/api/") for path in document["paths"])
     for path, methods in document["paths"].items():
         for method, told in methods.items():
