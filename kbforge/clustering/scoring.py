@@ -133,7 +133,7 @@ class SessionScores:
             self.forgotten += len(self.asked) - len(left)
             self.asked = left
             for fragment in left_of.values():
-                self.cache.forget(fragment)
+                self.cache.forget_fragment(fragment)
 
     def contents(self) -> dict[tuple[int, ...], float]:
         """The sets asked for and their L, each by fragments with its contents."""

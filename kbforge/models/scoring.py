@@ -66,7 +66,7 @@ class ScoreCache(Likelihood):
         self._given += number == self._given
         return number
 
-    def forget(self, fragment: Fragment) -> None:
+    def forget_fragment(self, fragment: Fragment) -> None:
         """Forget a fragment's content; scores by its old number stay, for runs that still ask."""
         self._numbers.pop(content_key(fragment), None)
 
