@@ -480,7 +480,7 @@ def _pair_contributions(
     out: dict[Row, dict[str, float]] = {}
     for b, some, places in described.values():
         at, others = np.full(len(some), i), np.array(places)
-        parts = _feature_contributions(trees, means, odds.file.describe(a, at, b, others))
+        parts = _feature_contributions(trees, means, odds.described(x, b, others))
         parts[:, -1] += odds.bias * (np.array(some) != x)
         log_odds = parts.sum(axis=1)
         clipped = np.clip(log_odds, -MOST, MOST)

@@ -260,6 +260,8 @@ class Odds:
         self._near_later: list[dict[Row, int]] = []  # by later row, all that are near
         self._later_near: dict[Row, dict[Row, int]] = {}  # by row of the file, later rows near it
         self._near: dict[Row, dict[Row, int]] = {}  # cache, by row of the file
+        # the row placed last, the rows of the file near it, and what describes these pairs
+        self._placed: tuple[Row, IntArray, FloatArray] = -1, np.zeros(0, np.int64), np.zeros((0, 0))
 
     @classmethod
     def fitted(
@@ -370,6 +372,14 @@ class Odds:
         n = len(self.file.counts)
         return (self.file.rows, row) if row < n else self._later.place(row - n)
 
+    def described(self, x: Row, b: Rows, rows: IntArray) -> FloatArray:
+        """`FEATURES` of a row and each of others, which lie there at these places."""
+        row, of_file, described = self._placed
+        if row == x and b is self.file.rows and np.isin(rows, of_file).all():
+            return described[np.searchsorted(of_file, rows)]
+        a, i = self.rows_of(x)
+        return self.file.describe(a, np.full(len(rows), i), b, rows)
+
     def _place(self, said: Statement) -> Row:
         n = len(self.file.counts)
         row = n + len(self._later)
@@ -377,9 +387,15 @@ class Odds:
         later = self._later.near(rows)
         later = later[comparable(rows.table.linked, self._later.tables(later))]
         others = [*of_file.tolist(), *(later + n).tolist(), row]
+        described = self.file.describe(rows, np.zeros_like(of_file), self.file.rows, of_file)
         log_odds = [
-            _log_odds(self.file, self._trees, rows, np.zeros_like(at), some, at)
-            for some, at in ((self.file.rows, of_file), *self._later.parts(later, rows))
+            _log_odds_of(
+                self._trees, described, rows, np.zeros_like(of_file), self.file.rows, of_file
+            ),
+            *(
+                _log_odds(self.file, self._trees, rows, np.zeros_like(at), some, at)
+                for some, at in self._later.parts(later, rows)
+            ),
         ]
         # the row itself is last, and has neither the prior of a match nor the bias
         added = np.append(np.ones(len(others) - 1), 0.0)
@@ -394,6 +410,7 @@ class Odds:
                 self._later_near.setdefault(other, {})[row] = units
                 if other in self._near:
                     self._near[other][row] = units
+        self._placed = row, of_file, described
         self._near_later.append(near)
         self._later.add(rows)
         self._row_of[said] = row
@@ -405,11 +422,18 @@ def _log_odds(file: File, trees: Trees, a: Rows, i: IntArray, b: Rows, j: IntArr
     out = np.zeros(len(i))
     for start in range(0, len(i), _BLOCK):
         x, y = i[start : start + _BLOCK], j[start : start + _BLOCK]
-        log_odds = trees.predict(file.describe(a, x, b, y))
-        # two fragments that state nothing are as probably one as not
-        log_odds[(a.table.stated[x] == 0) & (b.table.stated[y] == 0)] = 0.0
-        out[start : start + len(x)] = log_odds
+        out[start : start + len(x)] = _log_odds_of(trees, file.describe(a, x, b, y), a, x, b, y)
     return out
+
+
+def _log_odds_of(
+    trees: Trees, described: FloatArray, a: Rows, i: IntArray, b: Rows, j: IntArray
+) -> FloatArray:
+    """The same, of rows whose pairs are described."""
+    log_odds = trees.predict(described)
+    # two fragments that state nothing are as probably one as not
+    log_odds[(a.table.stated[i] == 0) & (b.table.stated[j] == 0)] = 0.0
+    return log_odds
 
 
 def _above(log_odds: FloatArray) -> IntArray:
