@@ -215,7 +215,7 @@ def test_two_entities_are_compared_by_what_merging_them_gains(
     with Database(path) as database:
         store = Store(database)
         fit = restore(store)[0]
-        held = {id: store.members(id) for id in {store.entity_of(n)[0] for n in range(9)}}
+        held = dict(store.members(sorted({store.entity_of(n)[0] for n in range(9)})))
         one, two = sorted(held, key=lambda id: (-len(held[id]), id))[:2]
         a, b = ([x for x in fragments if x.id in held[id]] for id in (one, two))
         both, first, second = fit.problem.likelihood.log_marginal([[*a, *b], a, b])
