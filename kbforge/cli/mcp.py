@@ -23,7 +23,7 @@ def mcp(
         int, option("--port", "With --http: port; 0 takes any.", min=0, max=65_535)
     ] = 8001,
 ) -> None:
-    """Serve a store to language models by the Model Context Protocol.
+    """Serve a store to language models (Model Context Protocol).
 
     A client, such as a desktop assistant or a code editor, starts this command and talks to it by
     standard input and output. With --http it listens at http://127.0.0.1:PORT/mcp instead, for
