@@ -127,6 +127,9 @@ class _Tempered(Likelihood):
         self._likelihood.take_up(kept)
         self._follow()
 
+    def forget(self) -> None:
+        self._likelihood.forget()
+
 
 class _TemperedConjugate(_Tempered, ConjugateLikelihood):
     def __init__(self, likelihood: ConjugateLikelihood, temperature: float) -> None:
