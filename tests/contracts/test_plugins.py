@@ -29,18 +29,8 @@ from tests.likelihoods.gpt.language_models import small_model, write
 class TestCommands(CommandContract):
     plugins: ClassVar[Plugins] = [
         *("calibrate", "changes", "check", "cluster", "decide", "evaluate", "explain", "export"),
-        *(
-            "link",
-            "load",
-            "plugins",
-            "refit",
-            "remove",
-            "report",
-            "review",
-            "run",
-            "show",
-            "status",
-        ),
+        *("link", "load", "mcp", "plugins", "refit", "remove", "report", "review", "run"),
+        *("serve", "show", "status"),
         *("train-attributes", "train-lm", "train-ngram"),
     ]
 
