@@ -169,7 +169,7 @@ def _home_view(found: Facts) -> Facts:
         ("fragment", "fragments"): found["fragments"],
         ("subproblem", "subproblems"): found["subproblems"],
         ("decision", "decisions"): found["decisions"],
-        ("run", "runs"): len(found["runs"]),
+        ("run", "runs"): found["n_runs"],
     }
     return {
         "tiles": [
