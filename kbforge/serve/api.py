@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Annotated, Any, Literal, TypeAlias
 
-import orjson
 from fastapi import APIRouter, Depends, Path, Query, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
@@ -26,13 +25,13 @@ from kbforge.files.fragments import parse_json
 from kbforge.files.io import lines_of
 from kbforge.serve import export, facts, feed, reasons, schemas
 from kbforge.serve.facts import Facts
+from kbforge.serve.frame import JsonAnswer
+from kbforge.serve.runs import LARGEST, latest
 from kbforge.serve.service import Service
-from kbforge.store.tables import read_rows
 
 MOST_ADDED = 10_000
 """Fragments of one request."""
 _MOST_LISTED = 100
-_LARGEST = 2**63 - 1  # that SQLite can compare
 _LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonl")
 
 FragmentId: TypeAlias = Annotated[
@@ -41,21 +40,14 @@ FragmentId: TypeAlias = Annotated[
 EntityId: TypeAlias = Annotated[
     str, Query(min_length=1, max_length=MAX_ID_CHARACTERS, description="Id of an entity.")
 ]
-Number: TypeAlias = Annotated[int, Path(ge=0, le=_LARGEST)]
+Number: TypeAlias = Annotated[int, Path(ge=0, le=LARGEST)]
 Before: TypeAlias = Annotated[
-    int | None, Query(ge=0, le=_LARGEST, description="List those with smaller numbers.")
+    int | None, Query(ge=0, le=LARGEST, description="List those with smaller numbers.")
 ]
-RunNumber: TypeAlias = Annotated[int, Query(ge=0, le=_LARGEST, description="Number of a run.")]
+RunNumber: TypeAlias = Annotated[int, Query(ge=0, le=LARGEST, description="Number of a run.")]
 
 
 Limit: TypeAlias = Annotated[int, Query(ge=1, le=_MOST_LISTED)]
-
-
-class _Answer(JSONResponse):
-    """Facts as JSON; numbers that JSON cannot say are null."""
-
-    def render(self, content: Any) -> bytes:
-        return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 async def _raw(request: Request) -> bytes:
@@ -75,7 +67,7 @@ def _says(model: type[BaseModel] | Any) -> dict[str, Any]:
     """What the document says of a route: its answer, and its errors."""
     failed = {"model": schemas.Failure}
     return {
-        "response_class": _Answer,
+        "response_class": JsonAnswer,
         "responses": {
             200: {"model": model},
             "4XX": {**failed, "description": "The request cannot be honoured as it is."},
@@ -100,7 +92,7 @@ def _entities(routes: APIRouter, service: Service) -> None:
 
     @routes.get("/status", summary="The store at a glance", **_says(schemas.Status))
     def status() -> Response:
-        return _Answer(facts.status(readers))
+        return JsonAnswer(facts.status(readers))
 
     @routes.get("/search", summary="Search entities", **_says(schemas.SearchResults))
     def search(
@@ -109,12 +101,12 @@ def _entities(routes: APIRouter, service: Service) -> None:
         cursor: Annotated[str | None, Query(description="What `next` said.")] = None,
     ) -> Response:
         """Find entities by the values and ids of their fragments, also with typing errors."""
-        return _Answer(service.search.find(q, limit, cursor))
+        return JsonAnswer(service.search.find(q, limit, cursor))
 
     @routes.get("/entities", summary="List entities", **_says(schemas.Listing))
     def listing(order: Literal["largest", "least_sure"] = "largest", limit: Limit = 50) -> Response:
         """List the largest entities, or those with the lowest confidence."""
-        return _Answer(facts.listing(readers, order, limit))
+        return JsonAnswer(facts.listing(readers, order, limit))
 
     @routes.get(
         "/entities/{id}",
@@ -124,14 +116,14 @@ def _entities(routes: APIRouter, service: Service) -> None:
     def entity(
         id: Annotated[str, Path(max_length=MAX_ID_CHARACTERS)],
         first: Annotated[
-            int, Query(ge=0, le=_LARGEST, description="Place of the first fragment to give.")
+            int, Query(ge=0, le=LARGEST, description="Place of the first fragment to give.")
         ] = 0,
     ) -> Response:
         """Get an entity with its values, fragments, alternatives and history.
 
         Of an entity that is no more, get those that have its fragments now.
         """
-        return _Answer(facts.entity(readers, id, first))
+        return JsonAnswer(facts.entity(readers, id, first))
 
 
 def _fragments(routes: APIRouter, service: Service) -> None:
@@ -140,17 +132,17 @@ def _fragments(routes: APIRouter, service: Service) -> None:
     @routes.get("/fragment", summary="Get a fragment", **_says(schemas.FoundFragment))
     def fragment(id: FragmentId) -> Response:
         """Get a fragment and its entity. Ids of fragments may have any characters."""
-        return _Answer(facts.fragment(readers, id))
+        return JsonAnswer(facts.fragment(readers, id))
 
     @routes.get("/similar", summary="Similar fragments", **_says(schemas.SimilarFragments))
     def similar(fragment: FragmentId) -> Response:
         """List the fragments that may be one entity with a fragment, with the probability."""
-        return _Answer(facts.similar(readers, fragment))
+        return JsonAnswer(facts.similar(readers, fragment))
 
     @routes.get("/subproblems/{name}", summary="Get a subproblem", **_says(schemas.Subproblem))
     def subproblem(name: Number) -> Response:
         """Get a block of fragments that are clustered together, with its competing groupings."""
-        return _Answer(facts.subproblem(readers, name))
+        return JsonAnswer(facts.subproblem(readers, name))
 
 
 def _export(routes: APIRouter, service: Service) -> None:
@@ -187,12 +179,12 @@ def _reasons(routes: APIRouter, service: Service) -> None:
         fragment: FragmentId, rivals: Annotated[int, Query(ge=0, le=_MOST_LISTED)] = 5
     ) -> Response:
         """Explain what each attribute says for a fragment in its entity, and in its rivals."""
-        return _Answer(reasons.why(readers, fragment, rivals))
+        return JsonAnswer(reasons.why(readers, fragment, rivals))
 
     @routes.get("/compare", summary="Why not one entity", **_says(schemas.Comparison))
     def compare(first: EntityId, second: EntityId) -> Response:
         """Explain what each attribute says for two entities' being one."""
-        return _Answer(reasons.compare(readers, first, second))
+        return JsonAnswer(reasons.compare(readers, first, second))
 
     @routes.post(
         "/match",
@@ -205,7 +197,7 @@ def _reasons(routes: APIRouter, service: Service) -> None:
         value = parse_json(body, "the body")
         if isinstance(value, dict) and value.get("id") is None:
             value = {**value, "id": "?"}
-        return _Answer(reasons.match(readers, Fragment.from_json(value, "the body"), most))
+        return JsonAnswer(reasons.match(readers, Fragment.from_json(value, "the body"), most))
 
 
 # --- what writes ----------------------------------------------------------------------------------
@@ -257,7 +249,7 @@ def _adding(routes: APIRouter, service: Service) -> None:
             return service.writer.add(fragments_of(body, media), on_duplicate)
 
         # it may wait for long, and then without a thread
-        return _Answer(await asyncio.wrap_future(await run_in_threadpool(submitted)))
+        return JsonAnswer(await asyncio.wrap_future(await run_in_threadpool(submitted)))
 
 
 def _decisions(routes: APIRouter, service: Service) -> None:
@@ -270,22 +262,21 @@ def _decisions(routes: APIRouter, service: Service) -> None:
         A decision that is in force is not made again; one that contradicts others is refused.
         """
         future = writer.decide(said.same, said.first, said.second)
-        return _Answer(await asyncio.wrap_future(future))
+        return JsonAnswer(await asyncio.wrap_future(future))
 
     @routes.post(
         "/decisions/{number}/undo", summary="Take back a decision", **_says(schemas.Undone)
     )
     async def undo(number: Number) -> Response:
         """Honour a decision no longer; one that was taken back stays so."""
-        return _Answer(await asyncio.wrap_future(writer.undo(number)))
+        return JsonAnswer(await asyncio.wrap_future(writer.undo(number)))
 
     @routes.get("/decisions", summary="List decisions", **_says(schemas.Decisions))
     def decisions(before: Before = None, limit: Limit = _MOST_LISTED) -> Response:
         """List the decisions, the latest first, those that were taken back among them."""
-        rows = _latest(service, "decision", before, limit)
-        columns = ("number", "same", "first", "second", "run", "undone")
-        found = [dict(zip(columns, row, strict=True)) | {"same": bool(row[1])} for row in rows]
-        return _Answer({"decisions": found, "next": _next(found, limit)})
+        with service.readers.store() as store:
+            found = latest(store, "decision", limit, before)
+        return JsonAnswer({"decisions": found, "next": _next(found, limit)})
 
 
 def _review(routes: APIRouter, service: Service) -> None:
@@ -294,17 +285,17 @@ def _review(routes: APIRouter, service: Service) -> None:
     @routes.get("/review", summary="The next question", **_says(schemas.Review))
     def question() -> Response:
         """Get the question whose answer is expected to set most right, with its evidence."""
-        return _Answer(questions.next())
+        return JsonAnswer(questions.next())
 
     @routes.post("/review", summary="Answer a question", **_says(schemas.Answered))
     def answer(said: schemas.GivenAnswer) -> Response:
         """Decide whether the two fragments of a question are one entity, or skip it."""
-        return _Answer(questions.answer(said.first, said.second, said.same))
+        return JsonAnswer(questions.answer(said.first, said.second, said.same))
 
     @routes.post("/review/undo", summary="Take back an answer", **_says(schemas.TakenBack))
     def take_back() -> Response:
         """Take back the last answer that was given to this server, and ask again."""
-        return _Answer(questions.undo())
+        return JsonAnswer(questions.undo())
 
 
 # --- what happened --------------------------------------------------------------------------------
@@ -316,16 +307,15 @@ def _following(routes: APIRouter, service: Service) -> None:
     @routes.get("/runs", summary="List runs", **_says(schemas.Runs))
     def runs(before: Before = None, limit: Limit = _MOST_LISTED) -> Response:
         """List what wrote to the store, the latest first."""
-        columns = tuple(schemas.Run.model_fields)
-        rows = _latest(service, "run", before, limit)
-        found = [dict(zip(columns, row, strict=True)) | {"finished": bool(row[3])} for row in rows]
-        return _Answer({"runs": found, "next": _next(found, limit)})
+        with readers.store() as store:
+            found = latest(store, "run", limit, before)
+        return JsonAnswer({"runs": found, "next": _next(found, limit)})
 
     @routes.get("/changes", summary="What changed since a run", **_says(schemas.Changes))
     async def changes(
         since: RunNumber,
         to: Annotated[
-            int | None, Query(ge=0, le=_LARGEST, description="Number of a later run.")
+            int | None, Query(ge=0, le=LARGEST, description="Number of a later run.")
         ] = None,
         after: Annotated[str, Query(description="What `after` said.")] = "",
         limit: Annotated[int, Query(ge=1, le=feed.MOST_CHANGES)] = 1_000,
@@ -339,7 +329,7 @@ def _following(routes: APIRouter, service: Service) -> None:
         """
         if wait and to is None:
             await follow.wait(since, wait)
-        return _Answer(await run_in_threadpool(feed.changed, readers, since, to, limit, after))
+        return JsonAnswer(await run_in_threadpool(feed.changed, readers, since, to, limit, after))
 
     @routes.get(
         "/changes/stream",
@@ -356,7 +346,7 @@ def _following(routes: APIRouter, service: Service) -> None:
     async def stream(
         request: Request,
         since: Annotated[
-            int | None, Query(ge=0, le=_LARGEST, description="Number of a run; default: the last.")
+            int | None, Query(ge=0, le=LARGEST, description="Number of a run; default: the last.")
         ] = None,
     ) -> Response:
         """Follow what runs change; a client that connects again goes on by `Last-Event-ID`."""
@@ -365,14 +355,6 @@ def _following(routes: APIRouter, service: Service) -> None:
         if begin is not None:  # it is refused here if there is no such run
             await run_in_threadpool(feed.changed, readers, begin, begin)
         return StreamingResponse(follow.stream(begin), media_type="text/event-stream")
-
-
-def _latest(service: Service, table: str, before: int | None, limit: int) -> list[Any]:
-    """The last rows of a table, or those before a number."""
-    where = "WHERE number < ? ORDER BY number DESC LIMIT ?"
-    asked = (_LARGEST if before is None else before, limit)
-    with service.readers.store() as store:
-        return list(read_rows(store.database.connection, table, where, asked))
 
 
 def _next(found: Sequence[Facts], limit: int) -> int | None:

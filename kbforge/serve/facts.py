@@ -15,6 +15,7 @@ import orjson
 
 from kbforge.contracts import Entity, Fragment, IntArray, Kind, Page, Value
 from kbforge.errors import NotFoundError, UsageError, quoted
+from kbforge.fit.review import without_label
 from kbforge.jobs.report import status_in
 from kbforge.kb.entities import name_of
 from kbforge.kb.show import grouping
@@ -111,13 +112,6 @@ def reference(entity: Entity) -> Facts:
     }
 
 
-def plain(fragment: Fragment) -> Facts:
-    """A fragment without its label."""
-    out = fragment.to_json()
-    out.pop("label", None)
-    return out
-
-
 def entity(readers: Readers, id: str, first: int = 0) -> Facts:
     """An entity: values with who states them, fragments, competing groupings, history.
 
@@ -175,7 +169,7 @@ def _fragments(
     out: list[Facts] = []
     characters = 0
     for place in range(max(first, 0), len(fragments)):
-        told = plain(fragments[place])
+        told = without_label(fragments[place])
         characters += len(orjson.dumps(told))
         if out and (len(out) == MOST_FRAGMENTS or characters > _MOST_CHARACTERS):
             return out, place
@@ -301,7 +295,7 @@ def fragment(readers: Readers, id: str) -> Facts:
     with readers.store() as store:
         _, own, found = _home(readers, store, id, "few")
         return {
-            "fragment": plain(found),
+            "fragment": without_label(found),
             "place": found.place,
             "entity": reference(own),
             "subproblem": own.subproblem,

@@ -1,4 +1,4 @@
-"""The frame of all pages: their templates, and the files that they load.
+"""The frame of all pages: their templates, the files that they load, and facts as JSON.
 
 A page works without scripts. Nothing in it has a style attribute or an inline script, so that the
 Content-Security-Policy forbids both; text from data passes the filter `text` of
@@ -12,8 +12,9 @@ import hashlib
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+import orjson
 from starlette.requests import HTTPConnection
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from kbforge.kb.components import environment
 from kbforge.version import __version__
@@ -30,6 +31,13 @@ _FILES = {
     "style.css": ("kbforge.kb", "style.css", "text/css"),
     "table.js": ("kbforge.kb", "table.js", "text/javascript"),
 }
+
+
+class JsonAnswer(JSONResponse):
+    """Facts as JSON; numbers that JSON cannot say are null."""
+
+    def render(self, content: Any) -> bytes:
+        return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def page(

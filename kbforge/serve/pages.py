@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-import orjson
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
@@ -77,7 +76,7 @@ class Pages:
         @functools.wraps(asked)
         def as_json(**given: Any) -> Response:
             # what FastAPI does to other answers, value by value, takes longer than finding them
-            return Response(orjson.dumps(asked(**given)), media_type="application/json")
+            return frame.JsonAnswer(asked(**given))
 
         # FastAPI reads the parameters off the signature
         own = inspect.signature(asked)

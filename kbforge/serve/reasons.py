@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from kbforge.contracts import Explanation, Fragment
 from kbforge.fit.choices import Fit
+from kbforge.fit.review import without_label
 from kbforge.jobs import explain
 from kbforge.jobs.match import match as matched
-from kbforge.serve.facts import Facts, plain, references
+from kbforge.serve.facts import Facts, references
 from kbforge.serve.helpers import aside
 from kbforge.serve.readers import Readers
 
@@ -70,7 +71,7 @@ def why(readers: Readers, fragment: str, rivals: int = 5) -> Facts:
                 references(readers, store, [place.entity for place in places]), places, strict=True
             )
         ]
-        return {"fragment": plain(found[1]), "own": own, "rivals": others, **_unit(fit)}
+        return {"fragment": without_label(found[1]), "own": own, "rivals": others, **_unit(fit)}
 
 
 @aside

@@ -13,13 +13,15 @@ from kbforge.serve.background import Computations, State, state_of
 from kbforge.serve.facts import Facts
 from kbforge.serve.readers import Readers
 from kbforge.store.store import Store
-from kbforge.store.tables import ask, read_rows
+from kbforge.store.tables import COLUMNS, ask, read_rows
 
+LARGEST = 2**63 - 1
+"""Number that SQLite can compare."""
 _MOST_RUNS = 100
 _MOST_REGROUPINGS = 20  # of each kind
 _MOST_ENTITIES = 12  # of a regrouping, at each of the two times
 _MOST_FRAGMENTS = 24  # of an entity
-_RUN = ("number", "verb", "about", "finished", "added", "removed", "entities", "seconds", "began")
+_TRUTHS = ("finished", "same")  # columns that say yes or no, as numbers
 
 
 class Runs:
@@ -45,7 +47,12 @@ class Runs:
                         f"there is no run {number}: expected a number from 0 to {count}"
                     )
             first, second = min(first, second), max(first, second)
-            out: Facts = {"runs": _listed(store), "count": count, "from": first, "to": second}
+            out: Facts = {
+                "runs": latest(store, "run", _MOST_RUNS),
+                "count": count,
+                "from": first,
+                "to": second,
+            }
             state = _state(store, second == count)
         if first == second:
             return out | {"state": "ready", "change": None}
@@ -64,12 +71,17 @@ def _state(store: Store, is_last: bool) -> State:
     return (*erased, *(state_of(store) if is_last else ()))
 
 
-def _listed(store: Store) -> list[Facts]:
-    last = read_rows(
-        store.database.connection, "run", "ORDER BY number DESC LIMIT ?", (_MOST_RUNS,)
-    )
-    runs = (dict(zip(_RUN, row, strict=True)) for row in last)
-    return [run | {"finished": bool(run["finished"])} for run in runs]
+def latest(store: Store, table: str, most: int, before: int | None = None) -> list[Facts]:
+    """The last runs or decisions (`table`), or those before a number, the latest first."""
+    where = "WHERE number < ? ORDER BY number DESC LIMIT ?"
+    asked = (LARGEST if before is None else before, most)
+    return [
+        {
+            name: bool(value) if name in _TRUTHS else value
+            for name, value in zip(COLUMNS[table], row, strict=True)
+        }
+        for row in read_rows(store.database.connection, table, where, asked)
+    ]
 
 
 def _named(store: Store, history: StoreHistory) -> Facts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -11,17 +10,17 @@ import pytest
 
 pytest.importorskip("playwright", reason="needs playwright, to drive a browser")
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from kbforge.contracts import Fragment
 from kbforge.fit.choices import Choices
 from kbforge.jobs.decide import decide, decisions_of
 from kbforge.jobs.report import report
 from kbforge.jobs.update import add_fragments
+from tests.browsing import NEEDS_CHROMIUM, chromium
 from tests.people import people
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt-get install chromium")
+pytestmark = NEEDS_CHROMIUM
 
 HOSTILE = (
     "</script></style><script>document.title = 'obeyed'</script>",
@@ -50,11 +49,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium without a window."""
-    with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    """One browser for all of these tests."""
+    with chromium() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture

@@ -41,6 +41,12 @@ def store(made_store: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def path(base: Path, tmp_path: Path) -> str:
+    """A copy to write to of the store `base`, which a module of tests makes."""
+    return str(shutil.copy(base, tmp_path / "kb.sqlite"))
+
+
+@pytest.fixture
 def people_of_store() -> list[Fragment]:
     """The fragments of the store."""
     return PEOPLE

@@ -20,7 +20,7 @@ import pytest
 pytest.importorskip("fastapi", reason="needs the extra serve")
 pytest.importorskip("playwright", reason="needs playwright, to drive a browser")
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from kbforge.contracts import Fragment
 from kbforge.files.fragments import read_fragments
@@ -33,9 +33,9 @@ from kbforge.serve.server import Server, address_of, listen
 from kbforge.serve.service import Service
 from kbforge.store.database import Database
 from kbforge.store.store import Store
+from tests.browsing import NEEDS_CHROMIUM, chromium
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt-get install chromium")
+pytestmark = NEEDS_CHROMIUM
 
 MENTIONS = Path(__file__).parents[2] / "examples/quickstart/fragments.jsonl"
 LOOKS = [
@@ -88,11 +88,9 @@ def writable(mentions, tmp_path) -> Iterator[tuple[str, Path]]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium without a window."""
-    with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    """One browser for all of these tests."""
+    with chromium() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture

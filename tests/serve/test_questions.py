@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,11 +32,6 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("review") / "kb.sqlite"
     add_fragments(str(path), PEOPLE, Choices(likelihood="attributes", alpha=30.0))
     return path
-
-
-@pytest.fixture
-def path(base: Path, tmp_path: Path) -> str:
-    return str(shutil.copy(base, tmp_path / "kb.sqlite"))
 
 
 @pytest.fixture

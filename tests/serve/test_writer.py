@@ -44,11 +44,6 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def path(base: Path, tmp_path: Path) -> str:
-    return str(shutil.copy(base, tmp_path / "kb.sqlite"))
-
-
-@pytest.fixture
 def writer(path: str) -> Iterator[Writer]:
     made = Writer(path)
     yield made
