@@ -19,7 +19,7 @@ from kbforge import interrupts
 from kbforge.cli import console, options
 from kbforge.cli.options import further, option
 from kbforge.errors import OutputError, UsageError, quoted
-from kbforge.words import counted
+from kbforge.words import counted, listed
 
 if TYPE_CHECKING:
     from kbforge.contracts import Fragment
@@ -39,7 +39,7 @@ def cluster(
     fragments: Annotated[str, typer.Argument(help="Fragments, JSON lines; - for standard input.")],
     output: Annotated[
         str, option("--output", "-o", "Knowledge base to write; - for standard output.")
-    ] = "kb.jsonl",
+    ] = "NAME.kb.jsonl",
     into: Annotated[
         str | None,
         option("--into", "Create this store or add to it, instead of -o.", metavar="STORE"),
@@ -155,6 +155,7 @@ def cluster(
     """Group fragments into entities; write a knowledge base.
 
     Unless options name likelihood and alpha, they are chosen to suit the file, and a note says why.
+    NAME is the name of the input: people.kb.jsonl for data/people.jsonl.
 
     Examples:
 
@@ -178,7 +179,10 @@ def cluster(
     from kbforge.files.io import require_apart, require_distinct, require_writable
     from kbforge.jobs.cluster import make_workers, partial_name
     from kbforge.kb.view import require_json_lines
+    from kbforge.registry import named_after
 
+    if not options.is_given(context, "output"):
+        output = named_after(output, [fragments])
     if as_json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
     choices = options.choices_of(context)
@@ -270,6 +274,8 @@ def write_clustered(
         kb = run(fragments, choices, on_step, crew, on_stage, against, all_known)
     console.notes((*kb.notes, *_warnings(kb)))
     target = kb.target(output)
+    outputs = [path for path in (target, links, records) if path is not None]
+    replaced = [path for path in outputs if path != "-" and os.path.isfile(path)]
     # the result exists from here on, and nothing may lose it
     begin = time.perf_counter()
     with interrupts.deferred():
@@ -279,6 +285,9 @@ def write_clustered(
         if records is not None:
             write_fragments(kb.fragments, records)
     writing = time.perf_counter() - begin
+    if replaced:
+        what = "an earlier file" if len(replaced) == 1 else "earlier files"
+        console.note(f"note: replaced {what}: {listed(replaced, 3, 400)}")
     kb = replace(kb, times=replace(kb.times, reading=reading, writing=writing))
     if as_json:
         console.print_json(kb.summary())

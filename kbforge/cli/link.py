@@ -29,7 +29,7 @@ def link(
     ],
     output: Annotated[
         str, option("--output", "-o", "Knowledge base to write; - for standard output.")
-    ] = "kb.jsonl",
+    ] = "NAME.kb.jsonl",
     links: Annotated[
         str | None,
         option(
@@ -82,7 +82,8 @@ def link(
     Tables are called by their files' names without endings. If tables share ids, every id gets the
     table's name in front (table:id). It is what kbforge cluster --link source does of one file.
 
-    With --against, any number of records of the one table may belong to a known entity.
+    With --against, any number of records of the one table may belong to a known entity. NAME is the
+    names of the tables: abt-buy.kb.jsonl for abt.csv and buy.csv.
 
     Examples:
 
@@ -104,11 +105,13 @@ def link(
         one_to_one,
         read_against,
         read_tables,
-        table_name,
     )
     from kbforge.kb.view import require_json_lines
+    from kbforge.registry import name_of, named_after
     from kbforge.registry.options import parse_settings
 
+    if not options.is_given(context, "output"):
+        output = named_after(output, tables)
     if as_json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
     given = settings or ()
@@ -133,7 +136,7 @@ def link(
     authority = None
     if against is not None:
         everything, authority = read_against(tables, against, columns, of_sources)
-        sizes = [f"{table_name(tables[0])} ({len(everything):,})"]
+        sizes = [f"{name_of(tables[0])} ({len(everything):,})"]
         sizes.append(f"{counted(len(authority), 'known entity', 'known entities')}")
     else:
         found = read_tables(tables, columns, of_sources)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -177,11 +178,12 @@ def _command_of(words: Sequence[str]) -> Any:
 def _option(parameter: Any) -> Option:
     from kbforge.recipe.read import Option
 
+    text = parameter.default
     return Option(
         flag=str(max(parameter.opts, key=len)),
         is_switch=parameter.is_flag,
         off=next(iter(parameter.secondary_opts), ""),
         repeats=parameter.multiple,
-        is_output="--output" in parameter.opts or "-o" in parameter.opts,
-        default=parameter.default if isinstance(parameter.default, str) else "",
+        is_output=not {"--output", "-o", "--into"}.isdisjoint(parameter.opts),
+        default=partial(registry.named_after, text) if isinstance(text, str) else None,
     )

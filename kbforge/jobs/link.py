@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import PurePath
 
 from kbforge import registry
 from kbforge.contracts import Fragment
@@ -21,12 +20,11 @@ from kbforge.fit.choices import SOURCE, Choices
 from kbforge.jobs.authority import read_authority
 from kbforge.jobs.load import read
 from kbforge.jobs.tables import Records, fragments_from, pairs_of
-from kbforge.registry import ending_of
+from kbforge.registry import name_of
 from kbforge.store.database import is_store
 from kbforge.words import did_you_mean, listed
 
 _MOST_NAMED = 12  # attributes that an error lists
-_PACKED = (".gz", ".bz2", ".zst", ".zstd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +106,7 @@ def read_tables(
             raise UsageError(
                 "link: a table needs a name, and standard input has none; write it to a file first"
             )
-        name = table_name(path)
+        name = name_of(path)
         if name in named:
             raise UsageError(
                 f'link: two tables are called "{quoted(name)}" ({quoted(named[name], 400)} and '
@@ -164,22 +162,13 @@ def read_against(
     if len(tables) != 1:
         raise UsageError(f"link --against: expected one table of mentions, got {len(tables)}")
     if is_store(against) or kind_of(against) == "entities":
-        found = {table_name(tables[0]): _records(tables[0], options)}
+        found = {name_of(tables[0]): _records(tables[0], options)}
         _require_columns(found, columns)
         return list(_distinct(map(columns.applied, *found.values()))), read_authority(against)
     records = joined(read_tables([*tables, against], columns, options))
-    known = [x for x in records if x.source == table_name(against)]
+    known = [x for x in records if x.source == name_of(against)]
     authority = replace(Authority.of_fragments(known), name=against)
-    return [x for x in records if x.source != table_name(against)], authority
-
-
-def table_name(path: str) -> str:
-    """A file's name without its endings: "people" of data/people.csv.gz."""
-    name = PurePath(path).name
-    for suffix in _PACKED:
-        name = name.removesuffix(suffix)
-    ending = ending_of(path)
-    return name[: len(name) - len(ending)] or name
+    return [x for x in records if x.source != name_of(against)], authority
 
 
 def _records(path: str, options: Mapping[str, object]) -> list[Fragment]:

@@ -14,8 +14,9 @@
 A step has the arguments and options that `kbforge VERB --help-all` lists, and no others. Relative
 paths are relative to the pipeline file. Steps run in the order of the file.
 
-A step writes its `--output` (the verb's default if it is left out). It reads every other file or
-folder that an argument, an option or the value of a `key=value` setting names.
+A step writes its `--output` (the verb's default if it is left out), or its store (`--into`). It
+reads every other file or folder that an argument, an option or the value of a `key=value` setting
+names.
 
 A pipeline knows no command line: whoever runs it passes a function that finds verbs. `kbforge run`
 finds the installed verbs; a test may find toys.
@@ -51,7 +52,7 @@ class Option:
     off: str = ""  # the argument that turns the switch off, if there is one
     repeats: bool = False
     is_output: bool = False  # its value is the file or folder that the verb writes
-    default: str = ""  # "" if that is not a text
+    default: Callable[[Sequence[str]], str] | None = None  # of an output, for these arguments
 
     @property
     def name(self) -> str:
@@ -173,7 +174,8 @@ def _step(name: str, table: Mapping[str, Any], find_verb: FindVerb, where: str) 
         raise UsageError(f"{where}: options: expected a table, got {quoted(options)}")
     settings: dict[str, tuple[str, ...]] = {}
     arguments: list[str] = []
-    output = next((option.default for option in verb.options.values() if option.is_output), "")
+    default = next((option.default for option in verb.options.values() if option.is_output), None)
+    output = default(args) if default is not None else ""
     may_read = [*args, *declared]
     for key, value in options.items():
         option = _option(verb, key, words, where)

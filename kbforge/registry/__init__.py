@@ -54,6 +54,7 @@ KINDS: Mapping[str, str] = {
 
 _PACKED = (".gz", ".bz2", ".zst", ".zstd")
 _GROUP_PREFIX = "kbforge."
+_LONGEST_NAME = 200  # bytes; most file systems take 255, endings included
 _OUR_DISTRIBUTION = "kbforge"
 _OURS = {"kbforge", "kbforge_plugins", "kbforge_training", "kbforge_grammars"}
 _TYPERS = {"click", "typer"}  # how a verb ends well, or says that it was used wrongly
@@ -384,6 +385,27 @@ def ending_of(path: str) -> str:
     for suffix in _PACKED:
         name = name.removesuffix(suffix)
     return PurePath(name).suffix
+
+
+def name_of(path: str) -> str:
+    """A file's name without its endings: "people" of data/people.csv.gz."""
+    name = PurePath(path).name
+    for suffix in _PACKED:
+        name = name.removesuffix(suffix)
+    return name[: len(name) - len(ending_of(path))] or name
+
+
+def named_after(default: str, inputs: Iterable[str]) -> str:
+    """The default output of a verb, such as NAME.kb.jsonl: NAME is the inputs' names.
+
+    `abt-buy.kb.jsonl` for abt.csv and buy.csv; `kb.jsonl` for standard input, which has no name.
+    """
+    name = os.fsencode("-".join(name_of(path) for path in inputs if path != "-"))
+    if not name:
+        return default.removeprefix("NAME.")
+    if len(name) > _LONGEST_NAME:
+        name = name[:_LONGEST_NAME].decode(errors="ignore").encode()
+    return default.replace("NAME", os.fsdecode(name))
 
 
 def plugin_of(kind: str, path: str) -> str | None:

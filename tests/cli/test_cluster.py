@@ -17,6 +17,7 @@ from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import Choices, Fit
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.cluster import cluster
+from kbforge.registry import named_after
 from tests.jsonl import groups_in, members_of, read_lines, write_lines
 from tests.program import Run
 
@@ -114,6 +115,40 @@ def test_pipes_from_stdin_to_stdout(program: Run, points: Path) -> None:
     direct = program("cluster", points, "-o", "-", *GAUSSIAN)
     assert piped.out == direct.out
     assert len(piped.lines) == 6
+
+
+def test_an_output_is_called_after_its_input_and_says_what_it_replaces(
+    program: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    points = write_points(tmp_path / "data" / "a.b.jsonl", centres=2)
+    for table in ("abt.csv", "buy.csv"):
+        Path(table).write_text("id,name\n1,Ann Lee\n")
+    jobs = {
+        "a.b.kb.jsonl": ("cluster", points),
+        "kb.jsonl": ("cluster", "-"),
+        "abt-buy.kb.jsonl": ("link", "abt.csv", "buy.csv"),
+        "said.jsonl": ("cluster", points, "-o", "said.jsonl", "--json"),
+        "NAME.kb.jsonl": ("cluster", points, "-o", "NAME.kb.jsonl"),
+    }
+    for output, (verb, *rest) in jobs.items():
+        job = (verb, *rest, *(("--likelihood", "names") if verb == "link" else GAUSSIAN))
+        first = program(*job, stdin=points.read_bytes())
+        assert Path(output).is_file(), first.err
+        assert "replaced" not in first.err
+        again = program(*job, stdin=points.read_bytes())
+        assert f"note: replaced an earlier file: {output}\n" in again.err
+    links = (*jobs["abt-buy.kb.jsonl"], "--likelihood", "names", "--links", "links.csv")
+    program(*links)
+    assert "earlier files: abt-buy.kb.jsonl, links.csv\n" in program(*links).err
+
+
+def test_a_name_that_would_be_too_long_is_cut(tmp_path: Path) -> None:
+    tables = [f"{'ü' * 80}.csv", "b.tsv.gz", f"{'c' * 240}.csv"]
+    name = named_after("NAME.kb.jsonl", tables)
+    assert name.startswith(f"{'ü' * 80}-b-ccc")
+    (tmp_path / f"{name}.partial").touch()
 
 
 def test_limit_clusters_a_prefix(program: Run, points: Path, tmp_path: Path) -> None:

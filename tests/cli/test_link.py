@@ -15,6 +15,7 @@ from tests.program import Run
 
 ABT = "id,title,town\n1,Ann Lee,Rome\n2,Bo Ray,Oslo\n3,Cy Day,Bern\n"
 BUY = "id,name,town\n1,Bo Ray,Oslo\n8,Ann Lee,Rome\n9,Zed Zulu,Lima\n"
+KB = "abt-buy.kb.jsonl"
 COLUMNS = ("--id", "id", "--map", "title=name")
 ATTRIBUTES = ("--likelihood", "attributes", "--alpha", 0.5)
 
@@ -35,8 +36,8 @@ def rows(path: str) -> list[dict[str, str]]:
 def test_two_tables_and_their_links(program: Run, here: Path) -> None:
     ran = program("link", "abt.csv", "buy.csv", *COLUMNS, *ATTRIBUTES, "--links", "links.csv")
     assert "linking abt (3), buy (3)\n" in ran.err
-    assert ["abt:1", "buy:8"] in groups_in("kb.jsonl")
-    assert ["abt:3"] in groups_in("kb.jsonl")
+    assert ["abt:1", "buy:8"] in groups_in(KB)
+    assert ["abt:3"] in groups_in(KB)
     found = rows("links.csv")
     assert [(x["record"], x["partner"], x["linked"]) for x in found] == [
         ("abt:1", "buy:8", "true"),
@@ -64,7 +65,7 @@ def test_links_as_json_lines_hold_the_same(program: Run, here: Path) -> None:
 def test_ids_stay_where_no_two_tables_share_one(program: Run, here: Path) -> None:
     Path("buy.csv").write_text(BUY.replace("\n1,", "\n7,"))
     program("link", "abt.csv", "buy.csv", *COLUMNS, *ATTRIBUTES)
-    assert ["2", "7"] in groups_in("kb.jsonl")
+    assert ["2", "7"] in groups_in(KB)
 
 
 def test_tables_may_call_their_ids_differently(program: Run, here: Path) -> None:
@@ -82,8 +83,8 @@ def test_fragments_can_be_evaluated(program: Run, here: Path) -> None:
     Path("buy.csv").write_text("id,name,key\n1,Bo Ray,y\n8,Ann Lee,x\n")
     job = ("link", "abt.csv", "buy.csv", *COLUMNS, "--label", "key", *ATTRIBUTES)
     program(*job, "--fragments", "both.jsonl")
-    assert "key" not in Path("kb.jsonl").read_text(), "a label is no attribute"
-    scores = program("evaluate", "kb.jsonl", "both.jsonl", "--json").json
+    assert "key" not in Path(KB).read_text(), "a label is no attribute"
+    scores = program("evaluate", KB, "both.jsonl", "--json").json
     assert scores["pairwise_f1"] == 1.0
 
 
@@ -93,7 +94,7 @@ def test_formats_mix(program: Run, here: Path) -> None:
     Path("buy.tsv.gz").write_bytes(gzip.compress(BUY.replace(",", "\t").encode()))
     tables = ("abt.csv", "buy.tsv.gz", "more.jsonl")
     program("link", *tables, *COLUMNS, *ATTRIBUTES, "--links", "links.csv")
-    assert ["abt:2", "buy:1", "more:c0"] in groups_in("kb.jsonl")
+    assert ["abt:2", "buy:1", "more:c0"] in groups_in("abt-buy-more.kb.jsonl")
     found = rows("links.csv")
     pairs = {(x["table"], x["partner_table"]) for x in found}
     assert pairs == {("abt", "buy"), ("abt", "more"), ("buy", "more")}
@@ -105,14 +106,14 @@ def test_a_link_is_what_cluster_finds_with_its_option(program: Run, here: Path) 
     linked = program("link", *job).json
     same = ("both.jsonl", "--link", "source", *ATTRIBUTES, "-o", "other.jsonl", "--json")
     assert program("cluster", *same).json["log_posterior"] == linked["log_posterior"]
-    assert Path("kb.jsonl").read_bytes() == Path("other.jsonl").read_bytes()
+    assert Path(KB).read_bytes() == Path("other.jsonl").read_bytes()
 
 
 def test_options_of_the_sources(program: Run, here: Path) -> None:
     Path("buy.csv").write_bytes(BUY.replace("Oslo", "Malmö").encode("cp850"))
     encoding = ("--set", "source.encoding=cp850")
     program("link", "abt.csv", "buy.csv", *COLUMNS, *ATTRIBUTES, *encoding)
-    assert "Malmö" in Path("kb.jsonl").read_text()
+    assert "Malmö" in Path(KB).read_text()
 
 
 REFUSALS = {
@@ -165,7 +166,7 @@ def test_refusals_are_one_sentence(program: Run, here: Path, case: str) -> None:
     Path("twice.csv").write_text("id,title\n1,Ann\n1,Bo\n")
     arguments, sentence = REFUSALS[case]
     program("link", *arguments).require_refusal(sentence)
-    assert not Path("kb.jsonl").exists()
+    assert not Path(KB).exists()
     assert Path("buy.csv").read_text() == BUY
 
 

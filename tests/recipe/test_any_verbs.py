@@ -22,7 +22,7 @@ class Copy:
 
     program = "toys 1.0"
     options: Mapping[str, Option] = {
-        "output": Option("--output", is_output=True, default="copy.txt"),
+        "output": Option("--output", is_output=True, default=lambda arguments: "copy.txt"),
         "loud": Option("--loud", is_switch=True, off="--quiet"),
     }
 

@@ -55,7 +55,7 @@ def test_a_step_becomes_a_command_line(read):
         "--",
         "-",
     )
-    assert step.output == "kb.jsonl"  # the verb's default
+    assert step.output == "kb.jsonl"  # the verb's default for standard input
     assert "counts.json" in step.named
     assert step.settings["particles"] == ("7",)
 
@@ -65,6 +65,16 @@ def test_sub_commands_and_outputs_on_standard_output(read):
     assert step.verb == ("plugins", "list")
     (step,) = read(LOAD.replace("out/./fragments.jsonl", "-"))
     assert step.output == ""
+
+
+def test_an_output_that_is_not_named_is_the_verbs_default(read):
+    (step,) = read('[[step]]\nverb = "cluster"\nargs = ["data/people.jsonl"]')
+    assert step.output == "people.kb.jsonl"
+    (step,) = read('[[step]]\nverb = "link"\nargs = ["abt.csv", "buy.tsv.gz"]')
+    assert step.output == "abt-buy.kb.jsonl"
+    options = '[step.options]\ninto = "kb.sqlite"'
+    (step,) = read(f'[[step]]\nverb = "cluster"\nargs = ["people.jsonl"]\n{options}')
+    assert step.output == "kb.sqlite"
 
 
 def test_inputs_and_outputs_are_derived(read):
