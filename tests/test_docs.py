@@ -190,7 +190,10 @@ def test_few_blocks_of_a_page_are_not_run(name: str, count: int) -> None:
     assert set(fences[1::2]) == {""}
 
 
-@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", *DOCUMENTS])
+FRONT = sorted(page.name for page in ROOT.glob("*.md"))
+
+
+@pytest.mark.parametrize("name", [*FRONT, *DOCUMENTS])
 def test_the_links_of_a_page_lead_somewhere(name: str) -> None:
     page = (ROOT / name).read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)\s]+)\)", page):
