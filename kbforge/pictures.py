@@ -56,13 +56,14 @@ _STYLE = {
 }
 
 
-def require_matplotlib() -> None:
-    """Say in time that pictures cannot be drawn; the UsageError names the extra."""
+def require_matplotlib(instead: str = "") -> None:
+    """Say in time that pictures cannot be drawn; the UsageError names the extra, and `instead`."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise UsageError(
-            "pictures need matplotlib, which is not installed: pip install 'kbforge[bench]'"
+            "pictures need matplotlib, which is not installed: "
+            f"pip install 'kbforge[bench]'{instead}"
         ) from error
 
 

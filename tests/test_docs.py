@@ -233,6 +233,12 @@ def test_the_formats_are_real(tmp_path: Path) -> None:
     assert read.to_json() == entity
 
 
+def test_the_page_draws_the_odds_from_the_total_that_it_shows() -> None:
+    totals = re.findall(r"^  total +\+(\d+\.\d+)$", CHOOSING, re.MULTILINE)
+    assert len(totals) == 1
+    assert re.findall(r"e\^(\d+\.\d+)", CHOOSING) == totals
+
+
 def test_every_likelihood_clusterer_and_calibrator_can_be_chosen() -> None:
     for plugin in registry.installed():
         if plugin.kind in ("likelihoods", "clusterers", "calibrators"):

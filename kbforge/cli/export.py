@@ -9,7 +9,7 @@ import typer
 from kbforge.cli import console, options
 from kbforge.cli.options import option
 from kbforge.errors import UsageError, quoted
-from kbforge.words import listed
+from kbforge.words import counted, listed
 
 if TYPE_CHECKING:
     from kbforge.contracts import View
@@ -139,9 +139,11 @@ def export(
         nowhere = listed(sorted(golden.unused), 3)
         console.note(f"note: --policy has a rule for {nowhere}, which no entity has")
     if as_json:
-        console.print_json({"entities": count, "format": format_name, "output": output})
+        table = {} if exporter.n_rows is None else {"rows": exporter.n_rows}
+        console.print_json({"entities": count, **table, "format": format_name, "output": output})
     elif output != "-":
-        console.note(f"wrote {count:,} {'entity' if count == 1 else 'entities'} to {output}")
+        rows = "" if exporter.n_rows is None else f"{counted(exporter.n_rows, 'row')} of "
+        console.note(f"wrote {rows}{counted(count, 'entity', 'entities')} to {quoted(output, 400)}")
     for sentence in exporter.notes:
         console.note(sentence)
 

@@ -258,11 +258,13 @@ class Exporter(Protocol):
         endings: of files in this format, such as ".csv": `kbforge export -o out.csv` takes the
             exporter that states the ending. Leave out one that another format has first.
         notes: sentences on what the last export made of its input, for people.
+        n_rows: rows of the last export, where it writes a table; None where it does not.
 
     """
 
     endings: ClassVar[tuple[str, ...]] = ()
     notes: Sequence[str] = ()
+    n_rows: int | None = None
 
     def export(self, view: View, target: str) -> None:
         """Write the view to a file, or a folder of several files; "-" is standard output.

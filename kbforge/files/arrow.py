@@ -44,6 +44,7 @@ def frame_rows(table: Any, name: str) -> tuple[list[str], Iterator[Sequence[obje
     """The columns of a table, and its rows as Python values.
 
     Raises:
+        UsageError: a column without a table, such as a Series.
         KBForgeError: what the library of the table raised.
         BadRecord: while reading, at a date that Python does not have.
 
@@ -59,6 +60,12 @@ def frame_rows(table: Any, name: str) -> tuple[list[str], Iterator[Sequence[obje
     except Exception as error:  # each library has errors of its own
         if is_pandas:
             return _pandas_rows(table)
+        if hasattr(table, "to_frame") or hasattr(table, "chunks"):
+            got = type(table).__name__
+            raise UsageError(
+                f"{name}: expected a data frame, got one column, of the type {got}; "
+                'DataFrame({"name": column}) makes a data frame of it'
+            ) from error
         raise KBForgeError(f"{name}: cannot read the table: {quoted(str(error), 400)}") from error
     kept = [i for i, column in enumerate(columns) if not column.startswith(_INDEX)]
     return [columns[i] for i in kept], _arrow_rows(reader, kept, name)

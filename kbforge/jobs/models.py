@@ -333,14 +333,14 @@ def _bundle_digest(likelihood: str) -> str | None:
 # *New* is the share of values that are new: of what was learned from, the values seen once, which
 # is the Good-Turing estimate of what one more value would be (Good 1953); of what came since, the
 # values that the models have not seen. The drift is the largest difference of any share, less two
-# standard errors of a share among what came since.
+# standard errors of a share among what came since. A share of fewer than `LEAST` is not compared.
 
 WORTH_IT = 0.1
 """A drift from which on learning again is worth it."""
 GROWN = 2.0
 """So many times the fragments that were learned from make it worth it, too."""
 LEAST = 30
-"""Of fewer fragments that came since, shares say nothing."""
+"""Of fewer fragments or values that came since, a share says nothing."""
 _MOST_ATTRIBUTES = 200
 _BITS = 16  # a value; a value never seen passes for seen about one time in seventy
 _LEAST_BITS = 1 << 10
@@ -490,8 +490,8 @@ def _bits(attribute: str, value: str, size: int) -> tuple[int, int]:
 
 
 def _difference(old: int, of_old: int, new: int, of_new: int) -> float:
-    """How much two shares differ, less two standard errors of the second."""
-    if not of_old or not of_new:
+    """How much two shares differ, less two standard errors of the second; 0 if it is of few."""
+    if not of_old or of_new < LEAST:
         return 0.0
     a, b = old / of_old, new / of_new
     pooled = (old + new) / (of_old + of_new)

@@ -12,7 +12,7 @@ from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.io import called
 from kbforge.fit.review import explained
 from kbforge.jobs.decide import answered
-from kbforge.jobs.models import Drift, restore
+from kbforge.jobs.models import LEAST, Drift, restore
 from kbforge.jobs.update import ERASING
 from kbforge.jobs.views import store_view
 from kbforge.kb.entities import fragments_of
@@ -134,6 +134,10 @@ def _in_words(drift: Drift) -> str:
     """What a drift means."""
     if not drift.came:
         return "no fragment has come since the models learned"
+    if drift.came < LEAST:
+        return (
+            f"{counted(drift.came, 'fragment')} came since the models learned: too few to compare"
+        )
     most = [
         f"{quoted(name)} {figure:.2f}" for name, figure in drift.largest if figure >= _LEAST_DRIFT
     ]

@@ -203,13 +203,13 @@ def read_policy(given: str) -> Policy:
     """A policy by the name of a rule, or of a TOML file; "-" is standard input."""
     if given == PREFERRED:
         raise UsageError(
-            "--policy preferred needs sources to prefer; give a TOML file with sources"
+            "the policy preferred needs sources to prefer; give a TOML file with sources"
         )
     if given in RULES:
         return Policy(given)
     if given != "-" and not Path(given).exists():
         raise UsageError(
-            f"--policy: expected a file, or one of {', '.join(RULES)}, got "
+            f"expected a policy ({', '.join(RULES)}) or a file with one, got "
             f'"{quoted(given, 400)}", which is neither'
         )
     name = quoted(called(given), 400)
@@ -247,7 +247,7 @@ class GoldenView(CountingView):
     def __init__(self, view: View, policy: Policy) -> None:
         if policy.needs_fragments and not view.knows_fragments:
             raise UsageError(
-                "--policy uses sources or metadata, which entities do not have; give the file "
+                "the policy uses sources or metadata, which entities do not have; give the file "
                 "that was clustered as --fragments FILE"
             )
         super().__init__(view)

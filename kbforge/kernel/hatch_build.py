@@ -119,9 +119,9 @@ def _required(core: Any) -> Iterator[dict[str, Any]]:
             what = f"kbforge:requirement:{extra}" if extra else "kbforge:requirement"
             each["properties"].append({"name": what, "value": line})
     found.pop(canonicalize_name(core.name), None)  # an extra that has the others
-    for name in sorted(found):
-        purl = f"pkg:pypi/{name}"
-        yield {"type": "library", "bom-ref": purl, "name": name, "purl": purl, **found[name]}
+    for known, each in sorted(found.items()):
+        purl = f"pkg:pypi/{known}"
+        yield {"type": "library", "bom-ref": purl, "name": known, "purl": purl, **each}
 
 
 def _contained(root: str) -> Iterator[dict[str, Any]]:

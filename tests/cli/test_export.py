@@ -27,10 +27,28 @@ def test_jsonl_to_standard_output_is_the_knowledge_base(program, files, tmp_path
 
 def test_csv_to_a_file(program, files, tmp_path):
     ran = program("export", "kb.jsonl", "--format", "csv", "-o", "kb.csv")
-    assert (ran.code, ran.out, ran.err) == (0, b"", "wrote 2 entities to kb.csv\n")
+    assert (ran.code, ran.out, ran.err) == (0, b"", "wrote 4 rows of 2 entities to kb.csv\n")
     table = (tmp_path / "kb.csv").read_text().splitlines()
     assert len(table) == 1 + 4
     assert table[1] == f'"{files[0].id}","Ada","name","Ada","2","r2|r3","0.75","0",""'
+
+
+@pytest.mark.parametrize(
+    ("options", "rows", "said"),
+    [
+        (("--format", "members"), 4, "4 rows of 2 entities"),
+        (("--format", "wide"), 2, "2 rows of 2 entities"),
+        (("--format", "pairs"), 3, "3 rows of 2 entities"),
+        (("--format", "jsonl"), None, "2 entities"),
+    ],
+)
+def test_the_verb_counts_what_it_wrote(program, files, tmp_path, options, rows, said):
+    ran = program("export", "kb.jsonl", *options, "-o", "out.txt")
+    assert ran.err == f"wrote {said} to out.txt\n"
+    lines = (tmp_path / "out.txt").read_text().splitlines()
+    assert len(lines) == (2 if rows is None else 1 + rows)
+    told = program("export", "kb.jsonl", *options, "-o", "out.txt", "--json").json
+    assert (told["entities"], told.get("rows")) == (2, rows)
 
 
 def test_options_reach_the_exporter(program, files):

@@ -27,7 +27,7 @@ from kbforge import (
     update,
     wide,
 )
-from kbforge.errors import BadRecord
+from kbforge.errors import BadRecord, UsageError
 from kbforge.files.arrow import ArrowTable
 
 pd = pytest.importorskip("pandas")
@@ -280,6 +280,31 @@ def test_a_store_takes_tables_and_gives_members(tmp_path: Path) -> None:
     assert len(pairs(store, 0.9)) < len(pairs(store, 0.1))
     live = open_session(frame, id="id")
     assert live.fragments == []
+
+
+COLUMNS = {
+    "pandas": lambda: pd.Series(["Ann Lee", "Bo"], name="name"),
+    "pandas, mixed": lambda: pd.Series(["Ann Lee", 1]),
+    "polars": lambda: pl.Series("name", ["Ann Lee", "Bo"]),
+    "pyarrow": lambda: pa.chunked_array([["Ann Lee"], ["Bo"]]),
+}
+
+
+@pytest.mark.parametrize("library", COLUMNS)
+def test_a_column_without_a_table_is_one_sentence(library: str) -> None:
+    column = COLUMNS[library]()
+    with pytest.raises(UsageError, match=r"^table: expected a data frame, got one column, of "):
+        cluster(column)
+    assert cluster(pl.DataFrame({"name": ["Ann Lee", "Bo"]}), likelihood="names", alpha=1).entities
+
+
+@pytest.mark.parametrize("function", ["method", "function"])
+def test_a_wrong_policy_is_told_in_words_of_python(
+    kb: kbforge.KnowledgeBase, tmp_path: Path, function: str
+) -> None:
+    kb.write(tmp_path / "kb.jsonl")
+    with pytest.raises(UsageError, match=r'^expected a policy \(all, .*\) or a file.* got "most"'):
+        kb.wide("most") if function == "method" else wide(tmp_path / "kb.jsonl", "most")
 
 
 def test_a_missing_library_is_one_sentence(

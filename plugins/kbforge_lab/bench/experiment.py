@@ -87,7 +87,7 @@ def prepare(suite_name: str, settings: BenchSettings) -> BenchWork:
     if find_spec("pyarrow") is None:  # the tables are also written as Parquet
         raise registry.library_missing("pyarrow", "kbforge lab bench") or ImportError("pyarrow")
     if settings.figures and plan.of_clusterers:
-        require_matplotlib()
+        require_matplotlib("; or leave them out with --no-figures")
     _require_names(suite_name, plan)
     plan = narrowed(plan, settings.selection)
     methods, notes = select(plan, settings.selection)

@@ -122,7 +122,12 @@ class TableExporter(Exporter):
         with open_output(target) as out:
             text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
             try:
-                csv.writer(text, quoting=csv.QUOTE_ALL).writerows(self.rows(view))
+                writer, rows = csv.writer(text, quoting=csv.QUOTE_ALL), self.rows(view)
+                writer.writerow(next(rows))
+                self.n_rows = 0
+                for row in rows:
+                    writer.writerow(row)
+                    self.n_rows += 1
             finally:
                 text.detach()  # the stream stays the caller's to close
 
