@@ -120,8 +120,8 @@ class RefittedModels:
         if also is not None:
             writing.also(also)
         writing.write(
-            run.row(writing.n_entities, finished),
             self.facts,
+            finished,
             then=lambda rows: write_confidence(store, rows, made.confidence, made.models.index),
         )
 

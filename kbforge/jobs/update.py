@@ -176,9 +176,8 @@ class OpenStore:
         begin = time.perf_counter()
         last = None if decided is None else decided.number
         facts = {**self.facts, "drift": self.drift.to_json(), "last": last, **self.writing.facts}
-        row = self.run.row(self.writing.n_entities, finished)
         then = self._write_confidence if finished and told else None
-        self.writing.write(row, facts, decided, then)
+        self.writing.write(facts, finished, decided, then)
         self.run.written = True
         self._written, self._steps = time.perf_counter(), 0
         lasted = self._written - begin
@@ -194,12 +193,11 @@ class OpenStore:
     def finish(self, told: bool = True) -> None:
         """Note that the run has ended, if it has written anything; `told` as of `commit`."""
         if self.run.written:
-            row = self.run.row(self.writing.n_entities, True)
 
             def note(rows: sqlite3.Connection) -> None:
                 if told:
                     self._write_confidence(rows)
-                write_run(rows, row)
+                write_run(rows, self.run.row(self.writing.n_entities, True))
 
             self.store.database.transaction(note)
 

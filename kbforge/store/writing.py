@@ -147,7 +147,7 @@ class StoreWriter:
         run: ActiveRun,
         known: Sequence[tuple[int, int]] | None = None,
     ) -> None:
-        self._database, self._session = database, session
+        self._database, self._session, self._run = database, session, run
         # the numbers of fragments that stand for entities of an authority, from one to another
         self._known = None if known is None else [list(ends) for ends in known]
         self._also: list[Callable[[sqlite3.Connection], object]] = []
@@ -216,13 +216,14 @@ class StoreWriter:
 
     def write(
         self,
-        run: Run,
         facts: Mapping[str, object],
+        finished: bool,
         decided: DecisionRecord | None = None,
         then: Callable[[sqlite3.Connection], None] | None = None,
     ) -> None:
         """Write all steps since the last time in one transaction; `then` writes more at its end.
 
+        `finished`: the run has come to its end. Its seconds include what `then` takes.
         The former rows are noted under the decision that the steps follow from, so that undoing it
         restores them. `facts` are of the whole, as JSON. Raises OutputError as
         `Database.transaction`, and the store is unchanged.
@@ -245,9 +246,9 @@ class StoreWriter:
                 also(database)
             rows = {name: (orjson.dumps(value),) for name, value in facts.items()}
             write_rows(database, "meta", rows, undoable)
-            write_run(database, run)
             if then is not None:
                 then(database)
+            write_run(database, self._run.row(self.n_entities, finished))
 
         self._database.transaction(all_of_it)
         self._count = self.n_entities

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from kbforge.contracts import Fragment, Interrupted, LearnedState, Progress
 from kbforge.errors import KBForgeError, LikelihoodError, ModelError, OutputError, UsageError
 from kbforge.fit.choices import Choices
+from kbforge.jobs.confidence import write_confidence
 from kbforge.jobs.refit import refit
 from kbforge.jobs.update import UpdateResult, add_fragments
 from kbforge.jobs.views import entities_of, view_of
@@ -323,3 +325,24 @@ def test_a_store_of_version_0_1_with_the_fault_is_mended_by_refit(tmp_path: Path
     refit(path)
     assert [entity.fragments for entity in entities_of(path)] == before
     assert add_fragments(path, later, Choices()).fragments == len(found) + 1
+
+
+def test_the_seconds_of_a_run_include_telling_confidence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Confidence is written last, and takes up to a quarter of the time of a run."""
+    late, clock = 0.0, time.perf_counter
+
+    def told_slowly(*given: Any) -> None:
+        nonlocal late
+        late += 1000.0
+        write_confidence(*given)
+
+    monkeypatch.setattr(time, "perf_counter", lambda: clock() + late)
+    monkeypatch.setattr("kbforge.jobs.confidence.write_confidence", told_slowly)
+    path = tmp_path / "kb.sqlite"
+    taken = made(path, people(10, 2)).seconds
+    with Database(str(path)) as database:
+        (run,) = Store(database).runs()
+    assert taken > 1000.0
+    assert run.seconds > 1000.0
