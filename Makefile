@@ -5,7 +5,8 @@
 # make test-all   runs the slow tests, the laboratory's and properties on more examples besides
 # make soak   kills updates of stores, also by the plain default, and compares with whole ones;
 #             keeps and reads models of 60,000 values; damages 5,000 files for all readers;
-#             kills every verb beside readers and a writer; kills a server while fragments come
+#             kills every verb beside readers and a writer; follows a store beside two writers that
+#             erase; kills a server while fragments come
 # make kernel compiles the kernel again, when its sources have changed
 # make docs   writes the reference of the command line and the session of docs/serving.md, and builds
 #             the manual into the folder site
@@ -68,6 +69,7 @@ soak: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.soak
 	KBFORGE_HOSTILE=5000 $(BIN)/python -m pytest -q tests/hostile/test_inputs.py
 	$(BIN)/python -m tests.soak.events
+	$(BIN)/python -m tests.soak.follow
 	$(BIN)/python -m tests.soak.serve
 
 # -rs prints why checks were skipped

@@ -108,18 +108,28 @@ def changes(
         int | None, option("--to", "Number of a later run; now by default.", min=0)
     ] = None,
     output: Annotated[str, option("--output", "-o", "File to write; - is standard output.")] = "-",
+    as_json: Annotated[
+        bool,
+        option(
+            "--json",
+            "Write one object with the changes up to the last run that has ended; its to is the "
+            "next --since.",
+        ),
+    ] = False,
 ) -> None:
     """List the entities that changed between two runs.
 
     Each line is a JSON object: the entity's id; kind (created, changed, merged, split or removed);
     the ids of its fragments before and after; and others, the entities that took fragments from it
-    or gave fragments to it.
+    or gave fragments to it. An entity whose fragments were erased is there without their ids.
 
     Examples:
 
         kbforge changes kb.sqlite --since 4 -o changes.jsonl
 
         kbforge changes kb.sqlite --since 4 --to 6
+
+        kbforge changes kb.sqlite --since 4 --json
     """
     import orjson
 
@@ -129,9 +139,18 @@ def changes(
     from kbforge.store.store import changes as read
 
     require_apart(output, [store])
-    with Database(store) as database, open_output(output) as out:
-        for change in read(Store(database), since, to):
-            out.write(orjson.dumps(change.to_json()) + b"\n")
+    with Database(store) as database, database.snapshot(), open_output(output) as out:
+        opened = Store(database)
+        last = opened.position
+        if as_json and to is None:
+            to = max(since, last)
+        lines = (change.to_json() for change in read(opened, since, to))
+        if as_json:
+            told = {"from": since, "to": to, "last": last, "changes": list(lines)}
+            out.write(orjson.dumps(told) + b"\n")
+            return
+        for line in lines:
+            out.write(orjson.dumps(line) + b"\n")
 
 
 check_app = typer.Typer(add_completion=False)

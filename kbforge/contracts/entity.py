@@ -309,7 +309,7 @@ class Kind(StrEnum):
     """It is new, and its fragments were in no entity, or in one that lives on."""
 
     CHANGED = "changed"
-    """It has fragments that it had not, or lacks some that it had."""
+    """It has fragments that it had not, lacks some that it had, or some have other content."""
 
     MERGED = "merged"
     """It is no more: another one has the most of its fragments."""
@@ -324,6 +324,9 @@ class Kind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Change:
     """How an entity changed.
+
+    Of fragments that were erased since, nothing is told: an entity is gone of which nothing is told
+    before or after, and one may have changed whose fragments are the same before and after.
 
     Attributes:
         entity: its id.

@@ -155,7 +155,8 @@ def entities_at(store: Store, run: int) -> int:
         return 0
     rows = store.database.connection
     # the first image of each entity after the run is its state at the end of the run
-    first = "SELECT min(run), entity, length(fragments) > 2 AS was FROM image WHERE run > ?"
+    was = "fragments NOT IN (CAST('[]' AS BLOB), CAST('[null]' AS BLOB)) AS was"
+    first = f"SELECT min(run), entity, {was} FROM image WHERE run > ?"
     (touched, lived), *_ = ask(
         rows, f"SELECT count(*), coalesce(sum(was), 0) FROM ({first} GROUP BY entity)", (run,)
     )
@@ -170,6 +171,8 @@ def _regroupings(changed: Iterable[Change]) -> Iterator[Regrouping]:
     before: dict[str, tuple[str, ...]] = {}
     after: dict[str, tuple[str, ...]] = {}
     for change in changed:
+        if not change.before and not change.after:
+            continue  # all that it had was erased
         if not change.before:
             if not change.others:  # all its fragments are new
                 yield Regrouping(RegroupingKind.CREATED, {}, {change.entity: change.after})

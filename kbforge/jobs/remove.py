@@ -5,7 +5,8 @@ An erasure takes three steps, each of one transaction. The fact `ERASING` says w
 1. The fragments and the decisions about them go. The fact has their ids.
 2. The models learn again from what is left, because counts and rates had learned from what was
    removed. Images of entities lose the fragments, and runs lose what they were given. The fact
-   has no ids any more.
+   has no ids any more. An image says that it lost some, not which or how many: whoever follows
+   the changes hears that an entity is gone or has changed, and nothing of what it was.
 3. The search index is removed; the file is written anew, and its log is emptied. The fact goes.
 
 Whoever opens a store to write finishes an erasure that was killed in between. So the command can
@@ -26,8 +27,9 @@ from kbforge.errors import UsageError, quoted
 from kbforge.jobs.decide import forget as forget_reported
 from kbforge.jobs.refit import learn
 from kbforge.jobs.update import ERASING, EventResult, require_all, resume, unchanged, writable
+from kbforge.kb.entities import entity_ids
 from kbforge.store.database import remove_index
-from kbforge.store.store import Store
+from kbforge.store.store import Store, known_of
 from kbforge.store.tables import change_rows, insert_rows, read_rows, write_rows
 from kbforge.store.writing import FILLS, begin, write_run
 
@@ -147,7 +149,7 @@ def finish(store: Store) -> None:
             learned.facts[ERASING] = rest
             learned.write(store, run, False, also=lambda rows: _forget(rows, gone, source))
         else:
-            store.database.transaction(lambda rows: _empty(rows, rest))
+            store.database.transaction(lambda rows: _empty(rows, gone, source, rest))
     remove_index(store.database.path)
     store.database.compact()
     store.database.transaction(lambda rows: _end(rows, store.last_run))
@@ -160,15 +162,32 @@ def _forget_decisions(rows: sqlite3.Connection, gone: Sequence[str]) -> None:
 
 
 def _forget(rows: sqlite3.Connection, gone: set[str], source: str | None) -> None:
-    """Delete what images and runs tell of the fragments, and where entities without any led."""
+    """Delete what images, redirects and runs tell of the fragments.
+
+    The entity of an authority had the id of a fragment, and is told by a digest of it.
+    """
     images = []
-    for run, entity, told in read_rows(rows, "image"):
+    for run, entity, told in list(read_rows(rows, "image")):
         ids = orjson.loads(told)
-        left = [id for id in ids if id not in gone]
-        if len(left) < len(ids):
-            images.append((run, entity, orjson.dumps(left)))
+        left = [id for id in known_of(ids) if id not in gone]
+        if entity in gone:
+            rows.execute("DELETE FROM image WHERE run = ? AND entity = ?", (run, entity))
+            entity = next(entity_ids(entity))
+        elif len(left) == len(ids):
+            continue
+        images.append((run, entity, orjson.dumps([*left, None])))
     insert_rows(rows, "image", images, "OR REPLACE")
-    rows.execute("DELETE FROM redirect WHERE targets = ?", (orjson.dumps([]),))
+    leads = {id: orjson.loads(targets) for id, targets in read_rows(rows, "redirect")}
+    ended = {id: leads.pop(id) for id in gone.intersection(leads)}
+    now: dict[str, tuple[bytes] | None] = dict.fromkeys(ended)
+    for id, targets in leads.items():
+        found = list(targets)
+        for to in found:  # which grows: it leads where an id led that has ended
+            found += [one for one in ended.get(to, ()) if one not in found]
+        found = [to for to in found if to not in ended]
+        if found != targets or not found:
+            now[id] = (orjson.dumps(found),) if found else None
+    write_rows(rows, "redirect", now)
     names = [*gone, *([] if source is None else [source])]
     told_of = {
         number: {"about": ""}
@@ -179,10 +198,16 @@ def _forget(rows: sqlite3.Connection, gone: set[str], source: str | None) -> Non
     change_rows(rows, "run", told_of)
 
 
-def _empty(rows: sqlite3.Connection, rest: Mapping[str, object]) -> None:
-    """Delete what models learned when nothing is left to learn from: the store is as if new."""
-    tables = ("meta", "kept", "page", "led", "entity", "redirect", "image", "run")
-    for table in (*tables, "confidence", "stale"):
+def _empty(
+    rows: sqlite3.Connection, gone: set[str], source: str | None, rest: Mapping[str, object]
+) -> None:
+    """Delete what models learned when nothing is left to learn from.
+
+    The store is as if new, but for the numbers of its runs and the ids that entities had: whoever
+    follows the changes goes on.
+    """
+    _forget(rows, gone, source)
+    for table in ("meta", "kept", "page", "led", "entity", "redirect", "confidence", "stale"):
         rows.execute(f"DELETE FROM {table}")
     write_rows(rows, "meta", {ERASING: (orjson.dumps(rest),)})
 

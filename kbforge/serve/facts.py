@@ -23,7 +23,7 @@ from kbforge.kb.similarity import leaf_names
 from kbforge.kb.similarity import similar as similar_fragments
 from kbforge.serve.readers import Readers
 from kbforge.store.pages import fragment_from_bytes, numbers_from_bytes
-from kbforge.store.store import Store
+from kbforge.store.store import Store, known_of
 from kbforge.store.tables import ask, read_rows, row_of, rows_of
 from kbforge.words import how_sure
 
@@ -226,10 +226,11 @@ def _history(store: Store, own: Entity) -> list[Facts]:
     out = []
     after: Collection[str] = own.fragments
     for number, _, content in images:
-        before = orjson.loads(content)
+        image = orjson.loads(content)
+        before = known_of(image)
         gained, lost = set(after).difference(before), set(before).difference(after)
         kind = Kind.CHANGED
-        if not before:
+        if not image:
             kind = Kind.CREATED
         elif not after:
             kind = Kind.REMOVED

@@ -33,13 +33,6 @@ _AT_ONCE = 1_000  # changes of one event
 _BUSY = 30  # seconds after which somebody may have gone
 
 
-def position(store: Store) -> int:
-    """The last run that has ended, 0 if none has."""
-    last = "SELECT number FROM run WHERE finished ORDER BY number DESC LIMIT 1"
-    found = ask(store.database.connection, last)
-    return int(found[0][0]) if found else 0
-
-
 def changed(
     readers: Readers, since: int, to: int | None = None, limit: int = 1_000, after: str = ""
 ) -> Facts:
@@ -53,7 +46,7 @@ def changed(
     Raises a UsageError if there is no such run.
     """
     with readers.store() as store:
-        last = position(store)
+        last = store.position
         if to is None:
             to = max(since, _reach(store, since, last, limit))
         found = list(islice(changes(store, since, to, after), limit + 1))
@@ -156,7 +149,7 @@ class Feed:
 
     def _read(self) -> int:
         with self._readers.store() as store:
-            return position(store)
+            return store.position
 
 
 def _event(found: Facts) -> bytes:

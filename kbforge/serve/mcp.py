@@ -24,7 +24,7 @@ from pydantic import Field, ValidationError
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.jobs.history import between
-from kbforge.serve import facts, feed, reasons, schemas
+from kbforge.serve import facts, reasons, schemas
 from kbforge.serve.facts import Facts
 from kbforge.serve.security import Access, Guard
 from kbforge.serve.service import Service
@@ -212,7 +212,7 @@ class _Tools:
         with self._readers.store() as store:
             last = store.last_run
             found = between(store, since, 0 if last is None else last.number, limit)
-            return {**found.to_json(), "next": feed.position(store)}
+            return {**found.to_json(), "next": store.position}
 
 
 def server(service: Service) -> MCPServer[Any]:

@@ -365,7 +365,11 @@ class Runs(_Said):
 
 
 class Change(_Said):
-    """How an entity changed: its fragments before and after, and the entities concerned."""
+    """How an entity changed: its fragments before and after, and the entities concerned.
+
+    Nothing is told of erased fragments: an entity that is gone may have none before and after, and
+    one that changed may have the same ones. It has also changed if a fragment has new content.
+    """
 
     entity: str
     kind: Literal["created", "changed", "merged", "split", "removed"]

@@ -6,7 +6,7 @@ import hashlib
 import heapq
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -129,6 +129,13 @@ class Store:
     def runs(self) -> list[Run]:
         """All runs, the first one first."""
         return [_run(row) for row in read_rows(self._rows, "run", "ORDER BY number")]
+
+    @property
+    def position(self) -> int:
+        """The last run that has ended, 0 if none has: what follows changes goes on from there."""
+        last = "SELECT number FROM run WHERE finished ORDER BY number DESC LIMIT 1"
+        found = ask(self._rows, last)
+        return int(found[0][0]) if found else 0
 
     @property
     def last_run(self) -> Run | None:
@@ -259,7 +266,8 @@ def changes(store: Store, since: int, to: int | None = None, beyond: str = "") -
     0 is the time before the first run, and None as `to` is now. Entities up to the id `beyond` are
     left out. Raises a UsageError if there is no such run, or the second one is the earlier.
     """
-    last = len(store.runs())
+    runs = store.runs()
+    last = len(runs)
     if not 0 <= since <= last:
         raise UsageError(f"--since: expected the number of a run from 0 to {last}, got {since}")
     to = last if to is None else to
@@ -269,34 +277,44 @@ def changes(store: Store, since: int, to: int | None = None, beyond: str = "") -
         return
     rows = store.database.connection
     with store.database.snapshot():
-        before: dict[str, bytes] = {}
-        later: dict[str, bytes] = {}  # what entities were at the end of `to`, if not what they are
+        before: dict[str, list[str | None]] = {}
+        later: dict[str, list[str | None]] = {}  # what entities were at the end of `to`, not now
         for run, entity, fragments in read_rows(
             rows, "image", "WHERE run > ? ORDER BY run", (since,)
         ):
-            (before if run <= to else later).setdefault(entity, fragments)
-        if since == 0:  # the first run notes no images, and nothing was before it
-            before = dict.fromkeys((id for (id,) in ask(rows, "SELECT id FROM entity")), b"[]")
-            before |= dict.fromkeys(later, b"[]")
+            (before if run <= to else later).setdefault(entity, orjson.loads(fragments))
 
         def at_the_end(entities: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
             """Those that there were at the end of `to`, with their fragments, in their order."""
             now = store.members([entity for entity in entities if entity not in later])
-            then = ((id, tuple(orjson.loads(later[id]))) for id in entities if id in later)
+            then = ((id, known_of(later[id])) for id in entities if id in later)
             return merge(now, (one for one in then if one[1]), key=itemgetter(0))
 
-        if since == 0:
-            for entity, ids in at_the_end(sorted(id for id in before if id > beyond)):
+        if since == 0:  # the first run notes no images, and nothing was before it
+            there = {id for (id,) in ask(rows, "SELECT id FROM entity")}.union(later)
+            for entity, ids in at_the_end(sorted(id for id in there if id > beyond)):
                 yield Change(entity, Kind.CREATED, (), ids, ())
             return
-        was = {entity: tuple(orjson.loads(before[entity])) for entity in sorted(before)}
+        was = {entity: known_of(before[entity]) for entity in sorted(before)}
         became = dict.fromkeys(was, ()) | dict(at_the_end(list(was)))
+        lost = {entity for entity, ids in before.items() if None in ids}
+        same = [id for entity, ids in was.items() if {*ids} == {*became[entity]} for id in ids]
+        # numbers count on from run to run
+        numbers = store.pages.totals.n_numbers if same else 0
+        first, end = (numbers - sum(run.added for run in runs[at:]) for at in (since, to))
+        new = {id for id, number in store.pages.numbers(same).items() if first <= number < end}
     # a fragment that moved has left one of these entities for another of them
     held = {id: entity for entity, ids in was.items() for id in ids}
     holds = {id: entity for entity, ids in became.items() for id in ids}
     for entity, ids in was.items():
-        if entity > beyond and set(ids) != set(became[entity]):
+        changed = entity in lost or {*ids} != {*became[entity]} or not new.isdisjoint(ids)
+        if entity > beyond and changed:
             yield _change(entity, ids, became[entity], held, holds)
+
+
+def known_of(image: Iterable[str | None]) -> tuple[str, ...]:
+    """The fragments of an image that are known; None stands for those that were erased since."""
+    return tuple(id for id in image if id is not None)
 
 
 def _change(

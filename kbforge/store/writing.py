@@ -10,7 +10,7 @@ An entity keeps its id while the majority of its fragments stay together. Exactl
 the majority if its earliest fragment is among them. Where entities merge, the one that brings the
 most fragments gives the id; of equals the one with the earliest first fragment. A new entity's id
 is derived from its earliest fragment. The entity that holds one of an authority has the id of that
-one. Ids are assigned after each step. The *image* of an entity is
+one, as long as it holds it. Ids are assigned after each step. The *image* of an entity is
 its state when a run first changed it: a run's changes are the differences from its images.
 """
 
@@ -432,7 +432,9 @@ class EntityTracker:
             if known is not None and (known in old or not self._lives(known)):
                 fixed[cluster] = known
         taken.update(fixed.values())
-        given, lost = assign_ids(left, new, fresh, fixed)
+        # the id of an authority goes with the fragment that stood for its entity
+        ended = {self._id_of(number) for number in self.known.intersection(removed)}
+        given, lost = assign_ids(left, new, fresh, fixed, ended)
         ids.update(zip(new, given, strict=True))
         for entity in (*old, *given):
             self._image(entity, old.get(entity, ()))
@@ -511,18 +513,19 @@ def assign_ids(
     after: Sequence[Cluster],
     fresh: Callable[[Cluster], str],
     fixed: Mapping[Cluster, str] | None = None,
+    ended: Collection[str] = (),
 ) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
     """Give ids to disjoint clusters; `before` are entities without removed fragments.
 
     `fresh` makes an id for a cluster without one, in the order of the clusters; those of `fixed`
-    have theirs. Returns the ids in that order; and by lost id the ids of the clusters that have its
-    fragments, the largest share first.
+    have theirs, and nobody gets one of `ended`. Returns the ids in that order; and by lost id the
+    ids of the clusters that have its fragments, the largest share first.
     """
     holder = {fragment: place for place, cluster in enumerate(after) for fragment in cluster}
     claims: dict[int, tuple[int, int, str]] = {}
     shares: dict[str, dict[int, int]] = {}
     fixed = fixed or {}
-    own = {*fixed.values()}
+    own = {*fixed.values(), *ended}
     for entity, cluster in before.items():
         share: dict[int, int] = {}
         for fragment in cluster:

@@ -13,7 +13,7 @@ import pytest
 from kbforge.contracts import Fragment
 from kbforge.errors import NotFoundError, UsageError
 from kbforge.fit.choices import Choices
-from kbforge.jobs.remove import remove
+from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.report import status_of
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import around, entities_of
@@ -138,6 +138,10 @@ def test_history_says_what_runs_did(tmp_path: Path) -> None:
     assert sum(one["gained"] - one["lost"] for one in history) == largest["size"] - 1
     with pytest.raises(NotFoundError, match="has no fragment"):
         facts.fragment(readers, gone)
+    erase(path, [gone])
+    history = facts.entity(readers, largest["id"])["history"]
+    (removed,) = [one for one in history if one["verb"] == "remove"]
+    assert (removed["gained"], removed["lost"]) == (0, 0)
 
 
 def test_a_former_entity_leads_to_those_that_have_its_fragments(readers: Readers) -> None:
