@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def test_a_file_is_read_and_goes_into_a_manifest(tmp_path: Path) -> None:
     [
         ({"pieces": None}, 'the key "pieces" is missing'),
         ({"d_ff": None}, '[shape]: the key "d_ff" is missing'),
-        ({"colour": 3}, 'unknown key "colour", expected description, grammar'),
+        ({"colour": 3}, 'unknown key "colour", expected calibrate, description, grammar'),
         ({"pieces": "1200.0"}, "pieces: expected int, got 1200.0"),
         ({"pieces": '"1200"'}, "pieces: expected int, got '1200'"),
         ({"pieces": "true"}, "pieces: expected int, got True"),
@@ -96,6 +97,14 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, content: bytes, says:
         read_recipe(str(path))
     assert says in str(refused.value)
     assert str(refused.value).startswith("recipe ")
+
+
+def test_the_page_says_how_much_each_recipe_reads() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "choosing.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w-]+)`.*? \| ([\d.]+) M tokens", page, re.MULTILINE)
+    said = {name: round(float(millions) * 1e6) for name, millions in rows}
+    assert said == {name: read_recipe(name).schedule.tokens for name in shipped()}
+    assert read_recipe("tiny").calibrate < read_recipe("small").calibrate == 500
 
 
 def test_an_unknown_name_lists_those_there_are(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import tomllib
 from pathlib import Path
@@ -163,6 +164,18 @@ def test_files_to_validate_and_to_calibrate_on(program: Run, here: Path) -> None
     calibration = tomllib.loads(Path("model/calibration.toml").read_text())
     assert calibration["data"]["sha256"] == fingerprint(people(30, seed=2))
     assert calibration["likelihood"]["name"] == "model"
+
+
+def test_a_recipe_bounds_what_alpha_is_chosen_on(program: Run, here: Path) -> None:
+    write_fragments(people(20, seed=1), "dev.jsonl")
+    Path("few.toml").write_text(f"calibrate = 12\n{Path('tiny.toml').read_text()}")
+    counts = []
+    for recipe in ("tiny.toml", "few.toml"):
+        job = ("train-lm", "people.jsonl", "--dev", "dev.jsonl", "--recipe", recipe)
+        ran = program(*job, "-o", recipe.removesuffix(".toml"))
+        (said,) = re.findall(r"^calibrating on (\d+) fragments$", ran.err, re.MULTILINE)
+        counts.append(int(said))
+    assert counts[1] <= 12 < counts[0] == len(people(20, seed=1))
 
 
 def test_the_surrogate_has_not_seen_what_was_held_out(here: Path) -> None:

@@ -16,6 +16,7 @@ is in place.
     description = "..."
     grammar = "canonical-json"
     pieces = 1200
+    calibrate = 500   # held-out fragments at most that alpha is chosen on
     [shape]       # ModelSizes
     [sets]        # data.SetRule
     [schedule]    # recipes.Schedule
@@ -114,6 +115,7 @@ class Recipe:
     sets: SetRule
     schedule: Schedule
     pairs: PairRule = dataclasses.field(default_factory=PairRule)
+    calibrate: int = 500  # held-out fragments at most; the time grows with their square
 
     def to_json(self) -> dict[str, Any]:
         """The recipe as it stands in a bundle's manifest."""
@@ -140,7 +142,7 @@ def _check(recipe: Recipe, where: str) -> None:
         )
     require_schedule(recipe.schedule, where)
     whole = {**dataclasses.asdict(shape), "draws": sets.draws, "largest": sets.largest}
-    whole["per_step"] = pairs.per_step
+    whole |= {"per_step": pairs.per_step, "calibrate": recipe.calibrate}
     for name, value in whole.items():
         # a sequence of one token would be its beginning alone
         least = 2 if name == "context" else 1
@@ -170,19 +172,20 @@ def train_bpe(values: Iterable[str], size: int) -> Tokenizer:
     return bpe
 
 
-_MOST_TO_CALIBRATE = 500
-
-
 def add_alpha(
     draft: Path,
     name: str,
     given: Sequence[Fragment] | None,
     held_out: Sequence[Entity],
+    most: int,
     device: str,
     say: Callable[[str], None],
 ) -> float | None:
-    """Add alpha to the draft of a bundle to be called `name`; a failure only leaves it out."""
-    fragments = _to_calibrate_on(held_out) if given is None else list(given)
+    """Add alpha to the draft of a bundle to be called `name`; a failure only leaves it out.
+
+    It is chosen on the fragments given, or on so many of those held out at most.
+    """
+    fragments = _to_calibrate_on(held_out, most) if given is None else list(given)
     later = "kbforge calibrate finds alpha on labelled fragments"
     if not fragments:
         say(f"note: not calibrated: no held-out labelled entity has two fragments; {later}")
@@ -204,12 +207,12 @@ def add_alpha(
     return calibration.alpha
 
 
-def _to_calibrate_on(held_out: Sequence[Entity]) -> list[Fragment]:
+def _to_calibrate_on(held_out: Sequence[Entity], most: int) -> list[Fragment]:
     """Fragments of whole labelled entities in random order; none if all are of one fragment."""
     labelled = [entity for entity in held_out if entity[0].label is not None]
     chosen: list[Fragment] = []
     for number in np.random.default_rng(0).permutation(len(labelled)):
-        if chosen and len(chosen) + len(labelled[number]) > _MOST_TO_CALIBRATE:
+        if chosen and len(chosen) + len(labelled[number]) > most:
             break
         chosen += labelled[number]
     return chosen if len({f.label for f in chosen}) < len(chosen) else []
@@ -284,7 +287,8 @@ def train_lm(
         model = LanguageModel(gpt, tokenizer, _training(recipe, last))
         draft = work / DRAFT
         write_bundle(draft, _bundle(model, data, work, examples.entities, say))
-        alpha = add_alpha(draft, folder.name, data.calibration, examples.held_out, device, say)
+        held_out, most = examples.held_out, recipe.calibrate
+        alpha = add_alpha(draft, folder.name, data.calibration, held_out, most, device, say)
         write_bundle(folder, read_bundle(draft))
         remove_run(work)
     return TrainedLm(
