@@ -273,8 +273,7 @@ def train_lm(
     require_output(folder)
     examples = examples_of(data, recipe.schedule.seed, say)
     work = folder_of_run(folder)
-    if data.start is not None:
-        recipe = _shaped_like(data.start, recipe)
+    recipe = _shaped_like(data.start, recipe)
     begin_run(work, _run(data, recipe))
     with alone_in(work):
         if progress := read_progress(work):
@@ -324,8 +323,10 @@ def _digest(gpt: GPT) -> str:
     return hashlib.sha256(weights_of(gpt, torch.float32)).hexdigest()
 
 
-def _shaped_like(start: LanguageModel, recipe: Recipe) -> Recipe:
-    """The recipe with the sizes and grammar of the first model."""
+def _shaped_like(start: LanguageModel | None, recipe: Recipe) -> Recipe:
+    """The recipe with the sizes and grammar of the first model, if there is one."""
+    if start is None:
+        return recipe
     sizes = dataclasses.asdict(start.gpt.shape)
     del sizes["n_tokens"]
     return replace(recipe, shape=ModelSizes(**sizes), grammar=start.tokenizer.grammar.name)
