@@ -84,6 +84,10 @@ class BusyError(OutputError):
         self.seconds = seconds
 
 
+class StoreError(KBForgeError):
+    """A store that cannot be read: it is missing, is no store, or is damaged."""
+
+
 class LikelihoodError(KBForgeError):
     """A likelihood that returned NaN, or that gives a fragment no finite assignment."""
 

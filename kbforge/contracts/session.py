@@ -377,7 +377,7 @@ class Pages(Protocol):
         ...
 
     def fragments(self, numbers: Sequence[int]) -> Mapping[int, Fragment]:
-        """Fragments by number, without those that do not exist."""
+        """Fragments by number; all of them exist."""
         ...
 
     def numbers(self, ids: Sequence[str]) -> Mapping[str, int]:

@@ -50,7 +50,15 @@ from kbforge.jobs.update import (
 )
 from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
-from kbforge.store.tables import bring_back, change_rows, insert_rows, read_rows, row_of, write_rows
+from kbforge.store.tables import (
+    ask,
+    bring_back,
+    change_rows,
+    insert_rows,
+    read_rows,
+    row_of,
+    write_rows,
+)
 from kbforge.store.writing import ActiveRun, begin, write_run
 
 _REPORTED = "reported"
@@ -198,7 +206,7 @@ def _undo_exactly(store: Store, run: ActiveRun, decision: int, finished: bool) -
         change_rows(rows, "decision", {decision: {"undone": run.number}})
         leads = {entity: (orjson.dumps(store.holders(held)),) for entity, held in vanishing.items()}
         write_rows(rows, "redirect", leads)
-        write_run(rows, run.row(store.n_entities, finished))
+        write_run(rows, run.row(ask(rows, "SELECT count(*) FROM entity")[0][0], finished))
 
     store.database.transaction(all_of_it)
 

@@ -34,7 +34,7 @@ from kbforge.kb.read import made_by, with_fragment
 from kbforge.store.database import Database, is_store
 from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
-from kbforge.store.tables import read_rows, rows_of
+from kbforge.store.tables import damaged, read_rows, rows_of
 
 _MOST_NEAR = 32
 """Families of clusters whose entities are compared with a fragment."""
@@ -284,12 +284,15 @@ def _near(store: Store, problem: Problem, x: Fragment) -> list[tuple[str, Cluste
     counts = Counter(family for one in led for family in one.families)
     nearest = sorted(counts, key=lambda family: (-counts[family], family))
     families = set(nearest[:_MOST_NEAR])
-    homes = sorted(set(store.pages.homes(sorted(families)).values()))
-    out = []
-    for id, _, content in rows_of(rows, "entity", "subproblem", homes):
+    homes = store.pages.homes(sorted(families))
+    out, held = [], set[int]()
+    for id, _, content in rows_of(rows, "entity", "subproblem", sorted(set(homes.values()))):
         members = tuple(numbers_from_bytes(content).tolist())
+        held.update(members)
         if min(members) in families:
             out.append((id, members))
+    if not held.issuperset(homes):
+        damaged(rows, "the index of entity")
     return out
 
 

@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 
 from kbforge.contracts import Change
 from kbforge.store.store import Store, changes
-from kbforge.store.tables import ask
+from kbforge.store.tables import ask, require_sound
 
 Grouping: TypeAlias = Mapping[str, tuple[str, ...]]
 """Entities by id, with the ids of their fragments."""
@@ -154,6 +154,8 @@ def entities_at(store: Store, run: int) -> int:
     if run == 0:
         return 0
     rows = store.database.connection
+    for table in ("image", "entity"):
+        require_sound(rows, table)
     # the first image of each entity after the run is its state at the end of the run
     was = "fragments NOT IN (CAST('[]' AS BLOB), CAST('[null]' AS BLOB)) AS was"
     first = f"SELECT min(run), entity, {was} FROM image WHERE run > ?"

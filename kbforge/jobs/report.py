@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kbforge.contracts import Entity, Explanation, Problem, Run
-from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.errors import KBForgeError, StoreError, UsageError, quoted
 from kbforge.files.io import called
 from kbforge.fit.review import explained
 from kbforge.jobs.decide import answered
@@ -114,6 +114,8 @@ def _explaining(store: Store) -> Explain:
     def problem() -> Problem | None:
         try:
             found = restore(store)[0].problem
+        except StoreError:
+            raise
         except KBForgeError:
             return None  # such as a plugin that is not installed here: the page says the rest
         return found if found.likelihood.explains else None

@@ -34,11 +34,18 @@ from urllib.parse import quote
 
 import orjson
 
-from kbforge.errors import BusyError, KBForgeError, OutputError, quoted
+from kbforge.errors import BusyError, OutputError, StoreError, quoted
 from kbforge.files.io import hold
 from kbforge.files.kinds import what_is
 from kbforge.store.pages import numbers_from_bytes
-from kbforge.store.tables import COLUMNS, VERSION, checksum, migrate, version_of
+from kbforge.store.tables import (
+    COLUMNS,
+    VERSION,
+    StoreConnection,
+    checksum,
+    migrate,
+    version_of,
+)
 
 SMALL = 16_000_000
 """Bytes of a file that is examined when it is opened, which takes a second for 100 MB."""
@@ -209,7 +216,7 @@ class Database:
     Without `one_thread` a reader may be handed from thread to thread; one at a time uses it.
 
     Raises:
-        KBForgeError: it cannot be read, is no store, is damaged, or is of a later version.
+        StoreError: it cannot be read, is no store, is damaged, or is of a later version.
         OutputError: it cannot be written, or another program is writing it.
 
     """
@@ -228,14 +235,17 @@ class Database:
                 self._connect()
                 if self.version is not None and self.version < VERSION:
                     self._bring_up_to_date()
-                if self.version is not None and verify and Path(path).stat().st_size <= SMALL:
-                    _refuse(self.path, self.examined()[1])
+                if self.version is not None and verify:
+                    if Path(path).stat().st_size <= SMALL:
+                        _refuse(self.path, self.examined()[1])
+                    elif not write:
+                        self.connection.unexamined = frozenset(COLUMNS)
         except BaseException:
             self._held.close()
             raise
         if self.version is None and not write:
             self._held.close()
-            raise KBForgeError(
+            raise StoreError(
                 f"{quoted(self.path, 400)} is empty: kbforge cluster --into fills a store"
             )
 
@@ -294,31 +304,34 @@ class Database:
         unchanged, self._seen = seen == self._seen, seen
         return unchanged
 
-    def _opened(self) -> sqlite3.Connection:
+    def _opened(self) -> StoreConnection:
         if self._write:
-            return sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
+            return sqlite3.connect(
+                self.path, timeout=_PATIENCE, isolation_level=None, factory=StoreConnection
+            )
         where = quoted(self.path, 400)
         try:
             status = os.stat(self.path)
         except (OSError, ValueError) as error:
             reason = (getattr(error, "strerror", None) or "no such file").lower()
-            raise KBForgeError(f"cannot read {where}: {reason}") from None
+            raise StoreError(f"cannot read {where}: {reason}") from None
         if (other := _other_kind(status)) is not None or (
             status.st_size and not is_store(self.path) and os.access(self.path, os.R_OK)
         ):
-            raise KBForgeError(
+            raise StoreError(
                 f"{where}: expected a store of kbforge cluster --into, got "
                 f"{other or what_is(self.path)}"
             )
         uri = f"file:{quote(os.path.realpath(self.path))}"
 
-        def connected(how: str) -> sqlite3.Connection:
+        def connected(how: str) -> StoreConnection:
             return sqlite3.connect(
                 f"{uri}?{how}",
                 uri=True,
                 timeout=_PATIENCE,
                 isolation_level=None,
                 check_same_thread=self._one_thread,
+                factory=StoreConnection,
             )
 
         made = connected("mode=ro")
@@ -364,7 +377,7 @@ class Database:
         try:
             Database(self.path, write=True).close()
         except OutputError as error:
-            raise KBForgeError(
+            raise StoreError(
                 f"{quoted(self.path, 400)} is a store of version {self.version}, and must be "
                 f"updated to version {VERSION} before it is read: {error}"
             ) from None
@@ -414,7 +427,7 @@ class Database:
     @contextlib.contextmanager
     def _in_words(self) -> Iterator[None]:
         """Errors of SQLite as sentences."""
-        kind: type[KBForgeError] = OutputError if self._write else KBForgeError
+        kind = OutputError if self._write else StoreError
         doing = "write" if self._write else "read"
         where = f"cannot {doing} {quoted(self.path, 400)}"
         try:
@@ -493,7 +506,7 @@ class Database:
 def _refuse(path: str, damage: Sequence[str]) -> None:
     if damage:
         more = f", and {len(damage) - 1:,} more" if len(damage) > 1 else ""
-        raise KBForgeError(
+        raise StoreError(
             f"{quoted(path, 400)} is damaged: {damage[0]}{more}; kbforge check says what is intact"
         )
 

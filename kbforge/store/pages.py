@@ -27,7 +27,7 @@ from kbforge.contracts import (
     Totals,
 )
 from kbforge.contracts.fragment import Shared
-from kbforge.errors import KBForgeError, quoted
+from kbforge.errors import StoreError, quoted
 from kbforge.store.tables import ask, row_of, rows_of
 
 _INT, _FLOAT = np.dtype("<i8"), np.dtype("<f8")
@@ -63,11 +63,11 @@ def page_to_bytes(page: Page) -> bytes:
 
 
 def page_from_bytes(name: int, content: bytes) -> Page:
-    """The inverse of `page_to_bytes`; a damaged page raises a KBForgeError."""
+    """The inverse of `page_to_bytes`; a damaged page raises a StoreError."""
     head = _INT.itemsize * len(_FIELDS)
     lengths = np.frombuffer(content[:head], dtype=_INT) if len(content) >= head else np.zeros(0)
     if len(lengths) < len(_FIELDS) or head + 8 * int(lengths.sum()) != len(content):
-        raise KBForgeError(f"the store is damaged: subproblem {name} is not as it was written")
+        raise StoreError(f"the store is damaged: subproblem {name} is not as it was written")
     at, arrays = head, list[Any]()
     for dtype, length in zip(_DTYPES, lengths.tolist(), strict=True):
         found = np.frombuffer(content, dtype, length, at)
@@ -92,7 +92,7 @@ def kept_to_bytes(kept: LearnedState) -> bytes:
 
 
 def kept_from_bytes(content: bytes) -> LearnedState:
-    """The inverse of `kept_to_bytes`; a damaged state raises a KBForgeError."""
+    """The inverse of `kept_to_bytes`; a damaged state raises a StoreError."""
     try:
         end = 8 + int.from_bytes(content[:8], "little")
         head: dict[str, Any] = orjson.loads(content[8:end])
@@ -109,7 +109,7 @@ def kept_from_bytes(content: bytes) -> LearnedState:
             raise ValueError("its length")
         return LearnedState(head["values"], arrays)
     except (ValueError, KeyError, TypeError) as error:
-        raise KBForgeError(
+        raise StoreError(
             f"the store is damaged: what a model kept is not as it was written ({quoted(error)})"
         ) from None
 
@@ -124,7 +124,7 @@ class StoredPages(Pages):
     def totals(self) -> Totals:
         row = row_of(self._database, "meta", "totals")
         if row is None:
-            raise KBForgeError("the store is damaged: it lacks the totals of its session")
+            raise StoreError("the store is damaged: it lacks the totals of its session")
         return totals_from_bytes(row[1])
 
     def page(self, name: int) -> Page:
@@ -138,7 +138,7 @@ class StoredPages(Pages):
 
     def fragments(self, numbers: Sequence[int]) -> Mapping[int, Fragment]:
         shared = Shared()  # those near each other say the same
-        rows = rows_of(self._database, "fragment", "number", numbers)
+        rows = rows_of(self._database, "fragment", "number", numbers, all_there=True)
         return {number: fragment_from_bytes(line, shared) for number, *_, line in rows}
 
     def numbers(self, ids: Sequence[str]) -> Mapping[str, int]:
@@ -187,7 +187,7 @@ def totals_to_bytes(totals: Totals) -> bytes:
 
 
 def totals_from_bytes(content: bytes) -> Totals:
-    """The inverse of `totals_to_bytes`; damaged totals raise a KBForgeError."""
+    """The inverse of `totals_to_bytes`; damaged totals raise a StoreError."""
     head, _, free = content.partition(b"\n")
     try:
         told = orjson.loads(head)
@@ -197,7 +197,7 @@ def totals_from_bytes(content: bytes) -> Totals:
         rng = _unplain(told.pop("rng"))
         return Totals(constraints=constraints, rng=rng, free=numbers_from_bytes(free), **told)
     except (ValueError, KeyError, TypeError) as error:
-        raise KBForgeError(
+        raise StoreError(
             f"the store is damaged: the totals of its session are not as they were written "
             f"({quoted(error)})"
         ) from None

@@ -8,6 +8,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -28,7 +29,7 @@ from kbforge.contracts import (
     View,
 )
 from kbforge.contracts.fragment import Shared, is_of_source
-from kbforge.errors import KBForgeError, NotFoundError, UsageError, quoted
+from kbforge.errors import NotFoundError, StoreError, UsageError, quoted
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble_subproblem
 from kbforge.kb.read import made_from_json, with_made
 from kbforge.store.database import Database
@@ -40,7 +41,16 @@ from kbforge.store.pages import (
     numbers_from_bytes,
     page_from_bytes,
 )
-from kbforge.store.tables import Row, ask, damaged, read_rows, row_of, rows_of
+from kbforge.store.tables import (
+    Row,
+    ask,
+    damaged,
+    is_unexamined,
+    read_rows,
+    row_of,
+    rows_of,
+    verified_rows,
+)
 
 _AT_ONCE = 400  # subproblems read at one time
 _LARGEST = "ORDER BY size DESC, subproblem, first"
@@ -91,7 +101,7 @@ class Store:
 
     def n_stale(self, most: int) -> int:
         """How many subproblems have such entities, counted up to a limit."""
-        return len(ask(self._rows, "SELECT 1 FROM stale LIMIT ?", (most,)))
+        return sum(1 for _ in read_rows(self._rows, "stale", "LIMIT ?", (most,)))
 
     def require_made(self) -> None:
         """Raise a UsageError if nothing was put into the store, or all was erased."""
@@ -101,30 +111,28 @@ class Store:
             )
 
     def kept(self, digest: str) -> LearnedState:
-        """The learned state of a model; a KBForgeError if it is missing or damaged."""
+        """The learned state of a model; a StoreError if it is missing or damaged."""
         row = row_of(self._rows, "kept", digest)
         if row is None or hashlib.sha256(row[1]).hexdigest() != digest:
-            raise KBForgeError("the store is damaged: what a model kept is not as it was written")
+            raise StoreError("the store is damaged: what a model kept is not as it was written")
         return kept_from_bytes(row[1])
 
     @property
     def n_fragments(self) -> int:
         """How many fragments there are."""
-        return self._number("SELECT count(*) FROM fragment")
+        return self.pages.totals.n_fragments if self.has_session else 0
 
     @property
     def n_entities(self) -> int:
         """How many entities there are."""
-        return self._number("SELECT count(*) FROM entity")
+        last = self.last_run
+        return 0 if last is None else last.entities
 
     @property
     def next_decision(self) -> int:
         """The number of the next decision."""
-        return self._number("SELECT 1 + coalesce(max(number), 0) FROM decision")
-
-    def _number(self, question: str) -> int:
-        found: int = ask(self._rows, question)[0][0]
-        return found
+        last = next(read_rows(self._rows, "decision", "ORDER BY number DESC LIMIT 1"), (0,))
+        return 1 + int(last[0])
 
     def runs(self) -> list[Run]:
         """All runs, the first one first."""
@@ -133,9 +141,8 @@ class Store:
     @property
     def position(self) -> int:
         """The last run that has ended, 0 if none has: what follows changes goes on from there."""
-        last = "SELECT number FROM run WHERE finished ORDER BY number DESC LIMIT 1"
-        found = ask(self._rows, last)
-        return int(found[0][0]) if found else 0
+        last = "WHERE finished ORDER BY number DESC LIMIT 1"
+        return int(next(read_rows(self._rows, "run", last), (0,))[0])
 
     @property
     def last_run(self) -> Run | None:
@@ -182,11 +189,11 @@ class Store:
     def entity_of(self, number: int) -> tuple[str, Cluster]:
         """The entity that holds a fragment: its id and its fragments' numbers."""
         home = self.pages.homes([number]).get(number)
-        for id, _, members in read_rows(self._rows, "entity", "WHERE subproblem = ?", (home,)):
+        for id, _, members in rows_of(self._rows, "entity", "subproblem", [home]):
             held = tuple(numbers_from_bytes(members).tolist())
             if number in held:
                 return id, held
-        raise KBForgeError(f"the store is damaged: no entity holds fragment number {number}")
+        raise StoreError(f"the store is damaged: no entity holds fragment number {number}")
 
     def holders(self, numbers: Collection[int]) -> list[str]:
         """The entities that hold some fragments, the one with the most first."""
@@ -242,7 +249,9 @@ class Store:
             numbers = [number for own in held.values() for number in own]
             placed = {
                 number: (place, id)
-                for number, id, place, *_ in rows_of(self._rows, "fragment", "number", numbers)
+                for number, id, place, *_ in rows_of(
+                    self._rows, "fragment", "number", numbers, all_there=True
+                )
             }
             for entity in part:
                 if entity in held:
@@ -291,7 +300,7 @@ def changes(store: Store, since: int, to: int | None = None, beyond: str = "") -
             return merge(now, (one for one in then if one[1]), key=itemgetter(0))
 
         if since == 0:  # the first run notes no images, and nothing was before it
-            there = {id for (id,) in ask(rows, "SELECT id FROM entity")}.union(later)
+            there = {id for id, *_ in read_rows(rows, "entity")}.union(later)
             for entity, ids in at_the_end(sorted(id for id in there if id > beyond)):
                 yield Change(entity, Kind.CREATED, (), ids, ())
             return
@@ -368,8 +377,27 @@ class StoreView(View):
     def _entities(self) -> Iterator[Entity]:
         with self._store.database.snapshot():
             told = self._told(self.stale)
-            names = [n for (n,) in ask(self._rows, "SELECT name FROM page ORDER BY first")]
+            names = self._order()
             yield from self._in_parts(names, names if self._by_name else range(len(names)), told)
+
+    def _order(self) -> list[int]:
+        """The names of all subproblems, the earliest one first.
+
+        They are read from an index alone. It has every subproblem once, in order; where the first
+        place is another one than the name, which is rare, the subproblem says so, too.
+        """
+        firsts = [n for (n,) in ask(self._rows, "SELECT first FROM page ORDER BY first")]
+        others = "SELECT name, first FROM page INDEXED BY page_first WHERE first <> name"
+        moved = dict(ask(self._rows, others))
+        rows = rows_of(self._rows, "page", "name", list(moved), all_there=True)
+        if (
+            any(moved[name] != first for name, first, _ in rows)
+            or len({*firsts}) != self._store.pages.totals.n_subproblems
+            or firsts != sorted({*firsts})
+        ):
+            damaged(self._rows, "the order of subproblems")
+        names = {first: name for name, first in moved.items()}
+        return [names.get(first, first) for first in firsts]
 
     @property
     def stale(self) -> frozenset[int]:
@@ -397,19 +425,14 @@ class StoreView(View):
 
     def _numbers(self, names: Sequence[int]) -> dict[int, int]:
         """The numbers of subproblems by name, the earliest subproblem first."""
-        pages = [(first, name) for name, first, _ in rows_of(self._rows, "page", "name", names)]
-        if len(pages) < len(names):
-            damaged(self._rows, "the table of subproblems")
         if self._by_name:
-            return {name: name for _, name in sorted(pages)}
-        numbers: dict[int, int] = {}
-        number, begin = 0, 0
-        # only what lies between two of them is counted, in the index: none is counted twice
-        between = "SELECT count(*) FROM page WHERE first >= ? AND first < ?"
-        for first, name in sorted(pages):
-            number += ask(self._rows, between, (begin, first))[0][0]
-            numbers[name], begin = number, first
-        return numbers
+            rows = rows_of(self._rows, "page", "name", names, all_there=True)
+            return {name: name for _, name in sorted((first, name) for name, first, _ in rows)}
+        wanted = set(names)
+        found = {name: n for n, name in enumerate(self._order()) if name in wanted}
+        if len(found) < len(wanted):
+            damaged(self._rows, "the table of subproblems")
+        return found
 
     def holding(self, fragments: Sequence[str]) -> dict[str, Entity]:
         """The entities that hold fragments, by fragment; unknown fragments are left out."""
@@ -433,7 +456,7 @@ class StoreView(View):
     def with_ids(self, ids: Sequence[str]) -> list[Entity]:
         """The entities of these ids, by subproblem."""
         with self._store.database.snapshot():
-            rows = list(rows_of(self._rows, "entity", "id", list(ids)))
+            rows = list(rows_of(self._rows, "entity", "id", list(ids), all_there=True))
             firsts = [int(numbers_from_bytes(members)[0]) for _, _, members in rows]
             return self._of_firsts(firsts)
 
@@ -446,8 +469,13 @@ class StoreView(View):
             if self._store.has_stale:
                 return None
             order = f"{_LEAST_SURE if least_sure else _LARGEST} LIMIT ?"
-            rows = read_rows(self._rows, "confidence", order, (count,))
-            return self._of_firsts([row[0] for row in rows])
+            found = [row[0] for row in verified_rows(self._rows, "confidence", order, (count,))]
+            if is_unexamined(self._rows, "confidence"):
+                # sooner than to examine it
+                again = f"SELECT first FROM confidence NOT INDEXED {order}"
+                if found != [first for (first,) in ask(self._rows, again, (count,))]:
+                    damaged(self._rows, "the order of entities")
+            return self._of_firsts(found)
 
     def _of_firsts(self, firsts: Sequence[int]) -> list[Entity]:
         """The entities with these fragments, in their order."""
@@ -467,18 +495,18 @@ class StoreView(View):
     ) -> Iterator[Entity]:
         """The entities of subproblems; `told` is the confidence that the store does not know."""
         pages = {
-            name: page_from_bytes(name, content)
-            for name, _, content in rows_of(self._rows, "page", "name", names)
+            name: (first, page_from_bytes(name, content))
+            for name, first, content in rows_of(self._rows, "page", "name", names, all_there=True)
         }
-        if len(pages) < len(names):
-            damaged(self._rows, "the table of subproblems")
-        numbers = sorted({n for page in pages.values() for n in page.members.tolist()})
+        if any(pages[one][0] > pages[other][0] for one, other in pairwise(names)):
+            damaged(self._rows, "the order of subproblems")
+        numbers = sorted({n for _, page in pages.values() for n in page.members.tolist()})
         place: dict[int, int] = {}
         fragments: dict[int, Fragment] = {}
-        for n, _, at, _, _, line in rows_of(self._rows, "fragment", "number", numbers):
+        for n, _, at, _, _, line in rows_of(
+            self._rows, "fragment", "number", numbers, all_there=True
+        ):
             place[n], fragments[at] = at, fragment_from_bytes(line, shared)
-        if len(place) < len(numbers):
-            damaged(self._rows, "the table of fragments")
         ids: dict[int, str] = {}
         firsts: dict[int, int] = {}
         for id, _, members in rows_of(self._rows, "entity", "subproblem", names):
@@ -492,7 +520,7 @@ class StoreView(View):
             if len(sure.keys() & firsts.values()) < len(set(firsts.values())):
                 damaged(self._rows, "the confidence of entities")
         for name, number in zip(names, numbered, strict=True):
-            subproblem = subproblem_of(pages[name], place.__getitem__)
+            subproblem = subproblem_of(pages[name][1], place.__getitem__)
             for cluster in subproblem.clusters:
                 if cluster[0] not in ids:
                     damaged(self._rows, f"the entity of fragment {fragments[cluster[0]].id}")

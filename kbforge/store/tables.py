@@ -20,6 +20,10 @@ A place orders fragments for people: a fragment that replaces another takes its 
 
 Each row ends with the CRC-32 of its columns in one fixed form: text and numbers as ASCII, the bytes
 of the last column as they are. A bit that has flipped on a disk is a sentence, never a result.
+
+No checksum says that a row is not there, or that an index leads past it. So whoever reads all rows
+of a table, or does not find one, first has SQLite examine the table with its indexes
+(`require_sound`), once for each connection. A small file is examined when it is opened.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ from zlib import crc32
 
 import orjson
 
-from kbforge.errors import KBForgeError, quoted
+from kbforge.errors import StoreError, quoted
 
 Rows: TypeAlias = Mapping[Any, Sequence[Any] | None]
 """By key, the other columns; None is no such row."""
@@ -171,19 +175,19 @@ def create_tables(database: sqlite3.Connection) -> None:
 def version_of(database: sqlite3.Connection, path: str) -> int | None:
     """The version of a store; None if the file is empty.
 
-    Raises KBForgeError if it is another program's, of a later version, or has wrong tables.
+    Raises StoreError if it is another program's, of a later version, or has wrong tables.
     """
     if not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         return None
     application = database.execute("PRAGMA application_id").fetchone()[0]
     version: int = database.execute("PRAGMA user_version").fetchone()[0]
     if application != APPLICATION:
-        raise KBForgeError(
+        raise StoreError(
             f"{quoted(path, 400)}: expected a store of kbforge cluster --into, got a database of "
             "another program"
         )
     if not 0 < version <= VERSION:
-        raise KBForgeError(
+        raise StoreError(
             f"{quoted(path, 400)} is a store of version {version}, and this program knows versions "
             f"1 to {VERSION}; "
             + ("install a newer kbforge" if version > VERSION else "it is damaged: use a copy")
@@ -203,7 +207,7 @@ def _require_tables(database: sqlite3.Connection, path: str, version: int) -> No
         strange = [name for name, sql in found if version == VERSION and today.get(name) != sql]
         missing = [name for name in today if name not in dict(found)]
         what = f" ({quoted(', '.join([*strange, *missing]), 100)})" if strange or missing else ""
-        raise KBForgeError(
+        raise StoreError(
             f"{quoted(path, 400)}: expected the tables of a store of version {version}, got "
             f"others{what}; it is damaged or was changed by another program: use a copy"
         )
@@ -255,13 +259,46 @@ def checksum(row: Row) -> int:
     return crc32(ascii(row).encode())
 
 
+class StoreConnection(sqlite3.Connection):
+    """A connection that knows which tables nobody has examined yet."""
+
+    unexamined: frozenset[str] = frozenset()
+
+
+def require_sound(database: sqlite3.Connection, table: str) -> None:
+    """Have SQLite examine a table with its indexes, if nobody has: no row of it is missing.
+
+    Raises StoreError if it is damaged.
+    """
+    if not is_unexamined(database, table):
+        return
+    for (said,) in ask(database, f"PRAGMA integrity_check({table})"):
+        if said != "ok":
+            damaged(database, f"{table} ({quoted(said.replace(chr(10), '; '), 200)})")
+    assert isinstance(database, StoreConnection)
+    database.unexamined -= {table}
+
+
+def is_unexamined(database: sqlite3.Connection, table: str) -> bool:
+    """Whether a table is still to be examined."""
+    return isinstance(database, StoreConnection) and table in database.unexamined
+
+
 def read_rows(
     database: sqlite3.Connection, table: str, where: str = "", values: Sequence[Any] = ()
 ) -> Iterator[Row]:
     """Verified rows without checksums; `where` says which rows, and in which order.
 
-    Raises KBForgeError if a row or the file is damaged.
+    Raises StoreError if a row, an index or the file is damaged.
     """
+    require_sound(database, table)
+    return verified_rows(database, table, where, values)
+
+
+def verified_rows(
+    database: sqlite3.Connection, table: str, where: str, values: Sequence[Any]
+) -> Iterator[Row]:
+    """As `read_rows`, of whom finds out in another way whether a row is missing."""
     question = f"SELECT {', '.join(COLUMNS[table])}, checksum FROM {table} {where}"
     try:
         for row in database.execute(question, values):
@@ -275,23 +312,40 @@ def read_rows(
 
 def row_of(database: sqlite3.Connection, table: str, key: Any) -> Row | None:
     """The verified row with this key; None if there is none."""
-    return next(read_rows(database, table, f"WHERE {COLUMNS[table][0]} = ?", (key,)), None)
+    return next(rows_of(database, table, COLUMNS[table][0], [key]), None)
 
 
 def rows_of(
-    database: sqlite3.Connection, table: str, column: str, values: Sequence[Any]
+    database: sqlite3.Connection,
+    table: str,
+    column: str,
+    values: Sequence[Any],
+    all_there: bool = False,
 ) -> Iterator[Row]:
-    """The verified rows that have one of the values in a column."""
+    """The verified rows that have one of the values in a column.
+
+    If a value of these is `all_there` and in no row, the store is damaged.
+    """
+    at = COLUMNS[table].index(column)
     for start in range(0, len(values), _AT_ONCE):
         part = list(values[start : start + _AT_ONCE])
         marks = ",".join("?" * len(part))
-        yield from read_rows(database, table, f"WHERE {column} IN ({marks})", part)
+        asked, missing = set(part), set(part)
+        for row in verified_rows(database, table, f"WHERE {column} IN ({marks})", part):
+            if row[at] not in asked:
+                damaged(database, f"the index of {table}")
+            missing.discard(row[at])
+            yield row
+        if missing:
+            require_sound(database, table)
+        if missing and all_there:
+            damaged(database, f"{table}, which lacks {quoted(str(min(missing)), 40)},")
 
 
 def ask(database: sqlite3.Connection, question: str, values: Sequence[Any] = ()) -> list[Row]:
     """Answer a question about keys and numbers of rows, whose content is not read.
 
-    Raises KBForgeError if the file is damaged.
+    Raises StoreError if the file is damaged.
     """
     try:
         return database.execute(question, values).fetchall()
@@ -302,10 +356,10 @@ def ask(database: sqlite3.Connection, question: str, values: Sequence[Any] = ())
 def damaged(
     database: sqlite3.Connection, what: str, error: sqlite3.DatabaseError | None = None
 ) -> NoReturn:
-    """Raise a KBForgeError that says that a store is damaged."""
+    """Raise a StoreError that says that a store is damaged."""
     path = database.execute("PRAGMA database_list").fetchone()[2]
     said = what if error is not None else f"{what} is not as it was written"
-    raise KBForgeError(
+    raise StoreError(
         f"{quoted(path, 400)} is damaged: {said}; kbforge check says what is intact"
     ) from error
 

@@ -1,26 +1,43 @@
 """A flipped bit is noticed: every verb says what it says of the whole store, or one sentence.
 
-Here a few flips meet all verbs; `make soak` (KBFORGE_SOAK=1) has 200 of them.
+Here a few flips meet all verbs; `make soak` (KBFORGE_SOAK=1) has 200 of them, and 300 in a store of
+more than 16 MB, which is not examined when it is opened: one half anywhere, the other half in pages
+of indexes and in pages that lead to others.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import sqlite3
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kbforge.errors import KBForgeError
+from kbforge.files.fragments import write_fragments
+from kbforge.fit.choices import Choices
 from kbforge.jobs.confidence import complete_confidence
-from kbforge.store.database import Database
+from kbforge.jobs.decide import decide, decisions_of
+from kbforge.jobs.remove import remove
+from kbforge.jobs.update import add_fragments
+from kbforge.jobs.views import entities_of
+from kbforge.store.database import SMALL, Database
+from kbforge.store.store import Store
 from kbforge.store.tables import COLUMNS, change_rows
+from tests.people import people
 from tests.program import Run
 from tests.store.fixtures.version_1 import NAMES, stored
-from tests.store.verbs import VERBS, ending, fresh
+from tests.store.verbs import READING, VERBS, answer, ending, fresh
 
-FLIPS = 100 if os.environ.get("KBFORGE_SOAK") else 3
+SOAK = bool(os.environ.get("KBFORGE_SOAK"))
+FLIPS = 100 if SOAK else 3
 """Of each store."""
+LARGE_FLIPS = 300 if SOAK else 40
+"""Of a large one."""
 
 
 @pytest.fixture
@@ -63,6 +80,101 @@ def test_a_flipped_bit_changes_no_answer(name: str, tmp_path: Path, program: Run
                 assert said.count("\n") == 1, (verb, bit, said)
             noticed += 1
     assert noticed >= len(VERBS)
+
+
+LARGE = {
+    **READING,
+    "show --ambiguous": "show STORE --ambiguous --top 3",
+    "show --id of a former entity": "show STORE --id {former}",
+    "changes since the beginning": "changes STORE --since 0 --json",
+    "changes up to a run": "changes STORE --since 2 --to 4",
+}
+"""What is asked of a large store."""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store that counts as large; each table and index has pages that lead to others."""
+    path = tmp_path_factory.mktemp("large") / "made.sqlite"
+    rng = random.Random(1)
+    # what is in metadata takes room, and nobody clusters it
+    size = 9_000 if SOAK else 90
+    some = [
+        replace(x, metadata={"note": rng.randbytes(rng.randrange(size)).hex()})
+        for x in people(1_300 if SOAK else 40, 5)
+    ]
+    add_fragments(str(path), some[: len(some) // 2], Choices(likelihood="attributes", alpha=50.0))
+    add_fragments(str(path), some, Choices())
+    first = [entity.fragments[0] for entity in entities_of(str(path))][:4]
+    decide(str(path), decisions_of([("same", *first[:2]), ("different", *first[2:])]))
+    a, b, *_ = [x for x in entities_of(str(path)) if len(x.fragments) > 2][-1].fragments
+    decide(str(path), decisions_of([("different", a, b)]))
+    remove(str(path), [some[7].id, some[9].id])
+    large = path.with_name("large.sqlite")
+    with contextlib.closing(sqlite3.connect(path)) as rows:
+        # trees of small pages are deep; and a flip in a free page changes nothing
+        rows.execute(f"PRAGMA page_size = {4096 if SOAK else 512}")
+        rows.execute(f"VACUUM INTO '{large}'")
+    with contextlib.closing(sqlite3.connect(large)) as rows:
+        rows.execute("PRAGMA journal_mode = WAL")
+    assert large.stat().st_size > SMALL or not SOAK
+    return large
+
+
+def asked_of(path: Path) -> dict[str, str]:
+    """The commands, with what there is to ask about."""
+    with Database(str(path)) as database:
+        rows = database.connection
+        (former,) = rows.execute("SELECT id FROM redirect WHERE targets <> '[]'").fetchone()
+        ids = [id for (id,) in rows.execute("SELECT id FROM fragment ORDER BY number LIMIT 40, 2")]
+        entity, _ = Store(database).entity_of(20)
+    names = {"a": ids[0], "b": ids[1], "entity": entity, "former": former}
+    return {verb: command.format(**names) for verb, command in LARGE.items()}
+
+
+def flips_of(path: Path, count: int, seed: int) -> list[int]:
+    """Bits of a store: of any page, and of headers and pages that lead somewhere."""
+    content, rng = path.read_bytes(), random.Random(seed)
+    size = int.from_bytes(content[16:18])
+    kinds = {at: content[100 if at == 0 else at] for at in range(0, len(content), size)}
+    # inner pages of tables and indexes, and pages of indexes
+    leading = [at for at, kind in kinds.items() if at == 0 or kind in (2, 5, 10)]
+    bits = []
+    for number in range(count):
+        at = rng.choice(leading) if number % 2 else rng.choice(list(kinds))
+        bits.append(8 * at + rng.randrange(8 * rng.choice((64, size))))
+    return bits
+
+
+@pytest.mark.slow
+def test_a_flipped_bit_in_a_large_store_changes_no_answer(
+    large: Path, tmp_path: Path, program: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, gold = tmp_path / "kb.sqlite", tmp_path / "gold.jsonl"
+    places = {"STORE": store, "GOLD": gold}
+    with Database(str(large)) as database:
+        write_fragments(Store(database).fragments(), gold)
+    asked = asked_of(large)
+    if not SOAK:
+        monkeypatch.setattr("kbforge.store.database.SMALL", 0)
+    fresh(large, store)
+    expected = {verb: answer(program, command, places) for verb, command in asked.items()}
+    assert [verb for verb, (code, _) in expected.items() if code] == []
+    noticed = Counter[str]()
+    for bit in flips_of(large, LARGE_FLIPS, 2):
+        fresh(large, store)
+        flip(store, bit)
+        for verb, command in asked.items():
+            code, said = answer(program, command, places)
+            if code == 0:
+                assert said == expected[verb][1], (verb, bit)
+                continue
+            noticed[verb] += 1
+            if verb != "check":
+                assert str(said).startswith("kbforge: "), (verb, bit, said)
+                assert str(said).count("\n") == 1, (verb, bit, said)
+    assert noticed["check"] > LARGE_FLIPS / 2
+    assert noticed.keys() == asked.keys()
 
 
 @pytest.mark.parametrize("table", [table for table in COLUMNS if table != "erased"])

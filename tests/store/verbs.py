@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import orjson
@@ -48,11 +49,14 @@ def ending(program: Run, verb: str, store: Path) -> tuple[int, object]:
     more.write_bytes(_lines([*told[:3], new]))
     names = {"a": told[0]["id"], "b": told[1]["id"], "entity": ENTITY[store.stem]}
     places = {"STORE": store, "GOLD": gold, "MORE": more}
-    words = [str(places.get(word, word)) for word in VERBS[verb].format(**names).split()]
-    ran = program(*words, stdin=b'{"same": false}\n')
-    if ran.code:
-        return ran.code, ran.err
-    return 0, ran.out if verb in READING else dump(store)
+    code, said = answer(program, VERBS[verb].format(**names), places)
+    return code, said if code or verb in READING else dump(store)
+
+
+def answer(program: Run, command: str, places: Mapping[str, Path]) -> tuple[int, bytes | str]:
+    """How a command ends whose files have names: its exit code, and what it says."""
+    ran = program(*(places.get(word, word) for word in command.split()), stdin=b'{"same": false}\n')
+    return (ran.code, ran.err) if ran.code else (0, ran.out)
 
 
 def _lines(told: list[dict[str, object]]) -> bytes:
