@@ -39,7 +39,9 @@ _PANELS = {
         "export",
         "report",
     ),
-    "Living knowledge base": ("status", "changes", "review", "decide", "remove", "refit", "check"),
+    "Living knowledge base": (
+        *("status", "changes", "review", "decide", "remove", "refit", "check", "backup"),
+    ),
     "Learn": ("train-lm", "train-ngram", "train-attributes", "calibrate"),
     "More": ("run", "plugins", "lab"),
 }

@@ -37,12 +37,16 @@ def status(
         kbforge status kb.sqlite --json
     """
     from kbforge.jobs.report import status_of
+    from kbforge.store.database import Database
 
     found = status_of(store)
     if as_json:
         console.print_json(found.to_json())
-    else:
-        _print_status(found)
+        return
+    _print_status(found)
+    with Database(store, verify=False) as database:
+        if database.lacking is not None:
+            console.note(f"note: {database.lacking}")
 
 
 def _print_status(found: Status) -> None:
@@ -153,6 +157,44 @@ def changes(
             out.write(orjson.dumps(line) + b"\n")
 
 
+backup_app = typer.Typer(add_completion=False)
+
+
+@backup_app.command()
+def backup(
+    store: options.Store,
+    copy: Annotated[str, typer.Argument(help="File to write.")],
+    replace: Annotated[
+        bool, option("--replace", "Replace a store that has the name of the copy.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Copy a store as it is at one moment, and verify the copy.
+
+    Other commands and a server can write the store meanwhile. The copy appears under its name when
+    it is whole. It is a store like any other: to go back to it, give its name instead.
+
+    Examples:
+
+        kbforge backup kb.sqlite kb-monday.sqlite
+
+        kbforge backup kb.sqlite kb-latest.sqlite --replace --json
+    """
+    from dataclasses import asdict
+
+    from kbforge.store.backup import backup as run
+
+    with console.progress(total=None, description="copying pages") as bar:
+        made = run(store, copy, replace, bar.update)
+    if as_json:
+        console.print_json(asdict(made))
+        return
+    console.note(
+        f"{quoted(store, 400)} is copied to {quoted(copy, 400)}: {made.fragments:,} fragments in "
+        f"{made.entities:,} entities, as of run {made.run}"
+    )
+
+
 check_app = typer.Typer(add_completion=False)
 
 
@@ -163,7 +205,8 @@ def check(
 ) -> None:
     """Verify every page, index and row of a store.
 
-    The exit code is 1 if anything is damaged.
+    It also says if the store had more than its file has, as when a file was copied without its log
+    while a program wrote it. The exit code is 1 if anything is damaged or missing.
 
     Examples:
 
@@ -175,22 +218,23 @@ def check(
 
     with Database(store, verify=False) as database:
         rows, damage = database.examined()
-        version = database.version
+        version, lacking = database.version, database.lacking
+    whole = not damage and lacking is None
     if as_json:
-        console.print_json(
-            {"path": store, "version": version, "whole": not damage, "rows": rows, "damage": damage}
-        )
+        told = {"whole": whole, "rows": rows, "damage": damage, "lacking": lacking}
+        console.print_json({"path": store, "version": version, **told})
     else:
         for table, count in rows.items():
             typer.echo(f"{table:<9} {count:>12,} rows intact")
         for sentence in damage:
             typer.echo(f"damage: {sentence}")
-        typer.echo(
-            f"{quoted(store, 400)} is damaged: restore it from a copy"
-            if damage
-            else f"{quoted(store, 400)} is intact"
-        )
-    if damage:
+        if lacking is not None:
+            typer.echo(lacking)
+        if damage:
+            typer.echo(f"{quoted(store, 400)} is damaged: restore it from a copy")
+        elif whole:
+            typer.echo(f"{quoted(store, 400)} is intact")
+    if not whole:
         raise typer.Exit(1)
 
 

@@ -28,7 +28,7 @@ from kbforge.jobs.decide import forget as forget_reported
 from kbforge.jobs.refit import learn
 from kbforge.jobs.update import ERASING, EventResult, require_all, resume, unchanged, writable
 from kbforge.kb.entities import entity_ids
-from kbforge.store.database import remove_index
+from kbforge.store.database import MARK, remove_index
 from kbforge.store.store import Store, known_of
 from kbforge.store.tables import change_rows, insert_rows, read_rows, write_rows
 from kbforge.store.writing import FILLS, begin, write_run
@@ -207,7 +207,8 @@ def _empty(
     follows the changes goes on.
     """
     _forget(rows, gone, source)
-    for table in ("meta", "kept", "page", "led", "entity", "redirect", "confidence", "stale"):
+    rows.execute("DELETE FROM meta WHERE name <> ?", (MARK,))
+    for table in ("kept", "page", "led", "entity", "redirect", "confidence", "stale"):
         rows.execute(f"DELETE FROM {table}")
     write_rows(rows, "meta", {ERASING: (orjson.dumps(rest),)})
 

@@ -12,49 +12,79 @@ import multiprocessing
 import os
 import signal
 import threading
+import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 
 from kbforge.errors import KBForgeError, NotFoundError, UsageError
 from kbforge.serve.readers import Readers
 
 _Question = TypeVar("_Question", bound=Callable[..., Any])
-_ERRORS = (NotFoundError, UsageError, KBForgeError)
-"""As which an error comes back; the first that fits."""
+_ERRORS = (NotFoundError, UsageError, KBForgeError, RuntimeError)
+"""As which an error comes back; the first that fits. The last one is of what is our own fault."""
 
-_readers: Readers | None = None
-"""Of a helper."""
+_GONE = (EOFError, OSError)
+"""What the pipe to a process that has ended raises."""
+
+
+class HelperLost(Exception):
+    """A helper has ended before it answered."""
 
 
 class Helpers:
-    """Some processes over one store; they begin at once and load its models."""
+    """Some processes over one store; they begin at once and load its models.
+
+    Questions and answers go through pipes: the queues of `multiprocessing` have semaphores, which
+    outlive a server that is killed.
+    """
 
     def __init__(self, path: str, processes: int) -> None:
         context = multiprocessing.get_context("spawn")
         heard, self._end = context.Pipe(duplex=False)
-        self._pool = ProcessPoolExecutor(processes, context, _begin, (path, heard))
+        self.processes: list[BaseProcess] = []
+        self._idle: SimpleQueue[Connection | None] = SimpleQueue()
+        self.warm = False  # whether one of them has loaded its models
         with _deaf():
-            self._warming = [self._pool.submit(_warm) for _ in range(processes)]
+            for _ in range(processes):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_help, args=(path, heard, theirs), daemon=True)
+                process.start()
+                theirs.close()
+                self.processes.append(process)
+                threading.Thread(target=self._begun, args=(ours,), daemon=True).start()
+        heard.close()
 
-    @property
-    def warm(self) -> bool:
-        """Whether one of them has loaded its models."""
-        return any(each.done() for each in self._warming)
+    def _begun(self, helper: Connection) -> None:
+        """Give a helper questions once it has loaded its models."""
+        with contextlib.suppress(*_GONE):
+            helper.recv()
+        self.warm = True
+        self._idle.put(helper)
 
     def ask(self, module: str, name: str, *given: Any, **named: Any) -> Any:
         """What the function says of the helper's readers and the arguments.
 
         Raises:
             KBForgeError: as the function, or as its nearest parent of `_ERRORS`.
-            BrokenProcessPool: a helper was killed; there are none from now on.
+        RuntimeError: the function has a fault; with its traceback.
+            HelperLost: a helper was killed; there are none from now on.
 
         """
-        told, wrong = self._pool.submit(_answer, module, name, given, named).result()
+        helper = self._idle.get()
+        try:
+            if helper is None:
+                raise EOFError
+            helper.send((module, name, given, named))
+            told, wrong = helper.recv()
+        except _GONE as error:
+            self._idle.put(None)
+            raise HelperLost from error
+        self._idle.put(helper)
         if wrong is not None:
             kind, sentence = wrong
             raise _ERRORS[kind](sentence)
@@ -63,7 +93,9 @@ class Helpers:
     def close(self) -> None:
         """End them at once, whatever they do: they only read."""
         self._end.close()
-        self._pool.shutdown(cancel_futures=True)
+        self._idle.put(None)
+        for process in self.processes:
+            process.join()
 
 
 def aside(question: _Question) -> _Question:
@@ -72,7 +104,7 @@ def aside(question: _Question) -> _Question:
     @functools.wraps(question)
     def asked(readers: Readers, *given: Any, **named: Any) -> Any:
         if readers.helpers is not None:
-            with contextlib.suppress(BrokenProcessPool):
+            with contextlib.suppress(HelperLost):
                 name = question.__qualname__
                 return readers.helpers.ask(question.__module__, name, *given, **named)
             readers.helpers = None
@@ -98,11 +130,18 @@ def _deaf() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin(path: str, heard: Connection) -> None:
-    """Make this process a helper, until the other end of a pipe is closed."""
-    global _readers
+def _help(path: str, heard: Connection, asked: Connection) -> None:
+    """Be a helper, until the other end of a pipe is closed."""
     threading.Thread(target=_end_with, args=(heard,), daemon=True).start()
-    _readers = Readers(path)
+    readers = Readers(path)
+    readers.warm()
+    asked.send(None)
+    while True:
+        question = asked.recv()
+        try:
+            asked.send(_answer(readers, *question))
+        except Exception:
+            asked.send((None, (len(_ERRORS) - 1, traceback.format_exc())))
 
 
 def _end_with(heard: Connection) -> None:
@@ -111,17 +150,12 @@ def _end_with(heard: Connection) -> None:
     os._exit(0)
 
 
-def _warm() -> None:
-    assert _readers is not None, "the pool has begun it"
-    _readers.warm()
-
-
 def _answer(
-    module: str, name: str, given: tuple[object, ...], named: dict[str, object]
+    readers: Readers, module: str, name: str, given: tuple[object, ...], named: dict[str, object]
 ) -> tuple[object, tuple[int, str] | None]:
     """What a function says, or which error it raised and its sentence."""
     try:
-        return getattr(import_module(module), name)(_readers, *given, **named), None
+        return getattr(import_module(module), name)(readers, *given, **named), None
     except KBForgeError as error:
         kind = next(at for at, known in enumerate(_ERRORS) if isinstance(error, known))
         return None, (kind, str(error))

@@ -1,10 +1,10 @@
 """The words of a store's fragments: an index that leads from words to fragments.
 
 It is a database of FTS5 in a file beside the store (`kb.sqlite-search`), derived from it: it can be
-deleted, and is made again when it is missing, damaged or of another store. In a folder that cannot
-be written it is a temporary file. Fragments get numbers in order and never change, so that an index
-is brought up to date by the numbers after its last; those of removed fragments lead nowhere. An
-erasure empties it.
+deleted, and is made again when it is missing, damaged or of another store. It is a temporary file
+in a folder that cannot be written, and if the other one is removed while it is used. Fragments get
+numbers in order and never change, so that an index is brought up to date by the numbers after its
+last; those of removed fragments lead nowhere. An erasure empties it.
 
 Words are transliterated, so that "Ivanov" finds "Иванов".
 """
@@ -19,15 +19,18 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import orjson
 from anyascii import anyascii
 
+from kbforge.errors import KBForgeError
+from kbforge.files.io import mode_of, sweep, temporary_folder
 from kbforge.jobs.remove import ERASES
 from kbforge.kb.entities import naming
 from kbforge.serve.readers import Readers
-from kbforge.store.database import SEARCH, remove_index
+from kbforge.store.database import MODE, SEARCH, connected, remove_index
 from kbforge.store.store import Store
 from kbforge.store.tables import ask, read_rows
 
@@ -70,7 +73,7 @@ class WordIndex:
     def __init__(self, readers: Readers) -> None:
         self._readers = readers
         self._path = f"{os.path.realpath(readers.path)}{SEARCH}"
-        self._folders: list[tempfile.TemporaryDirectory[str]] = []
+        self._folders = contextlib.ExitStack()
         self._idle: list[tuple[str, sqlite3.Connection]] = []
         self._writing = threading.Lock()  # one thread of this process indexes
         self._behind: threading.Thread | None = None
@@ -88,7 +91,11 @@ class WordIndex:
                 if not self._suits(store):
                     self._make()
             before = self._indexed
-            self._index_all(on_indexed)
+            try:
+                self._index_all(on_indexed)
+            except sqlite3.DatabaseError:  # it was removed by an erasure, or its disk is full
+                self._make_elsewhere()
+                self._index_all(on_indexed)
             if self._indexed - before > _MANY:
                 with contextlib.suppress(sqlite3.OperationalError), self._lent() as index:
                     for table in _FTS:  # unless another program indexes
@@ -102,8 +109,7 @@ class WordIndex:
             self._behind.join()
         while self._idle:
             self._idle.pop()[1].close()
-        for folder in self._folders:
-            folder.cleanup()
+        self._folders.close()
 
     # --- asking ---
 
@@ -193,15 +199,17 @@ class WordIndex:
         """Make an empty index; in a folder that cannot be written, a temporary one."""
         try:
             remove_index(self._readers.path)
-            _create(self._path)
+            _create(self._path, self._readers.path)
         except (sqlite3.Error, OSError):
             self._make_elsewhere()
         self._indexed = 0
 
     def _make_elsewhere(self) -> None:
-        self._folders.append(tempfile.TemporaryDirectory(prefix="kbforge-"))
-        self._path = os.path.join(self._folders[-1].name, SEARCH)
-        _create(self._path)
+        temporary = Path(tempfile.gettempdir())
+        sweep(temporary)
+        folder = self._folders.enter_context(temporary_folder(temporary))
+        self._path = str(folder / SEARCH)
+        _create(self._path, self._readers.path)
         self._indexed = 0
 
     def _begin_again(self) -> None:
@@ -242,7 +250,8 @@ class WordIndex:
             self._behind.start()
 
     def _index_all_locked(self) -> None:
-        with self._writing:
+        # whoever searches next meets the same error, and makes another index or says what it is
+        with contextlib.suppress(sqlite3.Error, KBForgeError), self._writing:
             self._index_all()
 
     def _index_all(self, on_indexed: OnIndexed | None = None) -> None:
@@ -366,7 +375,7 @@ def _origin(store: Store) -> tuple[float, int]:
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    made = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+    made = connected(path, one_thread=False, patience=_PATIENCE)
     made.execute("PRAGMA trusted_schema = OFF")
     made.execute("PRAGMA cell_size_check = ON")
     made.execute("PRAGMA synchronous = NORMAL")
@@ -374,7 +383,10 @@ def _connect(path: str) -> sqlite3.Connection:
     return made
 
 
-def _create(path: str) -> None:
+def _create(path: str, store: str) -> None:
+    """Make an empty index for a store, which as many may read as the store."""
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, MODE))
+    os.chmod(path, mode_of(Path(store), MODE))
     with contextlib.closing(_connect(path)) as index:
         index.execute("PRAGMA journal_mode = WAL")
         for statement in _TABLES:

@@ -136,7 +136,6 @@ class Writer:
             held = self._kept.opened(store, "decide", in_words(decision))
             few = store.n_stale(_AT_ONCE + 1) <= _AT_ONCE
             done = honour(held, [decision], reported=reported, told=few).summary()
-            self._kept.unfinished |= not few
             (number,) = done.pop("decisions")
             return {**done, "decision": number}
 
@@ -159,10 +158,8 @@ class Writer:
             resumed = lambda about: self._kept.opened(store, "undo", about)  # noqa: E731
             few = store.n_stale(_AT_ONCE + 1) <= _AT_ONCE
             done = take_back(store, number, began, resumed, told=few)
-            self._kept.unfinished |= not few
             if done.told["exact"]:
                 self._kept.forget()
-                self._kept.unfinished |= store.has_stale
             return done.summary()
 
         return self._submit(_Request(act=act))
@@ -233,6 +230,7 @@ class Writer:
         group = [one for one in requests if one.future.set_running_or_notify_cancel()]
         if not group:
             return
+        self._kept.unfinished = True
         try:
             with self._locked() as store:
                 self._write_parts(store, group)
@@ -290,11 +288,15 @@ class Writer:
             one.future.set_result({**totals, **counts})
 
     def _rest(self) -> None:
-        """End the run, and tell confidence while nothing waits; at the end of all, of some."""
-        while self._kept.unfinished and not self._waiting:
+        """End the run, tell confidence while nothing waits, and empty the log.
+
+        At the end of all the confidence of some is told.
+        """
+        more = self._kept.unfinished
+        while more and not self._waiting:
             try:
                 with self._locked() as store:
-                    self._kept.finish(store)
+                    more = self._kept.finish(store)
             except Exception as error:
                 self._kept.forget()  # it is tried again, or told by the next run
                 if not isinstance(error, KBForgeError):
@@ -335,7 +337,7 @@ class _KeptStore:
         self._held: OpenStore | None = None
         self._steps = 0  # that the session has taken
         self._running = False  # whether the run of the session goes on
-        self.unfinished = False  # whether a run is to be ended, or confidence to be told
+        self.unfinished = False  # what `finish` does
 
     def prepare(self) -> None:
         """Have the models, so that the first request need not wait for them."""
@@ -379,16 +381,22 @@ class _KeptStore:
         assert self._held is not None
         self._held.commit(finished=ends, told=False)
         self._steps += steps
-        self._running, self.unfinished = not ends, True
+        self._running = not ends
 
-    def finish(self, store: Store) -> None:
-        """End the run, or tell confidence of some of what changed."""
-        held = self._held or self.opened(store, FILLS, ABOUT)
-        if self._running:
-            held.finish(told=False)
-            self._running = False
-        held.tell(_AT_ONCE)
-        self.unfinished = store.has_stale
+    def finish(self, store: Store) -> bool:
+        """End the run, tell confidence of some of what changed, and at last empty the log.
+
+        Returns whether there is more to tell. While somebody reads an older state, the log stays.
+        """
+        if self._running or store.has_stale:
+            held = self._held or self.opened(store, FILLS, ABOUT)
+            if self._running:
+                held.finish(told=False)
+                self._running = False
+            held.tell(_AT_ONCE)
+        more = store.has_stale
+        self.unfinished = more or not store.database.settle()
+        return more
 
     def forget(self) -> None:
         """Have the session opened anew before the next group."""

@@ -6,6 +6,12 @@ Only a regular file with exactly the tables of its version can be opened. A smal
 end to end, so that a flipped bit is noticed before anything is answered; the rows of a large one
 are verified when they are read, and `kbforge check` examines all of it.
 
+Whoever closes a store leaves its log empty, so that a copy of the file alone is whole. A writer
+does; if somebody still reads an older state, the last one to close does. While a writer is at work,
+or after it was killed, the file says that its log has more (`MARK`): the mark is in the file
+before the first transaction is in the log, and goes when all of them are in the file. It comes
+later only if somebody then reads the file as it was.
+
 The writer locks a byte of the database far behind those that SQLite locks (`F_OFD_SETLK`). The lock
 belongs to the open file, not to its name: links to a store are one store, removing a file cannot
 get around the lock, and a killed process holds nothing. Systems other than Linux lack such locks;
@@ -35,16 +41,18 @@ from urllib.parse import quote
 import orjson
 
 from kbforge.errors import BusyError, OutputError, StoreError, quoted
-from kbforge.files.io import hold
+from kbforge.files.io import hold, sweep
 from kbforge.files.kinds import what_is
 from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.tables import (
     COLUMNS,
     VERSION,
     StoreConnection,
+    ask,
     checksum,
     migrate,
     version_of,
+    write_rows,
 )
 
 SMALL = 16_000_000
@@ -54,6 +62,8 @@ _MAGIC = b"SQLite format 3\0"
 _PATIENCE = 30.0  # seconds that a reader or writer waits for a lock of SQLite's own
 _TURN = 3.0  # seconds to wait for another writer: a server lets go of the lock time and again
 _AGAIN = 0.005  # seconds between two tries
+_SETTLING = 0.2  # seconds that a writer waits at its end for those who read an older state
+_STEP = 2_000  # pages that are copied before an interrupt is noticed
 _LOGGED = 1 << 14
 """Pages of the log, 64 MB, from which on it is copied into the file: what several transactions
 write is copied once."""
@@ -61,6 +71,11 @@ _CACHED = 1 << 16
 """KiB of pages that a writer holds: keys are all over the tables, and what does not fit is written
 several times in one transaction."""
 _FULL = ("database or disk is full", "disk i/o error", "no space")
+
+MODE = 0o600
+"""Of a new store, less the umask; what lies beside a store has the mode of the store."""
+MARK = "log"
+"""The fact that transactions may be in the log alone: the number of the last run before them."""
 
 SEARCH = "-search"
 """The ending of a store's search index, which `kbforge serve` derives from it."""
@@ -111,7 +126,7 @@ def lock(handle: int, path: Path) -> int | None:
         from fcntl import F_OFD_SETLK, F_WRLCK, fcntl
     except ImportError:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
-        beside = os.open(f"{path}-lock", flags, 0o666)
+        beside = os.open(f"{path}-lock", flags, stat.S_IMODE(os.fstat(handle).st_mode))
         try:
             held = hold(beside)
         except OSError:
@@ -178,6 +193,59 @@ class _WriterLock:
                 os.close(self._handle)
 
 
+def connected(
+    path: str, how: str = "mode=rw", one_thread: bool = True, patience: float | None = None
+) -> StoreConnection:
+    """A connection to a file that exists, whatever its name; `how` is of SQLite's URIs.
+
+    Without `one_thread` it may be handed on; `patience` is how many seconds it waits for a lock.
+    """
+    return sqlite3.connect(
+        f"file:{quote(os.fsencode(os.path.realpath(path)))}?{how}",
+        uri=True,
+        timeout=_PATIENCE if patience is None else patience,
+        isolation_level=None,
+        check_same_thread=one_thread,
+        factory=StoreConnection,
+    )
+
+
+def log_of(path: str) -> Path:
+    """Where SQLite writes what is not in the file of a store yet."""
+    return Path(f"{os.path.realpath(path)}-wal")
+
+
+def _has_log(path: str) -> bool:
+    """Whether a store has a log with anything in it."""
+    log = log_of(path)
+    return log.exists() and log.stat().st_size > 0
+
+
+def _close_reader(connection: sqlite3.Connection, path: str, inode: Inode) -> None:
+    """Close a connection that reads; the last one to a store that nobody writes removes its log.
+
+    SQLite does so where the last connection may write. A store that says that its log has more is
+    left as it is: a writer is at work, or was killed.
+    """
+    with contextlib.suppress(sqlite3.Error, OSError):
+        empties = os.access(log_of(path), os.W_OK) and os.access(path, os.W_OK)
+        empties = empties and _mark_of(connection) is None and _inode_of(os.stat(path)) == inode
+        connection.close()
+        if empties:
+            last = connected(path)
+            last.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            last.close()
+
+
+def _mark_of(connection: sqlite3.Connection) -> bytes | None:
+    """What a store says of its log; None if nothing, or nothing that can be read."""
+    try:
+        row = connection.execute("SELECT value FROM meta WHERE name = ?", (MARK,)).fetchone()
+    except sqlite3.DatabaseError:
+        return None
+    return None if row is None else bytes(row[0])
+
+
 def is_store(path: str) -> bool:
     """Whether a file is a database, by its first bytes; a pipe or a device is not read."""
     try:
@@ -205,7 +273,7 @@ def _created(path: Path) -> tuple[int, bool]:
     """Open a file to be written; also whether it was made here, and so may be removed here."""
     flags = os.O_RDWR | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     try:
-        return os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666), True
+        return os.open(path, flags | os.O_CREAT | os.O_EXCL, MODE), True
     except FileExistsError:
         return os.open(path, flags), False
 
@@ -227,6 +295,9 @@ class Database:
         self.path, self._write, self._one_thread = path, write, one_thread
         self.version: int | None = None
         self._seen = 0
+        self._marked = False  # whether the store says that its log has more
+        self._told = False  # whether the file alone says so
+        self._settles = write  # until it is closed
         self._held = contextlib.ExitStack()
         try:
             if write:
@@ -237,7 +308,7 @@ class Database:
                     self._bring_up_to_date()
                 if self.version is not None and verify:
                     if Path(path).stat().st_size <= SMALL:
-                        _refuse(self.path, self.examined()[1])
+                        refuse_damage(self.path, self.examined()[1])
                     elif not write:
                         self.connection.unexamined = frozenset(COLUMNS)
         except BaseException:
@@ -266,6 +337,7 @@ class Database:
             reason = (error.strerror or str(error)).lower()
             raise OutputError(f"{where}: {reason}") from error
         self._require_lock()
+        sweep(path.parent)
         if writer.status.st_size and not is_store(self.path):
             raise OutputError(f"{where}: expected a store or a new file, got {what_is(self.path)}")
 
@@ -306,9 +378,7 @@ class Database:
 
     def _opened(self) -> StoreConnection:
         if self._write:
-            return sqlite3.connect(
-                self.path, timeout=_PATIENCE, isolation_level=None, factory=StoreConnection
-            )
+            return connected(self.path)
         where = quoted(self.path, 400)
         try:
             status = os.stat(self.path)
@@ -322,28 +392,15 @@ class Database:
                 f"{where}: expected a store of kbforge cluster --into, got "
                 f"{other or what_is(self.path)}"
             )
-        uri = f"file:{quote(os.path.realpath(self.path))}"
-
-        def connected(how: str) -> StoreConnection:
-            return sqlite3.connect(
-                f"{uri}?{how}",
-                uri=True,
-                timeout=_PATIENCE,
-                isolation_level=None,
-                check_same_thread=self._one_thread,
-                factory=StoreConnection,
-            )
-
-        made = connected("mode=ro")
+        made = connected(self.path, "mode=ro", self._one_thread)
         try:
             made.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.OperationalError:
             made.close()
-            log = Path(f"{os.path.realpath(self.path)}-wal")
-            if log.exists() and log.stat().st_size:
+            if _has_log(self.path):
                 raise
             # a folder that cannot be written has no room for a log, and so there is none
-            made = connected("immutable=1")
+            made = connected(self.path, "immutable=1", self._one_thread)
         return made
 
     def _connect(self) -> None:
@@ -352,12 +409,17 @@ class Database:
         with _counting:
             _connections[inode] += 1
         self._held.callback(weakref.finalize(self, _disconnect, inode))
-        self._held.callback(connection.close)
+        if self._write:
+            self._held.callback(connection.close)
+        else:  # many readers are never closed, and end with the program
+            self._held.callback(weakref.finalize(self, _close_reader, connection, self.path, inode))
         self.connection = connection
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
         with self.snapshot():
             self.version = version_of(connection, self.path)
+            if self.version == VERSION:
+                self._marked = _mark_of(connection) is not None
         if self._write:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
@@ -369,7 +431,7 @@ class Database:
     def _bring_up_to_date(self) -> None:
         """Migrate an older store, in one transaction under the lock."""
         if self._write:
-            _refuse(self.path, list(_unsound(self.connection)))
+            refuse_damage(self.path, list(_unsound(self.connection)))
             self.transaction(migrate)
             self.version = VERSION
             return
@@ -393,6 +455,15 @@ class Database:
         Raises OutputError if there is no room, the file cannot be written, or another program has
         written it since the last transaction.
         """
+        if self.version == VERSION:
+            if not self._marked:
+                self._commit(_mark)
+                self._marked, self._told = True, False
+            # who reads a file whose log was empty keeps it as it is
+            self._told = self._told or self._checkpoint("PASSIVE")
+        self._commit(write)
+
+    def _commit(self, write: Callable[[sqlite3.Connection], None]) -> None:
         connection = self.connection
         with self._in_words():
             connection.execute("BEGIN IMMEDIATE")
@@ -423,6 +494,21 @@ class Database:
             yield
         finally:
             self.connection.execute("ROLLBACK")
+
+    def copy_to(self, file: str, on_copied: Callable[[int], None]) -> None:
+        """Copy all pages, as they are at one moment, into an empty file.
+
+        `on_copied` is told how many are copied. Raises OutputError if there is no room.
+        """
+        with (
+            self.snapshot(),
+            self._in_words(),
+            contextlib.closing(connected(file)) as copy,
+        ):
+            self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # the moment
+            self.connection.backup(
+                copy, pages=_STEP, progress=lambda _, left, pages: on_copied(pages - left)
+            )
 
     @contextlib.contextmanager
     def _in_words(self) -> Iterator[None]:
@@ -471,17 +557,61 @@ class Database:
         """
         with self._in_words():
             self.connection.execute("VACUUM")
-            busy, _, _ = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            self._seen = self._data_version()
-        if busy:
+        if not self._checkpoint("TRUNCATE"):
             raise OutputError(
                 f"{quoted(self.path, 400)}: what was deleted is still in its log, because another "
                 "program is reading it; when that has ended, run the same command again"
             )
 
+    def _checkpoint(self, how: str) -> bool:
+        """Copy the log into the file; returns whether nobody was in the way."""
+        with self._in_words():
+            checkpoint = self.connection.execute(f"PRAGMA wal_checkpoint({how})")
+            busy, pages, copied = checkpoint.fetchone()
+            self._seen = self._data_version()
+        return not busy and pages == copied
+
+    def settle(self) -> bool:
+        """Have the file hold all that was written, and its log nothing.
+
+        Returns whether it is so: it is not while another program reads an older state, and then the
+        last one to close the store does it. Raises OutputError as `transaction`.
+        """
+        self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * _SETTLING)}")
+        try:
+            if self._marked:
+                self._checkpoint("PASSIVE")  # most of it, while the file says that there is more
+                self._commit(lambda rows: write_rows(rows, "meta", {MARK: None}))
+                self._marked = False
+            return self._checkpoint("TRUNCATE")
+        finally:
+            self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * _PATIENCE)}")
+
+    @property
+    def lacking(self) -> str | None:
+        """A sentence if the store had more than its file has; None if nothing is known of that."""
+        with self.snapshot():
+            before = _mark_of(self.connection)
+            if before is None or _has_log(self.path):
+                return None
+        name, run = quoted(self.path, 400), quoted(before.decode(errors="replace"))
+        return (
+            f"{name} may lack what was written after run {run}: it was copied without its log "
+            f"{name}-wal, or lost that file; kbforge backup copies a store as a whole"
+        )
+
     def close(self) -> None:
-        """Let go of the file; what was not committed is lost, and with it a file without tables."""
-        self._held.close()
+        """Let go of the file; what was not committed is lost, and with it a file without tables.
+
+        What was committed is in the file then, and its log is gone, unless somebody reads an older
+        state or the disk is full: then it stays in the log, which the last one to close removes.
+        """
+        settles, self._settles = self._settles, False
+        with self._held, contextlib.suppress(OutputError):
+            if settles and not self._lock.held:
+                self.take()
+            if settles:
+                self.settle()
 
     def _remove_empty(self, path: Path, made: Inode) -> None:
         """Remove a file without tables that was made here, while nobody else can write it."""
@@ -503,7 +633,14 @@ class Database:
         self.close()
 
 
-def _refuse(path: str, damage: Sequence[str]) -> None:
+def _mark(rows: sqlite3.Connection) -> None:
+    """Have the file say that its log has more."""
+    (last,) = ask(rows, "SELECT coalesce(max(number), 0) FROM run")[0]
+    write_rows(rows, "meta", {MARK: (b"%d" % last,)})
+
+
+def refuse_damage(path: str, damage: Sequence[str]) -> None:
+    """Raise a KBForgeError that names the first of some findings, if there are any."""
     if damage:
         more = f", and {len(damage) - 1:,} more" if len(damage) > 1 else ""
         raise StoreError(

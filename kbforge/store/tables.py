@@ -31,6 +31,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
@@ -357,10 +358,11 @@ def damaged(
     database: sqlite3.Connection, what: str, error: sqlite3.DatabaseError | None = None
 ) -> NoReturn:
     """Raise a StoreError that says that a store is damaged."""
-    path = database.execute("PRAGMA database_list").fetchone()[2]
+    # as bytes: a name may be no text
+    (path,) = database.execute("SELECT CAST(file AS BLOB) FROM pragma_database_list").fetchone()
     said = what if error is not None else f"{what} is not as it was written"
     raise StoreError(
-        f"{quoted(path, 400)} is damaged: {said}; kbforge check says what is intact"
+        f"{quoted(os.fsdecode(path), 400)} is damaged: {said}; kbforge check says what is intact"
     ) from error
 
 

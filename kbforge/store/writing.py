@@ -98,6 +98,8 @@ def begin(store: Store, verb: str, about: str, began: float) -> ActiveRun:
     A run that adds fragments is continued by any command that does. `began` is the command's first
     second by `time.perf_counter`.
     """
+    # the name of a file may be no text
+    about = about.encode(errors="backslashreplace").decode()
     last, told = store.last_run, about[:_MOST_ABOUT]
     same = last is not None and last.verb == verb and (told == last.about or verb == FILLS)
     if last is not None and same and not last.finished:

@@ -28,7 +28,17 @@ from tests.likelihoods.gpt.language_models import small_model, write
 
 class TestCommands(CommandContract):
     plugins: ClassVar[Plugins] = [
-        *("calibrate", "changes", "check", "cluster", "decide", "evaluate", "explain", "export"),
+        *(
+            "backup",
+            "calibrate",
+            "changes",
+            "check",
+            "cluster",
+            "decide",
+            "evaluate",
+            "explain",
+            "export",
+        ),
         *("link", "load", "mcp", "plugins", "refit", "remove", "report", "review", "run"),
         *("serve", "show", "status"),
         *("train-attributes", "train-lm", "train-ngram"),

@@ -11,7 +11,7 @@ import pytest
 
 from kbforge.store.database import Database
 
-BOUNDARIES = ("BEGIN IMMEDIATE", "COMMIT", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)")
+BOUNDARIES = ("BEGIN IMMEDIATE", "COMMIT", "VACUUM", "PRAGMA wal_checkpoint")
 _DIED = 77
 # forked from a process that has the modules and no threads
 PROCESSES = multiprocessing.get_context("forkserver")

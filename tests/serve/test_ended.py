@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -66,10 +67,21 @@ def test_a_signal_ends_the_server_when_its_requests_have_ended(
         assert process.stderr is not None
         assert process.stderr.read() == sentence
         assert process.wait(SECONDS) == code
-    with Database(str(store)) as database:
+    assert not Path(f"{store}-wal").exists()
+    copy = shutil.copy(store, store.with_name("copy.sqlite"))
+    with Database(copy) as database:
         kept = Store(database)
         assert kept.fragment("new") is not None
         assert kept.runs()[-1].finished
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_leaves_no_process_and_no_word(store: Path) -> None:
+    with served(store) as (process, _):
+        process.kill()
+        assert process.stderr is not None
+        # it ends when the last of its processes has ended
+        assert process.stderr.read() == b""
 
 
 def test_who_waits_for_a_run_is_answered_when_the_server_ends(service: Service) -> None:

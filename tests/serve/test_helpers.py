@@ -49,7 +49,7 @@ def test_the_server_answers_itself_when_a_helper_was_killed(made_store: Path) ->
     readers.helpers = Helpers(str(made_store), 1)
     new = Fragment("new", {"name": ("Abc Defgh",)})
     expected = reasons.match(readers, new)
-    for process in list(readers.helpers._pool._processes.values()):
+    for process in readers.helpers.processes:
         process.kill()
     assert reasons.match(readers, new) == expected
     assert readers.helpers is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from kbforge.jobs.update import add_fragments
 from kbforge.serve.readers import Readers
 from kbforge.serve.search import MOST_RESULTS, Search
 from kbforge.serve.words import words_of
+from kbforge.store.database import remove_index
 
 NAMES = {
     "a": "Ann Marlow",
@@ -266,6 +268,37 @@ def test_an_index_damaged_while_it_is_used_is_left_for_another(search, store, pe
         if search._words._behind is not None:
             search._words._behind.join()
     assert _names(search, name) == whole
+
+
+def test_an_index_that_is_removed_while_a_thread_fills_it_is_made_elsewhere(
+    search, store, monkeypatch
+):
+    died = []
+    monkeypatch.setattr(threading, "excepthook", died.append)
+    whole = _names(search, "a")
+    while search._words._idle:  # others have them
+        search._words._idle.pop()[1].close()
+    remove_index(str(store))  # as an erasure does
+    search._words._index_behind()
+    search._words._behind.join()
+    for _ in range(3):
+        _names(search, "a")
+        search._words._behind.join()
+    assert _names(search, "a") == whole
+    assert died == []
+    assert not Path(f"{store}-search").exists()
+
+
+def test_who_may_read_a_store_may_read_its_index(store):
+    for mode in (0o600, 0o640):
+        store.chmod(mode)
+        remove_index(str(store))
+        readers = Readers(str(store))
+        search = Search(readers)
+        search.prepare()
+        assert Path(f"{store}-search").stat().st_mode & 0o777 == mode
+        search.close()
+        readers.close()
 
 
 def test_where_no_file_can_be_written_the_index_is_temporary(search, store, people_of_store):

@@ -29,6 +29,7 @@ from kbforge.store.database import Database
 from kbforge.store.store import Store
 from tests.jobs.killing import PROCESSES
 from tests.people import people
+from tests.store.copies import require_whole_copy
 from tests.store.dump import dump
 
 PEOPLE = people(120, 8)
@@ -95,6 +96,25 @@ def test_what_is_there_is_passed_over(writer: Writer) -> None:
     assert done(writer.decide(True, B, A))["already"] is True
     assert done(writer.undo(1))["already"] is False
     assert done(writer.undo(1))["already"] is True
+
+
+def test_a_plain_copy_is_whole_while_nothing_waits_and_at_the_end(path: str) -> None:
+    log = Path(f"{path}-wal")
+    with Database(path) as reader:  # as those of a server, it stays open
+        served = Writer(path)
+        done(served.add(MORE[:10]))
+        done(served.decide(True, A, B))
+        until = time.monotonic() + 30
+        while log.stat().st_size and time.monotonic() < until:
+            time.sleep(0.05)
+        require_whole_copy(path)
+        with reader.snapshot():
+            reader.connection.execute("SELECT count(*) FROM fragment").fetchone()
+            done(served.add(MORE[10:20]))
+            served.close()
+            assert log.stat().st_size
+    require_whole_copy(path)
+    assert {x.id for x in MORE[:20]} <= ids(path)
 
 
 def test_a_refused_request_takes_no_other_with_it(

@@ -72,7 +72,7 @@ def test_a_writer_lets_others_write_in_between(path: Path) -> None:
 
 
 def test_a_reader_sees_one_moment_while_another_writes(path: Path) -> None:
-    question = "SELECT count(*) FROM meta"
+    question = "SELECT count(*) FROM meta WHERE name = 'a'"
     with Database(str(path), write=True) as writer, Database(str(path)) as reader:
         with reader.snapshot():
             assert reader.connection.execute(question).fetchone() == (0,)
@@ -90,7 +90,8 @@ def test_a_transaction_is_whole(path: Path) -> None:
     with Database(str(path), write=True) as database:
         with pytest.raises(RuntimeError):
             database.transaction(half)
-        assert database.connection.execute("SELECT * FROM meta").fetchall() == []
+        question = "SELECT * FROM meta WHERE name = 'a'"
+        assert database.connection.execute(question).fetchall() == []
 
 
 def test_a_stranger_who_writes_in_between_is_noticed(path: Path) -> None:
@@ -128,7 +129,7 @@ def test_a_torn_log_loses_nothing_that_was_committed_before_it(tmp_path: Path) -
         Path(f"{copy}-wal").write_bytes(log[: kept + 1000] + b"\0" * 500)
     with Database(str(copy), write=True) as database:
         names = [name for (name,) in database.connection.execute("SELECT name FROM meta")]
-    assert names == [f"{number:02}" for number in range(10)]
+    assert [name for name in names if name != "log"] == [f"{number:02}" for number in range(10)]
 
 
 @pytest.mark.parametrize("write", [False, True])

@@ -1,0 +1,107 @@
+"""Copying a store while others read and write it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kbforge.errors import BusyError, KBForgeError, OutputError, UsageError, quoted
+from kbforge.files.io import (
+    mode_of,
+    reason_of,
+    require_apart,
+    require_writable,
+    sweep,
+    temporary_folder,
+)
+from kbforge.store.database import MODE, Database, log_of, refuse_damage
+from kbforge.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """What a copy of a store has.
+
+    Attributes:
+        path: of the copy.
+        run: the number of the last run, 0 if there was none.
+        fragments: how many.
+        entities: how many.
+        bytes: of the file.
+
+    """
+
+    path: str
+    run: int
+    fragments: int
+    entities: int
+    bytes: int
+
+
+def backup(
+    path: str,
+    to: str,
+    replace: bool = False,
+    on_copied: Callable[[int], None] = lambda pages: None,
+) -> Backup:
+    """Copy a store as it is at one moment, and verify the copy; others can write meanwhile.
+
+    The copy appears under its name when it is whole. Whether it may take the place of another store
+    says `replace`. `on_copied` is told how many pages are copied.
+
+    Raises:
+        KBForgeError: the store cannot be read, is damaged, or lacks its log.
+        UsageError: it would be copied onto itself, or to standard output.
+        OutputError: there is something under the name of the copy, or it cannot be written.
+
+    """
+    if to == "-":
+        raise UsageError("expected the name of a new file, got standard output")
+    require_apart(to, [path])
+    require_writable(to)
+    target = Path(os.path.realpath(to))
+    with Database(path) as source:
+        if (lacking := source.lacking) is not None:
+            raise KBForgeError(lacking)
+        _require_free(to, target, replace)
+        try:
+            sweep(target.parent)
+            with temporary_folder(target.parent) as folder:
+                made = folder / "copy"
+                os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, MODE))
+                source.copy_to(str(made), on_copied)
+                rows, run = _verified(made, path)
+                with open(made, "r+b") as file:
+                    os.fsync(file.fileno())
+                made.chmod(mode_of(target, MODE))
+                os.replace(made, target)
+        except OSError as error:
+            raise OutputError(f"cannot write {quoted(to, 400)}: {reason_of(error)}") from error
+    return Backup(to, run, rows["fragment"], rows["entity"], target.stat().st_size)
+
+
+def _require_free(to: str, target: Path, replace: bool) -> None:
+    """Refuse a name under which there is something that the copy may not replace."""
+    where = f"cannot write {quoted(to, 400)}"
+    if os.path.lexists(target):
+        if not replace:
+            raise OutputError(f"{where}: it exists; --replace replaces a store by the copy")
+        Database(to, write=True, verify=False).close()  # nobody writes it, and its log is empty
+        if log_of(to).exists():
+            raise BusyError(f"{where}: another program has it open; end that first")
+    elif log_of(to).exists():
+        raise OutputError(
+            f"{where}: {quoted(str(log_of(to)), 400)} is the log of another file; remove it, or "
+            "name another copy"
+        )
+
+
+def _verified(made: Path, path: str) -> tuple[Mapping[str, int], int]:
+    """Verify a copy, and empty its log; returns the numbers of its rows, and of its last run."""
+    with Database(str(made), write=True, verify=False) as copy:
+        rows, damage = copy.examined()
+        refuse_damage(path, damage)
+        last = Store(copy).last_run
+    return rows, 0 if last is None else last.number
