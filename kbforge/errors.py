@@ -47,6 +47,10 @@ class ContradictionError(UsageError):
         self.decisions = decisions
 
 
+class StrangeAttributesError(UsageError):
+    """Records of which most values are of attributes that a store does not have."""
+
+
 class NotFoundError(UsageError):
     """An id or a number that the knowledge base does not have."""
 

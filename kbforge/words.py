@@ -50,6 +50,17 @@ def listed(items: Sequence[str], most: int, limit: int = _SHOWN) -> str:
     return shown if len(items) <= most else f"{shown} and {len(items) - most:,} more"
 
 
+_MOST_COLUMNS = 12
+
+
+def columns_differ(own: str, has: Sequence[str], others: str, have: Sequence[str]) -> str:
+    """What the columns of two sides are, and how to make some the same."""
+    mine, theirs = (listed(columns, _MOST_COLUMNS) or "none" for columns in (has, have))
+    return (
+        f"{own} {mine}, {others} {theirs}; --map COLUMN=ATTRIBUTE makes two columns one attribute"
+    )
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """` (did you mean "x"?)` if one of the known names resembles a wrong one, else nothing."""
     from difflib import get_close_matches  # only for mistakes

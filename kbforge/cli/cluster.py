@@ -66,6 +66,15 @@ def cluster(
         ),
     ] = None,
     answers: options.Answers = None,
+    column_map: Annotated[
+        list[str] | None,
+        option(
+            "--map",
+            "Rename an attribute; COLUMN= leaves it out, and with --into COLUMN=COLUMN takes a new "
+            "one. May be repeated.",
+            metavar="COLUMN=ATTRIBUTE",
+        ),
+    ] = None,
     workers: Annotated[
         int | None,
         option(
@@ -178,6 +187,7 @@ def cluster(
     from kbforge.files.fragments import held, read_fragments
     from kbforge.files.io import require_apart, require_distinct, require_writable
     from kbforge.jobs.cluster import make_workers, partial_name
+    from kbforge.jobs.link import renamed
     from kbforge.kb.view import require_json_lines
     from kbforge.registry import named_after
 
@@ -202,7 +212,8 @@ def cluster(
             option = "--links" if links is not None else "--all-known"
             raise UsageError(f"{option} and --into exclude each other: a store has all of it")
         files = [fragments, calibration, confidence_map, answers, against]
-        _take_in(into, fragments, choices, on_duplicate, limit, as_json, files, against)
+        given = (fragments, limit, column_map or ())
+        _take_in(into, given, choices, on_duplicate, as_json, files, against)
         return
     inputs = [fragments, calibration, confidence_map, answers, against]
     require_json_lines(
@@ -219,7 +230,8 @@ def cluster(
     for path in filter(None, (output, links)):
         require_writable(path)
     begin = time.perf_counter()
-    everything = held(read_fragments(fragments, limit=limit))
+    read = held(read_fragments(fragments, limit=limit))
+    everything, _ = renamed(read, column_map or ())
     authority = read_known(against)
     reading = time.perf_counter() - begin
     write_clustered(
@@ -361,26 +373,27 @@ def _print_summary(kb: KnowledgeBase, target: str) -> None:
 
 def _take_in(
     into: str,
-    fragments: str,
+    given: tuple[str, int | None, Sequence[str]],
     choices: Choices,
     on_duplicate: Literal["error", "replace"],
-    limit: int | None,
     as_json: bool,
     inputs: Sequence[str | None],
     against: str | None,
 ) -> None:
-    """Add a file to a store and print a summary."""
+    """Add a file to a store and print a summary; `given` are file, limit and renamed attributes."""
     from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_apart
+    from kbforge.jobs.link import renamed
     from kbforge.jobs.update import add_fragments as run
 
+    fragments, limit, pairs = given
     require_apart(into, inputs)
     begin = time.perf_counter()
-    new = list(read_fragments(fragments, limit=limit))
+    new, named = renamed(list(read_fragments(fragments, limit=limit)), pairs)
     known = read_known(against)
     about = "standard input" if fragments == "-" else fragments
     with console.stoppable() as check, console.following(check) as (on_step, on_stage):
-        taken = run(into, new, choices, on_duplicate, about, on_step, on_stage, begin, known)
+        taken = run(into, new, choices, on_duplicate, about, on_step, on_stage, begin, known, named)
     console.notes(taken.notes)
     if taken.worth_it:
         console.note(

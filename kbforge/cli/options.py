@@ -113,7 +113,11 @@ ConfidenceMap: TypeAlias = Annotated[
 ]
 Answers: TypeAlias = Annotated[
     str | None,
-    option("--answers", "Choose likelihood and alpha by answers that kbforge review collected."),
+    option(
+        "--answers",
+        "Answers that kbforge review collected: kbforge cluster honours them, and they choose "
+        "likelihood and alpha.",
+    ),
 ]
 Against: TypeAlias = Annotated[
     str | None,

@@ -73,9 +73,8 @@ def review(
     """Answer questions about uncertain pairs, most useful first.
 
     For a file of fragments, it asks about the pairs on which likely groupings differ most, and
-    about some random pairs. The answers choose likelihood and alpha for kbforge cluster --answers;
-    a dozen are enough. They are evidence, not orders: a grouping may still separate a pair that an
-    answer joins.
+    about some random pairs. kbforge cluster --answers honours the answers, and chooses likelihood
+    and alpha by them; a dozen are enough.
 
     For a store, it asks first about the pair whose answer is expected to correct most fragments,
     and shows the evidence for and against. Each answer is a decision, which every later grouping

@@ -11,7 +11,7 @@ from, or with one of its linking values. A fragment without tags is free.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
@@ -83,6 +83,87 @@ class Closure:
         return reached
 
 
+def reconciled(
+    decisions: Sequence[Decision], constraints: Constraints, fragments: Iterable[Fragment]
+) -> tuple[list[Decision], list[str]]:
+    """The decisions that can all hold, in order, and sentences on those that cannot.
+
+    Of decisions that contradict each other the later one holds. `constraints` says which fragments
+    are different in any case.
+    """
+    stated = {x.id: constraints.stated(x) for x in fragments}
+    groups, kept, reasons, left = _Groups(stated), list[Decision](), list[str](), 0
+    for decision in reversed(decisions):
+        if groups.accept(decision):
+            kept.append(decision)
+        elif len(reasons) < _MOST_NAMED:
+            why = _contradiction([decision, *kept], constraints, stated)
+            reasons.append(f"{why}; the later one holds, and {quoted(decision.name)} does not")
+        else:
+            left += 1
+    if left:
+        reasons.append(f"{left:,} more contradict later ones and do not hold")
+    return kept[::-1], reasons
+
+
+def _contradiction(
+    decisions: Sequence[Decision],
+    constraints: Constraints,
+    stated: Mapping[str, Sequence[str]],
+) -> ContradictionError:
+    """Why the first of some decisions cannot hold beside the others."""
+    try:
+        closure = Closure(decisions)
+    except ContradictionError as error:
+        return error
+    holder: dict[str, str] = {}
+    for id in closure.members[closure.component[decisions[0].first]]:
+        for value in stated.get(id, ()):
+            if holder.setdefault(value, id) != id:
+                return _linked_twice(closure, holder[value], id, value, constraints.link)
+    raise AssertionError("the decisions can all hold")
+
+
+class _Groups:
+    """Fragments that decisions make one, which are apart, and the linking values of each group."""
+
+    def __init__(self, stated: Mapping[str, Sequence[str]]) -> None:
+        self._stated = stated
+        self._group: dict[str, set[str]] = {}  # by fragment
+        self._apart: dict[int, set[int]] = {}  # by identity of a group
+        self._values: dict[int, set[str]] = {}
+
+    def accept(self, decision: Decision) -> bool:
+        """Take in a decision if it contradicts none before."""
+        one, other = self._of(decision.first), self._of(decision.second)
+        if one is other:
+            return decision.same
+        if not decision.same:
+            self._apart[id(one)].add(id(other))
+            self._apart[id(other)].add(id(one))
+            return True
+        if id(other) in self._apart[id(one)] or self._values[id(one)] & self._values[id(other)]:
+            return False
+        small, large = sorted((one, other), key=len)
+        large |= small
+        for name in small:
+            self._group[name] = large
+        for third in self._apart[id(small)]:
+            self._apart[third].discard(id(small))
+            self._apart[third].add(id(large))
+        self._apart[id(large)] |= self._apart.pop(id(small))
+        self._values[id(large)] |= self._values.pop(id(small))
+        return True
+
+    def _of(self, name: str) -> set[str]:
+        group = self._group.get(name)
+        if group is None:
+            group = self._group[name] = {name}
+            self._apart[id(group)] = set()
+            self._values[id(group)] = {*self._stated.get(name, ())}
+        return group
+
+
 def called(decision: Decision) -> str:
     """A decision as messages call it."""
     word = "same" if decision.same else "different"
@@ -108,10 +189,70 @@ def _shortened(decisions: Sequence[Decision]) -> Iterator[str]:
     yield from map(called, decisions[-_MOST_NAMED // 2 :])
 
 
+def _linked_twice(
+    closure: Closure, first: str, second: str, value: str, link: str | None
+) -> ContradictionError:
+    """The error that two fragments with the same linking value are decided to be one."""
+    ties = closure.ties(first, second)
+    both = f'"{quoted(first)}" and "{quoted(second)}"'
+    why = f'fragments {both} have the same "{quoted(link)}" and'
+    if value == KNOWN:
+        why = f"the entities {both} of the authority are different and"
+    return ContradictionError(
+        f"{why} cannot be one entity, but {_listed(ties)} {'holds' if len(ties) == 1 else 'hold'}",
+        tuple(tie.name for tie in ties),
+    )
+
+
 Tag: TypeAlias = tuple[bool, str]
 """(True, a component) or (False, a value of the linking attribute)."""
 
 _FREE: frozenset[Tag] = frozenset()
+
+
+def _tags_of(x: Fragment, constraints: Constraints, closure: Closure) -> frozenset[Tag]:
+    tags: set[Tag] = {(False, value) for value in constraints.stated(x)}
+    if (component := closure.component.get(x.id)) is not None:
+        tags.add((True, component))
+    return frozenset(tags)
+
+
+def _satisfied(
+    clusters: Iterable[Cluster],
+    tags: Mapping[int, frozenset[Tag]],
+    apart: Mapping[str, Collection[str]],
+) -> bool:
+    """Whether clusters of tagged fragments, by number, satisfy all constraints."""
+    home: dict[str, int] = {}
+    for at, cluster in enumerate(clusters):
+        components: set[str] = set()
+        values: set[str] = set()
+        for fragment in cluster:
+            for decided, name in tags.get(fragment, _FREE):
+                if decided:
+                    if home.setdefault(name, at) != at:
+                        return False
+                    components.add(name)
+                elif name in values:
+                    return False
+                else:
+                    values.add(name)
+        if any(not components.isdisjoint(apart.get(name, ())) for name in components):
+            return False
+    return True
+
+
+def rule_of(
+    constraints: Constraints, fragments: Sequence[Fragment]
+) -> Callable[[Iterable[Cluster]], bool]:
+    """Says whether clusters of these fragments, by place, satisfy constraints."""
+    closure = Closure(constraints.decisions)
+    tags = {
+        place: own
+        for place, x in enumerate(fragments if constraints else ())
+        if (own := _tags_of(x, constraints, closure))
+    }
+    return lambda clusters: not tags or _satisfied(clusters, tags, closure.apart)
 
 
 class Bindings:
@@ -166,16 +307,8 @@ class Bindings:
         known = self._stated.get(component, {}) if component is not None else {}
         for value in self.constraints.stated(x):
             if known.get(value, x.id) != x.id:
-                ties = self.closure.ties(known[value], x.id)
-                both = f'"{quoted(known[value])}" and "{quoted(x.id)}"'
-                why = f'fragments {both} have the same "{quoted(self.constraints.link)}" and'
-                if value == KNOWN:
-                    why = f"the entities {both} of the authority are different and"
-                raise ContradictionError(
-                    f"{why} cannot be one entity, but {_listed(ties)} "
-                    f"{'holds' if len(ties) == 1 else 'hold'}",
-                    tuple(tie.name for tie in ties),
-                )
+                link = self.constraints.link
+                raise _linked_twice(self.closure, known[value], x.id, value, link)
 
     def take_in(self, fragments: Mapping[int, Fragment]) -> None:
         """These fragments are here, too, by number; the run is yet to be told of their clusters."""
@@ -195,10 +328,7 @@ class Bindings:
 
     def _tags_of(self, x: Fragment) -> frozenset[Tag]:
         """The tags that a fragment has, or will have."""
-        tags = {(False, value) for value in self.constraints.stated(x)}
-        if (component := self.closure.component.get(x.id)) is not None:
-            tags.add((True, component))
-        return frozenset(tags)
+        return _tags_of(x, self.constraints, self.closure)
 
     def expect(
         self, first: int, fragments: Sequence[Fragment]
@@ -267,24 +397,7 @@ class Bindings:
 
     def allow(self, clusters: Iterable[Cluster]) -> bool:
         """Whether a grouping satisfies all constraints."""
-        home: dict[str, int] = {}
-        apart = self.closure.apart
-        for at, cluster in enumerate(clusters if self._tags else ()):
-            components: set[str] = set()
-            values: set[str] = set()
-            for fragment in cluster:
-                for decided, name in self._tags.get(fragment, _FREE):
-                    if decided:
-                        if home.setdefault(name, at) != at:
-                            return False
-                        components.add(name)
-                    elif name in values:
-                        return False
-                    else:
-                        values.add(name)
-            if any(not components.isdisjoint(apart.get(name, ())) for name in components):
-                return False
-        return True
+        return _satisfied(clusters if self._tags else (), self._tags, self.closure.apart)
 
     def bind_some(self, run: CompiledRun | ReferenceRun, fragments: Sequence[Fragment]) -> None:
         """Have a run honour the constraints that takes in these fragments alone, in order.

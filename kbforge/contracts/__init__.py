@@ -29,6 +29,7 @@ from kbforge.contracts.entity import (
 from kbforge.contracts.fragment import Fragment, OnBad, Source
 from kbforge.contracts.index import CandidateIndex, LearnedState
 from kbforge.contracts.likelihood import (
+    UNREAD,
     CompiledClusters,
     ConjugateLikelihood,
     EncodedFragments,
@@ -43,6 +44,7 @@ from kbforge.contracts.likelihood import (
     Points,
     SetMarginals,
     SparseCounts,
+    unread_marginal,
 )
 from kbforge.contracts.posterior import (
     Cluster,
@@ -71,6 +73,7 @@ from kbforge.contracts.session import (
 )
 
 __all__ = [
+    "UNREAD",
     "AdditiveLikelihood",
     "Alternative",
     "CalibrationResult",
@@ -137,4 +140,5 @@ __all__ = [
     "Totals",
     "Value",
     "View",
+    "unread_marginal",
 ]

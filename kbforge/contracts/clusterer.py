@@ -88,8 +88,8 @@ class Problem:
         """Refuse constraints with a UsageError, as every offline method does."""
         if self.constraints:
             raise UsageError(
-                "decisions and a linking attribute need an online clusterer: expected split-smc, "
-                "smc or greedy"
+                "answers, decisions and a linking attribute need an online clusterer: expected "
+                "split-smc, smc or greedy"
             )
 
 

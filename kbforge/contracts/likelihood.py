@@ -48,6 +48,14 @@ one without the other is a TypeError when the class is defined.
     scores, bit for bit, keeps the same state, and has the same keys of its index.
 12. *Read once*: set_marginals equal log_marginal (to 1e-8), whichever sets are scored together;
     LiveClusters.gather makes the cluster that `extend` and `add` make.
+
+Without evidence only the prior decides, and that prefers large clusters: strangers would all join
+the largest one. So one more law keeps apart what cannot be compared.
+
+13. *Evidence*: a fragment that shares no attribute with a cluster gains nothing by joining it:
+    L(C + x) <= L(C) + L({x}) (to 1e-8), also for attributes that the model has never seen. A
+    likelihood that can tell that it reads nothing of one of two sides takes `UNREAD` off
+    (`unread_marginal`), so that no cluster is large enough for the prior to outweigh it.
 """
 
 from __future__ import annotations
@@ -69,6 +77,18 @@ FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 Observation: TypeAlias = Any
 """A fragment as a live table reads it, ready to be scored and counted."""
+
+
+UNREAD = -60.0
+"""Nats of joining where the model reads nothing of a fragment, or nothing of the whole cluster."""
+
+
+def unread_marginal(unread: int, others: bool) -> float:
+    """What fragments of which a model reads nothing add to L of their cluster, in nats.
+
+    `others`: whether the cluster also has fragments of which it reads something.
+    """
+    return UNREAD * (unread - (not others)) if unread else 0.0
 
 
 def _require_stated(cls: type, base: type, ability: str, *methods: str) -> None:

@@ -14,7 +14,8 @@ entity drawn at random |
 | joined | weight of the groupings that put the two together, before any answer, in [0, 1] |
 | share | of the pairs that some grouping joins and that were as good to ask about, in (0, 1] |
 
-Each answer is a line, on disk before the next question. Two answers about one pair both count.
+Each answer is a line, on disk before the next question. Two answers about one pair both count as
+evidence; where answers contradict each other, a clustering honours the later one.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from typing import Any
 import orjson
 
 from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.session import Decision
 from kbforge.errors import BadRecord, KBForgeError, OutputError, quoted
 from kbforge.files.fragments import mistaken, read_json_lines, stop
 from kbforge.files.io import called, hold
@@ -105,6 +107,15 @@ def placed(
     return [
         NumberedAnswer(numbers[answer.a], numbers[answer.b], answer.same, answer.asked.how == AUDIT)
         for answer in answers
+    ]
+
+
+def decided(answers: Sequence[Answer]) -> list[Decision]:
+    """What the answers say of their pairs, as decisions with names; unknown ones say nothing."""
+    return [
+        Decision(answer.same, answer.a, answer.b, f"answer {number}")
+        for number, answer in enumerate(answers, 1)
+        if answer.same is not None
     ]
 
 

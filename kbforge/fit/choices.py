@@ -21,6 +21,7 @@ from kbforge.contracts import (
     Clusterer,
     ConjugateLikelihood,
     Constraints,
+    Decision,
     Fragment,
     Likelihood,
     Problem,
@@ -76,8 +77,8 @@ class Choices:
         confidence_map: a file that `kbforge calibrate --confidence` wrote; None takes the
             calibration file's, else the bundle's, if any.
         defaults: a folder with other models of the default; what it lacks is what ships.
-        answers: a file that `kbforge review` wrote; it chooses likelihood and alpha where nothing
-            else does.
+        answers: a file that `kbforge review` wrote; every grouping honours it, and it chooses
+            likelihood and alpha where nothing else does.
         estimate: which grouping is taken: "map", the heaviest particle; "binder" or "vi", the one
             that loses least on average; "single", "complete" or "average", a cut of the tree of the
             probabilities of pairs (`kbforge.kb.consensus`).
@@ -242,6 +243,7 @@ class Fit:
     judgement: Judgement | None  # None if the judge was not asked
     notes: tuple[str, ...]  # for the user: what was fitted, what was ignored
     options: Mapping[str, object] = field(default_factory=dict)  # of the likelihood, as found
+    answers: tuple[Decision, ...] = ()  # what people said of pairs, for groupings to honour
 
 
 def make_models(

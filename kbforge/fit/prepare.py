@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from kbforge.clustering.constraints import reconciled
 from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import Clusterer, ConjugateLikelihood, Fragment, Likelihood, OnStage
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.answers import NumberedAnswer, placed, read_answers
+from kbforge.files.answers import decided as decisions_of
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, read_calibration
 from kbforge.fit.choices import (
     DEFAULT_LIKELIHOOD,
@@ -52,27 +54,25 @@ def prepare(
         raise KBForgeError("there are no fragments to cluster")
     require_device(choices.device)
     notes: list[str] = []
-    answers = (*_answers(fragments, choices.answers), *(decided or ()))
+    said = () if choices.answers is None else read_answers(choices.answers)
+    answers = (*placed(said, fragments, choices.answers or ""), *(decided or ()))
     clusterer = make_clusterer(choices)
     if choices.alpha is not None:
         DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
     named = _named_calibration(choices)
     chooser = Chooser(
-        fragments,
-        choices.defaults,
-        answers,
-        on_stage,
+        *(fragments, choices.defaults, answers, on_stage),
         named=choices.likelihood is not None,
         link=choices.link,
         asks=asks,
         tables=tables,
     )
+    fitted = None
     with bundles_read_once():
         choice = _choice(chooser, choices, named)
         if choice is not None:
-            choices = replace(choices, likelihood=choice.name)
+            choices, fitted = replace(choices, likelihood=choice.name), choice.likelihood
             notes += filter(None, (choice.note, _advice(chooser.judgement, choices)))
-        fitted = None if choice is None else choice.likelihood
         models = make_models(choices, clusterer, notes, fitted, len(fragments) > MANY)
     notes += _note_of_a_black_box(models, clusterer, choices, len(fragments))
     if fitted is None:
@@ -94,11 +94,21 @@ def prepare(
         chooser.judgement,
         tuple(notes),
         choices.of("likelihood") if choice is None else choice.options,
+        tuple(decisions_of(said)),
     )
 
 
-def _answers(fragments: Sequence[Fragment], path: str | None) -> list[NumberedAnswer]:
-    return [] if path is None else placed(read_answers(path), fragments, path)
+def honoured(fit: Fit, fragments: Sequence[Fragment]) -> Fit:
+    """The same, but that every grouping honours its answers, and notes on those that cannot hold.
+
+    Of answers that contradict each other the later one holds.
+    """
+    if not fit.answers:
+        return fit
+    kept, reasons = reconciled(fit.answers, fit.problem.constraints, fragments)
+    constraints = replace(fit.problem.constraints, decisions=tuple(kept))
+    problem = replace(fit.problem, constraints=constraints)
+    return replace(fit, problem=problem, notes=(*fit.notes, *reasons))
 
 
 def _choice(
@@ -288,6 +298,6 @@ def _advice(judged: Judgement | None, choices: Choices) -> str:
     if judged.gain_of_answers < _LEAST_GAIN:
         return ""
     return (
-        f"a dozen answers are expected to gain {judged.gain_of_answers:+.2f}: kbforge review FILE, "
-        "then this command with --answers answers.jsonl"
+        f"a dozen answers are expected to gain {judged.gain_of_answers:+.2f}: kbforge review FILE "
+        "asks, and --answers answers.jsonl uses them"
     )

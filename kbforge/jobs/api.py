@@ -54,12 +54,12 @@ from kbforge.jobs import views
 from kbforge.jobs.authority import read_authority
 from kbforge.jobs.cluster import LiveClustering, open_live
 from kbforge.jobs.decide import reviewed
-from kbforge.jobs.link import joined, one_to_one, tables_from
+from kbforge.jobs.link import columns_of, joined, one_to_one, tables_from
 from kbforge.jobs.load import read, source_of
 from kbforge.jobs.notebook import followed
 from kbforge.jobs.remove import erase
 from kbforge.jobs.report import Report
-from kbforge.jobs.tables import COLUMNS, Records, fragments_from
+from kbforge.jobs.tables import COLUMNS, Records, fragments_from, pairs_from
 from kbforge.jobs.update import EventResult, OnDuplicate, UpdateResult
 from kbforge.kb.tables import table_of
 from kbforge.kb.view import MOST_STATED, EntitiesView, GoldenView, exporter_for, read_policy
@@ -79,8 +79,9 @@ _NAMES = "|".join(sorted((field.name.replace("_", "-") for field in fields(Choic
 _SETTING = re.compile(r"--set ([a-z]+\.[a-z_]+)")
 _GPU = re.compile(r"--gpu\b")
 _PLUGIN = re.compile(rf"--({'|'.join(PLUGINS)}) ([a-z][a-z0-9-]*)")
+_FILE = re.compile(r"--([a-z]+) ([a-z]+\.jsonl)\b")
 _OPTION = re.compile(
-    rf"--({_NAMES}|partial|fragments|labels|policy|on-duplicate|against)(?![a-z-])"
+    rf"--({_NAMES}|partial|fragments|labels|policy|on-duplicate|against|map)(?![a-z-])"
 )
 
 
@@ -165,6 +166,7 @@ def in_keywords(sentence: str) -> str:
     sentence = _SETTING.sub(r"options.\1", sentence)
     sentence = _GPU.sub('device="cuda"', sentence)
     sentence = _PLUGIN.sub(_plugin, sentence)
+    sentence = _FILE.sub(r'\1="\2"', sentence)
     return _OPTION.sub(lambda found: found[1].replace("-", "_"), sentence)
 
 
@@ -394,7 +396,9 @@ def update(
         known = _authority(against, columns)
         with followed(on_step) as (step, stage):
             taken = updating.add_fragments(
-                str(store), held, choices, on_duplicate, "Python", step, stage, against=known
+                *(str(store), held, choices, on_duplicate, "Python", step, stage),
+                against=known,
+                accepted=columns_of((), None, pairs_from(columns)).attributes,
             )
         return replace(taken, notes=tuple(in_keywords(note) for note in taken.notes))
 

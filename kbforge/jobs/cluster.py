@@ -29,6 +29,7 @@ from typing import Any, cast
 import numpy as np
 
 from kbforge import registry
+from kbforge.clustering.constraints import rule_of
 from kbforge.clustering.scoring import without_model
 from kbforge.clustering.session import SequentialMonteCarlo
 from kbforge.clustering.sharding.conductor import cluster_on_workers
@@ -56,7 +57,7 @@ from kbforge.files.arrow import ArrowTable
 from kbforge.fit.authority import Authority, KnownEntities, entered
 from kbforge.fit.choices import Choices, Fit, made_of, require_link
 from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
-from kbforge.fit.prepare import prepare
+from kbforge.fit.prepare import honoured, prepare
 from kbforge.fit.twins import duplicates_note
 from kbforge.kb.consensus import MOST, consensus
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble
@@ -108,12 +109,13 @@ def cluster(
     prepared = prepare(fragments, choices, on_stage=on_stage, tables=known is None)
     if known is not None:
         prepared = known.honoured(prepared)
+    prepared = honoured(prepared, fragments)
     ready = time.perf_counter()
-    likelihood = prepared.problem.likelihood
     posterior = _clustered(fragments, prepared, choices, crew, on_step)
     # an interrupted run has got to a prefix
     reached = tuple(fragments[: posterior.n_fragments])
-    taken = consensus(posterior, choices.estimate, choices.entities)
+    allow = rule_of(prepared.problem.constraints, reached)
+    taken = consensus(posterior, choices.estimate, choices.entities, allow)
     tables = _note_of_tables(fragments, prepared, choices)
     too_large = _too_large(posterior, choices.estimate)
     made = made_of(prepared, choices)
@@ -126,7 +128,7 @@ def cluster(
         (*kernel_notes(), *prepared.notes, *filter(None, (tables, too_large))),
         prepared.likelihood,
         choices.alternatives,
-        likelihood.probability,
+        prepared.problem.likelihood.probability,
         made if known is None else known.recorded(made),
         known,
         len(fragments),
@@ -547,7 +549,12 @@ class LiveClustering:
         made = self.prepared
         return KnowledgeBase(
             tuple(self.fragments),
-            consensus(self.session.posterior(), self.choices.estimate, self.choices.entities),
+            consensus(
+                self.session.posterior(),
+                self.choices.estimate,
+                self.choices.entities,
+                rule_of(self.session.constraints, self.fragments),
+            ),
             self.times,
             made.alpha,
             made.confidence,
@@ -564,7 +571,7 @@ def open_live(
     Models are fitted to the fragments; none of them is taken in.
     """
     begin = time.perf_counter()
-    prepared = prepare(fragments, choices)
+    prepared = honoured(prepare(fragments, choices), fragments)
     rng = np.random.default_rng(choices.seed)
     session = prepared.clusterer.open(prepared.problem, rng, snapshot)
     taken = list(snapshot.fragments if snapshot else ())

@@ -24,8 +24,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import orjson
 
+from kbforge.clustering.constraints import reconciled
 from kbforge.clustering.pages import subproblem_of
 from kbforge.contracts import (
+    Constraints,
     Decision,
     DecisionRecord,
     Fragment,
@@ -33,7 +35,15 @@ from kbforge.contracts import (
     Subproblem,
     SubproblemChanges,
 )
-from kbforge.errors import BadRecord, NotFoundError, OutputError, UsageError, quoted
+from kbforge.errors import (
+    BadRecord,
+    ContradictionError,
+    LikelihoodError,
+    NotFoundError,
+    OutputError,
+    UsageError,
+    quoted,
+)
 from kbforge.evaluation.reliability import Claims, Reliability, reliability
 from kbforge.files.answers import record_of, same_of
 from kbforge.files.fragments import read_json_lines, stop
@@ -128,7 +138,12 @@ def _decide_one(
     """
     number = held.store.next_decision
     named = Decision(decision.same, decision.first, decision.second, f"decision {number}")
-    held.session.constrain([named])
+    try:
+        held.session.constrain([named])
+    except ContradictionError as error:
+        if any(name not in ("", named.name) for name in error.decisions):
+            error.args = (f"{error}; kbforge decide STORE --undo NUMBER takes a decision back",)
+        raise
     touched = held.writing.followed()
     decided = DecisionRecord(number, named, held.run.number, None)
     before = dict(held.facts)
@@ -139,6 +154,22 @@ def _decide_one(
     finally:
         held.facts = before
     return decided, touched
+
+
+def answers_decided(held: OpenStore, answers: Sequence[Decision]) -> list[str]:
+    """Have an open store honour answers; sentences on those that cannot hold beside others.
+
+    Of answers that contradict each other the later one holds. Decisions that are in force hold.
+    """
+    answers, reasons = reconciled(answers, Constraints(), ())
+    in_force = {_said(one.decision) for one in held.store.decisions() if one.undone is None}
+    for answer in answers:
+        if _said(answer) not in in_force:
+            try:
+                _decide_one(held, answer)
+            except (ContradictionError, LikelihoodError) as error:
+                reasons.append(f"{quoted(answer.name)} does not hold: {error}")
+    return reasons
 
 
 def undo(path: str, number: int) -> EventResult:

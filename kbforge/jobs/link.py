@@ -22,7 +22,7 @@ from kbforge.jobs.load import read
 from kbforge.jobs.tables import Records, fragments_from, pairs_of
 from kbforge.registry import name_of
 from kbforge.store.database import is_store
-from kbforge.words import did_you_mean, listed
+from kbforge.words import columns_differ, did_you_mean, listed
 
 _MOST_NAMED = 12  # attributes that an error lists
 
@@ -50,6 +50,11 @@ class Columns:
         """All columns that are named."""
         label = [] if self.label is None else [self.label]
         return [*self.ids, *label, *(self.renamed or {})]
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """All attributes that columns get."""
+        return frozenset(filter(None, (self.renamed or {}).values()))
 
     def applied(self, x: Fragment) -> Fragment:
         """A record as these columns say; BadRecord if it has two ids, or nothing is left of it."""
@@ -85,6 +90,29 @@ def columns_of(ids: Sequence[str], label: str | None, pairs: Sequence[str]) -> C
             raise UsageError(f'--map: expected column=attribute, got "{quoted(pair)}"')
         renamed[column] = attribute
     return Columns(ids, label, renamed)
+
+
+def renamed(
+    fragments: Sequence[Fragment], pairs: Sequence[str], strict: bool = True
+) -> tuple[Sequence[Fragment], frozenset[str]]:
+    """Fragments with the attributes that `column=attribute` pairs name, and these attributes.
+
+    Raises:
+        UsageError: a pair that is none, or, if `strict`, a column that no fragment has.
+        BadRecord: nothing is left of a fragment.
+
+    """
+    if not pairs:
+        return fragments, frozenset()
+    columns = columns_of((), None, pairs)
+    present = _attributes(fragments)
+    for column in columns.named if strict and fragments else ():
+        if column not in present:
+            raise UsageError(
+                f'--map: no fragment has "{quoted(column)}"{did_you_mean(column, present)}; '
+                f"expected one of {listed(present, _MOST_NAMED)}"
+            )
+    return [columns.applied(x) for x in fragments], columns.attributes
 
 
 def read_tables(
@@ -233,11 +261,9 @@ def _require_comparable(tables: Mapping[str, Sequence[Fragment]]) -> None:
             )
         others = {attribute for other, of in has.items() if other != name for attribute in of}
         if not vectors and others.isdisjoint(own):
+            differ = columns_differ("it has", own, "they have", sorted(others))
             raise UsageError(
-                f'link: table "{quoted(name)}" shares no attribute with another table; it has '
-                f"{listed(own, _MOST_NAMED) or 'none'}, they have "
-                f"{listed(sorted(others), _MOST_NAMED) or 'none'}; "
-                "--map COLUMN=ATTRIBUTE makes two columns one attribute"
+                f'link: table "{quoted(name)}" shares no attribute with another table; {differ}'
             )
 
 

@@ -459,6 +459,14 @@ class Drift:
         return cls.from_json(store.fact("drift"), seen_of(store))
 
 
+def attributes_of(store: Store) -> set[str]:
+    """The attributes that fragments of a store have; none where there are too many to be known."""
+    told = store.fact("drift")
+    if len(told["learned"]) >= _MOST_ATTRIBUTES or len(told["since"]) >= _MOST_ATTRIBUTES:
+        return set()
+    return {*told["learned"], *told["since"]}
+
+
 def drift_of(fragments: Sequence[Fragment], due: bool) -> Drift:
     """Nothing has come since the models learned from these; due: they are yet to come."""
     stated: Counter[str] = Counter()

@@ -62,9 +62,9 @@ def fragments_from(
     else:
         held: list[Any] = list(cast(Iterable[object], records))
         if not held or not isinstance(held[0], Mapping):
-            if options:
-                raise UsageError(f"{function}: {min(options)}: only tables have columns")
-            return Taken(_distinct(held, function), False)
+            if others := sorted({*options} - {"map"}):
+                raise UsageError(f"{function}: {others[0]}: only tables have columns")
+            return Taken(_renamed(_distinct(held, function), options), False)
         columns, rows = dict_rows(held, name)
     reader = registry.create("sources", _SOURCE, _as_options(options))
     kinds: set[type] = set()
@@ -72,6 +72,13 @@ def fragments_from(
         rows = _noting(rows, columns.index(str(id)), kinds)
     fragments = _distinct(reader.read_rows(columns, rows, name, source, stop), function)
     return Taken(fragments, kinds == {int})
+
+
+def _renamed(fragments: list[Fragment], options: Mapping[str, object]) -> list[Fragment]:
+    """Fragments with other names of attributes, if the option `map` gives any."""
+    from kbforge.jobs.link import renamed  # which builds on this module
+
+    return list(renamed(fragments, pairs_from(options))[0])
 
 
 def _noting(
@@ -91,7 +98,17 @@ def _as_options(given: Mapping[str, object]) -> dict[str, object]:
     return options
 
 
-def pairs_of(renamed: Mapping[object, object]) -> list[str]:
+def pairs_from(options: Mapping[str, object]) -> list[str]:
+    """The `column=attribute` pairs of the option `map`; a UsageError if it is something else."""
+    given = options.get("map") or ()
+    if isinstance(given, Mapping):
+        return pairs_of(given)
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise UsageError(f"map: expected a dictionary or a list of pairs, got {quoted(given)}")
+    return [str(pair) for pair in given]
+
+
+def pairs_of(renamed: Mapping[Any, Any]) -> list[str]:
     """A dictionary of columns and attributes as `column=attribute` pairs."""
     return [f"{column}={attribute}" for column, attribute in renamed.items()]
 

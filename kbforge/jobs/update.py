@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -13,6 +14,7 @@ import numpy as np
 import orjson
 
 from kbforge.contracts import (
+    Decision,
     DecisionRecord,
     Fate,
     Fragment,
@@ -23,12 +25,22 @@ from kbforge.contracts import (
     Progress,
 )
 from kbforge.contracts.fragment import ROW, is_of_source
-from kbforge.errors import DuplicateError, LikelihoodError, NotFoundError, UsageError, quoted
+from kbforge.errors import (
+    DuplicateError,
+    LikelihoodError,
+    NotFoundError,
+    StrangeAttributesError,
+    UsageError,
+    quoted,
+)
+from kbforge.files.answers import decided as decisions_of
+from kbforge.files.answers import read_answers
 from kbforge.files.fragments import to_line
 from kbforge.fit.authority import Authority, KnownEntities, mentions_of, unmarked
 from kbforge.fit.choices import Choices, Fit, require_link
 from kbforge.jobs.models import (
     Drift,
+    attributes_of,
     drift_of,
     freeze,
     reading_of,
@@ -42,6 +54,7 @@ from kbforge.store.pages import fragment_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import create_tables, insert_rows, write_rows
 from kbforge.store.writing import FILLS, KNOWN, StoreWriter, begin, write_run
+from kbforge.words import columns_differ
 
 COMMIT_SECONDS = 1.0
 """Between two transactions, at least."""
@@ -294,6 +307,7 @@ def add_fragments(
     on_stage: OnStage | None = None,
     began: float | None = None,
     against: Authority | None = None,
+    accepted: Collection[str] = (),
 ) -> UpdateResult:
     """Add fragments to a store, one after another; create it if it does not exist.
 
@@ -309,41 +323,61 @@ def add_fragments(
         on_stage: is told what a new store learns and tries before that.
         began: when the command began, by `time.perf_counter`; None is now.
         against: known entities, which come first and are never merged.
+        accepted: attributes that are welcome although the store does not have them.
 
     """
+    from kbforge.jobs.decide import answers_decided  # which builds on this module
+
     began = time.perf_counter() if began is None else began
     fragments = _given(fragments, against)
     with Database(path, write=True) as database:
         store = Store(database)
         finish_erasing(store)
         known: Mapping[str, bool] = {}
+        plain = replace(choices, answers=None)  # a store has them as decisions
         if fresh := database.version is None or store.fact("choices") is None:
             prepared = _create(database, fragments, choices, on_stage, against)
-            held = OpenStore(Store(database), prepared, choices, FILLS, about, began)
+            held = OpenStore(Store(database), prepared, plain, FILLS, about, began)
+            decided: Sequence[Decision] = prepared.answers
+            new = list(fragments)
         else:
-            _require_made_so(store, choices, against)
+            _require_made_so(store, plain, against)
+            decided = _answered(store, choices.answers, fragments)
             known = known_in(store, fragments, on_duplicate)
+            new = [fragment for fragment in fragments if not known.get(fragment.id, False)]
+            require_comparable(store, new, accepted)
             held = resume(store, FILLS, about, began)
-        new = [fragment for fragment in fragments if not known.get(fragment.id, False)]
+        notes = [*kernel_notes(), *(held.prepared.notes if fresh else ())]
+        notes += answers_decided(held, decided) if decided else []
         added = _run(held, new, known, on_step)
-        totals = held.store.pages.totals
-        return UpdateResult(
-            run=held.run_number,
-            added=added,
+        return replace(
+            _result_of(held, added, began, notes),
             replaced=sum(fragment.id in known for fragment in new[:added]),
             skipped=len(fragments) - len(new),
-            fragments=held.session.n_fragments,
-            entities=held.writing.n_entities,
-            subproblems=totals.n_subproblems,
-            log10_effective_particles=totals.log10_effective_particles,
-            seconds=time.perf_counter() - began,
-            likelihood=held.prepared.likelihood,
-            alpha=held.prepared.alpha,
-            drift=held.drift.figure,
-            worth_it=held.drift.worth_it,
-            notes=(*kernel_notes(), *(held.prepared.notes if fresh else ())),
             complete=added == len(new),
         )
+
+
+def _result_of(held: OpenStore, added: int, began: float, notes: Sequence[str]) -> UpdateResult:
+    """What a store is like after so many fragments were added to it."""
+    totals = held.store.pages.totals
+    return UpdateResult(
+        run=held.run_number,
+        added=added,
+        replaced=0,
+        skipped=0,
+        fragments=held.session.n_fragments,
+        entities=held.writing.n_entities,
+        subproblems=totals.n_subproblems,
+        log10_effective_particles=totals.log10_effective_particles,
+        seconds=time.perf_counter() - began,
+        likelihood=held.prepared.likelihood,
+        alpha=held.prepared.alpha,
+        drift=held.drift.figure,
+        worth_it=held.drift.worth_it,
+        notes=tuple(notes),
+        complete=True,
+    )
 
 
 def _create(
@@ -363,7 +397,8 @@ def _create(
     prepared = prepare(fragments, choices, on_stage=on_stage)
     if against is not None:
         prepared = KnownEntities(against, len(against)).honoured(prepared)
-    facts, kept = freeze(prepared, choices, fragments, drift_of(fragments, due=True))
+    plain = replace(choices, answers=None)
+    facts, kept = freeze(prepared, plain, fragments, drift_of(fragments, due=True))
     if against is not None:
         facts[KNOWN] = []
 
@@ -391,6 +426,43 @@ def _require_made_so(store: Store, choices: Choices, against: Authority | None) 
         raise UsageError(
             f"--against: {quoted(store.database.path, 400)} was made without it; leave the option "
             "out, or make another store"
+        )
+
+
+def _answered(store: Store, path: str | None, fragments: Sequence[Fragment]) -> list[Decision]:
+    """What a file of answers says about fragments of a store and such as are to come."""
+    if path is None:
+        return []
+    decisions = decisions_of(read_answers(path))
+    ids = list(dict.fromkeys(id for one in decisions for id in (one.first, one.second)))
+    there = {*store.pages.numbers(ids), *(fragment.id for fragment in fragments)}
+    require_all(store, ids, there)
+    return decisions
+
+
+def require_comparable(
+    store: Store, new: Sequence[Fragment], accepted: Collection[str] = ()
+) -> None:
+    """Refuse fragments of which most values are of attributes that a store does not have.
+
+    Its models read none of these. `accepted` are attributes that are welcome all the same.
+
+    Raises:
+        StrangeAttributesError: with a sentence that says which they are.
+
+    """
+    has = attributes_of(store)
+    values = Counter[str]()
+    for fragment in new:
+        for attribute, of in fragment.properties.items():
+            values[attribute] += len(of)
+    strange = [name for name in values if has and name not in has and name not in accepted]
+    n = sum(values[name] for name in strange)
+    if 2 * n > values.total():
+        differ = columns_differ("they have", strange, "it has", sorted(has))
+        raise StrangeAttributesError(
+            f"most values of the new records, {n:,} of {values.total():,}, are of attributes that "
+            f"the store does not have: {differ}; --map COLUMN=COLUMN takes a new one"
         )
 
 

@@ -88,44 +88,69 @@ def variation(together: FloatArray, labels: IntArray) -> float:
 LOSSES: Mapping[str, Callable[[FloatArray, IntArray], float]] = {"binder": binder, "vi": variation}
 
 
-def consensus(posterior: Posterior, estimate: str, entities: int | None = None) -> Posterior:
+Allow: TypeAlias = Callable[[Sequence[Cluster]], bool]
+"""Whether a grouping of a subproblem satisfies all constraints, as every particle does."""
+
+
+def consensus(
+    posterior: Posterior,
+    estimate: str,
+    entities: int | None = None,
+    allow: Allow = lambda clusters: True,
+) -> Posterior:
     """The posterior with a point estimate of another kind; weights and particles are the same.
 
     `estimate` is "map" (no change), one of `LOSSES` or of `LINKAGES`, whose trees are cut into so
-    many `entities` in all; None minimizes the loss.
+    many `entities` in all; None minimizes the loss. Only groupings that `allow` accepts are taken:
+    if no other is, the heaviest particle.
     """
     if estimate == "map":
         return posterior
     if entities is not None:
-        made = _of_number(posterior.subproblems, estimate, entities)
+        made = _of_number(posterior.subproblems, estimate, entities, allow)
     else:
-        made = tuple(_estimated(s, estimate) for s in posterior.subproblems)
+        made = tuple(_estimated(s, estimate, allow) for s in posterior.subproblems)
     return replace(posterior, subproblems=made)
 
 
 def _of_number(
-    subproblems: Sequence[Subproblem], kind: str, entities: int
+    subproblems: Sequence[Subproblem], kind: str, entities: int, allow: Allow
 ) -> tuple[Subproblem, ...]:
-    """So many clusters, or as near as the subproblems allow."""
+    """So many clusters, or as near as the subproblems and constraints allow."""
     small = [s for s in subproblems if len(s.fragments) <= MOST]
     others = sum(len(s.clusters) for s in subproblems if len(s.fragments) > MOST)
     trees = [tree_of(similarity(s), kind) for s in small]
     counts = iter(zip(trees, cuts_for(trees, entities - others), strict=True))
     return tuple(
-        _grouped(s, cut(*next(counts))) if len(s.fragments) <= MOST else s for s in subproblems
+        _cut_near(s, *next(counts), allow) if len(s.fragments) <= MOST else s for s in subproblems
     )
 
 
-def _estimated(subproblem: Subproblem, estimate: str) -> Subproblem:
+def _cut_near(subproblem: Subproblem, joins: FloatArray, n_joins: int, allow: Allow) -> Subproblem:
+    """The allowed cut with about so many joins; the heaviest particle if there is none."""
+    for made in sorted(range(len(joins) + 1), key=lambda n: (abs(n - n_joins), -n)):
+        found = _grouped(subproblem, cut(joins, made))
+        if allow(found.clusters):
+            return found
+    return subproblem
+
+
+def _estimated(subproblem: Subproblem, estimate: str, allow: Allow) -> Subproblem:
     if len(subproblem.particles) == 1 or len(subproblem.fragments) > MOST:
         return subproblem
-    if estimate in LINKAGES:
-        alike = similarity(subproblem)
-        return _grouped(subproblem, best_cut(tree_of(alike, estimate), partial(variation, alike)))
+    found = (_grouped(subproblem, labels) for labels in _by_loss(subproblem, estimate))
+    return next((one for one in found if allow(one.clusters)), subproblem)
+
+
+def _by_loss(subproblem: Subproblem, estimate: str) -> Iterator[IntArray]:
+    """Groupings, the one that loses least first."""
     together = similarity(subproblem)
+    if estimate in LINKAGES:
+        yield from cuts_by_loss(tree_of(together, estimate), partial(variation, together))
+        return
     loss = LOSSES[estimate]
-    started = list(_labels(subproblem))
-    best = min(started, key=lambda labels: round(loss(together, labels), DIGITS))
+    started = sorted(_labels(subproblem), key=lambda labels: round(loss(together, labels), DIGITS))
+    best = started[0]
     if len(best) <= _EXACT:
         every = _groupings(len(best))
         losses = [loss(together, labels) for labels in every]
@@ -136,7 +161,8 @@ def _estimated(subproblem: Subproblem, estimate: str) -> Subproblem:
         alone, one = np.arange(len(best)), np.zeros(len(best), np.int64)
         ends = [search(together, start, estimate) for start in (best, alone, one)]
         best = min(ends, key=lambda labels: round(loss(together, labels), DIGITS))
-    return _grouped(subproblem, best)
+    yield best
+    yield from started
 
 
 def _grouped(subproblem: Subproblem, labels: IntArray) -> Subproblem:
@@ -303,10 +329,10 @@ def cut(joins: FloatArray, n_joins: int) -> IntArray:
     return np.argsort(np.argsort(first))[label.reshape(-1)]
 
 
-def best_cut(joins: FloatArray, loss: Callable[[IntArray], float]) -> IntArray:
-    """The cut that loses least, of equals the one of most clusters, shape [n]."""
+def cuts_by_loss(joins: FloatArray, loss: Callable[[IntArray], float]) -> list[IntArray]:
+    """All cuts, each shape [n]: the one that loses least first, of equals that of most clusters."""
     cuts = [cut(joins, made) for made in range(len(joins) + 1)]
-    return min(cuts, key=lambda labels: round(loss(labels), DIGITS))
+    return sorted(cuts, key=lambda labels: round(loss(labels), DIGITS))
 
 
 def cuts_for(trees: Sequence[FloatArray], clusters: int) -> list[int]:

@@ -23,6 +23,7 @@ from kbforge.contracts.fragment import MAX_ID_CHARACTERS, Shared
 from kbforge.errors import UsageError
 from kbforge.files.fragments import parse_json
 from kbforge.files.io import lines_of
+from kbforge.jobs.link import renamed
 from kbforge.serve import export, facts, feed, reasons, schemas
 from kbforge.serve.facts import Facts
 from kbforge.serve.frame import JsonAnswer
@@ -47,6 +48,9 @@ Before: TypeAlias = Annotated[
 RunNumber: TypeAlias = Annotated[int, Query(ge=0, le=LARGEST, description="Number of a run.")]
 
 
+Renamed: TypeAlias = Annotated[
+    Sequence[str], Query(alias="map", description="`COLUMN=ATTRIBUTE`: an attribute's new name.")
+]
 Limit: TypeAlias = Annotated[int, Query(ge=1, le=_MOST_LISTED)]
 
 
@@ -236,17 +240,22 @@ def _adding(routes: APIRouter, service: Service) -> None:
         **_says(schemas.Added),
     )
     async def add(
-        request: Request, on_duplicate: Literal["error", "replace"] = "error"
+        request: Request,
+        on_duplicate: Literal["error", "replace"] = "error",
+        attributes: Renamed = (),
     ) -> Response:
         """Add one fragment, an array of them, or JSON lines: all of them or none.
 
         Fragments that are there already are passed over. `on_duplicate` says what to do with one
-        that is there with other content.
+        that is there with other content. Fragments of which most values are of attributes that the
+        store does not have are refused; `map`, once an attribute, gives it the name of another
+        (`Nombre=name`), leaves it out (`Nombre=`) or takes it as a new one (`Nombre=Nombre`).
         """
         body, media = await request.body(), request.headers.get("content-type", "")
 
         def submitted() -> Future[Facts]:
-            return service.writer.add(fragments_of(body, media), on_duplicate)
+            given, named = renamed(fragments_of(body, media), attributes, strict=False)
+            return service.writer.add(given, on_duplicate, named)
 
         # it may wait for long, and then without a thread
         return JsonAnswer(await asyncio.wrap_future(await run_in_threadpool(submitted)))

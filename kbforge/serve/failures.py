@@ -20,6 +20,7 @@ from kbforge.errors import (
     LikelihoodError,
     NotFoundError,
     OutputError,
+    StrangeAttributesError,
     UsageError,
 )
 from kbforge.serve.frame import page
@@ -31,6 +32,7 @@ _STATUS: tuple[tuple[type[KBForgeError], int], ...] = (
     (BusyError, 503),
     (OutputError, 503),
     (BadRecord, 400),
+    (StrangeAttributesError, 422),
     (UsageError, 400),
     (LikelihoodError, 422),
     (GrammarError, 422),

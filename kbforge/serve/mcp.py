@@ -24,6 +24,8 @@ from pydantic import Field, ValidationError
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.jobs.history import between
+from kbforge.jobs.link import renamed
+from kbforge.jobs.tables import pairs_of
 from kbforge.serve import facts, reasons, schemas
 from kbforge.serve.facts import Facts
 from kbforge.serve.security import Access, Guard
@@ -153,16 +155,23 @@ class _Tools:
         replace: Annotated[
             bool, Field(description="Replace fragments that are there with other content.")
         ] = False,
+        map: Annotated[
+            dict[str, str] | None,
+            Field(description="Attributes to rename; to itself: take it as a new attribute."),
+        ] = None,
     ) -> Facts:
         """Add fragments, all of them or none; each joins the entity that it fits, or starts one.
 
-        Those that are there already are passed over, so that the call can be repeated.
+        Those that are there already are passed over, so that the call can be repeated. Fragments of
+        which most values are of attributes that the store does not have are refused: rename them by
+        `map`, or say by it that they are new.
         """
         checked = [
             Fragment.from_json(one.model_dump(exclude_none=True), f"fragments.{place}")
             for place, one in enumerate(fragments)
         ]
-        return self._writer.add(checked, "replace" if replace else "error").result()
+        given, named = renamed(checked, pairs_of(map or {}), strict=False)
+        return self._writer.add(given, "replace" if replace else "error", named).result()
 
     def review_next(self) -> Facts:
         """Get the most useful question: are two fragments one entity? With the evidence.

@@ -23,7 +23,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -34,7 +34,14 @@ from kbforge.errors import BusyError, KBForgeError, UsageError, quoted
 from kbforge.fit.choices import Choices, Fit
 from kbforge.jobs.decide import honour, in_words, take_back
 from kbforge.jobs.models import restore
-from kbforge.jobs.update import OnDuplicate, OpenStore, finish_erasing, known_in, take_in
+from kbforge.jobs.update import (
+    OnDuplicate,
+    OpenStore,
+    finish_erasing,
+    known_in,
+    require_comparable,
+    take_in,
+)
 from kbforge.serve.facts import Facts
 from kbforge.store.database import Database
 from kbforge.store.store import Store
@@ -71,6 +78,7 @@ class _Request:
 
     fragments: Sequence[Fragment] = ()
     on_duplicate: OnDuplicate = "error"
+    accepted: Collection[str] = ()  # attributes that the store need not have
     act: Callable[[Store], Facts] | None = None
     weight: int = 0  # characters
     future: Future[Facts] = field(default_factory=Future)
@@ -91,7 +99,10 @@ class Writer:
         self._thread.start()
 
     def add(
-        self, fragments: Sequence[Fragment], on_duplicate: OnDuplicate = "error"
+        self,
+        fragments: Sequence[Fragment],
+        on_duplicate: OnDuplicate = "error",
+        accepted: Collection[str] = (),
     ) -> Future[Facts]:
         """Add fragments, all of them or none; those that are there already are passed over.
 
@@ -101,6 +112,8 @@ class Writer:
         Raises, at once or as the result:
             UsageError: two of the fragments have one id.
             DuplicateError: one is there with other content, and duplicates are an error.
+            StrangeAttributesError: most of their values are of attributes that the store does not
+                have and that are not `accepted`.
             LikelihoodError: the likelihood can make nothing of one.
             BusyError: too much waits, another command writes for long, or the server stops.
             OutputError: the store cannot be written.
@@ -111,7 +124,7 @@ class Writer:
             if given.setdefault(one.id, one) != one:
                 raise UsageError(f'two fragments have the id "{quoted(one.id)}"')
         weight = sum(len(v) for one in given.values() for vs in one.properties.values() for v in vs)
-        return self._submit(_Request(list(given.values()), on_duplicate, weight=weight))
+        return self._submit(_Request(list(given.values()), on_duplicate, accepted, weight=weight))
 
     def decide(
         self, same: bool, first: str, second: str, reported: float | None = None
@@ -258,12 +271,17 @@ class Writer:
     def _add(self, store: Store, group: Sequence[_Request]) -> None:
         """Add the fragments of a group; a request with a duplicate is refused before."""
         known: list[tuple[_Request, Mapping[str, bool]]] = []
+        new: list[list[Fragment]] = []
         for one in group:
             try:
-                known.append((one, known_in(store, one.fragments, one.on_duplicate)))
+                there = known_in(store, one.fragments, one.on_duplicate)
+                own = [x for x in one.fragments if not there.get(x.id, False)]
+                require_comparable(store, own, one.accepted)
             except KBForgeError as error:
                 one.future.set_exception(error)
-        new = [[x for x in one.fragments if not there.get(x.id, False)] for one, there in known]
+                continue
+            known.append((one, there))
+            new.append(own)
         begin, count = time.perf_counter(), sum(map(len, new))
         if count:
             held = self._kept.opened(store, FILLS, ABOUT)

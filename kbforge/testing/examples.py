@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -96,6 +96,31 @@ def hostile() -> list[Fragment]:
 def without_gold(items: Sequence[Fragment]) -> list[Fragment]:
     """The same observations, with all that a model may not read cleared."""
     return [replace(item, label=None, source=None, metadata=None) for item in items]
+
+
+def apart(items: Sequence[Fragment]) -> Iterator[tuple[list[Fragment], Fragment]]:
+    """Clusters, and a fragment of each that shares no attribute with any of theirs.
+
+    None has a vector; the fragment has other attributes of the same, or strange ones.
+    """
+    rng = random.Random(7)
+    names = sorted({name for item in items for name in item.properties})
+    for size in (1, 1, 2, 3, len(items)) * 4:
+        cut = rng.randrange(len(names) + 1)
+        mine = {*rng.sample(names, cut)}
+        x = rng.choice(items)
+        said = {name: values for name, values in x.properties.items() if name in mine}
+        if not said or rng.random() < 0.3:
+            # "names" also reads what is called like a name
+            said = {f"strange {n}": values for n, values in enumerate(x.properties.values())}
+            mine = set()
+        others = [
+            replace(item, vector=None, properties=left)
+            for item in rng.sample(list(items), min(size, len(items)))
+            if (left := {name: of for name, of in item.properties.items() if name not in mine})
+        ]
+        if others and said:
+            yield others, replace(x, vector=None, properties=said)
 
 
 def entities() -> list[Entity]:

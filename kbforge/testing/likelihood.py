@@ -149,6 +149,17 @@ class LikelihoodContract(Contract):
             found = dict(zip(alone.tolist(), much.tolist(), strict=True))
             assert found == dict(zip(names[own].tolist(), values[own].tolist(), strict=True))
 
+    def test_what_shares_no_attribute_gains_nothing(self) -> None:
+        """Also of attributes that the model was not fitted to, and of clusters of any size."""
+        likelihood = self.fitted()
+        for cluster, x in examples.apart(self.fragments()):
+            try:
+                both, without, alone = likelihood.log_marginal([[*cluster, x], cluster, [x]])
+            except Exception:  # it cannot read one of them, and says so
+                continue
+            if np.isfinite(without + alone):
+                assert both - without - alone <= 1e-8, (cluster, x)
+
     def test_contributions_sum_to_the_gain_of_joining(self) -> None:
         likelihood, items = self.fitted(), list(self.fragments())
         if not likelihood.explains:

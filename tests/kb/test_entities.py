@@ -17,7 +17,7 @@ from scipy.cluster.hierarchy import fcluster
 
 from kbforge.contracts import Fragment, Particle, Subproblem
 from kbforge.kb import entities as module
-from kbforge.kb.consensus import LINKAGES, LOSSES, best_cut, cut, cuts_for, tree_of
+from kbforge.kb.consensus import LINKAGES, LOSSES, cut, cuts_by_loss, cuts_for, tree_of
 from kbforge.kb.entities import (
     AttributeOrder,
     assemble,
@@ -240,7 +240,7 @@ def test_no_other_cut_loses_less(seed: int, n: int, kind: str) -> None:
     joins = tree_of(together, kind)
     for loss in LOSSES.values():
         of_these = partial(loss, together)
-        found = of_these(best_cut(joins, of_these))
+        found = of_these(cuts_by_loss(joins, of_these)[0])
         assert all(found <= of_these(cut(joins, made)) + 1e-8 for made in range(n))
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.contracts import Fragment, Posterior, Problem
+from kbforge.contracts import UNREAD, Fragment, Posterior, Problem
 from kbforge.errors import ModelError, UsageError
 from kbforge.models.bundle import Bundle, make_likelihood, write_bundle
 from kbforge.testing.examples import HOSTILE_VALUES
@@ -66,7 +66,11 @@ def model_of(rng: random.Random, fragments: list[Fragment]) -> Attributes:
 
 
 def written_out(model: Attributes, cluster: list[Fragment]) -> float:
-    total = 0.0
+    read = [
+        any(stated(x.properties.get(attribute, ())) for attribute in model.vocabularies)
+        for x in cluster
+    ]
+    total = -60.0 * min(read.count(False), len(cluster) - 1)
     for attribute, vocabulary in model.vocabularies.items():
         said = [stated(fragment.properties.get(attribute, ())) for fragment in cluster]
         drawn = [vocabulary.number(value) for value in said if value]
@@ -118,10 +122,20 @@ def test_a_missing_value_costs_nothing() -> None:
     model = fitted(people(40, 2))
     whole, less = record("a", name="Ann", town="york"), record("b", name="Ann")
     blank = record("c", name="Ann", town=(" ", "\u3000"))
-    nothing = Fragment("d", {"colour": ("red",)})
-    alone = model.log_marginal([[whole, less], [whole, blank], [whole, less, nothing]])
-    assert alone[0] == alone[1] == alone[2]
+    alone = model.log_marginal([[whole, less], [whole, blank]])
+    assert alone[0] == alone[1]
+
+
+def test_a_record_of_which_nothing_is_read_stays_alone() -> None:
+    model = fitted(people(40, 2))
+    whole, less = record("a", name="Ann", town="york"), record("b", name="Ann")
+    nothing, blank = Fragment("d", {"colour": ("red",)}), record("c", town=(" ", "\u3000"))
+    found = model.log_marginal([[whole, less], [whole, less, nothing], [blank, nothing]])
+    assert found[1] - found[0] == pytest.approx(UNREAD)
+    assert found[2] == UNREAD
     assert model.log_marginal([[nothing]])[0] == 0
+    assert model.contributions(nothing, [whole]) == {"colour": UNREAD}
+    assert model.contributions(whole, [nothing]) == {"name": UNREAD}
 
 
 def test_a_value_in_two_spellings_is_one_value() -> None:

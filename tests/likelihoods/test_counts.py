@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import betaln, gammaln
 
-from kbforge.contracts import Fragment, Likelihood
+from kbforge.contracts import UNREAD, Fragment, Likelihood
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge_plugins.likelihoods import counts
 from kbforge_plugins.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
@@ -116,12 +116,13 @@ def test_empty_calls_and_growth_in_one_step() -> None:
     assert set(values.tolist()) == {float(twice - expected[0])}
 
 
-def test_a_fragment_without_text_joins_anything_for_nothing() -> None:
+def test_a_fragment_without_text_stays_alone() -> None:
     table = Bigram().live_clusters()
-    x = table.encode(Fragment("a", {"colour": ("red",)}))
+    x, ann = (table.encode(Fragment("a", {k: (k,)})) for k in ("colour", "name"))
     table.extend(x, np.array([-1]), np.array([0]))
     assert table.log_predictive_new(x) == 0.0
-    assert table.log_predictive(x, 1).tolist() == [0.0]
+    assert table.log_predictive(x, 1).tolist() == [UNREAD]
+    assert table.log_predictive(ann, 1).tolist() == [table.log_predictive_new(ann) + UNREAD]
 
 
 @pytest.mark.usefixtures("small")

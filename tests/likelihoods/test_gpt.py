@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kbforge.contracts import Fragment
+from kbforge.contracts import UNREAD, Fragment
 from kbforge.errors import ModelError, UsageError
 from kbforge.files.fragments import read_fragments
 from kbforge.fit.alpha import Calibration, to_toml
@@ -82,9 +82,9 @@ def test_without_text_there_is_nothing_to_score(fragments: list[Fragment], folde
     vector = Fragment("v", {}, (1.0, 2.0))
     gpt = Gpt.from_bundle(folder, precision="fp32")
     assert gpt.log_marginal([]).shape == (0,)
-    assert gpt.log_marginal([[], [vector], [vector, vector]]).tolist() == [0.0, 0.0, 0.0]
+    assert gpt.log_marginal([[], [vector], [vector, vector]]).tolist() == [0.0, 0.0, UNREAD]
     with_vector, without = gpt.log_marginal([[vector, fragments[0]], [fragments[0]]])
-    assert with_vector == without < 0
+    assert with_vector == without + UNREAD < UNREAD
 
 
 def test_values_of_any_kind(model: LanguageModel, folder: Path) -> None:

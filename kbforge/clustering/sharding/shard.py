@@ -185,7 +185,8 @@ def require_shardable(problem: Problem, rules: Rules) -> None:
         )
     if problem.constraints:
         raise UsageError(
-            "workers do not support --link or --against yet; leave it out, or the executor"
+            "workers do not support --link, --against or --answers yet; leave it out, or the "
+            "executor"
         )
     if problem.index is None:
         raise UsageError(

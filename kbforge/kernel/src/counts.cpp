@@ -47,10 +47,10 @@ void CountTable::log_predictive_by(std::size_t worker, const Record& x,
                                    const std::vector<Slot>& slots, double* out) {
   std::vector<std::int32_t>& asked = asked_[worker];
   asked.resize(n_rows());
-  const double alone = log_predictive_new(x);
+  const double alone = log_predictive_new(x), unread = alone + kUnread;
   for (std::size_t k = 0; k < x.n; ++k) asked[x.attributes[k]] = x.values[k];
   for (std::size_t k = 0; k < slots.size(); ++k) {
-    double sum = alone;
+    double sum = x.n && !held_[slots[k]].empty() ? alone : unread;
     for (const Count& held : held_[slots[k]]) {
       const std::int32_t more = asked[held.row];
       if (more) sum += gain(held.row, held.n, more);
@@ -63,7 +63,9 @@ void CountTable::log_predictive_by(std::size_t worker, const Record& x,
 void CountTable::ask_all(const Record& x, const std::vector<Slot>& slots, double* out) {
   if (!posted_ || gains_.size() > 2 * n_live_ + kSpare) post_all();
   postings_.resize(n_rows());
-  std::fill(gains_.begin(), gains_.end(), log_predictive_new(x));
+  const double alone = log_predictive_new(x), unread = alone + kUnread;
+  std::fill(gains_.begin(), gains_.end(), x.n ? alone : unread);
+  gains_[0] = unread;  // of clusters that have no rows
   for (std::size_t k = 0; k < x.n; ++k) {
     const std::int32_t row = x.attributes[k], more = x.values[k];
     gain_of_.clear();

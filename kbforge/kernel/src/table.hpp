@@ -15,6 +15,10 @@ struct Record {
   std::size_t n;
 };
 
+// Nats of joining where nothing is read of the fragment, or nothing of the whole cluster
+// (kbforge.contracts.likelihood).
+constexpr double kUnread = -60.0;
+
 // What several threads may ask a table for: nothing, fragments of their own, or parts of their own.
 enum class Ahead { kNever, kByFragment, kByPart };
 
@@ -34,10 +38,11 @@ class Table {
   // If by fragment: as `log_predictive`, by a thread that has this number.
   virtual void log_predictive_by(std::size_t, const Record&, const std::vector<Slot>&, double*) {}
   // If by part: how many parts the sum has, and one term of it, what a part says of what x states
-  // there, which is at `place`.
+  // there, which is at `place`. One more term says what it has of which nothing is read.
   virtual std::size_t n_parts() const { return 0; }
   virtual void log_predictive_part(std::size_t, const Record&, std::size_t,
                                    const std::vector<Slot>&, double*) {}
+  virtual void log_predictive_unread(const Record&, const std::vector<Slot>&, double*) {}
   // L({x}), nats.
   virtual double log_predictive_new(const Record& x) = 0;
   // children[k] := parents[k] + x; a parent of -1 is the empty cluster.

@@ -27,6 +27,10 @@ class TemperedTable : public Table {
                            const std::vector<Slot>& slots, double* out) override {
     table_.log_predictive_part(part, x, place, slots, out);
   }
+  void log_predictive_unread(const Record& x, const std::vector<Slot>& slots,
+                             double* out) override {
+    table_.log_predictive_unread(x, slots, out);
+  }
   double log_predictive_new(const Record& x) override {
     return table_.log_predictive_new(x) / temperature_;
   }

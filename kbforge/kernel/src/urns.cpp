@@ -380,6 +380,8 @@ void AttributeTable::log_predictive(const Record& x, const std::vector<Slot>& sl
     log_predictive_part(x.attributes[i], x, i, slots, terms_.data());
     for (std::size_t k = 0; k < slots.size(); ++k) out[k] += terms_[k];
   }
+  log_predictive_unread(x, slots, terms_.data());
+  for (std::size_t k = 0; k < slots.size(); ++k) out[k] += terms_[k];
 }
 
 // An attribute's urns are its own: no two threads ask one of them.
@@ -391,6 +393,13 @@ void AttributeTable::log_predictive_part(std::size_t part, const Record& x, std:
   for (std::size_t k = 0; k < slots.size(); ++k) {
     const UrnId urn = held_[slots[k] * width + part];
     out[k] = urn == kNoUrn ? urns.log_marginal(urns.single(value)) : urns.gain(urn, value);
+  }
+}
+
+void AttributeTable::log_predictive_unread(const Record& x, const std::vector<Slot>& slots,
+                                           double* out) {
+  for (std::size_t k = 0; k < slots.size(); ++k) {
+    out[k] = !x.n || unread_[slots[k]] ? kUnread : 0.0;
   }
 }
 
@@ -409,6 +418,8 @@ void AttributeTable::extend(const Record& x, const std::vector<std::int64_t>& pa
   for (std::size_t k = 0; k < children.size(); ++k) {
     const std::size_t begin = children[k] * width;
     if (held_.size() < begin + width) held_.resize(begin + width, kNoUrn);
+    if (unread_.size() <= static_cast<std::size_t>(children[k])) unread_.resize(children[k] + 1);
+    unread_[children[k]] = !x.n && (parents[k] < 0 || unread_[parents[k]]);
     for (std::size_t a = 0; a < width; ++a) {
       held_[begin + a] = parents[k] < 0 ? kNoUrn : held_[parents[k] * width + a];
     }
@@ -449,6 +460,10 @@ void AttributeTable::log_merge_ratios(Slot slot, std::int64_t n, const std::int6
                                       double* out) {
   const std::size_t width = attributes.size();
   for (std::int64_t k = 0; k < n; ++k) {
+    if (unread_[slot] || unread_[others[k]]) {
+      out[k] = kUnread;
+      continue;
+    }
     double total = 0.0;
     for (std::size_t a = 0; a < width; ++a) {
       const UrnId urn = held_[slot * width + a], other = held_[others[k] * width + a];
@@ -460,6 +475,7 @@ void AttributeTable::log_merge_ratios(Slot slot, std::int64_t n, const std::int6
 
 void AttributeTable::merge(Slot slot, Slot into) {
   const std::size_t width = attributes.size();
+  unread_[into] = unread_[into] && unread_[slot];
   for (std::size_t a = 0; a < width; ++a) {
     UrnId &urn = held_[slot * width + a], &other = held_[into * width + a];
     if (urn != kNoUrn && other != kNoUrn) {

@@ -98,6 +98,8 @@ class AttributeTable : public Table {
   std::size_t n_parts() const override { return attributes.size(); }
   void log_predictive_part(std::size_t part, const Record& x, std::size_t place,
                            const std::vector<Slot>& slots, double* out) override;
+  void log_predictive_unread(const Record& x, const std::vector<Slot>& slots,
+                             double* out) override;
   double log_predictive_new(const Record& x) override;
   void extend(const Record& x, const std::vector<std::int64_t>& parents,
               const std::vector<std::int64_t>& children) override;
@@ -109,6 +111,7 @@ class AttributeTable : public Table {
 
  private:
   std::vector<UrnId> held_;  // by slot and attribute; none: no fragment states it
+  std::vector<char> unread_;  // by slot: whether no fragment states anything that is read
   std::vector<double> terms_;
 };
 

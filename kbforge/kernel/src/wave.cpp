@@ -71,8 +71,11 @@ void Waves::compare(const Batch& batch, Table& table) {
   temperature_ = table.temperature();
   for (std::int64_t k = 0; k < n_looked_; ++k) {
     Looked& looked = looked_[k];
-    looked.stated = by_part ? batch.record(first_ + k).n : 1;
-    looked.terms.resize(looked.stated * looked.lookup.slots.size());
+    const std::vector<Slot>& slots = looked.lookup.slots;
+    const Record x = batch.record(first_ + k);
+    looked.stated = by_part ? x.n + 1 : 1;
+    looked.terms.resize(looked.stated * slots.size());
+    if (by_part) table.log_predictive_unread(x, slots, looked.terms.data() + x.n * slots.size());
   }
   if (by_part) {
     crew_.share(table.n_parts(), 1,

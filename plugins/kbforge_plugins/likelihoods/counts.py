@@ -7,8 +7,9 @@ marginal is a sum over categories c and distributions h of
     F(n) = + lgamma(n + alpha[h, c]) - lgamma(alpha[h, c])       for n draws of c from h
     F(n) = - lgamma(n + alpha[h]) + lgamma(alpha[h])             for n draws from h
 
-with alpha[h] the sum over c of alpha[h, c]. Categories and distributions are rows of one kind, with
-a pseudo-count and a sign. There is no multinomial coefficient: the draws are ordered.
+with alpha[h] the sum over c of alpha[h, c], and of `unread_marginal` for the fragments without any
+row. Categories and distributions are rows of one kind, with a pseudo-count and a sign. There is no
+multinomial coefficient: the draws are ordered.
 
 *Exact sums.* F is rounded to multiples of 2^-34 nats (6e-11). Sums of such numbers below 2^19 nats
 in size have no rounding error in float64, so a value never depends on the order of additions, on
@@ -35,13 +36,13 @@ from collections.abc import Mapping, Sequence
 from ctypes import CDLL
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from kbforge.contracts import EncodedFragments, Fragment
+from kbforge.contracts import UNREAD, EncodedFragments, Fragment, unread_marginal
 from kbforge.contracts.likelihood import FloatArray, IntArray, LiveClusters, SparseCounts
 from kbforge.kernel.binding import FACTORS, address
 from kbforge.numerics import capacity_for, grown
@@ -58,12 +59,14 @@ class RowCounts:
     counts: IntArray
     pairs: Sequence[tuple[int, int]]
     log_marginal: float
+    unread: bool  # whether nothing is read of it
 
 
 class DirichletRows:
     """The rows so far and their factors F. Subclasses count fragments in rows."""
 
     counts_type: type[np.signedinteger] = np.int32  # of what a cluster counts in a row
+    always_read: ClassVar[bool] = False  # whether a fragment without rows says that it has none
 
     def __init__(self) -> None:
         self._pseudo_counts = np.zeros(0)
@@ -102,8 +105,11 @@ class DirichletRows:
         rows, counts = both.T.copy()
         return starts, rows, counts
 
-    def family_of(self, fragments: Sequence[Fragment]) -> SparseCounts:
+    def family_of(self, fragments: Sequence[Fragment]) -> SparseCounts | None:
+        """See `ConjugateLikelihood.exponential_family`; None if nothing is read of a fragment."""
         starts, rows, counts = self.entries_of(fragments)
+        if not (self.always_read or np.diff(starts).all()):
+            return None
         n = self._settled
         return SparseCounts(starts, rows, counts, self._pseudo_counts[:n], self._signs[:n])
 
@@ -118,7 +124,8 @@ class DirichletRows:
     def _counted(self, pairs: Sequence[tuple[int, int]]) -> RowCounts:
         both = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         rows, numbers = both[:, 0].copy(), both[:, 1].copy()
-        return RowCounts(rows, numbers, pairs, float(self.factors(rows, numbers).sum()))
+        unread = not (pairs or self.always_read)
+        return RowCounts(rows, numbers, pairs, float(self.factors(rows, numbers).sum()), unread)
 
     def _made(self, pseudo_count: float, sign: float) -> int:
         """The number of a new row."""
@@ -184,6 +191,7 @@ class RowsOfSets:
         self._numbers = np.concatenate([*none, *(x.rows for x in encoded)])
         self._counts = np.concatenate([*none, *(x.counts for x in encoded)])
         self._lengths = np.array([len(x.rows) for x in encoded], dtype=np.int64)
+        self._unread = np.array([x.unread for x in encoded], dtype=np.bool_)
         self._starts = self._lengths.cumsum() - self._lengths
 
     def log_marginal(self, sets: Sequence[IntArray]) -> FloatArray:
@@ -198,6 +206,10 @@ class RowsOfSets:
             owners.repeat(lengths), self._numbers[at], self._counts[at], self._rows.size
         )
         np.add.at(out, owners, self._rows.factors(rows, counts))
+        if self._unread.any():
+            for number, of_one in enumerate(sets):
+                unread = int(self._unread[of_one].sum())
+                out[number] += unread_marginal(unread, unread < len(of_one))
         return out
 
 
@@ -265,12 +277,16 @@ class LiveRows(LiveClusters):
         by_cell = self._sparse.gains(x, self._dense.number_of, self._n_cells)
         self._dense.add_gains(x, by_cell)
         by_cell += x.log_marginal
+        if x.unread:
+            by_cell += UNREAD
+        elif self._store.any_unread:
+            by_cell[self._store.lengths[: self._n_cells] == 0] += UNREAD
         # "clip" lets NumPy write straight into `out`; cells are never out of range
         return by_cell.take(self._cell_of[1 : slots + 1], out=self._out[:slots], mode="clip")
 
     def log_predictive_of(self, x: RowCounts, slots: IntArray) -> FloatArray:
         shared = self._shared_gains(x.rows, x.counts, slots)
-        return shared + x.log_marginal
+        return shared + x.log_marginal + self._unread_gains(x.unread, slots)
 
     def extend(self, x: RowCounts, parents: IntArray, children: IntArray) -> None:
         k = len(children)
@@ -282,7 +298,8 @@ class LiveRows(LiveClusters):
         owners = np.concatenate([owners, np.arange(k).repeat(len(x.rows))])
         rows = np.concatenate([rows, *[x.rows] * k])
         counts = np.concatenate([counts, *[x.counts] * k])
-        self._write(children, *merged(owners, rows, counts, self._rows.size))
+        unread = self._store.unread.take(self._cell_of.take(parents + 1)) + x.unread
+        self._write(children, unread, *merged(owners, rows, counts, self._rows.size))
 
     def gather(self, xs: Sequence[RowCounts], slot: int) -> None:
         """C := all of xs, whose counts are added up at once."""
@@ -291,17 +308,20 @@ class LiveRows(LiveClusters):
         rows = np.concatenate([x.rows for x in xs])
         counts = np.concatenate([x.counts for x in xs])
         owners = np.zeros(len(rows), dtype=np.int64)
-        self._write(np.array([slot]), *merged(owners, rows, counts, self._rows.size))
+        unread = np.array([sum(x.unread for x in xs)])
+        self._write(np.array([slot]), unread, *merged(owners, rows, counts, self._rows.size))
 
     def _reserve(self, cells: int) -> None:
         """Make room for new cells; a rebuild renumbers the old ones."""
         if self._n_cells + cells > self._cells_limit:
             self._rebuild(cells)
 
-    def _write(self, slots: IntArray, owners: IntArray, rows: IntArray, counts: IntArray) -> None:
+    def _write(
+        self, slots: IntArray, unread: IntArray, owners: IntArray, rows: IntArray, counts: IntArray
+    ) -> None:
         """Give slots new cells with these entries, sorted by owner (position in `slots`)."""
         k = len(slots)
-        self._store.append(np.bincount(owners, minlength=k), rows, counts)
+        self._store.append(unread, np.bincount(owners, minlength=k), rows, counts)
         self._index(owners + self._n_cells, rows, counts)
         self._cell_of[slots + 1] = np.arange(self._n_cells, self._n_cells + k)
         self._n_cells += k
@@ -311,8 +331,12 @@ class LiveRows(LiveClusters):
 
     def log_predictive_held(self, x: RowCounts, slot: int) -> float:
         rows, counts = self._held(slot)
-        before = counts.take(rows.searchsorted(x.rows)) - x.counts
-        return float(x.log_marginal + self._rows.gains(x.rows, before, x.counts).sum())
+        at = rows.searchsorted(x.rows)
+        before = counts.take(at) - x.counts
+        unread, left = self._unread(slot), len(rows) - int((before == 0).sum())
+        gain = unread_marginal(unread, len(rows) > 0)
+        gain -= unread_marginal(unread - x.unread, left > 0)
+        return float(x.log_marginal + self._rows.gains(x.rows, before, x.counts).sum() + gain)
 
     def add(self, x: RowCounts, slot: int) -> None:
         """C := C + x: the slot moves on to a new cell. Counts are whole: nothing drifts."""
@@ -325,14 +349,17 @@ class LiveRows(LiveClusters):
         counts[rows.searchsorted(x.rows)] -= x.counts
         left = counts.nonzero()[0]
         owners = np.zeros(len(left), dtype=np.int64)
-        self._write(np.array([slot]), owners, rows.take(left), counts.take(left))
+        unread = np.array([self._unread(slot) - x.unread])
+        self._write(np.array([slot]), unread, owners, rows.take(left), counts.take(left))
 
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
         return self.log_merge_ratio_of(slot, np.arange(slots))
 
     def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
         self._fit_slots(int(slots.max(initial=-1)) + 1)
-        return self._shared_gains(*self._held(slot), slots)
+        rows, counts = self._held(slot)
+        unread = self._unread(slot) > 0 and not len(rows)
+        return self._shared_gains(rows, counts, slots) + self._unread_gains(unread, slots)
 
     def _shared_gains(self, rows: IntArray, counts: IntArray, slots: IntArray) -> FloatArray:
         """Gains of the rows that each cluster shares with these counts, shape [slots]."""
@@ -346,17 +373,30 @@ class LiveRows(LiveClusters):
         ratio: FloatArray = summed
         return ratio
 
+    def _unread_gains(self, unread: bool, slots: IntArray) -> FloatArray | float:
+        """What each gain loses where nothing is read of one of the sides; `unread` is the own."""
+        if unread:
+            return UNREAD
+        if not self._store.any_unread:
+            return 0.0
+        return np.where(self._store.lengths.take(self._cell_of.take(slots + 1)), 0.0, UNREAD)
+
     def merge(self, slot: int, into: int) -> None:
         self._reserve(1)
+        unread = np.array([self._unread(slot) + self._unread(into)])
         _, rows, counts = self._store.read(self._cell_of.take([into + 1, slot + 1]))
         owners = np.zeros(len(rows), dtype=np.int64)
-        self._write(np.array([into]), *merged(owners, rows, counts, self._rows.size))
+        self._write(np.array([into]), unread, *merged(owners, rows, counts, self._rows.size))
         self._cell_of[slot + 1] = 0
 
     def _held(self, slot: int) -> tuple[IntArray, IntArray]:
         """The rows of a slot's cluster, ascending, and their counts."""
         _, rows, counts = self._store.read(self._cell_of[slot + 1 : slot + 2])
         return rows, counts
+
+    def _unread(self, slot: int) -> int:
+        """Of how many fragments of a slot's cluster nothing is read."""
+        return int(self._store.unread[self._cell_of[slot + 1]])
 
     def _fit_slots(self, slots: int) -> None:
         if slots + 1 > len(self._cell_of):
@@ -387,13 +427,14 @@ class LiveRows(LiveClusters):
         """Keep only living cells, renumbered from 1, with room for at least `more` new ones."""
         slots = self._cell_of.nonzero()[0]
         owners, rows, counts = self._store.read(self._cell_of.take(slots))
+        unread = self._store.unread.take(self._cell_of.take(slots))
         n = len(slots)
         self._cells_limit = max(n + n // 2 + _SPARE_CELLS, n + 1 + more)
         self._cell_of[slots] = np.arange(1, n + 1)
         self._n_cells = n + 1
 
         self._store = _CellStore(self._rows.counts_type)
-        self._store.append(np.bincount(owners, minlength=n), rows, counts)
+        self._store.append(unread, np.bincount(owners, minlength=n), rows, counts)
         totals = np.bincount(rows, minlength=self._rows.size)
         common = (totals > max(_DENSE_LEAST, n // _DENSE_SHARE)).nonzero()[0]
         self._dense = _DenseRows(self._rows, self._cells_limit)
@@ -427,17 +468,26 @@ def _by_row(rows: IntArray, entries: IntArray) -> _RowGroups:
 
 
 class _CellStore:
-    """What each cell holds, cell after cell: the source of children and of rebuilds."""
+    """What each cell holds, cell after cell: the source of children and of rebuilds.
+
+    Attributes:
+        lengths: of each cell, its rows.
+        unread: of each cell, its fragments of which nothing is read.
+        any_unread: whether any cell has one.
+
+    """
 
     def __init__(self, counts_type: type[np.signedinteger]) -> None:
         self._rows: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self._counts = np.zeros(0, dtype=counts_type)
         self._end = 0
         self._starts = np.zeros(1, dtype=np.int64)
-        self._lengths = np.zeros(1, dtype=np.int64)
+        self.lengths = np.zeros(1, dtype=np.int64)
+        self.unread = np.zeros(1, dtype=np.int64)
+        self.any_unread = False
         self._cells = 1  # cell 0 holds nothing
 
-    def append(self, lengths: IntArray, rows: IntArray, counts: IntArray) -> None:
+    def append(self, unread: IntArray, lengths: IntArray, rows: IntArray, counts: IntArray) -> None:
         """Add cells of these lengths, whose entries follow each other."""
         end = self._end + len(rows)
         if end > len(self._rows):
@@ -448,17 +498,18 @@ class _CellStore:
         cells = self._cells + len(lengths)
         if cells > len(self._starts):
             capacity = capacity_for(cells, len(self._starts))
-            self._starts, self._lengths = (
-                grown(self._starts, capacity),
-                grown(self._lengths, capacity),
+            self._starts, self.lengths, self.unread = (
+                grown(column, capacity) for column in (self._starts, self.lengths, self.unread)
             )
-        self._starts[self._cells : cells] = self._end + lengths.cumsum() - lengths
-        self._lengths[self._cells : cells] = lengths
+        new = slice(self._cells, cells)
+        self._starts[new] = self._end + lengths.cumsum() - lengths
+        self.lengths[new], self.unread[new] = lengths, unread
+        self.any_unread |= bool(unread.any())
         self._end, self._cells = end, cells
 
     def read(self, cells: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """(position in `cells`, row, count) of every entry of these cells."""
-        lengths = self._lengths.take(cells)
+        lengths = self.lengths.take(cells)
         entries = ranges(self._starts.take(cells), lengths)
         owners = np.arange(len(cells)).repeat(lengths)
         rows = self._rows.take(entries).astype(np.int64)

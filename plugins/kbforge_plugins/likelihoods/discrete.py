@@ -17,20 +17,24 @@ has words: runs of letters, digits and underscores, case folded. With `reads=vec
 category d, the numbers are counts, and g(d) = 1 / D.
 
 *Beta-Bernoulli*: each feature is present in a cluster's fragments at its own rate. Feature v is
-present in a fragment with probability theta_v ~ Beta(a, b), independently. With k_v of a cluster's
-n fragments showing it,
+present in a fragment with probability theta_v ~ Beta(a, b), independently. With k_v of the n_h
+fragments of a cluster showing it that state its attribute h,
 
-    L(C) = sum over v of [log B(k_v + a, n - k_v + b) - log B(a, b)]
+    L(C) = sum over v of [log B(k_v + a, n_h - k_v + b) - log B(a, b)]
 
-over all features, absent ones too: absence is evidence. The predictive splits into a term that a
-cluster has for every fragment and one for the features that x shows:
+over all features, absent ones too: absence is evidence where the attribute is stated, and a missing
+attribute says nothing. The predictive splits into a term that a cluster has for every attribute
+that x states and one for the features that x shows:
 
-    L(C + x) - L(C) = base(C) + sum over v in x of log((k_v + a) / (n - k_v + b))
-    base(C)         = sum over v of log((n - k_v + b) / (n + a + b))
+    L(C + x) - L(C) = sum over h in x of base_h(C) + sum over v in x of
+                      log((k_v + a) / (n_h - k_v + b))
+    base_h(C)       = sum over v of h of log((n_h - k_v + b) / (n_h + a + b))
 
 By `reads`, the features are the (attribute, value) pairs in the input given to `fit` (others are
-ignored, because nobody knows how many others are absent) or the dimensions of 0/1 vectors. A table
-takes 4 bytes for each feature of each cluster, so this model is for vocabularies of thousands.
+ignored, because nobody knows how many others are absent) or the dimensions of 0/1 vectors, which
+are one attribute. To all this comes `unread_marginal` for fragments that state none of the
+attributes. A table takes 4 bytes for each feature of each cluster, so this model is for
+vocabularies of thousands.
 """
 
 from __future__ import annotations
@@ -40,13 +44,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from ctypes import CDLL
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, gammaln
 
-from kbforge.contracts import LearnedState
+from kbforge.contracts import UNREAD, LearnedState, unread_marginal
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import (
     ConjugateLikelihood,
@@ -55,7 +59,7 @@ from kbforge.contracts.likelihood import (
     LiveClusters,
     SparseCounts,
 )
-from kbforge.errors import LikelihoodError, UsageError, quoted
+from kbforge.errors import LikelihoodError, OtherModelError, UsageError, quoted
 from kbforge.models.keeping import KeptReader
 from kbforge.numerics import capacity_for, grown
 from kbforge_plugins.likelihoods.counts import CompiledRows, DirichletRows, LiveRows, RowsOfSets
@@ -163,7 +167,7 @@ class DirichletMultinomial(ConjugateLikelihood):
         """A new, empty table in the compiled kernel; none for vectors, whose counts are larger."""
         return CompiledRows(kernel, self._rows) if self.reads != "vector" else None
 
-    def exponential_family(self, fragments: Sequence[Fragment]) -> SparseCounts:
+    def exponential_family(self, fragments: Sequence[Fragment]) -> SparseCounts | None:
         return self._readable().family_of(fragments)
 
     def _readable(self) -> DirichletRows:
@@ -229,6 +233,7 @@ class _CountRows(DirichletRows):
     """Row d for dimension d, and row D for their sum."""
 
     counts_type = np.int64  # a fragment alone may count 2^31 - 1 times
+    always_read = True
 
     def __init__(self, concentration: float) -> None:
         super().__init__()
@@ -318,9 +323,13 @@ class BetaBernoulli(ConjugateLikelihood):
         for i, cluster in enumerate(clusters):
             shown = [features.encode(fragment) for fragment in cluster]
             if shown:
-                k = np.bincount(np.concatenate(shown), minlength=features.size)
-                terms = betaln(k + self.a, len(shown) - k + self.b) - betaln(self.a, self.b)
-                out[i] = terms.sum()
+                k = np.bincount(np.concatenate([x.features for x in shown]), None, features.size)
+                n = np.bincount(
+                    np.concatenate([x.attributes for x in shown]), None, features.n_attributes
+                )[features.attribute]
+                terms = betaln(k + self.a, n - k + self.b) - betaln(self.a, self.b)
+                unread = sum(not len(x.attributes) for x in shown)
+                out[i] = terms.sum() + unread_marginal(unread, unread < len(shown))
         return out
 
     def live_clusters(self) -> LiveBetaBernoulli:
@@ -331,20 +340,37 @@ class BetaBernoulli(ConjugateLikelihood):
         return self._features if self.reads == "values" else _Features((), self.reads)
 
 
+class _Shown(NamedTuple):
+    """What a fragment shows, ascending and distinct: features, shape [n], and their attributes."""
+
+    features: IntArray
+    attributes: IntArray
+
+
 class _Features:
-    """The features there are, as integers 0..size-1."""
+    """The features there are, as integers 0..size-1.
+
+    Attributes:
+        attribute: of each feature, shape [size]; those of vectors are all of one.
+
+    """
 
     def __init__(self, attributes: tuple[str, ...], reads: str) -> None:
         self._attributes, self._reads = attributes, reads
         self._numbers: dict[tuple[str, str], int] = {}
         self._known, self._number = nowhere(), np.zeros(0, np.int64)
+        self._names: dict[str, int] = {}
         self._dimensions: int | None = None
+        self.attribute = np.zeros(0, np.int64)
 
     @property
     def size(self) -> int:
-        if self._reads == "vector":
-            return self._dimensions or 0
-        return len(self._known) or len(self._numbers)
+        return len(self.attribute)
+
+    @property
+    def n_attributes(self) -> int:
+        """How many attributes have features."""
+        return 1 if self._reads == "vector" else len(self._names)
 
     def kept(self) -> LearnedState:
         digests, number = self._known.digests, self._number
@@ -352,22 +378,30 @@ class _Features:
             found = digests_of(map("\0".join, self._numbers))
             number = np.argsort(found, kind="stable")
             digests = found[number]
-        return LearnedState({}, {"features": digests, "number": number})
+        arrays = {"features": digests, "number": number, "attribute": self.attribute}
+        return LearnedState({"attributes": list(self._names)}, arrays)
 
     def take_up(self, kept: LearnedState) -> None:
         read = KeptReader(kept, "likelihood beta-bernoulli")
-        read.only()
+        if not kept.values and set(kept.arrays) == {"features", "number"}:
+            raise OtherModelError("what was kept does not say of which attributes the features are")
+        names = read.only("attributes").texts("attributes")
         known = read.array("features", np.int64, least=0, most=LARGEST, ascending=True)
         n = len(known)
         self._number = read.array("number", np.int64, n, least=0, most=n - 1)
         if n and np.bincount(self._number).max() > 1:
             raise read.wrong("number", "each number once", "one of them twice")
+        self.attribute = read.array("attribute", np.int64, n, least=0, most=len(names) - 1)
         self._known = Places(known)
+        self._names = {name: number for number, name in enumerate(names)}
 
     def learn(self, fragments: Sequence[Fragment]) -> None:
         for fragment in fragments:
             for pair in self._pairs(fragment.properties):
                 self._numbers.setdefault(pair, len(self._numbers))
+        attributes = [attribute for attribute, _ in self._numbers]
+        self._names = {name: number for number, name in enumerate(dict.fromkeys(attributes))}
+        self.attribute = np.array([self._names[name] for name in attributes], np.int64)
 
     def _pairs(self, properties: Mapping[str, tuple[str, ...]]) -> list[tuple[str, str]]:
         wanted = self._attributes or properties
@@ -382,11 +416,13 @@ class _Features:
             found = self._numbers[pair] = int(self._number[place])
         return found
 
-    def encode(self, fragment: Fragment) -> IntArray:
-        """The features that a fragment shows, ascending and distinct, shape [n]."""
+    def encode(self, fragment: Fragment) -> _Shown:
+        """The features that a fragment shows, and the attributes that it states."""
         if self._reads == "values":
-            shown = {self._numbered(pair) for pair in self._pairs(fragment.properties)}
-            return np.array(sorted(shown - {_UNKNOWN}), dtype=np.int64)
+            pairs = self._pairs(fragment.properties)
+            shown = {self._numbered(pair) for pair in pairs} - {_UNKNOWN}
+            stated = {self._names[name] for name, _ in pairs if name in self._names}
+            return _Shown(*(np.array(sorted(some), dtype=np.int64) for some in (shown, stated)))
         vector = vector_of(fragment, self._dimensions, "beta-bernoulli")
         bad = vector[(vector != 0) & (vector != 1)]
         if len(bad):
@@ -394,8 +430,9 @@ class _Features:
                 f'fragment "{quoted(fragment.id)}" has {bad[0]:g} in its vector, '
                 f"expected zeros and ones"
             )
-        self._dimensions = len(vector)
-        return vector.nonzero()[0]
+        if self._dimensions is None:
+            self._dimensions, self.attribute = len(vector), np.zeros(len(vector), np.int64)
+        return _Shown(vector.nonzero()[0], np.zeros(1, np.int64))
 
 
 class LiveBetaBernoulli(LiveClusters):
@@ -405,11 +442,13 @@ class LiveBetaBernoulli(LiveClusters):
 
     def __init__(self, features: _Features, a: float, b: float) -> None:
         self._features, self._a, self._b = features, a, b
-        self._sizes = np.zeros(0)
-        self._base = np.zeros(0)
+        self._sizes = np.zeros((0, 0))  # [rows, attributes]: the fragments that state it
+        self._base = np.zeros((0, 0))  # [rows, attributes]
         self._shown: NDArray[np.int32] = np.zeros((0, 0), dtype=np.int32)
+        self._unread = np.zeros(0, dtype=np.int64)  # the fragments that state none
+        self._columns: list[IntArray | slice] = []  # the features of each attribute
 
-    def encode(self, fragment: Fragment) -> IntArray:
+    def encode(self, fragment: Fragment) -> _Shown:
         shown = self._features.encode(fragment)
         # vectors fix the number of features only when the first is seen
         if self._shown.shape[1] != self._features.size or not len(self._sizes):
@@ -417,68 +456,92 @@ class LiveBetaBernoulli(LiveClusters):
         return shown
 
     def _start(self) -> None:
+        of, n = self._features.attribute, self._features.n_attributes
+        self._columns = [slice(None)] if n == 1 else [np.flatnonzero(of == h) for h in range(n)]
         self._shown = np.zeros((0, self._features.size), dtype=np.int32)
+        self._sizes, self._base = np.zeros((2, 0, n))
+        self._unread = np.zeros(0, dtype=np.int64)
         self._grow(1)
-        self._base[:] = self._features.size * math.log(self._b / (self._a + self._b))
+        self._base[:] = np.bincount(of, minlength=n) * math.log(self._b / (self._a + self._b))
 
     def _grow(self, needed: int) -> None:
         capacity = capacity_for(needed, len(self._sizes))
         self._sizes, self._base = grown(self._sizes, capacity), grown(self._base, capacity)
-        self._shown = grown(self._shown, capacity)
+        self._shown, self._unread = grown(self._shown, capacity), grown(self._unread, capacity)
 
-    def log_predictive(self, x: IntArray, slots: int) -> FloatArray:
+    def log_predictive(self, x: _Shown, slots: int) -> FloatArray:
         if slots + 1 > len(self._sizes):
             self._grow(slots + 1)
-        return self._predict(x, 1, slots + 1)
-
-    def _predict(self, x: IntArray, begin: int, end: int) -> FloatArray:
-        # rows contiguous, so that a row is summed in one order however many there are
-        k = self._shown[begin:end].take(x, axis=1)
-        odds = (k + self._a) / (self._sizes[begin:end, None] - k + self._b)
-        total: FloatArray = np.log(odds).sum(axis=1) + self._base[begin:end]
+        total = self._predict(x, 1, slots + 1)
+        if len(x.attributes):
+            rows = slice(1, slots + 1)
+            total[(self._unread[rows] > 0) & ~self._sizes[rows].any(axis=1)] += UNREAD
+        else:
+            total += UNREAD
         return total
 
-    def log_predictive_new(self, x: IntArray) -> float:
+    def _predict(self, x: _Shown, begin: int, end: int) -> FloatArray:
+        # rows contiguous, so that a row is summed in one order however many there are
+        k = self._shown[begin:end].take(x.features, axis=1)
+        n = self._sizes[begin:end].take(self._features.attribute.take(x.features), axis=1)
+        odds = (k + self._a) / (n - k + self._b)
+        base = self._base[begin:end].take(x.attributes, axis=1).sum(axis=1)
+        total: FloatArray = np.log(odds).sum(axis=1) + base
+        return total
+
+    def log_predictive_new(self, x: _Shown) -> float:
         return float(self._predict(x, 0, 1)[0])
 
-    def extend(self, x: IntArray, parents: IntArray, children: IntArray) -> None:
+    def extend(self, x: _Shown, parents: IntArray, children: IntArray) -> None:
         if not len(children):
             return
         rows = children + 1
         if int(rows.max()) >= len(self._sizes):
             self._grow(int(rows.max()) + 1)
         shown = self._shown.take(parents + 1, axis=0)
-        shown[:, x] += 1
-        self._write(rows, shown, self._sizes.take(parents + 1) + 1)
+        sizes = self._sizes.take(parents + 1, axis=0)
+        shown[:, x.features] += 1
+        sizes[:, x.attributes] += 1
+        unread = self._unread.take(parents + 1) + (not len(x.attributes))
+        self._write(rows, shown, sizes, unread)
 
-    def _write(self, rows: IntArray, shown: NDArray[np.int32], sizes: FloatArray) -> None:
-        self._shown[rows], self._sizes[rows] = shown, sizes
+    def _write(
+        self, rows: IntArray, shown: NDArray[np.int32], sizes: FloatArray, unread: IntArray
+    ) -> None:
+        self._shown[rows], self._sizes[rows], self._unread[rows] = shown, sizes, unread
         self._base[rows] = self._base_of(shown, sizes)
 
     def _base_of(self, shown: NDArray[np.int32], sizes: FloatArray) -> FloatArray:
-        absent = sizes[:, None] - shown + self._b
-        base: FloatArray = np.log(absent / (sizes + self._a + self._b)[:, None]).sum(axis=1)
-        return base
+        n = sizes.take(self._features.attribute, axis=1)
+        terms = np.log((n - shown + self._b) / (n + self._a + self._b))
+        sums = [terms[:, columns].sum(axis=1) for columns in self._columns]
+        return np.stack(sums, axis=1) if sums else np.zeros_like(sizes)
 
-    def log_predictive_held(self, x: IntArray, slot: int) -> float:
-        shown, sizes = self._without(x, slot)
-        k = shown[0].take(x)
-        odds = (k + self._a) / (sizes[0] - k + self._b)
-        return float(np.log(odds).sum() + self._base_of(shown, sizes)[0])
+    def log_predictive_held(self, x: _Shown, slot: int) -> float:
+        shown, sizes, unread = self._without(x, slot)
+        k, n = shown[0].take(x.features), sizes[0].take(self._features.attribute.take(x.features))
+        odds = (k + self._a) / (n - k + self._b)
+        here = slice(slot + 1, slot + 2)
+        gain = unread_marginal(int(self._unread[here][0]), bool(self._sizes[here].any()))
+        gain -= unread_marginal(int(unread[0]), bool(sizes.any()))
+        base = self._base_of(shown, sizes)[0].take(x.attributes)
+        return float(np.log(odds).sum() + base.sum() + gain)
 
-    def add(self, x: IntArray, slot: int) -> None:
+    def add(self, x: _Shown, slot: int) -> None:
         """C := C + x, in place. Counts are whole numbers: nothing drifts."""
         slots = np.array([slot])
         self.extend(x, slots, slots)
 
-    def remove(self, x: IntArray, slot: int) -> None:
+    def remove(self, x: _Shown, slot: int) -> None:
         self._write(np.array([slot + 1]), *self._without(x, slot))
 
-    def _without(self, x: IntArray, slot: int) -> tuple[NDArray[np.int32], FloatArray]:
-        """How often each feature is shown without x, shape [1, features], by how many."""
-        shown = self._shown[slot + 1 : slot + 2].copy()
-        shown[:, x] -= 1
-        return shown, self._sizes[slot + 1 : slot + 2] - 1
+    def _without(self, x: _Shown, slot: int) -> tuple[NDArray[np.int32], FloatArray, IntArray]:
+        """What a cluster shows, states and does not state without x, each of one row."""
+        here = slice(slot + 1, slot + 2)
+        shown, sizes = self._shown[here].copy(), self._sizes[here].copy()
+        shown[:, x.features] -= 1
+        sizes[:, x.attributes] -= 1
+        return shown, sizes, self._unread[here] - (not len(x.attributes))
 
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
         shown, sizes = self._shown[1 : slots + 1], self._sizes[1 : slots + 1]
@@ -486,21 +549,24 @@ class LiveBetaBernoulli(LiveClusters):
         ratio = self._log_marginals(shown + one, sizes + its)
         ratio -= self._log_marginals(shown, sizes)
         ratio -= self._log_marginals(one, its)
+        ratio[~sizes.any(axis=1) | ~its.any()] += UNREAD
         return ratio
 
     def merge(self, slot: int, into: int) -> None:
         rows, one = np.array([into + 1]), np.array([slot + 1])
         shown, sizes = self._shown[rows] + self._shown[one], self._sizes[rows] + self._sizes[one]
-        self._write(rows, shown, sizes)
+        self._write(rows, shown, sizes, self._unread[rows] + self._unread[one])
 
     def _log_marginals(self, shown: NDArray[np.int32], sizes: FloatArray) -> FloatArray:
-        """L of clusters from their counts [k, features] and sizes [k], shape [k]."""
+        """L of clusters from their counts [k, features] and sizes [k, attributes], shape [k]."""
         # counts are small numbers: their log factors are looked up
-        numbers = np.arange(int(sizes.max()) + 1 if len(sizes) else 1)
+        numbers = np.arange(int(sizes.max(initial=0)) + 1)
         pseudo_counts = (self._a, self._b, self._a + self._b)
         present, absent, both = (gammaln(numbers + count) for count in pseudo_counts)
         n = sizes.astype(np.int64)
-        total = present.take(shown).sum(axis=1) + absent.take(n[:, None] - shown).sum(axis=1)
-        total -= self._features.size * (both.take(n) + betaln(self._a, self._b))
+        of_features = n.take(self._features.attribute, axis=1)
+        total = present.take(shown).sum(axis=1) + absent.take(of_features - shown).sum(axis=1)
+        features = np.bincount(self._features.attribute, minlength=n.shape[1])
+        total -= (both.take(n) + betaln(self._a, self._b)) @ features.astype(np.float64)
         marginals: FloatArray = total
         return marginals

@@ -6,8 +6,9 @@ equal names are one entity with the probability q(name): of a cluster with k dif
     L(C) = sum over names of log base + (bearers - 1) [log base + log q / (1 - q)]  -  60 (k - 1)
 
 so that at alpha 1 the odds of two equal names are q to 1 - q, and another name is practically
-impossible. The rarer the name, the nearer is q to one. The number of other entities with a name is
-estimated from its words: if names are made of words by chance, of D different names
+impossible, and so is another fragment without a name. The rarer the name, the nearer is q to one.
+The number of other entities with a name is estimated from its words: if names are made of words by
+chance, of D different names
 
     expected(name) = D P(so many words) prod over words of P(word)
 
@@ -158,7 +159,7 @@ class _Rarity:
         if found is None:
             log_base = -math.log(self._total + 1)
             q = self._together or self._probability(name)
-            log_again = log_base + math.log(q / (1 - q))
+            log_again = log_base + (math.log(q / (1 - q)) if name else -_ANOTHER_NAME)
             found = self._facts[name] = _NameFacts(digest_of(name), log_base, log_again)
         return found
 

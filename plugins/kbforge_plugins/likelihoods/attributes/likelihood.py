@@ -8,8 +8,9 @@ a missing value says nothing:
 
     L(C) = sum over attributes of L_a(values of C)
 
-Agreement on a rare value counts for more than on a common one, through the base probabilities, and
-for less where other attributes predict it (`fitting`).
+and `unread_marginal` for records that state no attribute that is read. Agreement on a rare value
+counts for more than on a common one, through the base probabilities, and for less where other
+attributes predict it (`fitting`).
 
 The kernel numbers values as they come. It receives base probability, letters and features of a
 value before the first fragment with that value. It asks here for the words that titles share.
@@ -29,6 +30,7 @@ import orjson
 from numpy.typing import NDArray
 
 from kbforge.contracts import (
+    UNREAD,
     CandidateIndex,
     ConjugateLikelihood,
     EncodedFragments,
@@ -38,6 +40,7 @@ from kbforge.contracts import (
     LearnedState,
     LiveClusters,
     MergingClusters,
+    unread_marginal,
 )
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.files.io import called, read_small
@@ -91,17 +94,23 @@ class EncodedRecord:
 
 
 class _ClusterUrns:
-    """A cluster whose urns are made on first use: most clusters of a step are never asked about."""
+    """A cluster whose urns are made on first use: most clusters of a step are never asked about.
 
-    __slots__ = ("_from", "_urns", "_x")
+    Attributes:
+        unread: how many of its fragments state nothing that is read; of urns that are made.
+
+    """
+
+    __slots__ = ("_from", "_urns", "_x", "unread")
 
     def __init__(
         self,
         urns: list[Urn | None] | None,
+        unread: int = 0,
         grown_from: _ClusterUrns | None = None,
         x: EncodedRecord | None = None,
     ) -> None:
-        self._urns, self._from, self._x = urns, grown_from, x
+        self._urns, self.unread, self._from, self._x = urns, unread, grown_from, x
 
     def urns(self, table: AttributeTable) -> list[Urn | None]:
         """By attribute; None where no fragment states it."""
@@ -115,11 +124,16 @@ class _ClusterUrns:
             if below is None:
                 self._urns = table.holding(records)
             else:
-                self._urns = below._urns
+                self._urns, self.unread = below._urns, below.unread
                 for x in reversed(records):
                     self._urns = table.joined(self._urns, x)
+            self.unread += sum(not record for record in records)
             self._from = self._x = None
         return self._urns  # type: ignore[return-value]
+
+    def log_marginal(self, table: AttributeTable) -> float:
+        """L, in nats."""
+        return _log_marginal(self.urns(table), self.unread)
 
 
 class AttributeTable(LiveClusters):
@@ -146,7 +160,7 @@ class AttributeTable(LiveClusters):
         return np.array(self._gains(x.record, slots.tolist()))
 
     def log_predictive_new(self, x: EncodedRecord) -> float:
-        return _log_marginal(self.joined(None, x.record))
+        return _log_marginal(self.joined(None, x.record), 0)
 
     def extend(self, x: EncodedRecord, parents: IntArray, children: IntArray) -> None:
         top = int(children.max(initial=-1))
@@ -154,24 +168,25 @@ class AttributeTable(LiveClusters):
             self._clusters.extend([None] * (top + 1 - len(self._clusters)))
         for parent, child in zip(parents.tolist(), children.tolist(), strict=True):
             below = self._clusters[parent] if parent >= 0 else None
-            self._clusters[child] = _ClusterUrns(None, below, x)
+            self._clusters[child] = _ClusterUrns(None, 0, below, x)
 
     def release(self, slots: IntArray) -> None:
         for slot in slots.tolist():
             self._clusters[slot] = None
 
     def log_predictive_held(self, x: EncodedRecord, slot: int) -> float:
-        held = self._held(slot)
-        return _log_marginal(held) - _log_marginal(_left(held, x.record))
+        return self._held(slot).log_marginal(self) - self._left(slot, x).log_marginal(self)
 
     def add(self, x: EncodedRecord, slot: int) -> None:
-        self._clusters[slot] = _ClusterUrns(self.joined(self._held(slot), x.record))
+        held = self._held(slot)
+        urns = self.joined(held.urns(self), x.record)
+        self._clusters[slot] = _ClusterUrns(urns, held.unread + (not x.record))
 
     def remove(self, x: EncodedRecord, slot: int) -> None:
-        self._clusters[slot] = _ClusterUrns(_left(self._held(slot), x.record))
+        self._clusters[slot] = self._left(slot, x)
 
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
-        own = self._held(slot)
+        own = self._held(slot).urns(self)
         out = np.zeros(slots)
         for other, held in enumerate(self._clusters[:slots]):
             if held is not None and other != slot:
@@ -179,19 +194,22 @@ class AttributeTable(LiveClusters):
         return out
 
     def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
-        own = self._held(slot)
-        return np.array([self._merge_ratio(own, self._held(s)) for s in slots.tolist()])
+        own = self._held(slot).urns(self)
+        return np.array([self._merge_ratio(own, self._held(s).urns(self)) for s in slots.tolist()])
 
     def merge(self, slot: int, into: int) -> None:
+        one, two = self._held(slot), self._held(into)
         urns = [
             of.merged(urn, other) if urn is not None and other is not None else urn or other
-            for of, urn, other in zip(self._urns, self._held(slot), self._held(into), strict=True)
+            for of, urn, other in zip(self._urns, one.urns(self), two.urns(self), strict=True)
         ]
-        self._clusters[into] = _ClusterUrns(urns)
+        self._clusters[into] = _ClusterUrns(urns, one.unread + two.unread)
         self._clusters[slot] = None
 
     def _merge_ratio(self, held: Sequence[Urn | None], others: Sequence[Urn | None]) -> float:
         """L of both together less L of each, in nats."""
+        if not any(held) or not any(others):
+            return UNREAD
         total = 0.0
         for urns, urn, other in zip(self._urns, held, others, strict=True):
             if urn is not None and other is not None:
@@ -200,7 +218,8 @@ class AttributeTable(LiveClusters):
 
     def log_marginal(self, seen: Sequence[EncodedRecord]) -> float:
         """L of a set of fragments, in nats; the table does not change."""
-        return _log_marginal(self.holding([x.record for x in seen]))
+        records = [x.record for x in seen]
+        return _log_marginal(self.holding(records), sum(not record for record in records))
 
     def contributions(self, x: EncodedRecord, cluster: Sequence[EncodedRecord]) -> dict[int, float]:
         """L_a(C + x) - L_a(C) - L_a({x}), in nats, by index of each attribute that both have."""
@@ -223,17 +242,27 @@ class AttributeTable(LiveClusters):
             for urns, counts in zip(self._urns, seen, strict=True)
         ]
 
-    def _held(self, slot: int) -> list[Urn | None]:
+    def _held(self, slot: int) -> _ClusterUrns:
         held = self._clusters[slot]
         assert held is not None, f"slot {slot} is free"
-        return held.urns(self)
+        return held
+
+    def _left(self, slot: int, x: EncodedRecord) -> _ClusterUrns:
+        """The cluster of a slot without a fragment of it."""
+        held = self._held(slot)
+        urns = list(held.urns(self))
+        for index, u in x.record:
+            urn = urns[index]
+            assert urn is not None, "the fragment is not in the cluster"
+            urns[index] = urn.shrunk(u)
+        return _ClusterUrns(urns, held.unread - (not x.record))
 
     def _gains(self, x: Record, slots: list[int]) -> list[float]:
         # the gain where the cluster has no value of the attribute
         first = [(index, u, self._urns[index].single(u).log_marginal) for index, u in x]
         out = []
         for slot in slots:
-            urns = self._held(slot)
+            urns = self._held(slot).urns(self)
             total = 0.0
             for index, u, alone in first:
                 urn = urns[index]
@@ -242,7 +271,7 @@ class AttributeTable(LiveClusters):
                 else:
                     gain = urn.gains.get(u)
                     total += urn.gain(u) if gain is None else gain
-            out.append(total)
+            out.append(total if x and any(urns) else total + UNREAD)
         return out
 
     def joined(self, urns: Sequence[Urn | None] | None, x: Record) -> list[Urn | None]:
@@ -254,22 +283,13 @@ class AttributeTable(LiveClusters):
         return out
 
 
-def _left(urns: Sequence[Urn | None], x: Record) -> list[Urn | None]:
-    out = list(urns)
-    for index, u in x:
-        urn = out[index]
-        assert urn is not None, "the fragment is not in the cluster"
-        out[index] = urn.shrunk(u)
-    return out
-
-
 def _one(urn: Urn | None) -> float:
     return 0.0 if urn is None else urn.log_marginal
 
 
-def _log_marginal(urns: Sequence[Urn | None]) -> float:
-    total = 0.0  # one by one: Python's own sum rounds otherwise from version to version
-    for urn in urns:
+def _log_marginal(urns: Sequence[Urn | None], unread: int) -> float:
+    total = unread_marginal(unread, any(urns))
+    for urn in urns:  # one by one: Python's own sum rounds otherwise from version to version
         total += _one(urn)
     return total
 
@@ -668,10 +688,14 @@ class Attributes(AttributeModel):
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
         """L_a(C + x) - L_a(C) - L_a({x}), in nats, by each attribute a that both have.
 
-        The sum over attributes is L(C + x) - L(C) - L({x}).
+        The sum over attributes is L(C + x) - L(C) - L({x}). Where nothing is read of one of the
+        two, the fragment's first attribute says so.
         """
         table = self.live_clusters()
-        values = table.contributions(table.encode(fragment), [table.encode(f) for f in cluster])
+        x, others = table.encode(fragment), [table.encode(f) for f in cluster]
+        if cluster and not (x.record and any(other.record for other in others)):
+            return {next(iter(fragment.properties), "name"): UNREAD}
+        values = table.contributions(x, others)
         return {self._names[index]: value for index, value in values.items()}
 
 

@@ -4,8 +4,12 @@
     the tokens that the grammar allows (split-SMC paper, appendix D.2.1; Koo et al. 2024)
 
 The end of the text is not scored: a set is scored as a prefix of larger ones. The size of a cluster
-is left to the Dirichlet process, as the sizes of training sets are those of a rule. A fragment
-without properties has no text and contributes nothing.
+is left to the Dirichlet process, as the sizes of training sets are those of a rule.
+
+The text of a set says more than what its fragments have in common, and two that share no attribute
+may well look like one. So a set is read in *parts*: fragments that share an attribute, or are
+linked by others that do, are one part. L of k parts is the sum of theirs plus `UNREAD` (k - 1). A
+fragment without properties has no text and is a part by itself.
 
 With a weight w, the score is a product of experts (Hinton 2002) with the surrogate:
 
@@ -24,13 +28,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Literal, Self
 
 import numpy as np
 import torch
 
-from kbforge.contracts import CandidateIndex, FloatArray, Fragment, LearnedState, Likelihood
+from kbforge.contracts import (
+    UNREAD,
+    CandidateIndex,
+    FloatArray,
+    Fragment,
+    LearnedState,
+    Likelihood,
+)
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.fit.alpha import CALIBRATION_FILE, read_calibration
 from kbforge.models.bundle import Bundle, read_bundle
@@ -117,9 +129,18 @@ class Gpt(Likelihood):
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C) of every cluster, in nats, shape [len(clusters)]."""
-        texts = [self._text(cluster) for cluster in clusters]
-        known = scores_by_key(self._scores, dict(zip(texts, clusters, strict=True)), self._score)
-        return np.array([known[text] for text in texts], dtype=np.float64)
+        of_clusters = [_parts(cluster) for cluster in clusters]
+        parts = [part for of_one in of_clusters for part in of_one]
+        texts = [self._text(part) for part in parts]
+        known = scores_by_key(self._scores, dict(zip(texts, parts, strict=True)), self._score)
+        scores = iter([known[text] for text in texts])
+        return np.array(
+            [
+                sum(islice(scores, len(of_one))) + UNREAD * max(len(of_one) - 1, 0)
+                for of_one in of_clusters
+            ],
+            dtype=np.float64,
+        )
 
     def _score(self, clusters: Mapping[str, Sequence[Fragment]]) -> FloatArray:
         """L(C) of clusters by their texts."""
@@ -168,6 +189,23 @@ class Gpt(Likelihood):
         self.default_alpha = (
             read_calibration(str(path / CALIBRATION_FILE)).alpha if calibrated else DEFAULT_ALPHA
         )
+
+
+def _parts(cluster: Sequence[Fragment]) -> Sequence[Sequence[Fragment]]:
+    """The fragments of a set that are linked by shared attributes, together."""
+    if cluster and set.intersection(*({*fragment.properties} for fragment in cluster)):
+        return [cluster]  # as nearly always
+    parts: list[tuple[set[str], list[Fragment]]] = []
+    for fragment in cluster:
+        attributes, part = {*fragment.properties}, [fragment]
+        apart = []
+        for others, members in parts:
+            if others.isdisjoint(attributes):
+                apart.append((others, members))
+            else:
+                attributes, part = attributes | others, members + part
+        parts = [*apart, (attributes, part)]
+    return [part for _, part in parts]
 
 
 def shipped_model() -> Path:

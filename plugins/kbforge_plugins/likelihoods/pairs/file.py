@@ -39,6 +39,7 @@ from kbforge_plugins.likelihoods.pairs.near import (
     WAYS,
     EqualForms,
     OtherScripts,
+    attributes_compared,
     comparable,
     compared,
     narrowed,
@@ -521,6 +522,8 @@ class File:
         of_name = [np.bincount(which, some, len(numbers)) for some in (counts, None)]
         names = numbers, np.stack(of_name).astype(np.int64)
         tops, pairs = compared(table)
+        bits = attributes_compared(table, reader.naming)
+        pairs = pairs[(bits[pairs[:, 0]] & bits[pairs[:, 1]]) != 0]
         named = at_numbers(*names, table.numbers("name"), 0.0)
         rows = Rows(table, *tops, named, counts.astype(np.float64))
         facts = np.array(
@@ -592,6 +595,11 @@ class File:
         return tuple(turned(narrowed(bags)) for bags in (table.trigrams, table.soup))
 
     @cached_property
+    def compared(self) -> IntArray:
+        """The `attributes_compared` of the rows."""
+        return attributes_compared(self.rows.table, self.naming)
+
+    @cached_property
     def _other_scripts(self) -> OtherScripts:
         return OtherScripts(self.rows.table)
 
@@ -621,6 +629,7 @@ class File:
         named = at_numbers(*self._names, table.numbers("name"), 0.0)
         found = np.array(sorted(near), dtype=np.int64)
         found = found[comparable(table.linked, self.rows.table.linked[found])]
+        found = found[(self.compared[found] & attributes_compared(table, self.naming)) != 0]
         letters, words = tops
         return Rows(table, letters, words, named, np.ones(1)), found
 

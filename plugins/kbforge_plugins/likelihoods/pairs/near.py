@@ -3,7 +3,8 @@
 A row is compared with the nearest rows by letters and by words, with the nearest rows in other
 scripts by consonants, and with rows that have equal forms of a name. Nearness is the cosine of rows
 of weights, found by sparse products. Columns that many rows have are left out, rarest first until
-the allowed work is spent.
+the allowed work is spent. Rows that share none of the attributes compared one by one are left out:
+what such a pair has in common has no meaning of its own.
 """
 
 from __future__ import annotations
@@ -196,6 +197,18 @@ def comparable(one: IntArray, other: IntArray) -> NDArray[np.bool_]:
     """Whether rows of these linked tables may be one entity."""
     may: NDArray[np.bool_] = (one != other) | (one == 0)
     return may
+
+
+def attributes_compared(table: RecordTable, naming: tuple[str, ...]) -> IntArray:
+    """Which of the attributes that are compared each row states, as bits; shape [rows].
+
+    `naming` are those that make the names. Rows without a common bit are not compared.
+    """
+    named = table.numbers("name") != 0
+    bits: IntArray = named.astype(np.int64) * (len(naming) == 1)
+    for at, column in enumerate(table.columns.values(), 1):
+        bits |= (column.numbers[column.which] != 0).astype(np.int64) << at
+    return bits
 
 
 def _pair_numbers(i: IntArray, j: IntArray, n: int) -> IntArray:

@@ -25,7 +25,7 @@ from kbforge_plugins.indexes.hashed import spread, starts_of
 from kbforge_plugins.likelihoods.pairs.bags import Bags, Part, PartReader
 from kbforge_plugins.likelihoods.pairs.file import File, Rows
 from kbforge_plugins.likelihoods.pairs.linking import MOST_BIAS, match_bias, one_to_one
-from kbforge_plugins.likelihoods.pairs.near import comparable
+from kbforge_plugins.likelihoods.pairs.near import attributes_compared, comparable
 from kbforge_plugins.likelihoods.pairs.table import Statement, statement_of
 
 MODEL = "pairs.safetensors"
@@ -64,6 +64,7 @@ class LaterRows:
         self._scripts = array("q")
         self._n = 0
         self._tables: list[int] = []
+        self._compared: list[int] = []
 
     def __len__(self) -> int:
         return self._n
@@ -71,6 +72,10 @@ class LaterRows:
     def tables(self, numbers: IntArray) -> IntArray:
         """The linked tables of the rows of these numbers."""
         return np.array([self._tables[number] for number in numbers.tolist()], dtype=np.int64)
+
+    def compared(self, numbers: IntArray) -> IntArray:
+        """The `attributes_compared` of the rows of these numbers."""
+        return np.array([self._compared[number] for number in numbers.tolist()], dtype=np.int64)
 
     def near(self, row: Rows) -> IntArray:
         """The numbers of those near to another row, ascending.
@@ -84,13 +89,14 @@ class LaterRows:
         across = np.array(self._scripts) != row.table.script[0]
         return np.flatnonzero(letters | words | consonants & across)
 
-    def add(self, row: Rows) -> None:
-        """Add one row."""
+    def add(self, row: Rows, compared: int) -> None:
+        """Add one row, with its `attributes_compared`."""
         for way, bags in zip(self._ways, _bags_of(row), strict=True):
             way.add(bags, self._n)
         self._scripts.append(int(row.table.script[0]))
         self._n += 1
         self._tables.append(int(row.table.linked[0]))
+        self._compared.append(compared)
         self._single.append(row)
         # joined so seldom that each row is copied only a few times
         if len(self._single) > max(_FEW, (self._n - len(self._single)) // 8):
@@ -386,6 +392,8 @@ class Odds:
         rows, of_file = self.file.placed(said)
         later = self._later.near(rows)
         later = later[comparable(rows.table.linked, self._later.tables(later))]
+        compared = int(attributes_compared(rows.table, self.file.naming)[0])
+        later = later[(self._later.compared(later) & compared) != 0]
         others = [*of_file.tolist(), *(later + n).tolist(), row]
         described = self.file.describe(rows, np.zeros_like(of_file), self.file.rows, of_file)
         log_odds = [
@@ -412,7 +420,7 @@ class Odds:
                     self._near[other][row] = units
         self._placed = row, of_file, described
         self._near_later.append(near)
-        self._later.add(rows)
+        self._later.add(rows, compared)
         self._row_of[said] = row
         return row
 
@@ -431,8 +439,8 @@ def _log_odds_of(
 ) -> FloatArray:
     """The same, of rows whose pairs are described."""
     log_odds = trees.predict(described)
-    # two fragments that state nothing are as probably one as not
-    log_odds[(a.table.stated[i] == 0) & (b.table.stated[j] == 0)] = 0.0
+    # two fragments that state nothing share no attribute
+    log_odds[(a.table.stated[i] == 0) & (b.table.stated[j] == 0)] = APART / UNITS
     return log_odds
 
 
