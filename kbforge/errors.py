@@ -137,6 +137,7 @@ class BadRecord(KBForgeError):
         field: the attribute, column or JSON path at fault, or "".
         expected: what a good record has there.
         got: what this one has, already short enough to print.
+        advice: what would let the command go on, or "".
 
     """
 
@@ -144,7 +145,9 @@ class BadRecord(KBForgeError):
     expected: str
     got: str
     field: str = ""
+    advice: str = ""
 
     def __str__(self) -> str:
         field = f"{quoted(self.field)}: " if self.field else ""
-        return f"{quoted(self.where, 400)}: {field}expected {self.expected}, got {self.got}"
+        advice = f"; {self.advice}" if self.advice else ""
+        return f"{quoted(self.where, 400)}: {field}expected {self.expected}, got {self.got}{advice}"

@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 
 from kbforge import interrupts, registry
 from kbforge.cli.options import FURTHER
-from kbforge.errors import KBForgeError, PluginError, escaped
+from kbforge.errors import KBForgeError, PluginError, UsageError, escaped, quoted
 from kbforge.registry import blamed
 from kbforge.version import __version__
 
@@ -46,6 +46,7 @@ _PANELS = {
     "More": ("run", "plugins", "lab"),
 }
 _OWN_DISTRIBUTION = "kbforge"
+_MOST = (1 << 63) - 1  # of a whole number
 _MOST_OPTIONS = 12  # of a help page; a verb that has more shows the others by --help-all
 
 # Typer has its own copy of click, which exports only this subclass
@@ -108,22 +109,30 @@ def verb_called(name: str) -> Any:
     """The command that a distribution registered as this verb; a `PluginError` if it is broken."""
     app = registry.load("commands", name)
     try:
-        return _with_extra(typer.main.get_command(app), registry.find("commands", name))
+        return _checked(typer.main.get_command(app), registry.find("commands", name))
     except Exception as error:  # whatever another distribution's app makes Typer raise
         raise PluginError(
             f'the command "{name}" cannot be used: {type(error).__name__}: {error}'
         ) from error
 
 
-def _with_extra(command: Any, plugin: registry.Plugin) -> Any:
-    """The command, which refuses to run if its extra is not installed; its help needs none."""
+def _checked(command: Any, plugin: registry.Plugin) -> Any:
+    """The command, which refuses numbers of more than 64 bits, and to run without its extra."""
+    for member in getattr(command, "commands", {}).values():
+        _checked(member, plugin)
     run = command.callback
-    if run is None or not plugin.entry_point.extras:
+    if run is None:
         return command
+    flags = {parameter.name: parameter.opts[0] for parameter in command.params}
 
     @functools.wraps(run)
     def checked(*args: Any, **options: Any) -> Any:
-        registry.require_extra(plugin)
+        for name, value in options.items():
+            if type(value) is int and not -_MOST <= value <= _MOST:
+                got = quoted(value, 40)
+                raise UsageError(f"{flags[name]}: expected a whole number of 64 bits, got {got}")
+        if plugin.entry_point.extras:
+            registry.require_extra(plugin)  # the help needs none
         return run(*args, **options)
 
     command.callback = checked

@@ -1,8 +1,8 @@
-"""JSON lines: fragments read one at a time with unique ids, and written; bad lines set aside.
+"""Fragments: read one at a time with unique ids, and written; bad records set aside.
 
-Every verb reads and writes this format; the REBEL/KeBAB shape is read too (`Fragment.from_json`).
-A bad line is handed to `on_bad` and affects no other. The quarantine is one JSON object
-`where, reason, raw` a line.
+Every verb writes JSON lines and reads them, in the REBEL/KeBAB shape too (`Fragment.from_json`), or
+whatever a source takes by the ending of the file, such as a table. A bad record is handed to
+`on_bad` and affects no other. The quarantine is one JSON object `where, reason, raw` a line.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import gc
 import os
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
 import orjson
 
-from kbforge.contracts.fragment import Fragment, OnBad, Shared
-from kbforge.errors import BadRecord, KBForgeError, quoted
+from kbforge import registry
+from kbforge.contracts.fragment import Fragment, OnBad, Shared, Source
+from kbforge.errors import BadRecord, KBForgeError, UsageError, quoted
 from kbforge.files.io import called, open_output, read_lines
 from kbforge.files.kinds import KINDS, kind_of
 from kbforge.files.records import json_value
@@ -41,6 +42,16 @@ _LONGEST = 1 << 28
 def stop(error: BadRecord, raw: bytes) -> None:
     """The `on_bad` that ends the run at the first bad record."""
     raise error
+
+
+def stop_with(advice: str) -> OnBad:
+    """An `on_bad` that ends the run, and says what would let it go on."""
+
+    def advise(error: BadRecord, raw: bytes) -> None:
+        error.advice = error.advice or advice
+        raise error
+
+    return advise
 
 
 def parse_json(line: bytes, where: str) -> Any:
@@ -88,7 +99,7 @@ def mistaken(error: BadRecord, path: str, line: bytes, wanted: str = "") -> BadR
     if kind == "objects" and wanted != "fragments":  # the error says what they lack
         return error
     expected = WANTED.get(wanted, "JSON lines")
-    return BadRecord(error.where, expected, KINDS[kind].said(path))
+    return BadRecord(error.where, expected, KINDS[kind].name, advice=KINDS[kind].command(path))
 
 
 def read_located(path: str, on_bad: OnBad) -> Iterator[tuple[str, Fragment]]:
@@ -121,17 +132,76 @@ def to_line(fragment: Fragment) -> bytes:
         ) from None
 
 
-def read_fragments(path: str, limit: int | None = None) -> Iterator[Fragment]:
-    """The fragments of a JSON lines file, one at a time: what every verb reads.
+def read_fragments(
+    path: str,
+    limit: int | None = None,
+    options: Mapping[str, object] | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Iterator[Fragment]:
+    """The fragments of a file, one at a time: what every verb reads.
 
-    Plain or packed; "-" is standard input; canonical or KeBAB shape. Memory grows only by the
-    digests that prove the ids unique.
+    JSON lines of fragments, plain or packed ("-" is standard input), which are also read without an
+    ending; or any file that a source takes by its ending, as `kbforge load` reads it. Memory grows
+    only by the digests that prove the ids unique.
+
+    Args:
+        path: of the file.
+        limit: read no more fragments than this.
+        options: of the source, such as the column of the ids.
+        tell: is given sentences on what a table was taken for, and what was left out of it.
 
     Raises:
+        UsageError: options for a file that no source takes, or that its source does not have.
         KBForgeError: the file cannot be opened.
         BadRecord: a bad record or a repeated id.
+
     """
-    return first(distinct(read_located(path, stop), stop), limit)
+    on_bad: OnBad = stop
+    if path != "-":
+        stem = PurePath(path).name.partition(".")[0] or "file"
+        aside = f"kbforge load {quoted(path, 400)} --on-error quarantine -o {quoted(stem)}-good.jsonl"
+        on_bad = stop_with(f"{aside} sets bad records aside")
+    name = _source_of(path, options)
+    if name is None:
+        yield from first(distinct(read_located(path, on_bad), on_bad), limit)
+        return
+    source: Source = registry.create("sources", name, options)
+    yield from read(source, [path], on_bad, limit)
+    for sentence in accounts(source) if tell is not None else ():
+        tell(sentence)
+
+
+def _source_of(path: str, options: Mapping[str, object] | None) -> str | None:
+    """The source that reads a file; None for JSON lines of fragments."""
+    if path == "-":
+        if options:
+            raise UsageError(
+                f"{min(options)}: standard input has fragments, and only tables have columns; "
+                "kbforge load SOURCE - makes fragments of a table"
+            )
+        return None
+    if options:
+        how = f"kbforge load SOURCE {quoted(path, 400)} -o fragments.jsonl reads it"
+        return registry.require_plugin_of("sources", path, how)
+    if registry.ending_of(path) in ("", ".jsonl"):
+        return None
+    return registry.plugin_of("sources", path)
+
+
+def read(
+    source: Source, inputs: Sequence[str], on_bad: OnBad = stop, limit: int | None = None
+) -> Iterator[Fragment]:
+    """The fragments of a source, one at a time, ids unique; `on_bad` decides on bad records."""
+    numbered = enumerate(source.read(inputs, on_bad), 1)
+    located = ((source.where or f"fragment {number}", x) for number, x in numbered)
+    return first(distinct(located, on_bad), limit)
+
+
+def accounts(source: Source) -> Iterator[str]:
+    """Sentences on what the inputs that a source has read were taken for, and what it changed."""
+    yield from source.taken
+    for rule, count in sorted(source.counts.items()):
+        yield f"  {count:,} {rule}"
 
 
 def held(fragments: Iterator[Fragment]) -> list[Fragment]:
@@ -196,7 +266,7 @@ def open_quarantine(path: str | None) -> Iterator[OnBad]:
     If nothing is set aside, no file is left, not even that of an earlier run.
     """
     if path is None:
-        yield stop
+        yield stop_with("--on-error quarantine sets bad records aside")
         return
     with open_output(path) as out:
         aside = Quarantine(out)

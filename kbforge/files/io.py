@@ -1,8 +1,9 @@
 """Reading and writing files: plain or packed; "-" for the standard streams; locks.
 
-Lines have a bounded length. Writing is atomic: a file or folder appears under its name when it is
-whole. A killed run leaves hidden temporary files, whose locks end with it; the next run that writes
-to the folder removes those that no process locks (none where the file system has no locks).
+Lines have a bounded length, and so has what is skipped. Writing is atomic: a file or folder appears
+under its name when it is whole. A killed run leaves hidden temporary files, whose locks end with it;
+the next run that writes to the folder removes those that no process locks (none where the file
+system has no locks).
 """
 
 from __future__ import annotations
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
 
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
+MOST_BLANK = 100_000
+"""Blank lines in a row: a packed file of a kilobyte may have billions."""
+MOST_SKIPPED = 256 * 1024 * 1024
+"""Bytes of a record without an end that are passed over in search of the next one."""
+_SURELY_SMALL = 1 << 25
+_MOST_TIMES = 100  # how often larger a file is unpacked that is read at once, if it is not small
 _ZSTD_STEP = 4096
 _FAR = (1 << 31) - 2  # the last byte but one that Windows can lock
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -128,9 +135,12 @@ def read_small(path: str, what: str, most: int, error: type[KBForgeError] = KBFo
     """The whole of a file that is read at once; "-" is standard input.
 
     `what` the file should be ("a calibration file") and `most` bytes, unpacked, are for the
-    `error` about content that is damaged, cut short or too large.
+    `error` about content that is damaged, cut short or too large. A small file that unpacks to much
+    is too large, too.
     """
     where = quoted(called(path), 400)
+    if Path(path).is_file():
+        most = min(most, max(_SURELY_SMALL, _MOST_TIMES * Path(path).stat().st_size))
     with open_input(path) as stream:
         try:
             content = stream.read(most + 1)
@@ -153,16 +163,18 @@ def lines_of(
     """(line number from 1, line without its newline) for every line that is not blank.
 
     `on_bad` is called with the first bytes of a line longer than `MAX_LINE_BYTES`, after which
-    reading goes on, and at the end of a stream that is damaged or cut short.
+    reading goes on if the line has an end. It is also called where a stream is damaged, cut short,
+    or blank for long, which ends the reading.
 
     Raises:
         BadRecord: as above, if `on_bad` is None or raises it.
     """
-    number = 0
+    number = blank = 0
     while True:
         try:
             line = stream.readline(MAX_LINE_BYTES + 1)
-            whole = len(line) <= MAX_LINE_BYTES or line.endswith(b"\n") or _skip_line(stream)
+            whole = len(line) <= MAX_LINE_BYTES or line.endswith(b"\n")
+            has_end = whole or _skip_line(stream)
         except (OSError, EOFError, zlib.error) as error:
             _report(
                 BadRecord(f"{name}:{number + 1}", "a whole file", damage_of(error)), b"", on_bad
@@ -174,18 +186,29 @@ def lines_of(
         if not whole:
             expected = f"a line of at most {MAX_LINE_BYTES:,} bytes"
             _report(BadRecord(f"{name}:{number}", expected, "a longer one"), line, on_bad)
+            if not has_end:
+                return
             continue
         line = line.rstrip(b"\r\n")
         if number == 1:
             line = line.removeprefix(b"\xef\xbb\xbf")
         if line.strip():
+            blank = 0
             yield number, line
+            continue
+        blank += 1 + (len(line) >> 10)  # long ones take longer
+        if blank > MOST_BLANK:
+            expected = f"text within {MOST_BLANK:,} lines"
+            _report(BadRecord(f"{name}:{number}", expected, "only blank ones"), b"", on_bad)
+            return
 
 
 def _skip_line(stream: BinaryIO) -> bool:
-    """Read to the end of an over-long line; always False."""
-    while (rest := stream.readline(MAX_LINE_BYTES)) and not rest.endswith(b"\n"):
-        pass
+    """Read to the end of an over-long line; False if it does not come soon."""
+    for _ in range(MOST_SKIPPED // MAX_LINE_BYTES):
+        rest = stream.readline(MAX_LINE_BYTES)
+        if not rest or rest.endswith(b"\n"):
+            return True
     return False
 
 

@@ -6,6 +6,7 @@ A reader that cannot read a file asks `what_is`, and puts the answer into its er
 
 from __future__ import annotations
 
+import re
 import tomllib
 import zlib
 from collections.abc import Mapping
@@ -21,6 +22,8 @@ _HEAD = 1 << 16  # bytes that are looked at
 _SQLITE = b"SQLite format 3\0"
 _APPLICATION = slice(68, 72)  # where SQLite keeps whose file it is
 _STORE = b"KBFG"
+_MOST_PARTS = 32
+_LONG_KEY = re.compile(rb"(?<![\w\"'.-])(?:[\w\"'-]+[ \t]*\.[ \t]*){%d}" % _MOST_PARTS)
 _DELIMITERS = (b",", b"\t", b";", b"|")
 _MAGIC = {
     b"PAR1": "parquet",
@@ -41,11 +44,13 @@ class FileKind(NamedTuple):
 
     def said(self, path: str) -> str:
         """The kind and its command, for an error's `got`."""
-        if not self.use:
-            return self.name
+        return f"{self.name} ({self.command(path)})" if self.use else self.name
+
+    def command(self, path: str) -> str:
+        """What takes such a file, in words; "" if nothing does."""
         shown = quoted("FILE" if path == "-" else path, 200)
         stem = quoted(Path(path).name.partition(".")[0].strip("-") or "fragments", 100)
-        return f"{self.name} ({self.use.format(path=shown, stem=stem)})"
+        return self.use.format(path=shown, stem=stem)
 
 
 KINDS: Mapping[str, FileKind] = {
@@ -216,9 +221,20 @@ def _toml(text: bytes, is_cut: bool) -> dict[str, Any] | None:
     if is_cut:
         return None
     try:
-        return tomllib.loads(text.decode())
+        return toml_tables(text)
     except (ValueError, RecursionError):
         return None
+
+
+def toml_tables(content: bytes) -> dict[str, Any]:
+    """The tables of a TOML document.
+
+    ValueError or RecursionError: it is none, or it has a key of so many parts that Python's parser,
+    whose time is quadratic in their number, would take minutes.
+    """
+    if _LONG_KEY.search(content):
+        raise ValueError(f"a key of more than {_MOST_PARTS} parts")
+    return tomllib.loads(content.decode())
 
 
 def kind_of_toml(table: Mapping[str, Any]) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 import typing
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ import orjson
 
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.io import called, read_small
-from kbforge.files.kinds import KINDS, kind_of_bytes
+from kbforge.files.kinds import KINDS, kind_of_bytes, toml_tables
 from kbforge.words import did_you_mean
 
 T = TypeVar("T")
@@ -34,6 +33,9 @@ Wrong: TypeAlias = Callable[[str, str, str], KBForgeError]
 
 _MAX_BYTES = 1 << 20
 _WHOLE = 1 << 63
+_DIGITS = bytes.maketrans(b"123456789", b"0" * 9)
+_LONG = b"0" * 19  # so many digits in a row may be a whole number that 64 bits do not hold
+_SHALLOW = "objects and arrays nested at most 254 deep"
 _EXPECTED = {dict: "an object", Mapping: "an object", list: "a list", tuple: "a list"}
 _KIND = {str: "a string", int: "a whole number", dict: "a table", list: "an array"}
 
@@ -98,13 +100,16 @@ def _shown(value: object) -> str:
 
 
 def json_value(content: bytes, where: str) -> Any:
-    """One JSON value, whose objects have distinct keys.
+    """One JSON value, whose objects have distinct keys, and whose whole numbers have 64 bits.
 
     Raises:
         orjson.JSONDecodeError: not UTF-8, or not JSON.
-        BadRecord: a key that is there twice; objects and arrays too deep in each other.
+        BadRecord: a key that is there twice; a longer number, of which a parser would round the
+            last digits away; objects and arrays too deep in each other.
     """
     value = orjson.loads(content)
+    if _LONG in content.translate(_DIGITS):
+        _read_closely(content, where)
     # the parser keeps the last of two equal keys. Each key has a colon; if there are no more colons
     # than keys in the outer two levels, none went missing
     colons = content.count(b":")
@@ -120,20 +125,29 @@ def json_value(content: bytes, where: str) -> Any:
     try:
         kept = orjson.dumps(value).count(b":")
     except orjson.JSONEncodeError:
-        expected = "objects and arrays nested at most 254 deep"
-        raise BadRecord(where, expected, "deeper ones") from None
+        raise BadRecord(where, _SHALLOW, "deeper ones") from None
     if kept != colons or _ESCAPED in content:
-        _require_distinct_keys(content, where)
+        _read_closely(content, where)
     return value
 
 
-def _require_distinct_keys(content: bytes, where: str) -> None:
+def _read_closely(content: bytes, where: str) -> None:
+    """Refuse repeated keys and long whole numbers, by a slower parser that shows both."""
+
     def distinct(pairs: list[tuple[str, Any]]) -> None:
         for key, count in Counter(key for key, _ in pairs).items():
             if count > 1:
                 raise BadRecord(where, "distinct keys", f'"{quoted(key)}" {count} times')
 
-    json.loads(content, object_pairs_hook=distinct)
+    def whole(digits: str) -> None:
+        if len(digits) > 20 or not -_WHOLE <= int(digits) < 2 * _WHOLE:
+            got = f"{quoted(digits, 40)} (in quotes it is a text, and keeps its digits)"
+            raise BadRecord(where, "whole numbers of 64 bits", got)
+
+    try:
+        json.loads(content, object_pairs_hook=distinct, parse_int=whole)
+    except RecursionError:
+        raise BadRecord(where, _SHALLOW, "deeper ones") from None
 
 
 class Record:
@@ -289,7 +303,7 @@ def parse_toml(
 ) -> dict[str, Any]:
     """The top table of a TOML document, whose whole numbers have 64 bits; `where` is quoted."""
     try:
-        table = tomllib.loads(content.decode())
+        table = toml_tables(content)
         longer = next(_longer_than_64_bits(table, ""), None)
     except (ValueError, RecursionError) as problem:
         raise error(f"{where}: expected TOML, got {quoted(str(problem), 200)}") from None

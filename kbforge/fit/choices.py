@@ -50,6 +50,7 @@ NO_INDEX = "none"
 _TREES = ("single", "complete", "average")
 ESTIMATES = ("map", "binder", "vi", *_TREES)
 
+_MOST = (1 << 63) - 1  # JSON and SQLite hold no larger number
 _DEVICES = ("cpu", "cuda")
 _ALTERNATIVES = ("few", "all")
 
@@ -121,6 +122,11 @@ class Choices:
         for name, number in (("max-evals", self.max_evals), ("seed", self.seed)):
             if number is not None and number < 0:
                 raise UsageError(f"--{name}: expected a whole number from 0, got {number}")
+        for name in ("seed", "max_evals", "particles", "entities"):
+            if (number := getattr(self, name)) is not None and number > _MOST:
+                got = quoted(number, 40)
+                flag = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{flag}: expected a whole number of 64 bits, got {got}")
         for name, chosen, known in (
             ("device", self.device, _DEVICES),
             ("estimate", self.estimate, ESTIMATES),

@@ -39,7 +39,7 @@ from kbforge.contracts import (
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.evaluation.scores import Evaluation, score_entities
 from kbforge.files.arrow import ArrowTable, is_frame
-from kbforge.files.fragments import stop
+from kbforge.files.fragments import read, stop
 from kbforge.files.io import open_output, require_apart
 from kbforge.fit.authority import Authority
 from kbforge.fit.choices import NO_INDEX, Choices
@@ -55,7 +55,7 @@ from kbforge.jobs.authority import read_authority
 from kbforge.jobs.cluster import LiveClustering, open_live
 from kbforge.jobs.decide import reviewed
 from kbforge.jobs.link import columns_of, joined, one_to_one, tables_from
-from kbforge.jobs.load import read, source_of
+from kbforge.jobs.load import source_of
 from kbforge.jobs.notebook import followed
 from kbforge.jobs.remove import erase
 from kbforge.jobs.report import Report

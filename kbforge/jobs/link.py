@@ -18,7 +18,6 @@ from kbforge.files.kinds import kind_of
 from kbforge.fit.authority import Authority
 from kbforge.fit.choices import SOURCE, Choices
 from kbforge.jobs.authority import read_authority
-from kbforge.jobs.load import read
 from kbforge.jobs.tables import Records, fragments_from, pairs_of
 from kbforge.registry import name_of
 from kbforge.store.database import is_store

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kbforge import registry
-from kbforge.contracts.fragment import Fragment, OnBad, Source
+from kbforge.contracts.fragment import Source
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.fragments import (
     Quarantine,
-    distinct,
-    first,
     open_quarantine,
+    read,
     remove_quarantine,
-    stop,
     to_line,
 )
 from kbforge.files.io import called, open_output, require_apart, require_distinct
@@ -133,22 +131,8 @@ def load(
     )
 
 
-def read(
-    source: Source, inputs: Sequence[str], on_bad: OnBad = stop, limit: int | None = None
-) -> Iterator[Fragment]:
-    """The fragments of a source, one at a time, ids unique; `on_bad` decides on bad records."""
-    return first(distinct(_located(source, inputs, on_bad), on_bad), limit)
-
-
 def default_quarantine(output: str) -> str:
     """Where bad records go when the user names no file; nowhere beside standard output."""
     if output == "-":
         raise UsageError("--on-error quarantine needs --quarantine FILE with standard output")
     return f"{output}.quarantine.jsonl"
-
-
-def _located(
-    source: Source, inputs: Sequence[str], on_bad: OnBad
-) -> Iterator[tuple[str, Fragment]]:
-    for number, fragment in enumerate(source.read(inputs, on_bad), 1):
-        yield (source.where or f"fragment {number}"), fragment

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
+from encodings.aliases import aliases
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge import load
-from kbforge_plugins.sources.csv import guess_delimiter, guess_encoding, sampled
+from kbforge import KBForgeError, load
+from kbforge.errors import BadRecord
+from kbforge_plugins.sources.csv import encoding_named, guess_delimiter, guess_encoding, sampled
 
 ROWS = [("id", "name", "town"), ("1", "Zoë Öz", "Köln, am Rhein"), ("2", "Bo | Ray", "A; B")]
 MARKS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "pipe"}
@@ -46,10 +49,10 @@ EXPECTED = [dict(zip(ROWS[0], row, strict=True)) for row in ROWS[1:]]
 def test_delimiter_and_encoding_are_found_out(program, tmp_path, mark, encoding, said):
     content = table(mark).encode(encoding)
     (tmp_path / "in.csv").write_bytes(content)
-    assert as_read(load(tmp_path / "in.csv")) == EXPECTED
+    assert as_read(load(tmp_path / "in.csv", id=None)) == EXPECTED
     packed = tmp_path / "in.csv.gz"
     packed.write_bytes(gzip.compress(content))
-    assert as_read(load(packed)) == EXPECTED
+    assert as_read(load(packed, id=None)) == EXPECTED
     for arguments, stdin, name in (
         ((packed,), b"", packed),
         (("csv", "-"), content, "standard input"),
@@ -111,6 +114,43 @@ def test_the_user_knows_better(program, tmp_path):
     ran = program("load", file, "--encoding", "cp1251", "--delimiter", ",")
     assert ran.code == 1
     assert ran.err == f"kbforge: {file}:2: expected 1 fields, as the header has, got 2\n"
+
+
+WIDE = [f"utf-{bits}{order}" for bits in (16, 32) for order in ("", "-le", "-be")]
+
+
+@pytest.mark.parametrize("named", [*WIDE, "utf16", "utf_32"])
+@pytest.mark.parametrize("text", [*WIDE, "utf-8", "utf-8-sig", "cp1252"])
+@pytest.mark.parametrize("source", ["csv", "jsonl", "triples"])
+def test_a_named_encoding_that_is_another(tmp_path, named, text, source):
+    """UTF-16 and UTF-32 without a mark have no order of bytes: a guess, or a sentence."""
+    content = table(",") if source == "csv" else '{"id": "1", "name": "Zoë", "town": "Rome"}\n'
+    (tmp_path / "in").write_bytes(content.encode(text))
+    options = {"csv": {"id": "id"}, "jsonl": {"id": "id"}, "triples": {"format": "json"}}[source]
+    if source == "triples":
+        options |= {"head": "id", "relation": "name", "tail": "town"}
+    found = None
+    with contextlib.suppress(KBForgeError):
+        found = load(tmp_path / "in", source=source, encoding=named, **options)
+    assert found or encoding_named(named) != text
+
+
+def test_utf_16_is_read_with_and_without_its_mark(tmp_path):
+    for text in ("utf-16", "utf-16-le", "utf-16-be"):
+        (tmp_path / "in.csv").write_bytes(table(",").encode(text))
+        assert as_read(load(tmp_path / "in.csv", id=None, encoding="utf-16")) == EXPECTED
+    (tmp_path / "in.csv").write_bytes(table(",").encode())
+    with pytest.raises(BadRecord, match=r"expected text in UTF-16, got UTF-8 \(leave the encoding"):
+        load(tmp_path / "in.csv", encoding="utf-16")
+
+
+def test_every_encoding_of_python_reads_or_says_why_not(tmp_path):
+    contents = [b"id,name\n1,Ann\n", bytes(range(256)), b"\xff\xfe\0", b"", b"\xff" * 99]
+    for content in contents:
+        (tmp_path / "in.csv").write_bytes(content)
+        for encoding in sorted({*aliases.values(), "utf-8-sig"}):
+            with contextlib.suppress(KBForgeError):
+                load(tmp_path / "in.csv", encoding=encoding)
 
 
 def test_separator_is_for_cells(program, tmp_path):

@@ -104,8 +104,6 @@ def test_a_sheet_by_name(program, tmp_path):
     [
         ([], "expected a header row, got an empty sheet"),
         ([["name"]], "expected rows below the header, got none"),
-        ([["name", None, "town"], ["a"]], "expected a name for every column, got none for column"),
-        ([["name"], ["a", "b"]], ":2: expected 1 cells, as the header has, got 2"),
     ],
 )
 def test_tables_that_are_none(program, tmp_path, rows, sentence):
@@ -137,7 +135,7 @@ def test_what_it_unpacks_to_is_bounded(program, tmp_path):
     replaced(path, "xl/styles.xml", lambda _: b" " * (65 << 20))
     ran = program("load", path)
     assert ran.code == 1
-    assert "expected a spreadsheet with at most 64 MiB of XML for everything else" in ran.err
+    assert "expected a spreadsheet with at most 16 MiB of XML at once, got more" in ran.err
 
 
 def test_rows_far_away_end(program, tmp_path):

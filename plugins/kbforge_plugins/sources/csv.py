@@ -22,7 +22,7 @@ import csv
 import io
 import itertools
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -34,9 +34,10 @@ from kbforge.files.io import called, lines_of, open_input, stream_of
 from kbforge.files.kinds import require_readable_as
 from kbforge.registry import ending_of
 from kbforge.words import counted
-from kbforge_plugins.sources.rows import RowReader, TableName, TableSource
+from kbforge_plugins.sources.rows import BLANK, TableName, TableSource
 
 _MOST_CHARACTERS = 131_072
+_MOST_BLANK = 1_048_576  # rows, of which a spreadsheet may write so many below the last one
 _TABBED = (".tsv", ".tab")
 
 
@@ -55,6 +56,7 @@ class CsvSource(TableSource):
     """
 
     endings: ClassVar = (".csv", ".tsv", ".tab", ".psv")
+    finds_ids: ClassVar = True
 
     delimiter: str | None = None
     encoding: str | None = None
@@ -74,14 +76,17 @@ class CsvSource(TableSource):
         passed = ("table", "utf-16", "utf-16-le", "utf-16-be", "zip", "spreadsheet")
         require_readable_as(path, "a table of comma-separated values", *passed)
         with sampled(path) as (sample, stream):
-            encoding = self._encoding or guess_encoding(sample, called(path))
+            if self._encoding is None:
+                encoding = guess_encoding(sample, called(path))
+            else:
+                encoding = settled(self._encoding, sample, called(path))
             usual = "\t" if ending_of(path) in _TABBED else ","
             delimiter = self._delimiter or guess_delimiter(sample, encoding, usual)
             self.taken.append("")
             as_what = described(delimiter, encoding, self._encoding is None)
             about = f"{quoted(called(path), 400)}: {as_what}"
             numbered = lines_of(as_utf8(stream, encoding), called(path), on_bad)
-            lines = _Lines(called(path), numbered, encoding)
+            lines = _Lines(called(path), numbered, encoding, delimiter, self.counts)
             yield from self._read_rows(lines, delimiter, table, on_bad, about)
 
     def _read_rows(
@@ -91,7 +96,7 @@ class CsvSource(TableSource):
         header = self.columns or _parse_next(lines, delimiter)
         if header is None:
             raise BadRecord(lines.where, "a header line", "an empty file")
-        reader = RowReader(self, header, lines.where, table)
+        reader = self.reader(header, lines.where, table, has_header=not self.columns)
         number = 0
         if self.separator == delimiter:
             about = f"{about}; --separator splits the text within a cell, --delimiter the columns"
@@ -102,20 +107,25 @@ class CsvSource(TableSource):
                 if cells is None:
                     break
                 number += 1
-                if len(cells) != len(header):
+                wide = any(map(str.strip, cells[len(header) :]))
+                if wide or len(cells) < len(header):
                     expected = f"{len(header)} fields, as the header has"
                     raise BadRecord(lines.where, expected, f"{len(cells)}")
                 self.where = lines.where
-                fragment = reader.fragment(cells, number, self.where, lines.first)
+                place = number + lines.passed
+                fragment = reader.fragment(cells[: len(header)], place, self.where, lines.first)
             except BadRecord as error:
                 if isinstance(error, _EndlessRecord):
                     number += 1
                     lines.give_back_all_but_first()
                 on_bad(error, lines.raw)
                 continue
-            yield fragment
+            if fragment is not None:
+                yield fragment
         if not number:
-            raise BadRecord(lines.where, "rows below the header", "none")
+            how = "--set source.columns=a,b names the columns of a file without a header line"
+            got = "none" if self.columns else f"none ({how})"
+            raise BadRecord(lines.where, "rows below the header", got)
         self.taken[-1] = f"{about}, {counted(number, 'row')}, {self.summary(header)}"
 
 
@@ -155,17 +165,47 @@ def _reason(error: csv.Error) -> str:
 
 
 class _Lines:
-    """The lines of a file for `csv.reader`, able to take back those of a broken record."""
+    """The lines of a file for `csv.reader`, able to take back those of a broken record.
 
-    def __init__(self, name: str, lines: Iterator[tuple[int, bytes]], encoding: str) -> None:
+    `passed` counts the rows of nothing but delimiters, `counts` also the blank lines.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        lines: Iterator[tuple[int, bytes]],
+        encoding: str,
+        delimiter: str,
+        counts: Counter[str],
+    ) -> None:
         self._path, self.encoding, self._file = name, encoding, lines
+        self._blank, self._counts = delimiter.encode() + b" \t", counts
         self._ahead: deque[tuple[int, bytes]] = deque()
-        self._number = 0
+        self._number = self.passed = 0
         self._record: list[tuple[int, bytes]] = []
 
     def begin(self) -> None:
-        """The next line starts a record."""
+        """Go to the line that starts the next record."""
         self._record = []
+        last = self.passed + _MOST_BLANK
+        while self._ahead or self._read():
+            number, line = self._ahead[0]
+            blank = max(0, number - self._number - 1)
+            if is_blank := not line.strip(self._blank):
+                self._ahead.popleft()
+                self._number, self.passed = number, self.passed + bool(line)
+            if blank + is_blank:
+                self._counts[BLANK] += blank + is_blank
+            if not is_blank:
+                return
+            if self.passed > last:
+                self._file = iter(())  # nobody waits for the end
+                raise BadRecord(self.where, f"text within {_MOST_BLANK:,} rows", "only blank ones")
+
+    def _read(self) -> bool:
+        """Read a line ahead; False at the end."""
+        self._ahead.extend(itertools.islice(self._file, 1))
+        return bool(self._ahead)
 
     @property
     def first(self) -> int:
@@ -196,13 +236,13 @@ class _Lines:
         return line.decode() + "\n"
 
     def _take(self) -> tuple[int, bytes]:
-        if not self._ahead:
-            self._ahead.append(next(self._file))
+        if not (self._ahead or self._read()):
+            raise StopIteration
         number = self._ahead[0][0]
         # blank lines matter inside quotes, and the file's reader leaves them out
         if self._record and number > self._record[-1][0] + 1:
             return self._record[-1][0] + 1, b""
-        self._number = number
+        self._number = max(number, self._number)
         return self._ahead.popleft()
 
 
@@ -342,8 +382,29 @@ def encoding_named(name: str) -> str:
     return UTF8 if found == "utf-8-sig" else found
 
 
+def settled(encoding: str, sample: bytes, where: str) -> str:
+    """What a named encoding is in a file that begins with these bytes.
+
+    A byte order mark of UTF-8 overrides it. UTF-16 and UTF-32 without a mark get a byte order:
+    BadRecord if none is certain.
+    """
+    if encoding == UTF8 or sample.startswith(codecs.BOM_UTF8):
+        return UTF8
+    marks = {mark for mark, marked in _MARKS if marked == encoding}
+    if not marks or not sample or sample.startswith(tuple(marks)):
+        return encoding
+    if encoding == "utf-16" and (wide := _utf16(sample)):
+        return wide
+    got = f"no byte order mark (--set source.encoding={encoding}-le and {encoding}-be need none)"
+    if b"\0" not in sample:
+        with contextlib.suppress(UnicodeDecodeError):
+            codecs.getincrementaldecoder(UTF8)().decode(sample)
+            got = "UTF-8 (leave the encoding out)"
+    raise BadRecord(where, f"text in {encoding.upper()}", got)
+
+
 def as_utf8(stream: BinaryIO, encoding: str) -> BinaryIO:
-    """A stream of text in an encoding, as UTF-8; what is undecodable is no UTF-8."""
+    """A stream of text in a `settled` encoding, as UTF-8; what is undecodable is no UTF-8."""
     return stream if encoding == UTF8 else stream_of(_transcoded(stream, encoding), _STEP)
 
 
@@ -388,11 +449,7 @@ codecs.register_error("kbforge-undecodable", _mark)
 
 def _transcoded(stream: BinaryIO, encoding: str) -> Iterator[bytes]:
     """A stream of bytes in an encoding, as UTF-8."""
-    data: bytes = cast(Any, stream).read1(_STEP)
-    if data.startswith(codecs.BOM_UTF8):
-        encoding = UTF8
     decoder = codecs.getincrementaldecoder(encoding)("kbforge-undecodable")
-    while data:
+    while data := cast(Any, stream).read1(_STEP):
         yield decoder.decode(data).encode(errors="surrogatepass")
-        data = cast(Any, stream).read1(_STEP)
     yield decoder.decode(b"", final=True).encode(errors="surrogatepass")

@@ -51,12 +51,12 @@ class HuggingFaceSource(TableSource):
     revision: str | None = None
 
     def read_table(self, path: str, table: TableName, on_bad: OnBad) -> Iterator[Fragment]:
-        reader = None
+        reader: RowReader | None = None
         for number, row in enumerate(self._rows(path), 1):
             where = f"{path}:{number}"
             # columns come with the rows, because a stream of JSON knows no others
             if reader is None or reader.columns != tuple(row):
-                reader = RowReader(self, list(row), where, table)
+                reader = self.reader(list(row), where, table)
             yield from self.read_row(reader, list(row.values()), number, where, on_bad)
 
     def _rows(self, name: str) -> Iterator[Mapping[str, object]]:

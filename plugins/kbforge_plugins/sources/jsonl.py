@@ -85,7 +85,8 @@ class JsonlSource(TableSource):
                 continue
             first = False
             self._records += 1
-            yield fragment
+            if fragment is not None:
+                yield fragment
 
     def _flat_fragment(
         self,
@@ -93,17 +94,19 @@ class JsonlSource(TableSource):
         number: int,
         readers: dict[tuple[str, ...], RowReader],
         table: TableName,
-    ) -> Fragment:
-        """The fragment of a flat object; there is a reader for each list of keys."""
+    ) -> Fragment | None:
+        """The fragment of a flat object, None for a blank one; each list of keys has a reader."""
         for key in [key for key in self._unseen if key in record]:
             del self._unseen[key]
         keys = tuple(record)
         reader = readers.get(keys)
         if reader is None:
+            if not all(map(str.strip, keys)):  # the place of a key says nothing
+                raise BadRecord(self.where, "a name for every key", "an empty one")
             if len(readers) >= _MOST_SHAPES:
                 readers.clear()
             columns = [*keys, *(key for key in self.named if key not in record)]
-            reader = readers[keys] = RowReader(self, columns, self.where, table)
+            reader = readers[keys] = self.reader(columns, self.where, table)
         cells = [*record.values(), *[None] * (len(reader.columns) - len(keys))]
         for index in reader.texts:
             _check_flat(reader.columns[index], cells[index], self.where)

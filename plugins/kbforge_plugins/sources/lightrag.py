@@ -30,6 +30,7 @@ GRAPH = "graph_chunk_entity_relation.graphml"
 SEPARATOR = "<SEP>"
 _STEP = 1 << 16  # bytes
 _MOST_TEXT = 1 << 24  # characters of one node or edge
+_MOST_BETWEEN = 1 << 25  # bytes between two nodes or edges
 _MOST_STORE = 1 << 30  # bytes
 _STORES = {GraphEntity: "kv_store_entity_chunks.json", Relation: "kv_store_relation_chunks.json"}
 
@@ -147,9 +148,10 @@ def elements(path: str, on_bad: OnBad) -> Iterator[Element]:
     """The nodes and edges of a GraphML file, one at a time.
 
     Where the file is damaged or cut short, `on_bad` is told, and reading ends. KBForgeError: the
-    file cannot be opened, or is no GraphML. BadRecord: it has a document type.
+    file cannot be opened, or is no GraphML. BadRecord: it has a document type, or little of it is
+    nodes and edges.
     """
-    graph = _Graph(called(path))
+    graph, between = _Graph(called(path)), 0
     with open_input(path) as stream:
         while True:
             try:
@@ -166,9 +168,15 @@ def elements(path: str, on_bad: OnBad) -> Iterator[Element]:
                 yield from graph.take()
                 on_bad(reason, b"")
                 return
-            yield from graph.take()
+            between += len(piece)
+            for element in graph.take():
+                between = 0
+                yield element
             if not piece:
                 return
+            if between > _MOST_BETWEEN:  # such as one comment, which the parser holds whole
+                expected = f"a node or an edge within {_MOST_BETWEEN:,} bytes"
+                raise BadRecord(graph.place, expected, "none")
 
 
 class _Graph:

@@ -13,7 +13,8 @@ from kbforge.contracts import Fragment, OnBad
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.io import called, open_input
 from kbforge.files.kinds import require_readable_as
-from kbforge_plugins.sources.rows import RowReader, TableName, TableSource, UnreadableValue
+from kbforge.words import counted
+from kbforge_plugins.sources.rows import TableName, TableSource, UnreadableValue
 
 _BATCH_ROWS = 1024
 
@@ -26,13 +27,18 @@ class ParquetSource(TableSource):
     """
 
     endings: ClassVar = (".parquet", ".pq")
+    finds_ids: ClassVar = True
 
     def read_table(self, path: str, table: TableName, on_bad: OnBad) -> Iterator[Fragment]:
         with rows_of(path, on_bad) as (columns, rows):
-            reader = RowReader(self, columns, called(path), table)
+            reader = self.reader(columns, called(path), table)
+            self.taken.append("")
+            number = 0
             for number, cells in rows:
                 where = f"{called(path)}:{number}"
                 yield from self.read_row(reader, cells, number, where, on_bad)
+            about = f"{quoted(called(path), 400)}: {counted(number, 'row')}"
+            self.taken[-1] = f"{about}, {self.summary(columns)}"
 
 
 @contextlib.contextmanager

@@ -3,7 +3,11 @@
 Every column is an attribute of its own name, except the columns of the id, the label and the
 vector; `column=attribute` renames one, and `column=` leaves it out. Cells may be text, numbers,
 dates or lists of them; empty cells, null and NaN are missing values, and so are the texts of `NULL`
-in attributes and labels. A row without any value is a bad record.
+in attributes and labels. A row without a value beside its id is a bad record.
+
+Tables are read as people have them: a column whose name is there already gets a number, one without
+a name is called by its place, and rows without any text are left out; counts say how many. Ids come
+from a column called id if that is safe, which takes a first reading of the files.
 """
 
 from __future__ import annotations
@@ -14,19 +18,20 @@ import decimal
 import math
 import re
 from abc import abstractmethod
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
-from typing import Any, NamedTuple
+from pathlib import Path, PurePath
+from typing import Any, ClassVar, NamedTuple
 
 import orjson
 
 from kbforge.contracts import Fragment, OnBad, Source
 from kbforge.contracts.fragment import ROW
 from kbforge.errors import BadRecord, UsageError, quoted
+from kbforge.files.fragments import DigestSet
 from kbforge.files.io import called
-from kbforge.words import counted
+from kbforge.words import counted, did_you_mean, listed
 
 _PACKED = (".gz", ".bz2", ".zst", ".zstd")
 NULL = (
@@ -40,6 +45,12 @@ code of Namibia (41 of its 42 occurrences in the data that the project is measur
 one being an institute) and also what R writes: whoever has it there adds it.
 """
 _SERIAL = re.compile(r"[1-9]\d{4}(\.\d{1,15})?", re.ASCII)
+BLANK = "blank rows left out"
+"""What counts call rows without any text."""
+_RENAMED = {
+    True: "columns numbered, whose names are there already",
+    False: "columns without a name called by their place",
+}
 _BEFORE_ALL = datetime.datetime(1899, 12, 30)
 _NAMES_A_DATE = re.compile(r"(?:\b|_)(?:(?:birth)?date|dob|born|birthday|died)(?:\b|_)", re.I)
 
@@ -49,7 +60,9 @@ class TableSource(Source):
     """Rows with named columns; subclasses read the rows of a format, and may add options.
 
     Args:
-        id: column of the fragment's id; without it an id is made of file name and row number.
+        id: column of the fragment's id, or none: an id is then made of file name and row number.
+            The default is a column called id or _id if every row has a value there of its own, and
+            else none.
         label: column of the gold entity.
         name: column that becomes the attribute `name`.
         map: `column=attribute` pairs; an empty attribute leaves the column out. Every other column
@@ -65,7 +78,9 @@ class TableSource(Source):
 
     """
 
-    id: str | None = None
+    finds_ids: ClassVar = False  # whether the default of `id` looks for the column: files only
+
+    id: str | None = ""
     label: str | None = None
     name: str | None = None
     map: list[str] | None = None
@@ -79,6 +94,9 @@ class TableSource(Source):
         self.where = ""
         self.counts: Counter[str] = Counter()
         self.taken: list[str] = []
+        self.ids = self.id or None  # the column of ids
+        self._seen: DigestSet | None = None  # the ids met while that column is looked for
+        self._no_ids = ""  # why there is none
         self.renamed: dict[str, str] = {}
         for pair in self.map or ():
             column, equals, attribute = pair.rpartition("=")
@@ -91,17 +109,43 @@ class TableSource(Source):
     @property
     def named(self) -> list[str]:
         """The columns that the options name, each once."""
-        ids = [column for column in (self.id, self.label) if column is not None]
+        ids = [column for column in (self.id, self.label) if column]
         others = (*(self.vector or ()), *self.renamed, *(self.serial_dates or ()))
         return list(dict.fromkeys((*ids, *others)))
 
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
         """Yield one fragment a row."""
+        if self.finds_ids and self.id == "":
+            self._find_ids(inputs)
+        yield from self._read_tables(inputs, on_bad)
+
+    def _read_tables(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
         self.counts.clear()
         self.taken.clear()
         names, stems = Counter[str](), Counter[str]()
         for path in inputs:
             yield from self.read_table(path, table_name(path, names, stems), on_bad)
+
+    def _find_ids(self, inputs: Sequence[str]) -> None:
+        """Take the ids of a column called id if each row of the files has one of its own there."""
+        self.ids, self._no_ids = None, ""
+        if not all(path != "-" and Path(path).is_file() for path in inputs):
+            return  # they cannot be read twice
+        self._seen = DigestSet()
+        try:
+            deque(self._read_tables(inputs, lambda error, raw: None), maxlen=0)
+        except _NoIds as reason:
+            self.ids, self._no_ids = None, str(reason)
+        finally:
+            self._seen = None
+
+    def reader(
+        self, columns: Sequence[str], where: str, table: TableName, has_header: bool = False
+    ) -> RowReader:
+        """What makes fragments of the rows of a table; `has_header`: columns are its first row."""
+        if self._seen is not None:
+            return _IdReader(self, columns, where, table, has_header, self._seen)
+        return RowReader(self, columns, where, table, has_header)
 
     def read_rows(
         self,
@@ -114,7 +158,7 @@ class TableSource(Source):
         """Yield one fragment a row of a table in memory; `where` is what errors call the table."""
         self.counts.clear()
         self.taken.clear()
-        reader = RowReader(self, columns, where, TableName(source, "row"))
+        reader = self.reader(columns, where, TableName(source, "row"))
         for number, cells in enumerate(rows, 1):
             yield from self.read_row(reader, cells, number, f"{where}:{number}", on_bad)
 
@@ -132,17 +176,29 @@ class TableSource(Source):
         except BadRecord as error:
             on_bad(error, row_json(reader.columns, cells))
             return
-        yield fragment
+        if fragment is not None:
+            yield fragment
 
     def summary(self, columns: Sequence[str]) -> str:
         """How many columns there are, and where the ids come from."""
-        if self.id is not None:
-            ids = f'ids from the column "{quoted(self.id, 40)}"'
+        if self.ids is not None:
+            ids = f'ids from the column "{quoted(self.ids, 40)}"'
+            if not self.id:
+                ids += ", where no two are equal"
         else:
-            likely = next((c for c in columns if c.lower() in ("id", "_id")), None)
+            why = f", because {self._no_ids}" if self._no_ids else ""
+            likely = next(filter(_is_id, columns), None)
             column = "COLUMN" if likely is None else quoted(likely, 40)
-            ids = f"ids made of file name and row (--id {column} takes those of the column)"
+            ids = f"ids made of file name and row{why} (--id {column} takes those of the column)"
         return f"{counted(len(columns), 'column')}; {ids}"
+
+
+class _NoIds(Exception):
+    """Why no column can have the ids."""
+
+
+def _is_id(column: str) -> bool:
+    return column.lower() in ("id", "_id")
 
 
 class TableName(NamedTuple):
@@ -169,26 +225,34 @@ def _distinct(seen: Counter[str], name: str) -> str:
 class RowReader:
     """A source's options applied to one table, whose columns are known by their index.
 
-    The source's counts get what was taken for missing or for a date; `where` is the header.
-    BadRecord: a column that the options name is missing, or a name is empty or there twice.
+    The source's counts get what was left out, renamed, or taken for missing or for a date; `where`
+    is the header, which `has_header` says is the table's first row. BadRecord: a column that the
+    options name is missing.
     """
 
     def __init__(
-        self, source: TableSource, columns: Sequence[str], where: str, table: TableName
+        self,
+        source: TableSource,
+        columns: Sequence[str],
+        where: str,
+        table: TableName,
+        has_header: bool = False,
     ) -> None:
-        _check_header(columns, where)
+        self._header = [column.strip() for column in columns] if has_header else None
+        columns = _distinct_names(columns, source.counts)
         place = {column: i for i, column in enumerate(columns)}
         for column in source.named:
             if column not in place:
                 got = "the columns " + ", ".join(quoted(c, 40) for c in columns[:20])
                 got += ", …" if len(columns) > 20 else ""
-                raise BadRecord(where, f'a column "{quoted(column)}"', got)
+                meant = did_you_mean(column, columns)
+                raise BadRecord(where, f'a column "{quoted(column)}"{meant}', got)
         self.columns, self._table, self._counts = tuple(columns), table, source.counts
         self._separator, self._prefix = source.separator, source.prefix
-        self._id = None if source.id is None else place[source.id]
+        self._id = None if source.ids is None else place[source.ids]
         self._label = None if source.label is None else place[source.label]
         self.vector = [place[column] for column in source.vector or ()]
-        special = {source.id, source.label, *(source.vector or ())}
+        special = {source.ids, source.label, *(source.vector or ())}
         attributes = (
             (place[column], source.renamed.get(column, column))
             for column in columns
@@ -203,14 +267,18 @@ class RowReader:
 
     def fragment(
         self, cells: Sequence[object], number: int, where: str, row: int | None = None
-    ) -> Fragment:
-        """The fragment of a row of one value a column; BadRecord: it breaks a law of `Fragment`.
+    ) -> Fragment | None:
+        """The fragment of a row of one value a column; None for a blank row or a repeated header.
+
+        BadRecord: it breaks a law of `Fragment`.
 
         Args:
             number: of the row; with the table's stem it is the id if no column holds one.
             where: `file:line` or `file:row`, for errors.
             row: where the row begins in the file, if that is not its number.
         """
+        if self._is_left_out(cells):
+            return None
         properties: dict[str, list[str]] = {}
         for index, attribute in self._attributes:
             values = list(self._texts(cells[index], index, where))
@@ -219,16 +287,41 @@ class RowReader:
                 properties[attribute] = list(dict.fromkeys(held + values))
         record: dict[str, Any] = {"properties": properties, "source": self._table.name}
         record["metadata"] = {ROW: number if row is None else row}
-        record["id"] = f"{self._table.stem}-{number}"
-        if self._id is not None:
-            own = self._single(cells, self._id, where)
-            record["id"] = f"{self._table.stem}-{own}" if own and self._prefix else own or None
+        own = self._own_id(cells, where)
+        record["id"] = f"{self._table.stem}-{number}" if self._id is None else own or None
         if self._label is not None:
             label = self._single(cells, self._label, where)
             record["label"] = None if self._says_nothing(label) else label or None
         if self.vector:
             record["vector"] = [x for i in self.vector for x in self._numbers(cells[i], i, where)]
         return Fragment.from_json(record, where)
+
+    def widen(self, width: int) -> None:
+        """Have as many columns as a row has cells; those beyond the header have no names."""
+        beyond = [""] * (width - len(self.columns))
+        names = _distinct_names([*self.columns, *beyond], Counter())
+        first = len(self.columns)
+        self._attributes += enumerate(names[first:], first)
+        self.texts += range(first, width)
+        self.columns = tuple(names)
+        self._header = None if self._header is None else [*self._header, *beyond]
+        self._counts["columns beyond the header called by their place"] += len(beyond)
+
+    def _is_left_out(self, cells: Sequence[object]) -> bool:
+        if not any(map(_is_there, cells)):
+            self._counts[BLANK] += 1
+            return True
+        if self._header is None or str(cells[0] or "").strip() != self._header[0]:
+            return False
+        if [str("" if cell is None else cell).strip() for cell in cells] != self._header:
+            return False
+        self._counts["rows left out that repeat the header"] += 1
+        return True
+
+    def _own_id(self, cells: Sequence[object], where: str) -> str:
+        """The id in the row, "" if it has none."""
+        own = "" if self._id is None else self._single(cells, self._id, where)
+        return f"{self._table.stem}-{own}" if own and self._prefix else own
 
     def _single(self, cells: Sequence[object], index: int, where: str) -> str:
         values = list(_texts_of(cells[index], None, where, self.columns[index]))
@@ -264,18 +357,69 @@ class RowReader:
         return [_number(item, where, self.columns[index]) for item in items]
 
 
+class _IdReader(RowReader):
+    """Reads no fragments, but whether each row has an id of its own; `_NoIds` if one has none."""
+
+    def __init__(
+        self,
+        source: TableSource,
+        columns: Sequence[str],
+        where: str,
+        table: TableName,
+        has_header: bool,
+        seen: DigestSet,
+    ) -> None:
+        likely = [c for c in columns if _is_id(c) and c not in source.named]
+        if len(likely) != 1 or source.ids not in (None, likely[0]):
+            raise _NoIds
+        source.ids = likely[0]
+        super().__init__(source, columns, where, table, has_header)
+        self._ids, self._seen = f'the column "{quoted(source.ids, 40)}"', seen
+
+    def fragment(
+        self, cells: Sequence[object], number: int, where: str, row: int | None = None
+    ) -> None:
+        """Check the id of a row; BadRecord if it has several."""
+        if self._is_left_out(cells):
+            return
+        own = self._own_id(cells, where)
+        if not own:
+            raise _NoIds(f"{self._ids} is empty at {quoted(where, 200)}")
+        if not self._seen.add(own.encode(errors="surrogatepass")):
+            raise _NoIds(f'{self._ids} has "{quoted(own, 40)}" twice')
+
+
 def row_json(columns: Sequence[str], cells: Sequence[object]) -> bytes:
     """A row as JSON, for the quarantine file."""
     row = dict(zip(columns, cells, strict=False))
     return orjson.dumps(row, default=repr, option=orjson.OPT_NON_STR_KEYS)
 
 
-def _check_header(columns: Sequence[str], where: str) -> None:
-    for number, (column, count) in enumerate(Counter(columns).items(), 1):
-        if not column.strip():
-            raise BadRecord(where, "a name for every column", f"none for column {number}")
-        if count > 1:
-            raise BadRecord(where, "distinct column names", f'"{quoted(column)}" {count} times')
+def _distinct_names(given: Sequence[str], counts: Counter[str]) -> list[str]:
+    """The names of columns: an empty one is its place, one that is there already is numbered."""
+    names: list[str] = []
+    seen, taken, repeats = set[str](), set(given), Counter[str]()
+    changed: dict[bool, list[str]] = {True: [], False: []}
+    for place, name in enumerate(given, 1):
+        found = plain = name if name.strip() else f"column_{place}"
+        while found in seen or (found != name and found in taken):
+            repeats[plain] += 1
+            found = f"{plain}_{repeats[plain] + 1}"
+        seen.add(found)
+        names.append(found)
+        if found != name:
+            changed[plain == name].append(quoted(found, 40))
+    for is_repeated, rule in _RENAMED.items():
+        if changed[is_repeated]:
+            counts[f"{rule} ({listed(changed[is_repeated], 3)})"] += len(changed[is_repeated])
+    return names
+
+
+def _is_there(cell: object) -> bool:
+    """Whether a cell says anything."""
+    if isinstance(cell, str):
+        return bool(cell.strip())
+    return cell is not None and cell != [] and cell == cell  # NaN is not itself
 
 
 @dataclass(frozen=True, slots=True)

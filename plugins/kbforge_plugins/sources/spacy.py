@@ -123,11 +123,12 @@ class SpacySource(SpanSource):
 def _require_bounded(content: bytes, path: str) -> None:
     """Refuse a file that unpacks to more than memory should hold."""
     inflate, size, rest = zlib.decompressobj(), 0, content
+    most = min(_MOST_UNPACKED, max(1 << 25, 100 * len(content)))
     while rest and not inflate.eof:
         size += len(inflate.decompress(rest, 1 << 20))
         rest = inflate.unconsumed_tail
-        if size > _MOST_UNPACKED:
+        if size > most:
             raise KBForgeError(
-                f"{quoted(path, 400)}: expected a DocBin of at most {_MOST_UNPACKED:,} bytes "
-                "unpacked, got a larger one"
+                f"{quoted(path, 400)}: expected a DocBin of at most {most:,} bytes unpacked, got a "
+                "larger one"
             )

@@ -33,7 +33,7 @@ from kbforge.errors import BadRecord, UsageError, quoted
 from kbforge.files.fragments import shown
 from kbforge.files.io import called, read_lines
 from kbforge.registry import ending_of
-from kbforge_plugins.sources.csv import CsvSource
+from kbforge_plugins.sources.csv import UTF8, CsvSource, encoding_named
 from kbforge_plugins.sources.graphs import GraphEntity, GraphSource, Record, Relation, said
 from kbforge_plugins.sources.jsonl import JsonlSource
 from kbforge_plugins.sources.rows import table_name
@@ -79,9 +79,9 @@ class TriplesSource(GraphSource):
         self._format = format
         wanted = [f"{self._keys[part]}={part}" for part in ("head", "relation", "tail")]
         self._table = CsvSource(
-            map=wanted, null=(), delimiter=delimiter, encoding=encoding, columns=columns
+            id=None, map=wanted, null=(), delimiter=delimiter, encoding=encoding, columns=columns
         )
-        self._encoding = encoding or "utf-8"
+        self._encoding = encoding_named(encoding or UTF8)
 
     def records(self, path: str, on_bad: OnBad) -> Iterator[Record]:
         match self._format or _format_of(path):

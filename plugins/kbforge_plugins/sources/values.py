@@ -21,8 +21,8 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 from kbforge.contracts import OnBad
 from kbforge.errors import BadRecord, quoted
 from kbforge.files.fragments import json_lines_of, parse_json, shown
-from kbforge.files.io import MAX_LINE_BYTES, called, damage_of, lines_of
-from kbforge_plugins.sources.csv import UTF8, as_utf8, sampled, undecodable, with_hint
+from kbforge.files.io import MAX_LINE_BYTES, MOST_SKIPPED, called, damage_of, lines_of
+from kbforge_plugins.sources.csv import UTF8, as_utf8, sampled, settled, undecodable, with_hint
 
 _STEP = 1 << 16
 _NEAR_END = 16  # characters that may be the beginning of an escape or a literal
@@ -51,6 +51,7 @@ def json_values(path: str, on_bad: OnBad, encoding: str = UTF8) -> Iterator[Json
     KBForgeError: the file cannot be opened.
     """
     with sampled(path, _STEP) as (sample, raw):
+        encoding = settled(encoding, sample, called(path))
         stream = as_utf8(raw, encoding)
         # a stream whose first bytes are damaged says so when it is read below
         head = cast(Any, stream).peek() if sample else b""
@@ -191,13 +192,18 @@ class _Window:
 
     def next_character(self) -> str:
         """The character behind blanks and commas; "" at the end."""
+        passed = 0
         while True:
             match = _BETWEEN.match(self.text, self.at)
             assert match is not None
             if match.end() < len(self.text):
                 break
             if match.end() - self.at > _STEP:
+                passed += match.end() - self.at
                 self.advance(match.end())
+            if passed > MAX_LINE_BYTES:
+                self.damage = OSError(f"more than {MAX_LINE_BYTES:,} blanks")
+                return ""
             if not self._more():
                 self.advance(len(self.text))
                 return ""
@@ -255,7 +261,7 @@ class _Window:
 
         Returns what was passed over, and whether there is such a line.
         """
-        skipped, length = [], 0
+        skipped, length, passed = [], 0, 0
         begins = re.compile(f"\n(?={re.escape(self._indent)}[{{\\[])")
         while True:
             match = begins.search(self.text, self.at + 1)
@@ -264,7 +270,9 @@ class _Window:
             if to > self.at and length < MAX_LINE_BYTES:
                 skipped.append(self.text[self.at : to])
                 length += to - self.at
+            passed += max(0, to - self.at)
             self.advance(max(self.at, to))
+            self._has_ended = self._has_ended or passed > MOST_SKIPPED
             if match or not self._more():
                 break
         if not match:

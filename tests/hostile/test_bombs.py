@@ -1,0 +1,75 @@
+"""Small files that unpack to large ones end with a sentence, in bounded memory and time.
+
+Each is read by a process of its own, which the system ends where it takes too long.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.bombs import BOMBS
+from tests.hostile.readers import PROGRAM
+
+MOST_MIB = 500
+MOST_SECONDS = 60  # of the processor, of which a tenth is used; without bounds it is minutes
+VERBS = {
+    ".xlsx": "load {} -o out.jsonl",
+    ".jsonl": "cluster {} -o out.jsonl",
+    ".csv": "load {} -o out.jsonl",
+    ".json": "load {} --id id --on-error quarantine -o out.jsonl",
+    ".graphml": "load {} -o out.jsonl",
+    ".toml": "run {} --dry-run",
+}
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is measured by the system")
+
+
+def measured(command: str, file: Path) -> tuple[int, str, float, float]:
+    """Exit code, standard error, MiB and seconds of the processor of a command on a file."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
+
+    with open(file.parent / "err", "w+b") as err:
+        run = subprocess.Popen(
+            [*PROGRAM, *command.replace("{}", str(file)).split()],
+            cwd=file.parent,
+            stdout=subprocess.DEVNULL,
+            stderr=err,
+            preexec_fn=limit,
+        )
+        _, status, used = os.wait4(run.pid, 0)
+        run.returncode = os.waitstatus_to_exitcode(status)
+        err.seek(0)
+        said = err.read().decode()
+    return run.returncode, said, used.ru_maxrss / 1024, used.ru_utime + used.ru_stime
+
+
+def check(name: str, size: int, folder: Path) -> None:
+    suffix = Path(BOMBS[name][0]).suffix
+    file = folder / BOMBS[name][0]
+    file.write_bytes(BOMBS[name][1](size))
+    code, said, mib, seconds = measured(VERBS[suffix], file)
+    print(f"{name}: {file.stat().st_size:,} bytes, {mib:.0f} MiB, {seconds:.1f} s: {said}")
+    assert code in (1, 2), said
+    assert said.count("\n") == 1
+    assert "Traceback" not in said
+    assert mib < MOST_MIB
+    assert not (folder / "out.jsonl").exists()
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_bombs(name: str, tmp_path: Path) -> None:
+    check(name, 256, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BOMBS)
+def test_large_bombs(name: str, tmp_path: Path) -> None:
+    check(name, 1024, tmp_path)
