@@ -1,12 +1,13 @@
 """The corpus of the default language model, from the collection of labelled fragments.
 
-    KBFORGE_DATA=... python examples/reproductions/lm_corpus.py OUT [--everything]
+    KBFORGE_DATA=... python examples/reproductions/lm_corpus.py OUT [--everything] [--generated N]
 
 writes OUT/train.jsonl and OUT/dev.jsonl, without the parts whose licences forbid shipping what is
 trained on them (WebNLG, DWIE), unless --everything asks for a model to be measured only. KAMEL's
 values that are a Python dictionary of a name and its alternatives become the name; where it is the
 entity's own name, each alternative becomes a fragment of the entity. Entities from running text,
-which is what clustering sees, are few and written five times.
+which is what clustering sees, are few and written five times. --generated adds N made-up files of
+people, organisations and products to train.jsonl.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ import ast
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from kbforge.contracts import Fragment
 from kbforge.files.fragments import read_fragments, write_fragments
+from kbforge_lab.training.defaults.families import generated_files
 
 NOT_SHIPPED = ("webnlg/", "dwie/")
+SEED = 0
 RUNNING_TEXT, TIMES = ("fewrel/", "knowledgenet/", "dwie/"), 5
 
 
@@ -29,12 +33,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--everything", action="store_true")
+    parser.add_argument("--generated", type=int, default=0, metavar="N")
     options = parser.parse_args()
     data = Path(os.environ["KBFORGE_DATA"]) / "lm_corpus"
     options.out.mkdir(parents=True, exist_ok=True)
     for part in ("train", "dev"):
         times = TIMES if part == "train" else 1
         kept = corpus(data / f"lm_{part}.jsonl.gz", options.everything, times)
+        if part == "train":
+            kept = chain(kept, generated(options.generated))
         write_fragments(kept, options.out / f"{part}.jsonl")
         print(f"wrote {options.out / part}.jsonl")
 
@@ -49,6 +56,13 @@ def corpus(path: Path, everything: bool, times: int) -> Iterator[Fragment]:
             for copy in range(2, times + 1) if source.startswith(RUNNING_TEXT) else ():
                 label = None if plain.label is None else f"{plain.label}#{copy}"
                 yield replace(plain, id=f"{plain.id}#{copy}", label=label)
+
+
+def generated(files: int) -> Iterator[Fragment]:
+    """Fragments of made-up files."""
+    for name, fragments in generated_files(files, SEED):
+        for one in fragments:
+            yield replace(one, id=f"{name}/{one.id}", label=f"{name}/{one.label}", source=name)
 
 
 def unwrapped(fragment: Fragment) -> Iterator[Fragment]:

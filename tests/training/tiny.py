@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import signal
 from collections.abc import Callable
@@ -108,7 +109,9 @@ def model(n_tokens: int, seed: int = 0, **sizes: int) -> GPT:
     return gpt
 
 
-def loop(folder: Path, recipe: Recipe, seconds: float = 0.0) -> tuple[GPT, Loop]:
+def loop(
+    folder: Path, recipe: Recipe, seconds: float = 0.0, most_seconds: float = math.inf
+) -> tuple[GPT, Loop]:
     """A run of `people`, on the CPU."""
     own = tokenizer()
     entities, _ = by_entity(people())
@@ -123,7 +126,7 @@ def loop(folder: Path, recipe: Recipe, seconds: float = 0.0) -> tuple[GPT, Loop]
         dev_batches(entities[:5], own, budget, s.context),
         GrammarLoss(own.table, device),
         schedule,
-        LoopSettings(folder, device, seconds, validate_every=5),
+        LoopSettings(folder, device, seconds, validate_every=5, most_seconds=most_seconds),
     )
 
 

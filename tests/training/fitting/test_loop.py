@@ -39,7 +39,7 @@ def schedule(**changes: Any) -> Schedule:
     [(0, 0.02), (1, 0.02), (50, 1.0), (100, 2.0), (550, 1.25), (1_000, 0.5), (1_100, 0.5)],
 )
 def test_the_learning_rate_rises_and_falls(tokens: int, rate: float) -> None:
-    assert learning_rate(schedule(), tokens) == pytest.approx(rate)
+    assert learning_rate(schedule(), tokens / 1_000) == pytest.approx(rate)
 
 
 @given(
@@ -49,7 +49,7 @@ def test_the_learning_rate_rises_and_falls(tokens: int, rate: float) -> None:
 )
 def test_the_learning_rate_has_one_peak(warmup: float, floor: float, tokens: list[int]) -> None:
     plan = schedule(warmup=warmup, floor=floor)
-    rates = [learning_rate(plan, t) for t in sorted(tokens)]
+    rates = [learning_rate(plan, t / 1_000) for t in sorted(tokens)]
     assert all(0 <= rate <= 2.0 * (1 + 1e-12) for rate in rates)
     rising = [r for t, r in zip(sorted(tokens), rates, strict=True) if t < 1_000 * warmup]
     assert rising == sorted(rising)
@@ -98,6 +98,63 @@ def test_it_learns(whole: tuple[Any, list[dict[str, Any]], Any]) -> None:
     assert list(held_out) == [*range(5, len(steps), 5), len(steps)]
     assert held_out[len(steps)] < 0.8 * held_out[5]
     assert steps[-1]["tokens"] >= 12_000 > steps[-2]["tokens"]
+
+
+class Clock:
+    """A clock on which some time passes each time that somebody looks."""
+
+    def __init__(self, seconds: float) -> None:
+        self.now, self._seconds = 0.0, seconds
+
+    def monotonic(self) -> float:
+        self.now += self._seconds
+        return self.now
+
+
+def test_a_run_that_its_time_ends_has_cooled_down_and_is_validated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(1.0)
+    monkeypatch.setattr(loop_module, "time", clock)
+    recipe = read(tmp_path, warmup=0.0, floor=0.01)
+    _, run = loop(tmp_path, recipe, NEVER, most_seconds=60.0)
+    learn = run._learn
+
+    def slowly_at_first(*given: Any) -> Any:
+        clock.now += 25.0 * (clock.now < 10)
+        return learn(*given)
+
+    # the step that compiles a model takes of the time, but not of the schedule
+    monkeypatch.setattr(run, "_learn", slowly_at_first)
+    last = run.run()
+    steps = curve(tmp_path)
+    assert last.tokens < recipe.schedule.tokens
+    assert 60 <= last.seconds < 70
+    assert last.dev_nats_per_fragment is not None
+    rates = [step["learning_rate"] for step in steps]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[1] > 0.9 * 0.01
+    assert rates[-1] < 0.05 * 0.01
+
+
+def test_the_time_is_that_of_all_processes_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_module, "time", Clock(1.0))
+
+    def die(step: Step) -> None:
+        if step.step == 3:
+            raise Killed
+
+    recipe = read(tmp_path)
+    with pytest.raises(Killed):
+        loop(tmp_path, recipe, 0.0, most_seconds=60.0)[1].run(die)
+    done = json.loads((tmp_path / METRICS).read_bytes().splitlines()[1])["seconds"]
+    monkeypatch.setattr(loop_module, "time", Clock(1.0))
+    assert 60 <= loop(tmp_path, recipe, NEVER, most_seconds=60.0)[1].run().seconds < 70
+    again = [json.loads(line)["seconds"] for line in (tmp_path / METRICS).read_bytes().splitlines()]
+    assert again == sorted(again)
+    assert done in again
 
 
 @pytest.mark.slow

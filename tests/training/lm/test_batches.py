@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 
 import numpy as np
 import pytest
@@ -113,6 +114,24 @@ def test_rows_are_the_sets_that_the_rule_draws() -> None:
         for number in order[12 * pool : 12 * (pool + 1)]:
             expected += [made.encode(made.text(s)) for s in draw(entities()[number], RULE, rng)]
     assert rows_of(batches) == sorted(map(tuple, expected))
+
+
+@pytest.mark.usefixtures("_small_pools")
+@pytest.mark.parametrize("place", [BEGINNING, Place(1, 2, 1)])
+def test_processes_draw_the_batches_that_this_one_draws(place: Place) -> None:
+    alone = take(stream(), 60, place)
+    beside = Batches(entities(), tokenizer(), RULE, 400, 1_000, 3, workers=2).stream(place)
+    together = list(itertools.islice(beside, 60))
+    beside.close()
+    assert multiprocessing.active_children() == []
+    assert [after for _, after in together] == [after for _, after in alone]
+    assert [content(batch) for batch, _ in together] == [content(batch) for batch, _ in alone]
+
+
+def test_without_forks_there_are_no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multiprocessing, "get_all_start_methods", lambda: ["spawn"])
+    with pytest.raises(UsageError, match="--workers: expected 0, as this system cannot fork"):
+        Batches(entities(), tokenizer(), RULE, 400, 1_000, 3, workers=1)
 
 
 @pytest.mark.usefixtures("_small_pools")

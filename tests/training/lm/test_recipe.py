@@ -16,7 +16,7 @@ from tests.training.tiny import read, recipe_text, write_recipe
 
 
 def test_those_that_ship_can_be_read() -> None:
-    assert shipped() == ["rebel-8m", "small", "tiny", "tune"]
+    assert shipped() == ["h100", "rebel-8m", "small", "tiny", "tune"]
     for name in shipped():
         assert read_recipe(name).description
 
@@ -108,9 +108,7 @@ def test_the_page_says_how_much_each_recipe_reads() -> None:
 
 
 def test_an_unknown_name_lists_those_there_are(tmp_path: Path) -> None:
-    expected = (
-        'there is no recipe "huge": expected one of rebel-8m, small, tiny, tune, or a TOML file'
-    )
+    expected = 'there is no recipe "huge": expected one of h100, rebel-8m, small, tiny, tune, or a '
     with pytest.raises(UsageError, match=expected):
         read_recipe("huge")
     with pytest.raises(UsageError, match="there is no recipe"):

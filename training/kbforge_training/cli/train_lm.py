@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +28,7 @@ _COLUMNS = (
 )
 _SPEED_OVER = 10.0  # seconds
 _SHOWN_EVERY = 256  # fragments read
+_MOST_WORKERS = 14  # more than feed the fastest GPU
 
 
 @app.command()
@@ -40,7 +41,7 @@ def train_lm(
     ],
     recipe: Annotated[
         str,
-        typer.Option("--recipe", help="Recipe: tiny, small, tune, rebel-8m or a TOML file."),
+        typer.Option("--recipe", help="Recipe: tiny, small, tune, rebel-8m, h100 or a TOML file."),
     ] = "small",
     start: Annotated[
         str | None,
@@ -66,6 +67,24 @@ def train_lm(
             "--calibrate-on",
             help="Labelled fragments to choose alpha on.",
             show_default="the held-out ones",
+        ),
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            "--minutes",
+            min=0,
+            help="Train at most this long; the learning rate falls in time.",
+            show_default="until all tokens are read",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            min=0,
+            help="Processes that draw the training sets; the model is the same.",
+            show_default="0; with --gpu the cores but two",
         ),
     ] = None,
     checkpoint_minutes: Annotated[
@@ -97,6 +116,8 @@ def train_lm(
 
         kbforge cluster fragments.jsonl --likelihood model/ -o kb.jsonl
     """
+    import math
+    import os
     from dataclasses import asdict, replace
 
     from kbforge.files.io import require_apart
@@ -112,6 +133,10 @@ def train_lm(
     if tokens is not None:
         chosen = replace(chosen, schedule=replace(chosen.schedule, tokens=tokens))
     where = options.device_of(gpu)
+    if workers is None:
+        beside = gpu and hasattr(os, "fork")
+        workers = max(0, min((os.cpu_count() or 1) - 2, _MOST_WORKERS)) if beside else 0
+    most_seconds = math.inf if minutes is None else 60.0 * minutes
     require_output(output)
     data = Data(
         train=_read(fragments, limit),
@@ -123,7 +148,8 @@ def train_lm(
     try:
         with console.progress(*_COLUMNS, total=total, description="training") as bar:
             show, seconds = _shown(bar), 60.0 * checkpoint_minutes
-            trained = run(data, output, chosen, where, seconds, show, console.note)
+            how = (where, seconds, show, console.note, most_seconds, workers)
+            trained = run(data, output, chosen, *how)
     except KeyboardInterrupt:
         console.note(interrupted(output, total, "tokens"))
         raise typer.Exit(interrupts.exit_code()) from None
@@ -134,16 +160,19 @@ def train_lm(
 
 
 def _read(paths: list[str], limit: int | None) -> list[Fragment]:
-    from kbforge.files.fragments import read_fragments
+    from itertools import chain
 
-    held: list[Fragment] = []
+    from kbforge.files.fragments import held, read_fragments
+
+    def shown() -> Iterator[Fragment]:
+        every = chain.from_iterable(read_fragments(path, limit=limit) for path in paths)
+        for done, fragment in enumerate(every, start=1):
+            if done % _SHOWN_EVERY == 0:
+                bar.update(done)
+            yield fragment
+
     with console.progress(total=None, description="reading") as bar:
-        for path in paths:
-            for fragment in read_fragments(path, limit=limit):
-                held.append(fragment)
-                if len(held) % _SHOWN_EVERY == 0:
-                    bar.update(len(held))
-    return held
+        return held(shown())
 
 
 def _model(name_or_path: str) -> LanguageModel:

@@ -4,6 +4,10 @@ A run is a function of recipe, data and step number: the stream of batches is se
 dropout by the step. So a run that was killed and resumed computes what it would have computed. On a
 CPU with the same number of threads the weights are identical.
 
+A run may also be given a time, all its processes together. Then it ends with the first of the two,
+its tokens or its time, and the learning rate is at its floor there: it goes by the part of the run
+that is over, by tokens or by time, whichever is more. Weights of such a run depend on the machine.
+
 A step's loss depends more on the lengths in its batches than on what the step before learned. The
 picture therefore shows nats and fragments summed over a window of steps.
 """
@@ -56,7 +60,7 @@ class Step:
     nats_per_fragment: float
     nats_per_pair: float | None
     dev_nats_per_fragment: float | None  # validation loss, if measured
-    seconds: float  # since the process began to train
+    seconds: float  # of training, by all processes of the run
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ class LoopSettings:
     device: torch.device
     checkpoint_seconds: float = 300.0
     validate_every: int = 250  # steps
+    most_seconds: float = math.inf  # of training, by all processes of the run
 
 
 class Sized(Protocol):
@@ -118,9 +123,13 @@ class Loop(Generic[M, B]):
         on_gpu = settings.device.type == "cuda"
         self._forward: Any = torch.compile(model, dynamic=True) if on_gpu else model
         self._done = RunProgress()
+        self._earlier = 0.0  # seconds of the processes before this one
+        self._began = 0.0  # when this one began to train
+        self._first = 0.0  # seconds of its first step, which compiles the model
+        self._over = False
 
     def run(self, on_step: Callable[[Step], None] | None = None) -> Step:
-        """Train to the end of the schedule, from the folder's checkpoint if any; the last step.
+        """Train to the end of the schedule or of the time, from the checkpoint; the last step.
 
         Ctrl-C leaves a checkpoint of its step; any other end, such as an error in `on_step`, the
         last checkpoint.
@@ -131,12 +140,13 @@ class Loop(Generic[M, B]):
             KeyboardInterrupt: Ctrl-C, after the checkpoint.
         """
         self._resume()
-        began = saved = time.monotonic()
+        self._began = saved = time.monotonic()
         stream = self._stream(self._done.place)
         metrics = self._settings.folder / METRICS
         with open(metrics, "a", encoding="utf-8") as log, deferred() as interrupted:
-            while self._done.tokens < self._schedule.tokens and not interrupted():
-                step = self._one_step(stream, began)
+            self._over = self._part() >= 1
+            while not self._over and not interrupted():
+                step = self._one_step(stream)
                 log.write(json.dumps(dataclasses.asdict(step)) + "\n")
                 log.flush()
                 if on_step is not None:
@@ -156,19 +166,29 @@ class Loop(Generic[M, B]):
         self._model.train()
         return nats / max(1, sum(batch.fragments for batch in self._dev))
 
-    def _one_step(self, stream: Iterator[tuple[B, Place]], began: float) -> Step:
+    def _seconds(self) -> float:
+        return self._earlier + time.monotonic() - self._began
+
+    def _part(self) -> float:
+        """The part of the run that is over, by tokens or by time; 1 is the end."""
+        by_tokens = self._done.tokens / self._schedule.tokens
+        left = self._settings.most_seconds - self._first
+        return max(by_tokens, (self._seconds() - self._first) / left if left > 0 else 1.0)
+
+    def _one_step(self, stream: Iterator[tuple[B, Place]]) -> Step:
         batches = [next(stream) for _ in range(self._schedule.accumulate)]
         n_tokens = sum(int(batch.lengths.sum()) for batch, _ in batches)
         before = self._done
-        rate = learning_rate(self._schedule, before.tokens)
+        rate = learning_rate(self._schedule, self._part())
         for optimizer in self._optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
         torch.manual_seed(self._schedule.seed * 1_000_003 + before.step)
         nats, of_pairs = self._learn([batch for batch, _ in batches], n_tokens)
         self._done = RunProgress(before.step + 1, before.tokens + n_tokens, batches[-1][1])
+        self._first = self._first or time.monotonic() - self._began
         due = self._done.step % self._settings.validate_every == 0
-        over = self._done.tokens >= self._schedule.tokens
+        self._over = self._part() >= 1
         return Step(
             self._done.step,
             self._done.tokens,
@@ -176,26 +196,28 @@ class Loop(Generic[M, B]):
             nats / n_tokens,
             nats / sum(batch.fragments for batch, _ in batches),
             of_pairs,
-            self.validate() if self._dev and (due or over) else None,
-            time.monotonic() - began,
+            self.validate() if self._dev and (due or self._over) else None,
+            self._seconds(),
         )
 
     def _learn(self, batches: Sequence[B], n_tokens: int) -> tuple[float, float | None]:
         """One step of the optimizers; returns the nats of the batches and of a pair before it."""
         self._model.train()
-        nats = 0.0
+        losses: list[Tensor] = []  # read at the end, as reading one waits for a GPU
         for batch in batches:
             with self._precision():
                 loss = self._loss(self._forward, batch)
             torch.autograd.backward(loss / n_tokens)
-            nats += float(loss.detach())
-        of_pairs = None
+            losses.append(loss.detach())
         if self._pairs is not None:
             weight, pair_loss = self._pairs
             with self._precision():
                 loss = pair_loss(self._forward, self._done.step)
             torch.autograd.backward(weight * loss)
-            of_pairs = float(loss.detach())
+            losses.append(loss.detach())
+        numbers = torch.stack(losses).tolist()
+        of_pairs = numbers.pop() if self._pairs is not None else None
+        nats = sum(numbers)
         if not math.isfinite(total := nats + (of_pairs or 0.0)):
             raise KBForgeError(
                 f"the loss of step {self._done.step + 1:,} is {total}: the training has diverged; "
@@ -221,15 +243,20 @@ class Loop(Generic[M, B]):
         if progress is not None:
             load_checkpoint(self._settings.folder, self._model, self._optimizers)
             self._done = progress
-        _cut_metrics(self._settings.folder / METRICS, self._done.step)
+        self._earlier = _cut_metrics(self._settings.folder / METRICS, self._done.step)
 
 
-def _cut_metrics(path: Path, step: int) -> None:
-    """Drop the lines of steps that will be done again; a ModelError if earlier ones are missing."""
-    lines: dict[int, bytes] = {}
+def _cut_metrics(path: Path, step: int) -> float:
+    """Drop the lines of steps that will be done again; the seconds of training up to there.
+
+    Raises:
+        ModelError: lines of earlier steps are missing.
+    """
+    lines: dict[int, tuple[bytes, float]] = {}
     for line in path.read_bytes().splitlines() if path.exists() else ():
         try:
-            lines[json.loads(line)["step"]] = line + b"\n"
+            one = json.loads(line)
+            lines[one["step"]] = line + b"\n", float(one["seconds"])
         except (ValueError, TypeError, KeyError):  # a line that the kill cut short
             continue
     kept = [lines[number] for number in range(1, step + 1) if number in lines]
@@ -239,7 +266,8 @@ def _cut_metrics(path: Path, step: int) -> None:
             f"that the checkpoint beside it has done"
         )
     with open_output(str(path)) as out:
-        out.write(b"".join(kept))
+        out.write(b"".join(line for line, _ in kept))
+    return kept[-1][1] if kept else 0.0
 
 
 PICTURE = "loss.png"

@@ -169,7 +169,7 @@ class Schedule:
         batch_tokens: maximum tokens of a batch, padding included.
         accumulate: batches a step.
         learning_rate: at its peak, after the warm-up.
-        warmup: the part of `tokens` over which the learning rate rises.
+        warmup: the part of the run over which the learning rate rises.
         floor: the learning rate at the end, as a part of the peak; the way there is a cosine.
         weight_decay: of matrices.
         clip: largest norm of a gradient.
@@ -215,9 +215,8 @@ def require_schedule(schedule: Schedule, where: str) -> None:
     require_finite({"weight_decay": schedule.weight_decay}, where)
 
 
-def learning_rate(schedule: Schedule, tokens: int) -> float:
-    """Linear warm-up, then a cosine down to the floor."""
-    done = tokens / schedule.tokens
+def learning_rate(schedule: Schedule, done: float) -> float:
+    """Linear warm-up, then a cosine down to the floor; `done` is the part of the run, 1 its end."""
     if done < schedule.warmup:
         # the first step must move, too
         return schedule.learning_rate * max(done / schedule.warmup, 0.01)

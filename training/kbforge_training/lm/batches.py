@@ -3,8 +3,8 @@
 *Batches* are token arrays of about equal length, in an order that a seed determines. An epoch
 visits the entities in random order, a pool at a time: its sets are drawn, sorted by length and cut
 into batches of at most `budget` tokens, padding included, which come in random order. Each pool has
-its own seed, so that a killed run resumes without drawing earlier pools again. The loss is the nats
-of the right token among the legal ones.
+its own seed: a killed run resumes without drawing earlier pools again, and processes beside each
+other draw pools ahead. The loss is the nats of the right token among the legal ones.
 
 *Pairs* are two small sets A and B, drawn from one entity or from two, which often share a word of a
 name. The gain
@@ -17,8 +17,16 @@ alpha at which the model will be good.
 
 from __future__ import annotations
 
+import gc
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -52,7 +60,8 @@ class Batch:
 class Batches:
     """The endless stream of a run's batches: at most `budget` tokens each, padding included.
 
-    Texts longer than the context are cut. Without entities it is a UsageError.
+    Texts longer than the context are cut. `workers` processes draw the sets; 0 is this one. Without
+    entities it is a UsageError, and with workers also where processes cannot be forked.
     """
 
     def __init__(
@@ -63,39 +72,96 @@ class Batches:
         budget: int,
         context: int,
         seed: int,
+        workers: int = 0,
     ) -> None:
         if not entities:
             raise UsageError("expected fragments to train on, got none")
+        if workers and "fork" not in multiprocessing.get_all_start_methods():
+            raise UsageError("--workers: expected 0, as this system cannot fork a process")
         self._entities = entities
         self._tokenizer = tokenizer
         self._rule = rule
         self._budget = budget
         self._context = context
         self._seed = seed
+        self._workers = workers
 
     def stream(self, place: Place) -> Iterator[tuple[Batch, Place]]:
         """Batches from a place on, each with the place after it."""
-        while True:
-            order = np.random.default_rng([self._seed, place.epoch]).permutation(
-                len(self._entities)
-            )
-            n_pools = -(-len(order) // _POOL)
-            for number in range(place.pool, n_pools):
-                batches = self._pool(place.epoch, number, order)
-                first = place.batch if number == place.pool else 0
-                for at in range(first, len(batches)):
-                    last = at + 1 == len(batches)
-                    after = Place(place.epoch, number + last, 0 if last else at + 1)
-                    yield batches[at], after
-            place = Place(place.epoch + 1)
+        numbers = self._numbers(place)
+        drawn = (
+            _drawn_ahead(self, numbers, self._workers)
+            if self._workers
+            else ((epoch, number, self.pool(epoch, number)) for epoch, number in numbers)
+        )
+        first = place.batch
+        for epoch, number, batches in drawn:
+            for at in range(first, len(batches)):
+                last = at + 1 == len(batches)
+                yield batches[at], Place(epoch, number + last, 0 if last else at + 1)
+            first = 0
 
-    def _pool(self, epoch: int, number: int, order: NDArray[np.int64]) -> list[Batch]:
+    def pool(self, epoch: int, number: int) -> list[Batch]:
+        """The batches of a pool."""
+        order = np.random.default_rng([self._seed, epoch]).permutation(len(self._entities))
         rng = np.random.default_rng([self._seed, epoch, number])
         chosen = order[number * _POOL : (number + 1) * _POOL]
         sets = [one for e in chosen for one in draw(self._entities[e], self._rule, rng)]
         rows = [(encoded(one, self._tokenizer, self._context), len(one)) for one in sets]
         batches = cut(rows, self._budget)
         return [batches[i] for i in rng.permutation(len(batches))]
+
+    def _numbers(self, place: Place) -> Iterator[tuple[int, int]]:
+        """Epoch and number of the pools from a place on."""
+        first = place.pool
+        for epoch in count(place.epoch):
+            for number in range(first, -(-len(self._entities) // _POOL)):
+                yield epoch, number
+            first = 0
+
+
+def _drawn_ahead(
+    batches: Batches, numbers: Iterator[tuple[int, int]], workers: int
+) -> Iterator[tuple[int, int, list[Batch]]]:
+    """Epoch, number and batches of pools, which `workers` forks of this process draw in advance."""
+    # a fork must not wait for threads that it does not have
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    fork = multiprocessing.get_context("fork")
+    executor = ProcessPoolExecutor(workers, fork, _become_worker, (batches,))
+    waiting: deque[tuple[int, int, Future[list[Batch]]]] = deque()
+    try:
+        for epoch, number in numbers:
+            waiting.append((epoch, number, executor.submit(_pool_of_worker, epoch, number)))
+            if len(waiting) == 2 * workers:
+                epoch, number, first = waiting.popleft()
+                yield epoch, number, first.result()
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+_of_worker: Batches | None = None
+"""What a worker draws from."""
+
+
+def _become_worker(batches: Batches) -> None:
+    """Draw for the parent process, and end with it, even if it is killed."""
+    global _of_worker
+    _of_worker = batches
+    gc.freeze()  # what was there before the fork is never garbage
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends Ctrl-C to all
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _pool_of_worker(epoch: int, number: int) -> list[Batch]:
+    assert _of_worker is not None
+    return _of_worker.pool(epoch, number)
 
 
 def encoded(fragments: Sequence[Fragment], tokenizer: SetTokenizer, context: int) -> Tokens:
@@ -160,14 +226,23 @@ class GrammarLoss:
         """The nats of each token, without padding, and its row."""
         rows, columns = np.nonzero(np.arange(batch.tokens.shape[1] - 1) < batch.lengths[:, None])
         states = states_of(self._table, batch.tokens)[rows, columns]
-        tokens = torch.from_numpy(batch.tokens).to(self._device)
-        at = (torch.from_numpy(rows).to(self._device), torch.from_numpy(columns).to(self._device))
-        logits = model.logits(model(tokens[:, :-1])[at]).float()
-        illegal = self._illegal[torch.from_numpy(states).to(self._device)]
+        tokens = self._placed(batch.tokens)
+        at = (self._placed(rows), self._placed(columns))
+        read = tokens[:, :-1]
+        if len(read) == 1 and self._device.type == "cuda":
+            read = read.expand(2, -1)  # a model is compiled once more for a single row
+        logits = model.logits(model(read)[at]).float()
+        illegal = self._illegal[self._placed(states)]
         nats = F.cross_entropy(
             logits.masked_fill(illegal, -torch.inf), tokens[:, 1:][at], reduction="none"
         )
         return nats, at[0]
+
+    def _placed(self, array: Tokens) -> Tensor:
+        if self._device.type != "cuda":
+            return torch.from_numpy(array)
+        # from pinned memory, a copy does not wait for the work before it
+        return torch.from_numpy(array).pin_memory().to(self._device, non_blocking=True)
 
 
 def states_of(
@@ -284,10 +359,16 @@ class PairLoss:
     """Mean logistic loss of pairs; texts longer than the context are cut."""
 
     def __init__(
-        self, loss: GrammarLoss, tokenizer: SetTokenizer, offset: float, context: int
+        self,
+        loss: GrammarLoss,
+        tokenizer: SetTokenizer,
+        offset: float,
+        context: int,
+        budget: int = _BATCH_TOKENS,
     ) -> None:
         self._loss, self._tokenizer = loss, tokenizer
         self._offset, self._context = offset, context
+        self._budget = max(_BATCH_TOKENS, budget)
 
     def __call__(self, model: GPT, pairs: Sequence[SetPair]) -> Tensor:
         """A scalar, in nats a pair."""
@@ -300,7 +381,7 @@ class PairLoss:
         sets = [part for pair in pairs for part in ([*pair.a, *pair.b], pair.a, pair.b)]
         rows = [encoded(one, self._tokenizer, self._context) for one in sets]
         order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
-        batches = cut([(rows[number], 1) for number in order], _BATCH_TOKENS)
+        batches = cut([(rows[number], 1) for number in order], self._budget)
         nats = torch.cat([self._loss.by_row(model, batch) for batch in batches])
         whole, a, b = nats[np.argsort(order)].view(-1, 3).unbind(1)
         return a + b - whole

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -249,6 +250,8 @@ def train_lm(
     checkpoint_seconds: float = 300.0,
     on_step: Callable[[Step], None] | None = None,
     say: Say = lambda sentence: None,
+    most_seconds: float = math.inf,
+    workers: int = 0,
 ) -> TrainedLm:
     """Train, or go on training, and write the bundle.
 
@@ -260,11 +263,13 @@ def train_lm(
         checkpoint_seconds: between checkpoints.
         on_step: called after each step.
         say: called with sentences for the user, as things happen.
+        most_seconds: of training; a run that they end is as complete as one that its tokens end.
+        workers: processes that draw the training sets; 0 is this one. The sets are the same.
 
     Raises:
         KBForgeError: nothing to learn from, another run's checkpoint is in the way, or the loss
             became infinite.
-        UsageError: no usable GPU.
+        UsageError: no usable GPU, or no processes to draw sets in.
         ModelError: the bundle or a checkpoint cannot be written, or is damaged.
         KeyboardInterrupt: Ctrl-C; the run's folder has a checkpoint.
 
@@ -280,9 +285,10 @@ def train_lm(
             say(going_on(progress, recipe.schedule.tokens, "tokens"))
         tokenizer = _tokenizer(work, data.start, examples.fragments, recipe)
         on = torch.device(device)
-        settings = LoopSettings(work, on, checkpoint_seconds, _validate_every(recipe.schedule))
+        every = _validate_every(recipe.schedule)
+        settings = LoopSettings(work, on, checkpoint_seconds, every, most_seconds)
         gpt = _first_weights(data.start, tokenizer, recipe).to(on)
-        last = _fit(gpt, examples, tokenizer, recipe, settings, on_step)
+        last = _fit(gpt, examples, tokenizer, recipe, settings, on_step, workers)
         model = LanguageModel(gpt, tokenizer, _training(recipe, last))
         draft = work / DRAFT
         write_bundle(draft, _bundle(model, data, work, examples.entities, say))
@@ -372,6 +378,7 @@ def _fit(
     recipe: Recipe,
     settings: LoopSettings,
     on_step: Callable[[Step], None] | None,
+    workers: int,
 ) -> Step:
     """Train the model in place; returns the last step."""
     context, schedule = recipe.shape.context, recipe.schedule
@@ -379,14 +386,14 @@ def _fit(
     loss = GrammarLoss(tokenizer.table, settings.device)
     rule = recipe.pairs
     set_pairs = SetPairs(examples.entities, recipe.sets, seed)
-    pair_loss = PairLoss(loss, tokenizer, rule.offset, context)
+    pair_loss = PairLoss(loss, tokenizer, rule.offset, context, budget)
 
     def loss_of_step(model: GPT, step: int) -> Tensor:
         return pair_loss(model, set_pairs.draw(step, rule.per_step))
 
     loop = Loop(
         gpt,
-        Batches(examples.entities, tokenizer, recipe.sets, budget, context, seed).stream,
+        Batches(examples.entities, tokenizer, recipe.sets, budget, context, seed, workers).stream,
         dev_batches(examples.held_out, tokenizer, budget, context),
         loss,
         schedule,
