@@ -232,14 +232,16 @@ def postcode(rng: Random, of: Person) -> str:
     return rng.choice((text, text, text.lower(), text.replace(" ", "")))
 
 
+def people(rng: Random) -> list[Person]:
+    out: list[Person] = []
+    while len(out) < PEOPLE:
+        out.append(relative(rng, rng.choice(out)) if out and rng.random() < 0.12 else person(rng))
+    return out
+
+
 def rows(rng: Random) -> list[dict[str, str]]:
-    people: list[Person] = []
-    while len(people) < PEOPLE:
-        people.append(
-            relative(rng, rng.choice(people)) if people and rng.random() < 0.12 else person(rng)
-        )
     out = []
-    for at, one in enumerate(people):
+    for at, one in enumerate(people(rng)):
         moved = replace(
             person(rng), first=one.first, surname=one.surname, born=one.born, work=one.work,
             mobile=one.mobile, private=one.private,

@@ -60,7 +60,7 @@ from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
 from kbforge.fit.prepare import honoured, prepare
 from kbforge.fit.twins import duplicates_note
 from kbforge.kb.consensus import MOST, consensus
-from kbforge.kb.entities import MOST_ALTERNATIVES, assemble
+from kbforge.kb.entities import MOST_ALTERNATIVES, Corpus, assemble
 from kbforge.kb.links import KnownLink, Link, known_links_of, links_of
 from kbforge.kb.read import largest, with_made
 from kbforge.kb.tables import table_of
@@ -355,7 +355,7 @@ class KnowledgeBase:
         """The entities, one at a time."""
         most = None if self.alternatives == "all" else MOST_ALTERNATIVES
         ids = () if self.known is None else self.known.authority.ids
-        found = assemble(self.fragments, self.posterior, most, self._calibrated, ids)
+        found = assemble(self.fragments, self.posterior, most, self._calibrated, ids, self._corpus)
         if self.known is not None:
             found = self.known.kept(found, self.fragments, len(self.posterior.subproblems))
         return with_made(found, self.made)
@@ -366,6 +366,10 @@ class KnowledgeBase:
         if self.known is not None:
             return tuple(known_links_of(self.fragments, self.posterior))
         return tuple(links_of(self.fragments, self.posterior))
+
+    @cached_property
+    def _corpus(self) -> Corpus:
+        return Corpus.of(self.fragments)
 
     @cached_property
     def _calibrated(self) -> dict[Cluster, float] | None:

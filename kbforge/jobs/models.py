@@ -15,6 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,6 +34,8 @@ from kbforge.fit.choices import (
     make_clusterer,
     make_models,
 )
+from kbforge.kb.entities import columns_of
+from kbforge.kb.spelling import Words
 from kbforge.models.bundle import MANIFEST, bundles_read_once, is_name, make_likelihood
 from kbforge.store.pages import kept_from_bytes
 from kbforge.store.store import Store, kept_row
@@ -76,6 +79,7 @@ def freeze(
         "pairs": None if pairs is None else _learned(pairs, fragments),
         "confidence": None if confidence is None else kept_map(confidence),
         "seen": LearnedState(arrays={"seen": drift.seen}),
+        "words": LearnedState(arrays={"words": Words.of(fragments).bits}),
     }
     rows = {role: kept_row(state) for role, state in states.items() if state is not None}
     facts = {
@@ -342,6 +346,7 @@ GROWN = 2.0
 LEAST = 30
 """Of fewer fragments or values that came since, a share says nothing."""
 _MOST_ATTRIBUTES = 200
+_MOST_COLUMNS = 1_000
 _BITS = 16  # a value; a value never seen passes for seen about one time in seventy
 _LEAST_BITS = 1 << 10
 _MOST_BITS = 1 << 30
@@ -370,6 +375,8 @@ class Drift:
         came: since.
         learned: by attribute.
         since: likewise.
+        columns: the attributes as they stand in the file that was learned from, and those of later
+            fragments behind them, a bounded number; empty in a store of a version before 0.3.
         seen: of the values that were learned from, two bits each.
 
     """
@@ -379,6 +386,7 @@ class Drift:
     came: int
     learned: dict[str, Tally]
     since: dict[str, Tally]
+    columns: dict[str, None]
     seen: NDArray[np.uint8] = field(repr=False)
 
     def add(self, fragment: Fragment) -> None:
@@ -387,6 +395,10 @@ class Drift:
             self.due -= 1
             return
         self.came += 1
+        if self.columns:
+            for attribute in fragment.properties:
+                if len(self.columns) < _MOST_COLUMNS:
+                    self.columns[attribute] = None
         for attribute, values in fragment.properties.items():
             tally = self.since.get(attribute)
             if tally is None:
@@ -442,6 +454,7 @@ class Drift:
             "came": self.came,
             "learned": rows(self.learned),
             "since": rows(self.since),
+            "columns": list(self.columns),
         }
 
     @classmethod
@@ -451,7 +464,8 @@ class Drift:
             {name: Tally(*numbers) for name, numbers in told[which].items()}
             for which in ("learned", "since")
         )
-        return cls(told["fragments"], told["due"], told["came"], learned, since, seen)
+        columns = dict.fromkeys(told.get("columns", ()))
+        return cls(told["fragments"], told["due"], told["came"], learned, since, columns, seen)
 
     @classmethod
     def of(cls, store: Store) -> Drift:
@@ -488,7 +502,8 @@ def drift_of(fragments: Sequence[Fragment], due: bool) -> Drift:
         a: Tally(stated[a], counts[a].total(), sum(n == 1 for n in counts[a].values()))
         for a in sorted(common)
     }
-    return Drift(len(fragments), len(fragments) * due, 0, learned, {}, seen)
+    columns = dict.fromkeys(islice(columns_of(fragments), _MOST_COLUMNS))
+    return Drift(len(fragments), len(fragments) * due, 0, learned, {}, columns, seen)
 
 
 def _bits(attribute: str, value: str, size: int) -> tuple[int, int]:

@@ -13,7 +13,7 @@ contain exactly that cluster; its alternatives are what the other particles make
 | alternative | a value G != {C} of z_i \| C, with the sum of p_i over the i that take it |
 
 Attributes are in the order of the file, as far as its fragments show it: each fragment orders those
-that it has, and the order of all agrees with them.
+that it has, and the order of all agrees with them. All entities of a file have the same order.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import functools
 import hashlib
 import heapq
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import TypeAlias
@@ -32,6 +32,7 @@ from typing import TypeAlias
 import numpy as np
 
 from kbforge.contracts import Alternative, Cluster, Entity, Fragment, Posterior, Subproblem, Value
+from kbforge.kb.spelling import Words, best_of
 
 MOST_ALTERNATIVES = 3
 
@@ -45,12 +46,35 @@ _Rival: TypeAlias = tuple[float, tuple[Cluster, ...]]
 """An alternative: its probability, and the clusters."""
 
 
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """What a whole file says of its attributes and words.
+
+    Attributes:
+        columns: the place of each attribute.
+        words: those that several fragments have; None if that is not known.
+
+    """
+
+    columns: Mapping[str, int] = field(default_factory=dict)
+    words: Words | None = None
+
+    @classmethod
+    def of(cls, fragments: Sequence[Fragment]) -> Corpus:
+        """What these fragments say."""
+        return cls(columns_of(fragments), Words.of(fragments))
+
+
+_NO_CORPUS = Corpus()
+
+
 def assemble(
     fragments: Sequence[Fragment],
     posterior: Posterior,
     most_alternatives: int | None = MOST_ALTERNATIVES,
     calibrated: Mapping[Cluster, float] | None = None,
     known: Collection[str] = (),
+    corpus: Corpus | None = None,
 ) -> Iterator[Entity]:
     """The entities of the point estimate, by subproblem, then by earliest fragment.
 
@@ -61,6 +85,7 @@ def assemble(
             keeps all whose ids have room in one line.
         calibrated: confidence of every cluster of the point estimate; None gives them none.
         known: ids of the entities of an authority, which the clusters of their fragments keep.
+        corpus: what all fragments say; None finds it.
 
     Raises:
         AssertionError: the point estimate is not a partition of the fragments, which is a bug of
@@ -76,9 +101,10 @@ def assemble(
         taken.add(found)
         return found
 
+    whole = Corpus.of(fragments) if corpus is None else corpus
     for number, subproblem in enumerate(posterior.subproblems):
         yield from assemble_subproblem(
-            fragments, subproblem, number, fresh, most_alternatives, calibrated
+            fragments, subproblem, number, fresh, most_alternatives, calibrated, whole
         )
 
 
@@ -94,6 +120,7 @@ def assemble_subproblem(
     id_of: Callable[[Cluster], str],
     most_alternatives: int | None = MOST_ALTERNATIVES,
     calibrated: Mapping[Cluster, float] | None = None,
+    corpus: Corpus = _NO_CORPUS,
 ) -> Iterator[Entity]:
     """The entities of one subproblem, by earliest fragment; the rest is as for `assemble`.
 
@@ -106,7 +133,22 @@ def assemble_subproblem(
         kept = _fitting(fragments, rivals) if most_alternatives is None else rivals
         kept = kept[:most_alternatives]
         sure = None if calibrated is None else calibrated[cluster]
-        yield _entity(fragments, cluster, id_of(cluster), number, reported, sure, kept)
+        members = [fragments[index] for index in cluster]
+        name, properties = _described(members, corpus)
+        yield Entity(
+            id=id_of(cluster),
+            name=name or members[0].id,
+            properties=properties,
+            fragments=tuple(member.id for member in members),
+            confidence=reported if sure is None else sure,
+            subproblem=number,
+            alternatives=tuple(
+                Alternative(probability, tuple(_ids(fragments, group) for group in groups))
+                for probability, groups in kept
+            ),
+            vector=mean_vector(members),
+            reported=None if sure is None else reported,
+        )
 
 
 def _fitting(fragments: Fragments, rivals: Sequence[_Rival]) -> list[_Rival]:
@@ -143,32 +185,6 @@ def entity_ids(earliest: str) -> Iterator[str]:
     for digits in range(_ID_DIGITS, len(digest) + 1):
         yield f"e-{digest[:digits]}"
     raise AssertionError("two fragments have one id")
-
-
-def _entity(
-    fragments: Fragments,
-    cluster: Cluster,
-    entity_id: str,
-    subproblem: int,
-    reported: float,
-    calibrated: float | None,
-    rivals: Sequence[_Rival],
-) -> Entity:
-    members = [fragments[index] for index in cluster]
-    return Entity(
-        id=entity_id,
-        name=name_of(members) or members[0].id,
-        properties=collect(members),
-        fragments=tuple(member.id for member in members),
-        confidence=reported if calibrated is None else calibrated,
-        subproblem=subproblem,
-        alternatives=tuple(
-            Alternative(probability, tuple(_ids(fragments, group) for group in groups))
-            for probability, groups in rivals
-        ),
-        vector=mean_vector(members),
-        reported=None if calibrated is None else reported,
-    )
 
 
 def _ids(fragments: Fragments, cluster: Cluster) -> tuple[str, ...]:
@@ -239,14 +255,54 @@ def _at(ordered: Sequence[Cluster], bits: int) -> tuple[Cluster, ...]:
     return tuple(out)
 
 
-_WORD = re.compile(r"\w+")
 _TITLES = ("name", "fullname", "title", "label")
 _MOST_SEEN = 1 << 16
 _MOST_REMEMBERED = 256  # attributes of all orders; those of a table recur
 
 
-def collect(fragments: Sequence[Fragment]) -> dict[str, tuple[Value, ...]]:
-    """Attribute -> distinct values by count, each with the fragments that state it."""
+def collect(
+    fragments: Sequence[Fragment], corpus: Corpus = _NO_CORPUS
+) -> dict[str, tuple[Value, ...]]:
+    """Attribute -> distinct values, each with the fragments that state it; the best value first.
+
+    The others follow by the number of fragments, then by code point. Attributes without a place in
+    the corpus are in the order that the fragments show.
+    """
+    return _described(fragments, corpus)[1]
+
+
+def name_of(fragments: Sequence[Fragment], corpus: Corpus = _NO_CORPUS) -> str | None:
+    """The name of an entity with these fragments; None without properties.
+
+    The attribute `name` says the name, or else `full_name`, `title` or `label`; else the attributes
+    that end in "name", such as first_name and surname; else the first attribute. Case and
+    punctuation of attributes do not matter. The best name, and the best value of an attribute, is
+    `kbforge.kb.spelling.best_of`. Where several attributes name the entity, the name is what one
+    fragment states in all of them, joined, and its parts are their best values; a name of a single
+    part, such as a surname alone, is the last choice.
+    """
+    return _described(fragments, corpus)[0]
+
+
+def _described(
+    fragments: Sequence[Fragment], corpus: Corpus
+) -> tuple[str | None, dict[str, tuple[Value, ...]]]:
+    """The name, and the values."""
+    stated = _stated(fragments, corpus.columns)
+    parts = _name_of(stated, _naming(tuple(stated)), corpus.words)
+    for attribute, values in stated.items():
+        if len(values) > 1:
+            best = parts.get(attribute)
+            if best is None:
+                counts = {value.value: len(value.fragments) for value in values}
+                best = best_of(counts, words=corpus.words)
+            values.sort(key=lambda value: value.value != best)
+    properties = {attribute: tuple(values) for attribute, values in stated.items()}
+    return " ".join(parts.values()) if parts else None, properties
+
+
+def _stated(fragments: Sequence[Fragment], columns: Mapping[str, int]) -> dict[str, list[Value]]:
+    """Attribute -> distinct values, those of most fragments first, then by code point."""
     stated: dict[str, dict[str, list[str]]] = {}
     orders: dict[tuple[str, ...], None] = {}
     for fragment in fragments:
@@ -262,63 +318,38 @@ def collect(fragments: Sequence[Fragment]) -> dict[str, tuple[Value, ...]]:
                     by_value[value] = [name]
                 else:
                     ids.append(name)
-    order = merged_order(tuple(orders))
+    order = tuple(sorted(stated.keys() & columns.keys(), key=columns.__getitem__))
+    if len(order) < len(stated):
+        order = merged_order((order, *orders) if order else tuple(orders))
     return {attribute: _ranked(stated[attribute]) for attribute in order}
 
 
-def _ranked(stated: Mapping[str, list[str]]) -> tuple[Value, ...]:
+def _ranked(stated: Mapping[str, list[str]]) -> list[Value]:
     values = [Value(value, tuple(ids)) for value, ids in stated.items()]
     if len(values) > 1:
         values.sort(key=lambda value: (-len(value.fragments), value.value))
-    return tuple(values)
+    return values
 
 
-def name_of(fragments: Sequence[Fragment]) -> str | None:
-    """The best spelling of what most of the fragments call the entity; None without properties.
-
-    The attribute `name` says it, or else `full_name`, `title` or `label`; else the attributes that
-    end in "name", such as first_name and surname, joined in the order of the fragment; else the
-    first attribute. Case and punctuation of attributes do not matter.
-
-    It is the commonest name, whatever its case; where names are joined, one of a single part, such
-    as a surname alone, comes last. Equally frequent names go by: most parts; fewest words that no
-    other fragment states (typos); no comma (names turned around); greatest length. Of spellings
-    that differ in case: the commonest, then one of both cases, then the first by code point.
-    """
-    attributes = dict.fromkeys(a for fragment in fragments for a in fragment.properties)
-    parts = _naming(tuple(attributes))
-    counts = Counter(stated for fragment in fragments for stated in _stated(fragment, parts))
-    if not counts:
-        return None
-    if len(counts) == 1:
-        return next(iter(counts))[1]
-    frequent = Counter[str]()
-    for (_, name), count in counts.items():
-        frequent[name.casefold()] += count
-
-    def commonest(stated: tuple[int, str]) -> tuple[bool, int, int]:
-        number, name = stated
-        return (number == 1 and len(parts) > 1, -frequent[name.casefold()], -number)
-
-    first = min(map(commonest, counts))
-    best = {stated: count for stated, count in counts.items() if commonest(stated) == first}
-    if len(best) == 1:
-        return next(iter(best))[1]
-    said = Counter(
-        word for f in fragments for word in {w for s in _stated(f, parts) for w in _words(s[1])}
-    )
-
-    def rank(stated: tuple[int, str]) -> tuple[int, int, bool, int, int, bool, str]:
-        name, words = stated[1], _words(stated[1])
-        alone, letters = sum(said[word] < 2 for word in words), sum(map(len, words))
-        one_case = name.isupper() or name.islower()
-        return (alone, -letters, "," in name, -len(name), -best[stated], one_case, name)
-
-    return min(best, key=rank)[1]
-
-
-def _words(name: str) -> list[str]:
-    return _WORD.findall(name.casefold())
+def _name_of(
+    properties: Mapping[str, Sequence[Value]], naming: set[str], words: Words | None
+) -> dict[str, str]:
+    """The best name: attribute -> the part of it."""
+    if len(naming) < 2:
+        counts = {a: {v.value: len(v.fragments) for v in properties[a]} for a in naming}
+        return {attribute: best_of(stated, words=words) for attribute, stated in counts.items()}
+    of_fragment: dict[str, dict[str, str]] = {}
+    for attribute in properties:
+        for value in properties[attribute] if attribute in naming else ():
+            for fragment in value.fragments:
+                of_fragment.setdefault(fragment, {}).setdefault(attribute, value.value)
+    found = Counter(tuple(parts.items()) for parts in of_fragment.values())
+    named = {" ".join(text for _, text in parts): parts for parts in sorted(found)}
+    joined = Counter[str]()
+    for parts, count in found.items():
+        joined[" ".join(text for _, text in parts)] += count
+    full = {name for name, parts in named.items() if len(parts) > 1}
+    return dict(named[best_of(joined, full or None, words)])
 
 
 @lru_cache(maxsize=1 << 10)
@@ -333,14 +364,6 @@ def naming(attributes: Sequence[str]) -> set[str]:
         if title in letters.values():
             return {next(a for a in attributes if letters[a] == title)}
     return {a for a in attributes if letters[a].endswith("name")} or set(attributes[:1])
-
-
-def _stated(fragment: Fragment, naming: set[str]) -> set[tuple[int, str]]:
-    """The names that a fragment states, each with the number of attributes that it is joined of."""
-    if len(naming) == 1:
-        return {(1, value) for a in naming for value in fragment.properties.get(a, ())}
-    parts = [values for attribute, values in fragment.properties.items() if attribute in naming]
-    return {(len(parts), " ".join(values[0] for values in parts))} if parts else set()
 
 
 def mean_vector(fragments: Sequence[Fragment]) -> tuple[float, ...] | None:
@@ -402,6 +425,14 @@ class AttributeOrder:
                 if not waits[attribute] and attribute in left:
                     heapq.heappush(ready, (self._place[attribute], attribute))
         return out
+
+
+def columns_of(fragments: Iterable[Fragment]) -> dict[str, int]:
+    """The place of each attribute of a file."""
+    order = AttributeOrder()
+    for fragment in fragments:
+        order.add(fragment.properties)
+    return {attribute: place for place, attribute in enumerate(order.merged())}
 
 
 def merged_order(orders: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:

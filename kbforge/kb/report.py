@@ -363,7 +363,7 @@ def _with_doubtful(
 
 def _doubtful(entity: Entity, place: Mapping[str, int], explain: Explain) -> UncertainEntity:
     last = len(place)
-    names = sorted(entity.properties, key=lambda a: (a != "name", place.get(a, last)))
+    names = sorted(entity.properties, key=lambda attribute: place.get(attribute, last))
     return UncertainEntity(
         id=quoted(entity.id, _CHARACTERS),
         name=quoted(entity.name, _CHARACTERS),
@@ -406,8 +406,8 @@ def _reason(explanations: Mapping[str, Explanation]) -> tuple[str, Explanation] 
 
 
 def _attribute(name: str, values: Sequence[Value]) -> tuple[str, tuple[tuple[str, int], ...], int]:
-    most = sorted(values, key=lambda value: -value.count)[:_MOST_VALUES]
-    shown = tuple((quoted(value.value, _CHARACTERS), value.count) for value in most)
+    first = values[:_MOST_VALUES]
+    shown = tuple((quoted(value.value, _CHARACTERS), value.count) for value in first)
     return quoted(name, _CHARACTERS), shown, len(values) - len(shown)
 
 

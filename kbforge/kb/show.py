@@ -99,8 +99,7 @@ def _values(entity: Entity, sources: Mapping[str, str]) -> Table:
     table.add_column("value", overflow="fold")
     table.add_column("count", justify="right")
     table.add_column("stated by", style="dim", overflow="fold")
-    for attribute in sorted(entity.properties, key=lambda a: a != "name"):
-        values = entity.properties[attribute]
+    for attribute, values in entity.properties.items():
         heading = quoted(attribute)
         for value in values[:_MOST_VALUES]:
             table.add_row(Text(heading), *_value(value, sources))

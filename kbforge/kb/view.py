@@ -4,14 +4,14 @@ A golden record is an entity with those values alone that a *policy* selects for
 
 | rule | selects |
 |---|---|
-| most-stated | the value that most fragments state |
+| most-stated | the first, which is the best spelling of what most fragments state |
 | longest | the value with the most characters |
 | latest | the value of the fragment with the latest date; without dates, of the last to arrive |
 | preferred | the value that the best source states; sources that are not listed come last |
 | all | all of them |
 
-Among values that a rule does not distinguish, it selects the one that most fragments state, then
-the longest, then the first by code point. A value keeps the fragments that state it.
+The values of an attribute stand in the order of `kbforge.kb.entities.collect`. Among those that a
+rule does not distinguish, it selects the first. A value keeps the fragments that state it.
 
 A policy is the name of a rule, for all attributes, or a TOML file:
 
@@ -170,7 +170,7 @@ _PLACES = ("metadata", "properties")
 _MAX_BYTES = 1 << 20
 _NEVER = float("-inf")
 
-Rank: TypeAlias = Callable[[Value], tuple[Any, ...]]
+Rank: TypeAlias = Callable[[Value], float]
 """What a rule sorts values by, the best first."""
 
 
@@ -280,31 +280,28 @@ def golden(
         rule = policy.attributes.get(attribute, policy.default)
         if rule == ALL:
             chosen[attribute] = tuple(values)
-            continue
-        if rule not in ranks:
-            ranks[rule] = _rank(rule, policy, entity, fragments)
-        chosen[attribute] = tuple(sorted(values, key=ranks[rule])[:1])
+        elif rule == MOST_STATED or len(values) == 1:
+            chosen[attribute] = tuple(values[:1])
+        else:
+            if rule not in ranks:
+                ranks[rule] = _rank(rule, policy, entity, fragments)
+            chosen[attribute] = (min(values, key=ranks[rule]),)
     return replace(entity, properties=chosen)
 
 
 def _rank(
     rule: str, policy: Policy, entity: Entity, fragments: Callable[[Entity], Sequence[Fragment]]
 ) -> Rank:
-    def usual(value: Value) -> tuple[Any, ...]:
-        return (-value.count, -len(value.value), value.value)
-
     if rule == LONGEST:
-        return lambda value: (-len(value.value), *usual(value))
-    if rule == LATEST:
-        if policy.date is None:
-            when = {fragment: float(at) for at, fragment in enumerate(entity.fragments)}
-        else:
-            when = {f.id: _dated(f, *policy.date) for f in fragments(entity)}
-        return lambda value: (-max(when[f] for f in value.fragments), *usual(value))
+        return lambda value: -len(value.value)
     if rule == PREFERRED:
         place = {f.id: _place(f.source, policy.sources) for f in fragments(entity)}
-        return lambda value: (min(place[f] for f in value.fragments), *usual(value))
-    return usual
+        return lambda value: min(place[f] for f in value.fragments)
+    if policy.date is None:
+        when = {fragment: float(at) for at, fragment in enumerate(entity.fragments)}
+    else:
+        when = {f.id: _dated(f, *policy.date) for f in fragments(entity)}
+    return lambda value: -max(when[f] for f in value.fragments)
 
 
 def _place(source: str | None, sources: Sequence[str]) -> int:

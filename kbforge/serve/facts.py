@@ -17,7 +17,7 @@ from kbforge.contracts import Entity, Fragment, IntArray, Kind, Page, Value
 from kbforge.errors import NotFoundError, UsageError, quoted
 from kbforge.fit.review import without_label
 from kbforge.jobs.report import status_in
-from kbforge.kb.entities import name_of
+from kbforge.kb.entities import Corpus, name_of
 from kbforge.kb.show import grouping
 from kbforge.kb.similarity import leaf_names
 from kbforge.kb.similarity import similar as similar_fragments
@@ -81,22 +81,24 @@ def _references(
     stale = [n for (n,) in rows_of(connection, "stale", "subproblem", [row[1] for row in rows])]
     if stale:
         changed = {one.id: one for one in readers.view_of(store).of_subproblems(sorted(set(stale)))}
+    learned = store.fact("frozen", {}).get("kept", {}).get("words")
     unnamed = [
         n
         for row, held in zip(rows, members, strict=True)
-        if row[2] not in readers.names
+        if (learned, row[2]) not in readers.names
         for n in held
     ]
     lines = {
         n: (at, line) for n, _, at, _, _, line in rows_of(connection, "fragment", "number", unnamed)
     }
-    out = []
+    out, corpus = [], store.corpus if unnamed else Corpus()
     for (id, home, content), held in zip(rows, members, strict=True):
-        name = readers.names.get(content)
+        name = readers.names.get((learned, content))
         if name is None:
             ordered = sorted(lines[n] for n in held)
             fragments = [fragment_from_bytes(line) for _, line in ordered]
-            name = readers.remember(content, name_of(fragments) or fragments[0].id)
+            name = name_of(fragments, corpus) or fragments[0].id
+            readers.remember((learned, content), name)
         sure = changed[id].confidence if home in stale else confidence[held[0]]
         out.append({"id": id, "name": name, "size": len(held), "confidence": sure})
     return out
@@ -187,7 +189,7 @@ def _agreement(fragment: Fragment, properties: Mapping[str, Sequence[Value]]) ->
     differs: dict[str, list[str]] = {}
     for attribute, own in fragment.properties.items():
         values = properties[attribute]
-        most = values[0].count
+        most = max(value.count for value in values)
         commonest = {value.value for value in values if value.count == most}
         if most > 1 and not commonest.isdisjoint(own):
             agrees.append(attribute)

@@ -40,7 +40,8 @@ class Readers:
     Attributes:
         path: of the store.
         clusters: what matches have read of it, with the models at hand.
-        names: the names of entities by their fragments, whose content never changes.
+        names: the names of entities by the words that the store learned, and by their fragments,
+            whose content never changes.
         status: what was last said of the whole, and what says whether it still holds.
         helpers: processes that score, if there are any.
 
@@ -49,7 +50,7 @@ class Readers:
     def __init__(self, path: str) -> None:
         self.path = path
         self.clusters = ClusterCache()
-        self.names: dict[bytes, str] = {}
+        self.names: dict[tuple[str | None, bytes], str] = {}
         self.status: tuple[Any, dict[str, Any]] | None = None
         self.helpers: Helpers | None = None
         self._lock, self._loading, self._turns = (
@@ -165,12 +166,11 @@ class Readers:
         with contextlib.suppress(KBForgeError), self.store() as store:
             self.models(store)
 
-    def remember(self, members: bytes, name: str) -> str:
-        """Keep the name of an entity with these fragments, whose numbers the bytes are."""
+    def remember(self, key: tuple[str | None, bytes], name: str) -> None:
+        """Keep the name of an entity."""
         if len(self.names) >= _MOST_NAMES:
             self.names = {}
-        self.names[members] = name
-        return name
+        self.names[key] = name
 
     def close(self) -> None:
         """End helpers and close connections; one that is lent is closed when it is given back."""

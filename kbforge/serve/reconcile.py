@@ -340,9 +340,9 @@ def _verdict(candidate: Facts, first: bool) -> Facts:
 
 def _attributes(store: Store) -> dict[str, None]:
     """The attributes of the store, those that name entities first."""
-    learned = tuple(store.fact("drift", {}).get("learned", {}))
-    names = naming(learned)
-    return dict.fromkeys(sorted(learned, key=lambda attribute: attribute not in names))
+    attributes = store.attributes
+    names = naming(attributes)
+    return dict.fromkeys(sorted(attributes, key=lambda attribute: attribute not in names))
 
 
 def _fragment(query: _Query, attributes: Mapping[str, None]) -> Fragment | None:
@@ -412,14 +412,14 @@ def _now(store: Store, id: str) -> str | None:
 
 
 def _values(store: Store, id: str, most: int = _MOST_MEMBERS) -> dict[str, list[str]]:
-    """What an entity's fragments state, by attribute, values of most fragments first."""
+    """What an entity's fragments state, by attribute, the best value first."""
     now = _now(store, id)
     row = None if now is None else row_of(store.database.connection, "entity", now)
     if row is None:
         return {}
     numbers = numbers_from_bytes(row[2]).tolist()[:most]
     fragments = store.pages.fragments(numbers)
-    stated = collect([fragments[n] for n in numbers])
+    stated = collect([fragments[n] for n in numbers], store.corpus)
     return {attribute: [one.value for one in values] for attribute, values in stated.items()}
 
 

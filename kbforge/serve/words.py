@@ -281,7 +281,7 @@ class WordIndex:
 
 def naming_of(store: Store) -> set[str]:
     """The attributes that name entities."""
-    return naming(tuple(store.fact("drift", {}).get("learned", {})))
+    return naming(store.attributes)
 
 
 def properties_of(line: bytes) -> dict[str, list[str]]:

@@ -30,8 +30,9 @@ from kbforge.contracts import (
 )
 from kbforge.contracts.fragment import Shared, is_of_source
 from kbforge.errors import NotFoundError, StoreError, UsageError, quoted
-from kbforge.kb.entities import MOST_ALTERNATIVES, assemble_subproblem
+from kbforge.kb.entities import MOST_ALTERNATIVES, Corpus, assemble_subproblem
 from kbforge.kb.read import made_from_json, with_made
+from kbforge.kb.spelling import Words
 from kbforge.store.database import Database
 from kbforge.store.pages import (
     StoredPages,
@@ -68,6 +69,7 @@ class Store:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.pages = StoredPages(database.connection)
+        self._words: tuple[str, Words] | None = None  # and the digest that they are kept under
 
     @property
     def _rows(self) -> sqlite3.Connection:
@@ -88,6 +90,22 @@ class Store:
         """How the entities are made since the models learned; None if that version did not say."""
         told = self.fact("frozen", {}).get("made")
         return None if told is None else made_from_json(told, quoted(self.database.path, 400))
+
+    @property
+    def corpus(self) -> Corpus:
+        """What the fragments said of attributes and words, as far as the store knows it."""
+        columns = self.fact("drift", {}).get("columns", ())
+        digest = self.fact("frozen", {}).get("kept", {}).get("words")
+        if digest is not None and (self._words is None or self._words[0] != digest):
+            self._words = digest, Words(self.kept(digest).arrays["words"])
+        words = None if digest is None or self._words is None else self._words[1]
+        return Corpus({attribute: place for place, attribute in enumerate(columns)}, words)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes that the models learned from, and those whose place is known."""
+        drift = self.fact("drift", {})
+        return tuple(dict.fromkeys([*drift.get("columns", ()), *drift.get("learned", ())]))
 
     @property
     def has_session(self) -> bool:
@@ -513,7 +531,7 @@ class StoreView(View):
             held = numbers_from_bytes(members).tolist()
             at = min(place[n] for n in held)
             ids[at], firsts[at] = id, min(held)
-        sure = dict(told)
+        sure, corpus = dict(told), self._store.corpus
         if self._tell is not None:
             rows = rows_of(self._rows, "confidence", "first", list(firsts.values()))
             sure = {first: confidence for first, _, _, _, confidence in rows} | sure
@@ -533,5 +551,6 @@ class StoreView(View):
                 number,
                 lambda cluster: ids[cluster[0]],
                 self._most,
-                calibrated=by_cluster,
+                by_cluster,
+                corpus,
             )

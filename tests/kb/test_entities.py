@@ -20,6 +20,7 @@ from kbforge.kb import entities as module
 from kbforge.kb.consensus import LINKAGES, LOSSES, cut, cuts_by_loss, cuts_for, tree_of
 from kbforge.kb.entities import (
     AttributeOrder,
+    Corpus,
     assemble,
     collect,
     mean_vector,
@@ -290,7 +291,10 @@ NAMES = {
         "A. L.",
     ),
     "the first attribute as it stands": ([{"town": "a", "type": "b"}, {"type": "b"}], "a"),
-    "of the earliest fragment": ([{"type": "b"}, {"zone": "zzz", "type": "b"}], "b"),
+    "the first of the file, not of a fragment": (
+        [{"type": "b"}, {"zone": "zzz", "type": "b"}],
+        "zzz",
+    ),
     "each of several values counts": ([{"born": "1900"}, {"born": ("1901", "1900")}], "1900"),
     "no properties": ([{}], None),
     "no fragments": ([], None),
@@ -345,11 +349,38 @@ def test_attributes_keep_the_order_of_the_file():
     assert list(collect(of_rows(*rows))) == ["first_name", "surname", "born", "town"]
 
 
-def test_values_are_ordered_by_count_then_code_point():
+def test_the_best_value_is_the_first_and_others_go_by_count_then_code_point():
     found = collect(of_rows({"b": ("z", "é"), "a": "q"}, {"b": ("é", "a")}))
     assert list(found) == ["b", "a"]
     values = [(v.value, v.fragments) for v in found["b"]]
     assert values == [("é", ("0", "1")), ("a", ("1",)), ("z", ("0",))]
+    found = collect(of_rows(*({"a": a} for a in ("Bob", "Bob", "ANN", "Ann", "ann.", "Cid"))))
+    assert [(v.value, v.count) for v in found["a"]] == [
+        *(("Ann", 1), ("Bob", 2), ("ANN", 1), ("Cid", 1), ("ann.", 1)),
+    ]
+
+
+def test_the_parts_of_a_name_are_those_of_one_fragment():
+    """Each alone would be another: first names are two each, and the longer one is the best."""
+    rows = [
+        {"first_name": "tom", "surname": "chudleigh"},
+        {"first_name": "tom"},
+        {"first_name": "thomas", "surname": "chudleigh"},
+        {"first_name": "thomas", "surname": "chudliegh"},
+        {"surname": "chudleigh"},
+    ]
+    found = collect(of_rows(*rows))
+    assert name_of(of_rows(*rows)) == " ".join(values[0].value for values in found.values())
+    assert name_of(of_rows(*rows[:1], *rows[3:])) == "tom chudleigh"
+
+
+def test_words_that_stand_once_in_the_file_may_be_slips():
+    """Two fragments cannot say which is right; others of the file have the word."""
+    two = of_rows("Ruth Maosn", "Ruth Mason")
+    assert name_of(two) == "Ruth Maosn"
+    others = [Fragment("x", {"surname": ("MASON",)}), Fragment("y", {"name": ("Ruth Cole",)})]
+    assert name_of(two, Corpus.of([*two, *others])) == "Ruth Mason"
+    assert name_of(two[::-1], Corpus.of([*others, *two])) == "Ruth Mason"
 
 
 @pytest.mark.parametrize(

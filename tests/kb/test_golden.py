@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Entity, Fragment, Value
 from kbforge.errors import KBForgeError, UsageError
+from kbforge.kb.entities import collect
 from kbforge.kb.view import RULES, EntitiesView, GoldenView, Policy, golden, read_policy
 
 FRAGMENTS = [
@@ -72,17 +73,20 @@ def test_all_are_taken_as_they_stand():
 
 
 @pytest.mark.parametrize(
-    ("values", "value"),
+    ("rule", "values", "value"),
     [
-        ([("short", 2), ("much longer", 1)], "short"),
-        ([("Ann", 1), ("Annabel", 1)], "Annabel"),
-        ([("Bea", 1), ("Ann", 1)], "Ann"),
+        ("most-stated", ["short", "short", "much longer"], "short"),
+        ("most-stated", ["Ann", "Annabel"], "Annabel"),
+        ("most-stated", ["Bea", "Ann"], "Ann"),
+        ("most-stated", ["ANN LEE", "Ann Lee", "ann lee", "Ann-Lee", "Zoe", "Zoe"], "Ann Lee"),
+        ("longest", ["Ann Lee", "ANN LEE", "ANN LEE", "Zoe"], "Ann Lee"),
     ],
 )
-def test_ties(values, value):
-    held = tuple(Value(v, tuple(f"f{i}" for i in range(n))) for v, n in values)
-    entity = Entity("e", "x", {"a": held}, ("f0", "f1"), 1.0, 0)
-    (found,) = golden(entity, Policy(), list).properties["a"]
+def test_ties(rule, values, value):
+    fragments = [Fragment(str(at), {"a": (one,)}) for at, one in enumerate(values)]
+    ids = tuple(fragment.id for fragment in fragments)
+    entity = Entity("e", "x", collect(fragments), ids, 1.0, 0)
+    (found,) = golden(entity, Policy(rule), list).properties["a"]
     assert found.value == value
 
 

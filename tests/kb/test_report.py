@@ -253,8 +253,8 @@ def test_the_page_says_what_conflicts_in_words_and_in_the_order_of_the_file() ->
     (born,) = facts.conflicts
     assert born == ("born", 1, 1, "Ann Lee", ("1900", "1901"))
     assert [name for name, *_ in facts.doubtful[0].attributes] == [
-        "name",
         "surname",
+        "name",
         "born",
         "town",
     ]

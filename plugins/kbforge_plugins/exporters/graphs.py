@@ -42,8 +42,8 @@ and of every entity in the default graph its name and confidence. Fragments with
 | fragments.csv | fragmentId:ID(Fragment), source, metadata as JSON, its attributes, :LABEL |
 | members.csv | :START_ID(Fragment), :END_ID(Entity), :TYPE |
 
-Every attribute of any entity or fragment is a column, an array of strings.
-Values of an array are separated by U+001F, for the import knows no escape within an array:
+Every attribute of any entity or fragment is a column, an array of strings, in the order of the
+file. Values of an array are separated by U+001F, for the import knows no escape within an array:
 
     neo4j-admin database import full --array-delimiter=U+001F --multiline-fields=true \
         --nodes=kb/entities.csv --nodes=kb/fragments.csv --relationships=kb/members.csv
@@ -307,13 +307,12 @@ def _arrays(properties: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 
 def _write(path: Path, nodes: WaitingRows, first: Sequence[str], label: str) -> None:
-    attributes = sorted(nodes.columns)
     taken = [column.partition(":")[0] for column in first]
-    plain = (re.sub(r"\W", "_", attribute) or "_" for attribute in attributes)
+    plain = (re.sub(r"\W", "_", attribute) or "_" for attribute in nodes.attributes())
     columns = [f"{name}:string[]" for name in distinct(plain, taken, "_")]
     with open(path, "wb") as out:
         out.write(_row([*first, *columns, ":LABEL"]))
-        for cells, found in nodes.read(attributes):
+        for cells, found in nodes.read():
             out.write(_row([*cells, *found, label], clean=False))
 
 

@@ -7,9 +7,9 @@ an equal share of its weight. Relations of one pair and type become one: their w
 descriptions, keywords and text units are joined. No weight is lost.
 
 An entity is called by its name. GraphRAG and LightRAG know entities by name only, so of entities
-with one name all but the first get their id behind it: "VICTORIA (e-442d346e599d)". Types are the
-most common; descriptions are all that the graph has of these names, so of parted namesakes each
-gets the whole.
+with one name all but the first get their id behind it: "VICTORIA (e-442d346e599d)". The type is the
+best of the entity's; descriptions are all that the graph has of these names, so of parted namesakes
+each gets the whole.
 
 A relation between two names of one entity now joins it with itself. It stays, and a note counts
 such relations. An end that is in no entity of the knowledge base keeps its name.
@@ -177,9 +177,8 @@ class _Merged:
         store.executescript(_DEGREES)
 
     def _add_entity(self, entity: Entity) -> None:
-        types = entity.properties.get("type", ())
-        kind = min(types, key=lambda value: (-value.count, value.value)).value if types else ""
-        cells = [entity.id, entity.name, kind, entity.confidence]
+        types = entity.properties.get("type")
+        cells = [entity.id, entity.name, types[0].value if types else "", entity.confidence]
         insert = "INSERT OR IGNORE INTO entities (id, title, type, confidence) VALUES (?, ?, ?, ?)"
         added = self._store.execute(insert, cells)
         if not added.rowcount:

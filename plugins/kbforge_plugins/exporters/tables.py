@@ -290,10 +290,8 @@ def wide_rows(
 
     `safe` is applied to each cell; rows wait in `waiting` for the attributes of the last entity.
     """
-    rows, order = WaitingRows(waiting), AttributeOrder()
-    vectors = False
+    rows, vectors = WaitingRows(waiting), False
     for entity in entities:
-        order.add(entity.properties)
         vector = numbers(entity.vector) or None
         about = (entity.confidence, entity.reported, len(entity.fragments), vector)
         first: list[Cell] = [safe(entity.id), safe(entity.name), *about]
@@ -304,29 +302,34 @@ def wide_rows(
         rows.add(first, cells)
         vectors = vectors or vector is not None
         _check_width(len(ENTITY_COLUMNS) + len(rows.columns) + vectors)
-    attributes = order.merged()
-    named = map(safe, [*attributes, *["vector"] * vectors])
+    named = map(safe, [*rows.attributes(), *["vector"] * vectors])
     yield [*ENTITY_COLUMNS, *distinct(named, ENTITY_COLUMNS, "~")]
-    for (*first, vector), found in rows.read(attributes):
+    for (*first, vector), found in rows.read():
         yield [*first, *found, vector] if vectors else [*first, *found]
 
 
 class WaitingRows:
-    """Rows that wait in an empty file until the last one adds its own to `columns`."""
+    """Rows that wait in an empty file until the last one has added its attributes to `columns`."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
+        self._order = AttributeOrder()
         self.columns: dict[str, int] = {}
 
     def add(self, first: Sequence[Cell], cells: Mapping[str, str]) -> None:
-        """Add a row: its first cells, and others by column."""
+        """Add a row: its first cells, and others by attribute, in the order of the file."""
+        self._order.add(cells)
         places = self.columns
         held = [(places.setdefault(key, len(places)), cell) for key, cell in cells.items()]
         self._file.write(orjson.dumps([first, held], option=orjson.OPT_APPEND_NEWLINE))
 
-    def read(self, columns: Sequence[str]) -> Iterator[tuple[list[Any], list[str | None]]]:
-        """The first cells of each row, and those of some columns; None where it has none."""
-        order = [self.columns[column] for column in columns]
+    def attributes(self) -> list[str]:
+        """The attributes of all rows, in the order of the file."""
+        return self._order.merged()
+
+    def read(self) -> Iterator[tuple[list[Any], list[str | None]]]:
+        """The first cells of each row, and those of `attributes`; None where it has none."""
+        order = [self.columns[attribute] for attribute in self.attributes()]
         self._file.seek(0)
         for line in self._file:
             first, held = orjson.loads(line)

@@ -1,0 +1,281 @@
+"""The best of several spellings of one thing: of a name, or of another value.
+
+Spellings that differ in case, accents or punctuation alone are one value. So are "Surname, Given"
+and "Given Surname"; but "Acme, Inc." is "Acme Inc.", where that is another spelling. The best value
+is the one that comes first by these rules:
+
+1. Most fragments state it.
+2. All spellings together are nearest to it, so that one with a slip loses.
+3. It has the fewest words that no other fragment of the file has: they may be slips, too.
+
+The nearness of a spelling to a value is the largest of
+
+| nearness | where |
+|---|---|
+| 1 | they are the same, or the spelling has initials for some words: "J. Smith", "John Smith" |
+| 1 - 3 d / n | d slips part them, and the longer one has n characters |
+| c / 2 n | words with c characters in all are in both |
+
+The best spelling of the value, and of values that are still equal, is the one that comes first by
+these:
+
+1. It is not turned around.
+2. It is not in capitals, if another one has several words in both cases.
+3. Most fragments state it.
+4. It has no comma; it has most accents.
+5. It has both cases; an address (of e-mail or the web) has small letters alone.
+6. It is the longest; it is the first by code point.
+
+Nothing depends on the order of the fragments. Of more than `MOST` values only so many are compared,
+those that most fragments state first, and of each its first `CHARACTERS` characters; so the time is
+linear in the number of spellings.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import zlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbforge.contracts import Fragment
+
+MOST = 32
+CHARACTERS = 128
+_SLIP = 3.0  # a third of the characters may be slips, then nothing is left of the nearness
+_SHARED = 0.5
+_LONG = 1_000
+_LEAST_BITS, _MOST_BITS = 1 << 12, 1 << 23
+_SPARSE = 32  # bits a word
+_DIGITS = 9  # sums differ in their last bits
+
+_NUMBER = re.compile(r"[+-]?\d*[.,]?\d+")
+_SILENT = re.compile(r"['’`´.]")
+_LETTERS = re.compile(r"\b(\w) (?=\w\b)")
+
+
+class Words:
+    """The words that several fragments of a file have, in a table of bits.
+
+    A word has one bit. Of the words that stand once, one in thirty at most has the bit of another
+    one, and passes for frequent; more only in a file with 260,000 frequent words.
+    """
+
+    def __init__(self, bits: NDArray[np.uint8]) -> None:
+        self.bits = bits
+
+    @classmethod
+    def of(cls, fragments: Iterable[Fragment]) -> Words:
+        """The words of a file."""
+        once, again = bytearray(_MOST_BITS // 8), bytearray(_MOST_BITS // 8)
+        for fragment in fragments:
+            found = {
+                place
+                for values in fragment.properties.values()
+                for value in values
+                for place in _places(value)
+            }
+            for place in found:
+                byte, bit = place >> 3, 1 << (place & 7)
+                again[byte] |= once[byte] & bit
+                once[byte] |= bit
+        several = np.frombuffer(again, np.uint8)
+        n_words = int(np.unpackbits(several).sum())
+        while len(several) > _LEAST_BITS // 8 and _SPARSE * n_words <= 4 * len(several):
+            half = len(several) // 2
+            several = several[:half] | several[half:]
+        return cls(several)
+
+    def rare(self, text: str) -> int:
+        """How many words of a text no other fragment has."""
+        mask = 8 * len(self.bits) - 1
+        return sum(not self.bits[(place & mask) >> 3] >> (place & 7) & 1 for place in _places(text))
+
+
+@lru_cache(maxsize=1 << 12)
+def _places(text: str) -> tuple[int, ...]:
+    """The bits of the words of a text, in the largest table; none of a number or an address."""
+    if len(text) > _LONG or any(map(str.isdigit, text)) or _is_address(text):
+        return ()
+    words = value_of(text).split()
+    return tuple(zlib.crc32(word.encode()) & (_MOST_BITS - 1) for word in words)
+
+
+def best_of(
+    stated: Mapping[str, int], among: Collection[str] | None = None, words: Words | None = None
+) -> str:
+    """The best of one or more spellings, each with the number of fragments that state it.
+
+    `among` are those that may be the best, at least one; None allows all. `words` are those of the
+    file, if they are known.
+    """
+    if len(stated) == 1:
+        return next(iter(stated))
+    values = {text: value_of(text) for text in stated}
+    turned = {text: value_of(found) for text in stated if (found := _turned(text)) is not None}
+    others = {value for text, value in values.items() if text not in turned}
+    for text in list(turned):
+        if turned[text] not in others and values[text] in others:
+            del turned[text]
+    values |= turned
+    weights, allowed = dict[str, int](), dict[str, list[str]]()
+    for text, count in stated.items():
+        value = values[text]
+        weights[value] = weights.get(value, 0) + count
+        if among is None or text in among:
+            allowed.setdefault(value, []).append(text)
+    most = max(weights[value] for value in allowed)
+    best = [value for value in allowed if weights[value] == most]
+    if len(best) > 1:
+        best = _nearest(best, weights)
+    if len(best) > 1 and words is not None:
+        rare = {value: min(map(words.rare, allowed[value])) for value in best}
+        fewest = min(rare.values())
+        best = [value for value in best if rare[value] == fewest]
+    texts = [text for value in best for text in allowed[value]]
+    is_written = any(" " in text and _has_both_cases(text) for text in texts)
+
+    def rank(text: str) -> tuple[Any, ...]:
+        return (
+            text in turned,
+            is_written and " " in text and text.isupper(),
+            -stated[text],
+            "," in text,
+            -_accents(text),
+            not (text.islower() if _is_address(text) else _has_both_cases(text)),
+            -len(text),
+            text,
+        )
+
+    return min(texts, key=rank)
+
+
+def value_of(text: str) -> str:
+    """What all spellings of a value have in common: its words without case and accents, in order.
+
+    With digits it is one word, unless it is a number, whose sign and point count. A text of more
+    than 1,000 characters has one spelling.
+
+    >>> value_of("Łódź-Widzew (F.C.)"), value_of("(0113) 49-60"), value_of("-1.5")
+    ('lodz widzew fc', '01134960', '-1.5')
+    """
+    if len(text) > _LONG:
+        return text
+    plain = _plain(text)
+    if _NUMBER.fullmatch(plain):
+        return plain
+    words = "".join(map(_of_word, _SILENT.sub("", plain))).split()
+    if not words:
+        return text
+    if any(map(str.isdigit, plain)):
+        return "".join(words)
+    return _LETTERS.sub(r"\1", " ".join(words))  # "s. a." is "sa"
+
+
+def _turned(text: str) -> str | None:
+    """What "B, A" may be, "A B"; None if a text has no such comma, or has digits."""
+    last, comma, first = text.partition(",")
+    if not comma or "," in first or not last.strip() or not first.strip():
+        return None
+    return None if any(map(str.isdigit, text)) else f"{first.strip()} {last.strip()}"
+
+
+def _plain(text: str) -> str:
+    """Without case and accents, in the script that it has."""
+    text = unicodedata.normalize("NFKD", text).casefold()
+    if text.isascii():
+        return text
+    text = "".join(map(_without_accent, unicodedata.normalize("NFKD", text)))
+    return unicodedata.normalize("NFC", text).casefold()
+
+
+@lru_cache(maxsize=1 << 16)
+def _without_accent(character: str) -> str:
+    """A character as it is, nothing for an accent, and Latin letters for a letter such as ł.
+
+    Vowel signs of Indic scripts and of Thai, and the voicing marks of kana, are no accents.
+    """
+    if character.isascii():
+        return character
+    combining = unicodedata.combining(character)
+    if 10 <= combining <= 36 or combining >= 200:
+        return ""
+    if character.isalpha() and unicodedata.name(character, "").startswith("LATIN"):
+        from anyascii import anyascii
+
+        return anyascii(character)
+    return character
+
+
+@lru_cache(maxsize=1 << 16)
+def _of_word(character: str) -> str:
+    """A letter, a digit or a vowel sign; a space for anything else."""
+    is_part = character.isalnum() or unicodedata.category(character)[0] == "M"
+    return character if is_part else " "
+
+
+def _accents(text: str) -> int:
+    if text.isascii():
+        return 0
+    return sum(_without_accent(c) != c for c in unicodedata.normalize("NFD", text[:_LONG]))
+
+
+def _is_address(text: str) -> bool:
+    return "@" in text or "://" in text
+
+
+def _has_both_cases(text: str) -> bool:
+    return text.upper() != text != text.lower()
+
+
+def _nearest(values: Sequence[str], weights: Mapping[str, int]) -> list[str]:
+    """Those of equally frequent values that all spellings together are nearest to."""
+
+    def first(some: Collection[str]) -> list[str]:
+        """The heaviest `MOST`; a checksum draws among equals, whatever they begin with."""
+        if len(some) <= MOST:
+            return sorted(some)
+        by_weight = {v: (-weights[v], zlib.crc32(v.encode("utf-8", "replace")), v) for v in some}
+        return sorted(some, key=by_weight.__getitem__)[:MOST]
+
+    cut = {value: value[:CHARACTERS] for value in {*first(values), *first(weights)}}
+    words = {value: {*text.split()} for value, text in cut.items()}
+
+    def nearness(spelling: str, value: str) -> float:
+        if spelling == value:
+            return 1.0
+        return _nearness(cut[spelling], cut[value], words[spelling], words[value])
+
+    spellings, near = first(weights), dict[str, float]()
+    for value in first(values):
+        sums = sum(weights[spelling] * nearness(spelling, value) for spelling in spellings)
+        near[value] = round(sums, _DIGITS)
+    nearest = max(near.values())
+    return [value for value in near if near[value] == nearest]
+
+
+def _nearness(spelling: str, value: str, words: set[str], others: set[str]) -> float:
+    """Of one value to another, by their first characters and words."""
+    from rapidfuzz.distance import OSA  # .1 s to import
+
+    if _abbreviates(spelling, value):
+        return 1.0
+    longer = max(len(spelling), len(value))
+    alike = 1 - _SLIP * OSA.distance(spelling, value) / longer
+    shared = sum(map(len, words & others)) if len(words) + len(others) > 2 else 0
+    return max(0.0, alike, _SHARED * shared / longer)
+
+
+def _abbreviates(spelling: str, value: str) -> bool:
+    """Whether a spelling has initials for some words of a value, and the others as they are."""
+    ours, theirs = spelling.split(), value.split()
+    if len(ours) != len(theirs) or len(ours) < 2 or min(map(len, ours)) > 1:
+        return False
+    same = [one == other for one, other in zip(ours, theirs, strict=True)]
+    initials = (len(a) == 1 and b.startswith(a) for a, b in zip(ours, theirs, strict=True))
+    return any(same) and all(s or i for s, i in zip(same, initials, strict=True))
