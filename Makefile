@@ -6,7 +6,8 @@
 # make soak   kills updates of stores, also by the plain default, and compares with whole ones;
 #             keeps and reads models of 60,000 values; damages 5,000 files for all readers;
 #             kills every verb beside readers and a writer; follows a store beside two writers that
-#             erase; kills a server while fragments come
+#             erase; kills a server while fragments come; keeps 1,500 connections of slow clients
+#             open beside eight readers
 # make kernel compiles the kernel again, when its sources have changed
 # make docs   writes the reference of the command line and the session of docs/serving.md, and builds
 #             the manual into the folder site
@@ -76,6 +77,7 @@ soak: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.soak.events
 	$(BIN)/python -m tests.soak.follow
 	$(BIN)/python -m tests.soak.serve
+	$(BIN)/python -m tests.soak.connections
 
 # these two install nothing: the machine may have no network
 GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))

@@ -31,6 +31,15 @@ def serve(
             envvar="KBFORGE_TOKEN",
         ),
     ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        option(
+            "--allow-origin",
+            "Let pages of another site, such as https://example.org, read /reconcile; may be "
+            "repeated. Pages of this machine always may.",
+            metavar="ORIGIN",
+        ),
+    ] = None,
     gold: Annotated[
         str | None,
         option(
@@ -64,7 +73,7 @@ def serve(
     from kbforge.serve.server import serve as run
     from kbforge.serve.service import Service
 
-    access = Access(host, token)
+    access = Access(host, token, tuple(allow_origin or ()))
     with listen(host, port) as listening:
         service = Service(store, gold, min(cores(), _MOST_HELPERS))
         with console.progress(total=None, description="search index") as bar:

@@ -17,6 +17,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
 from kbforge.contracts import Fragment
 from kbforge.contracts.fragment import MAX_ID_CHARACTERS, Shared
@@ -363,7 +364,19 @@ def _following(routes: APIRouter, service: Service) -> None:
         begin = int(last) if last.isascii() and last.isdecimal() and len(last) < 19 else since
         if begin is not None:  # it is refused here if there is no such run
             await run_in_threadpool(feed.changed, readers, begin, begin)
-        return StreamingResponse(follow.stream(begin), media_type="text/event-stream")
+        return _Events(follow, begin)
+
+
+class _Events(StreamingResponse):
+    """Server-sent events, for which a place is taken until the client has gone."""
+
+    def __init__(self, follow: feed.Feed, since: int | None) -> None:
+        super().__init__(follow.events(since), media_type="text/event-stream")
+        self._follow = follow
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._follow.place():
+            await super().__call__(scope, receive, send)
 
 
 def _next(found: Sequence[Facts], limit: int) -> int | None:

@@ -53,23 +53,23 @@ def application(service: Service, access: Access | None = None) -> Guard:
         docs_url=None,  # their pages load scripts from elsewhere
         redoc_url=None,
     )
-    _say_errors(app)
+    _say_errors(app, service.readers.path)
     app.include_router(frame.router())
     app.include_router(security.router(access))
     app.include_router(pages.router(service))
-    app.include_router(reconcile.router(service))
+    app.include_router(reconcile.router(service, access))
     # the guard asks for the token; the document says how to send it
     sent = [] if access.token is None else [Depends(HTTPBearer(auto_error=False))]
     app.include_router(api.router(service), dependencies=sent)
     return Guard(app, access)  # outermost, so that no answer goes around it
 
 
-def _say_errors(app: FastAPI) -> None:
+def _say_errors(app: FastAPI, store: str) -> None:
     """Have every error answered with a sentence, in one shape."""
 
     @app.exception_handler(KBForgeError)
     async def in_words(request: Request, error: KBForgeError) -> Response:
-        return answer_to(request, error)
+        return answer_to(request, error, store)
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:

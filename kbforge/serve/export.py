@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from kbforge import registry
 from kbforge.contracts import Exporter, View
-from kbforge.errors import BusyError, UsageError, quoted
+from kbforge.errors import BusyError, PluginError, UsageError, quoted
 from kbforge.kb.view import RULES, GoldenView, Policy
 from kbforge.serve.readers import Readers
 
@@ -43,7 +43,7 @@ def export(readers: Readers, format_name: str, policy: str | None = None) -> Ite
     `policy` is a rule for golden records, None for all values.
 
     Raises:
-        UsageError: there is no such format or rule.
+        UsageError: there is no such format or rule, or its extra is not installed.
         BusyError: others export.
         KBForgeError: the exporter's, or the store's.
 
@@ -52,7 +52,10 @@ def export(readers: Readers, format_name: str, policy: str | None = None) -> Ite
         raise UsageError(f"format: expected one of {', '.join(MEDIA)}, got {quoted(format_name)}")
     if policy is not None and policy not in RULES:
         raise UsageError(f"policy: expected one of {', '.join(RULES)}, got {quoted(policy)}")
-    exporter = registry.create("exporters", format_name, {})
+    try:
+        exporter = registry.create("exporters", format_name, {})
+    except PluginError as error:
+        raise UsageError(str(error)) from None
     if not _running.acquire(blocking=False):
         raise BusyError("too many exports at once; try again", _BUSY)
     written = _written(readers, exporter, policy)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 
 from starlette.requests import HTTPConnection
@@ -22,6 +24,7 @@ from kbforge.errors import (
     OutputError,
     StrangeAttributesError,
     UsageError,
+    escaped,
 )
 from kbforge.serve.frame import page
 
@@ -39,16 +42,27 @@ _STATUS: tuple[tuple[type[KBForgeError], int], ...] = (
 )
 _PROGRAMS = ("/api", "/reconcile")
 _RETRY = "5"  # seconds after which the disk may have room, or another program ended
+_FOLDERS = re.compile(r'(?<![\w"/:])/(?:[^\s"/]+/)+')
+"""Of an absolute path; ids, which are quoted, may look like one."""
+_OPTION = re.compile(r"--(since|to|policy|on-duplicate)\b")
+"""Of the command line, where the API has a parameter."""
 UNEXPECTED = "the server met an error that it did not expect; its log has the details"
 
 
-def answer_to(asked: HTTPConnection, error: KBForgeError) -> Response:
-    """The answer to a request that raised an error."""
+def sentence_of(error: KBForgeError, store: str) -> str:
+    """What a client of a served store is told: files by name alone, and parameters for options."""
+    folder = escaped(os.path.join(os.path.dirname(store), ""))
+    said = str(error).replace(folder, "") if os.path.isabs(folder) else str(error)
+    return _OPTION.sub(lambda found: found[1].replace("-", "_"), _FOLDERS.sub("", said))
+
+
+def answer_to(asked: HTTPConnection, error: KBForgeError, store: str) -> Response:
+    """The answer to a request about a store that raised an error."""
     status = status_of(error)
     headers = {}
     if status == 503:
         headers["Retry-After"] = str(error.seconds) if isinstance(error, BusyError) else _RETRY
-    return failure(asked, status, str(error), headers)
+    return failure(asked, status, sentence_of(error, store), headers)
 
 
 def status_of(error: KBForgeError) -> int:

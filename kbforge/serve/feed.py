@@ -89,50 +89,41 @@ class Feed:
 
     async def wait(self, since: int, seconds: float) -> None:
         """Wait until a run after this one has ended, or for so long."""
-        self._require_room()
         end = time.monotonic() + seconds
-        with self._one_more():
+        with self.place():
             while time.monotonic() < end and not self._stopped:
                 if await self._position() > since:
                     return
                 await asyncio.sleep(min(_EVERY, max(end - time.monotonic(), 0.0)))
 
-    def stream(self, since: int | None) -> AsyncIterator[bytes]:
-        """Server-sent events from a run on; None is now. A BusyError if too many follow.
+    async def events(self, since: int | None) -> AsyncIterator[bytes]:
+        """Server-sent events from a run on; None is now. Whoever reads them has a place.
 
         Each event "changes" has changes as `changed`; the last one of a run has its number as id.
         """
-        self._require_room()
-        return self._events(since)
-
-    async def _events(self, since: int | None) -> AsyncIterator[bytes]:
-        with self._one_more():
-            at = await self._position() if since is None else since
-            told = time.monotonic()
-            yield b": changes follow\n\n"
-            while not self._stopped:
-                if await self._position() > at:
-                    after: str | None = ""
-                    to = None
-                    while after is not None:
-                        found = await run_in_threadpool(
-                            changed, self._readers, at, to, _AT_ONCE, after
-                        )
-                        to, after = found["to"], found["after"]
-                        yield _event(found)
-                    at, told = found["to"], time.monotonic()
-                    continue
-                if time.monotonic() - told > _HEARTBEAT:
-                    told = time.monotonic()
-                    yield b": nothing new\n\n"
-                await asyncio.sleep(_EVERY)
-
-    def _require_room(self) -> None:
-        if self._following >= MOST_FOLLOWING:
-            raise BusyError("too many programs follow the changes; try again", _BUSY)
+        at = await self._position() if since is None else since
+        told = time.monotonic()
+        yield b": changes follow\n\n"
+        while not self._stopped:
+            if await self._position() > at:
+                after: str | None = ""
+                to = None
+                while after is not None:
+                    found = await run_in_threadpool(changed, self._readers, at, to, _AT_ONCE, after)
+                    to, after = found["to"], found["after"]
+                    yield _event(found)
+                at, told = found["to"], time.monotonic()
+                continue
+            if time.monotonic() - told > _HEARTBEAT:
+                told = time.monotonic()
+                yield b": nothing new\n\n"
+            await asyncio.sleep(_EVERY)
 
     @contextlib.contextmanager
-    def _one_more(self) -> Iterator[None]:
+    def place(self) -> Iterator[None]:
+        """One of the places of those who follow; a BusyError if all are taken."""
+        if self._following >= MOST_FOLLOWING:
+            raise BusyError("too many programs follow the changes; try again", _BUSY)
         self._following += 1
         try:
             yield

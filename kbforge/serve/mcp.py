@@ -28,6 +28,7 @@ from kbforge.jobs.link import renamed
 from kbforge.jobs.tables import pairs_of
 from kbforge.serve import facts, reasons, schemas
 from kbforge.serve.facts import Facts
+from kbforge.serve.failures import sentence_of
 from kbforge.serve.security import Access, Guard
 from kbforge.serve.service import Service
 from kbforge.version import __version__
@@ -61,7 +62,13 @@ Properties: TypeAlias = Annotated[
 
 
 class _Sentences(MCPServer[Any]):
-    """A server whose errors are sentences, and whose answers are short."""
+    """A server of a store, whose errors are sentences, and whose answers are short."""
+
+    def __init__(self, store: str) -> None:
+        super().__init__(
+            "kbforge", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
+        )
+        self._store = store
 
     async def call_tool(
         self, name: str, arguments: Facts, context: Context[Any, Any] | None = None
@@ -69,17 +76,17 @@ class _Sentences(MCPServer[Any]):
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
-            sentence = _sentence(error.__cause__)
+            sentence = _sentence(error.__cause__, self._store)
             if sentence is None:
                 raise
             text = TextContent(type="text", text=sentence)
             return CallToolResult(content=[text], is_error=True)
 
 
-def _sentence(error: BaseException | None) -> str | None:
+def _sentence(error: BaseException | None, store: str) -> str | None:
     """What an error says to the model; None if it is no mistake of the model."""
     if isinstance(error, KBForgeError):
-        return str(error)
+        return sentence_of(error, store)
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
@@ -226,9 +233,7 @@ class _Tools:
 
 def server(service: Service) -> MCPServer[Any]:
     """The server of a store's tools; the caller closes the service."""
-    made = _Sentences(
-        "kbforge", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
-    )
+    made = _Sentences(service.readers.path)
     tools = _Tools(service)
     for tool, title, hints in (
         (tools.search_entities, "Search", _READS),

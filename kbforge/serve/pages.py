@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from kbforge.errors import ContradictionError, LikelihoodError, quoted
 from kbforge.serve import facts, frame, reasons
-from kbforge.serve.failures import status_of
+from kbforge.serve.failures import sentence_of, status_of
 from kbforge.serve.neighbourhood import neighbourhood
 from kbforge.serve.service import Service
 
@@ -156,7 +156,8 @@ class Pages:
             else:
                 shown["effect"] = questions.answer(first, second, _SAME[answer])
         except (ContradictionError, LikelihoodError) as error:
-            shown["error"], status = str(error), status_of(error)
+            shown["error"] = sentence_of(error, self._service.readers.path)
+            status = status_of(error)
         if shown["effect"] is not None:
             shown["effect"]["said"] = _said(answer, shown["effect"])
         return self._page(request, "review.html", questions.next(), status=status, **shown)

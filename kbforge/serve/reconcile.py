@@ -10,12 +10,14 @@ Community Group) at /reconcile. A query becomes a fragment that is matched and n
 | features | what each attribute says for joining, in nats; the prior; the calibrated probability |
 
 Entities that only the search finds follow with score 0. The id of an entity as a query is that
-entity. Nothing here writes, so any site may ask (`kbforge.serve.security.READ_ONLY`).
+entity. Nothing here writes, so pages of this machine may ask, and those of origins that were
+allowed (`kbforge.serve.security.Access`).
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -27,12 +29,12 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from msgspec import Meta, Struct
 
 from kbforge.contracts import Fragment
-from kbforge.errors import NotFoundError, UsageError, quoted
+from kbforge.errors import BadRecord, LikelihoodError, NotFoundError, UsageError, quoted
 from kbforge.kb.entities import collect, naming
 from kbforge.serve import frame, reasons
 from kbforge.serve.facts import Facts, references
-from kbforge.serve.failures import failure
-from kbforge.serve.security import READ_ONLY
+from kbforge.serve.failures import failure, sentence_of
+from kbforge.serve.security import READ_ONLY, Access
 from kbforge.serve.service import Service
 from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
@@ -58,9 +60,9 @@ _TYPE = {"id": "entity", "name": "Entity"}
 _SIZE = {"width": 400, "height": 240}
 _FRAMED = (
     "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors *"
+    "form-action 'none'; frame-ancestors "
 )
-"""The policy of a preview, which is shown inside of pages of others."""
+"""The policy of a preview, which is shown inside of pages of others; who they are follows."""
 _SETTINGS = [
     {
         "name": "limit",
@@ -117,16 +119,34 @@ class _Extension(Struct):
     properties: Annotated[list[_Asked], Meta(max_length=_MOST_PROPERTIES)]
 
 
-_BATCHES = msgspec.json.Decoder(dict[str, _Query])
+_BATCHES = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_QUERIES = msgspec.json.Decoder(_Query)
 _EXTENSIONS = msgspec.json.Decoder(_Extension)
+_EXPECTED: Mapping[msgspec.json.Decoder[Any], Mapping[str, str]] = {
+    _BATCHES: {"": 'a JSON object such as {"q0": {"query": "a name"}}'},
+    _QUERIES: {
+        "": "an object with query or properties, and only limit, type and type_strict besides",
+        "query": "a text of 1 to 1,000 characters",
+        "type": "a text or a list of texts",
+        "limit": "a number above 0",
+        "properties": "a list of at most 100 objects with pid and v",
+        "type_strict": "any, should or all",
+    },
+    _EXTENSIONS: {
+        "": "a JSON object with ids and properties",
+        "ids": f"a list of at most {_MOST_IDS} texts",
+        "properties": f"a list of at most {_MOST_PROPERTIES} objects with an id",
+    },
+}
+"""What a client is told to send, by field; "" is the whole."""
 
 Text: TypeAlias = Annotated[str, Query(max_length=400)]
 Cursor: TypeAlias = Annotated[int, Query(ge=0, le=100_000)]
 
 
-def router(service: Service) -> APIRouter:
+def router(service: Service, access: Access) -> APIRouter:
     """The reconciliation service of a store."""
-    made = _Reconciliation(service)
+    made = _Reconciliation(service, access)
     routes = APIRouter(prefix=READ_ONLY, include_in_schema=False)
     for end in ("", "/"):  # clients send either, and some follow no redirect of a POST
         routes.add_api_route(end, made.get, methods=["GET"])
@@ -142,8 +162,9 @@ def router(service: Service) -> APIRouter:
 class _Reconciliation:
     """The addresses of the service."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, access: Access) -> None:
         self._service, self._readers = service, service.readers
+        self._framed = _FRAMED + access.sites
         self._name = Path(service.readers.path).name
 
     def get(
@@ -168,11 +189,15 @@ class _Reconciliation:
     def _answer(self, request: Request, queries: str | None, extend: str | None) -> Response:
         if queries is None:
             return JSONResponse(self._extended(_read(_EXTENSIONS, "extend", extend or "")))
-        batch: dict[str, _Query] = _read(_BATCHES, "queries", queries)
+        batch: dict[str, msgspec.Raw] = _read(_BATCHES, "queries", queries)
         if len(batch) > BATCH:
             sentence = f"expected at most {BATCH} queries in a batch, got {len(batch):,}"
             return failure(request, 413, sentence)
-        return JSONResponse({key: {"result": self._candidates(q)} for key, q in batch.items()})
+        answers = {key: self._result(key, query) for key, query in batch.items()}
+        errors = [one["error"] for one in answers.values() if "error" in one]
+        if errors and len(errors) == len(answers):
+            raise UsageError(errors[0])
+        return JSONResponse(answers)
 
     def _manifest(self, base: str) -> Facts:
         here = f"{base}{READ_ONLY}"
@@ -197,6 +222,13 @@ class _Reconciliation:
         }
 
     # --- queries ---
+
+    def _result(self, key: str, query: msgspec.Raw) -> Facts:
+        """The answer to one query of a batch; one that is wrong takes no other with it."""
+        try:
+            return {"result": self._candidates(_read(_QUERIES, f'query "{quoted(key)}"', query))}
+        except (BadRecord, LikelihoodError, UsageError) as error:
+            return {"result": [], "error": sentence_of(error, self._readers.path)}
 
     def _candidates(self, query: _Query) -> list[Facts]:
         """The candidates for one query, the most probable first."""
@@ -299,16 +331,18 @@ class _Reconciliation:
             values=values,
             address=f"/entity/{quote(now, safe='')}",
         )
-        made.headers["content-security-policy"] = _FRAMED
+        made.headers["content-security-policy"] = self._framed
         return made
 
 
-def _read(decoder: msgspec.json.Decoder[Any], field: str, text: str) -> Any:
+def _read(decoder: msgspec.json.Decoder[Any], what: str, text: str | msgspec.Raw) -> Any:
     try:
         return decoder.decode(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        said = quoted(str(error), 200)
-        raise UsageError(f"reconcile: {field}: {said[:1].lower()}{said[1:]}") from None
+        found = re.search(r"at `\$\.(\w+)", str(error))
+        field = found[1] if found else ""
+        where = f"{what}: {field}" if field else what
+        raise UsageError(f"reconcile: {where}: expected {_EXPECTED[decoder][field]}") from None
 
 
 def _has_type(query: _Query) -> bool:

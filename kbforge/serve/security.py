@@ -6,6 +6,10 @@ A page of a stranger, open in the user's browser, can send requests to this mach
   bent to 127.0.0.1 (DNS rebinding) is refused.
 - Requests that write must come from the server's own pages, by `Sec-Fetch-Site` or `Origin`, or
   from a program, which sends neither. The pages' cookie is not sent along from elsewhere either.
+- No page of another site reads an answer, except those of reconciliation, which pages of this
+  machine read (OpenRefine's are), and pages of the origins that were allowed.
+- A request has one length: `Content-Length` beside `Transfer-Encoding`, which a proxy may read in
+  another way, is refused.
 - Any other address than loopback needs a token: programs send `Authorization: Bearer TOKEN`, people
   sign in once with a form and get a cookie, which is derived from the token.
 - Bodies are bounded in size and in time, and paths lead nowhere.
@@ -20,16 +24,17 @@ import asyncio
 import hashlib
 import hmac
 import ipaddress
+import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -43,7 +48,7 @@ SIGN_IN = "/sign-in"
 STATIC = "/static/"
 """The files that every copy of KBForge has."""
 READ_ONLY = "/reconcile"
-"""Where any site may post, because nothing there writes: the questions of reconciliation."""
+"""Where pages of other origins may ask, because nothing there writes: reconciliation."""
 
 LEAST_TOKEN = 16  # characters: it cannot be guessed, however often somebody tries
 MOST_BYTES = 1 << 20
@@ -53,19 +58,21 @@ MOST_BATCH = 16 << 20
 _BATCHES = ("/api/fragments", READ_ONLY)
 _SILENCE = 10.0  # seconds without a byte of the body
 _SLOWEST = 60.0  # seconds for the whole body
-MOST_AT_ONCE = 256
-"""Requests that are being answered, those that wait for changes among them."""
-_FOR_ANY_SITE = {
-    "access-control-allow-origin": "*",
-    "cross-origin-resource-policy": "cross-origin",
-}
-"""Of answers under `READ_ONLY`, refusals among them."""
+MOST_HELD = 128 << 20
+"""Of the bodies of all requests that are being answered."""
 _PREFLIGHT = {
     "access-control-allow-methods": "GET, POST",
     "access-control-allow-headers": "authorization, content-type",
     "access-control-max-age": "600",
 }
+_CLOSE = {"Connection": "close"}
+"""Of an answer to a request whose body is not read to its end."""
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:\[\]-]+")
+_LOOPBACK_SITES = (
+    *("http://localhost:*", "https://localhost:*", "http://127.0.0.1:*", "https://127.0.0.1:*"),
+)
+"""The origins of this machine, as a Content-Security-Policy can name them."""
 
 _HEADERS = {
     "content-security-policy": (
@@ -89,14 +96,18 @@ class Access:
     Attributes:
         host: the address that it listens on.
         token: what whoever asks must know; None lets all programs of this machine ask.
+        origins: of pages that may read `READ_ONLY`, such as "https://example.org", besides those of
+            this machine.
 
     Raises:
-        UsageError: the address is open to others and there is no token, or the token is short.
+        UsageError: the address is open to others and there is no token, the token is short, or an
+            origin is none.
 
     """
 
     host: str = "127.0.0.1"
     token: str | None = None
+    origins: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.token is None and not self.is_loopback:
@@ -110,11 +121,28 @@ class Access:
             raise UsageError(
                 f"--token: expected {LEAST_TOKEN} characters of ASCII or more, without spaces"
             )
+        for origin in self.origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise UsageError(
+                    "--allow-origin: expected a scheme and a host in lower case, such as "
+                    f"https://example.org, got {quoted(origin)}"
+                )
 
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it."""
         return _is_loopback(self.host)
+
+    def is_reader(self, origin: str) -> bool:
+        """Whether pages of an origin may read `READ_ONLY`."""
+        scheme, _, host = origin.partition("://")
+        own = scheme in ("http", "https") and _is_loopback(_name_of(host) or "")
+        return own or origin in self.origins
+
+    @property
+    def sites(self) -> str:
+        """Those pages, in the words of a Content-Security-Policy."""
+        return " ".join(("'self'", *_LOOPBACK_SITES, *self.origins))
 
     @property
     def cookie(self) -> str:
@@ -159,12 +187,13 @@ class Guard:
 
     Attributes:
         app: the application behind it.
+        access: what it allows.
+        held: bytes of the bodies of the requests that are being answered.
 
     """
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
-        self.app, self._access = app, access
-        self._running = 0
+        self.app, self.access, self.held = app, access, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request; the life of the application passes, and there are no web sockets."""
@@ -175,39 +204,32 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
             return
         asked = HTTPConnection(scope)
-        began = time.perf_counter()
-        always = _FOR_ANY_SITE if _is_read_only(scope["path"]) else {}
-
-        async def send_guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                took = 1000 * (time.perf_counter() - began)
-                headers["server-timing"] = f"answer;dur={took:.1f}"
-                for name, value in (_HEADERS | always).items():
-                    headers.setdefault(name, value)
-            await send(message)
-
+        exchange = _Exchange(self, asked, receive, send)
         refused = self._refusal(asked)
         if refused is not None:
-            await refused(scope, receive, send_guarded)
+            await refused(scope, receive, exchange.send)
             return
-        self._running += 1
         try:
-            await self.app(scope, _bounded(asked, receive), send_guarded)
+            await self.app(scope, exchange.receive, exchange.send)
+        except ClientDisconnect:
+            pass  # nobody reads an answer
         finally:
-            self._running -= 1
+            self.held -= exchange.read
 
     def _refusal(self, asked: HTTPConnection) -> Response | None:
         """The answer to a request that goes no further."""
-        access, path = self._access, asked.scope["path"]
+        access, path = self.access, asked.scope["path"]
+        if "content-length" in asked.headers and "transfer-encoding" in asked.headers:
+            sentence = "expected Content-Length or Transfer-Encoding, got both"
+            return failure(asked, 400, sentence, _CLOSE)
         host = _name_of(asked.headers.get("host", ""))
         if host is None or (access.is_loopback and not self._is_ours(host)):
             sentence = "the Host header names another server; this one answers to localhost"
             return failure(asked, 421, sentence)
         if {"..", "."} & set(path.split("/")) or "\\" in path or "\0" in path:
             return failure(asked, 400, "the path has parts that lead elsewhere")
-        if asked.scope["method"] not in _SAFE and _is_foreign(asked) and not _is_read_only(path):
-            return failure(asked, 403, "a page of another site may not write here")
+        if _is_foreign(asked) and (why_not := self._why_not(asked)):
+            return failure(asked, 403, why_not)
         if asked.scope["method"] == "OPTIONS" and _is_read_only(path):
             return Response(status_code=204, headers=_PREFLIGHT)
         if not _is_open(path) and not access.knows(asked.headers, asked.cookies):
@@ -215,19 +237,28 @@ class Guard:
                 asks = asked.scope["query_string"].decode("latin-1")
                 back = quote(f"{path}?{asks}" if asks else path, safe="")
                 return RedirectResponse(f"{SIGN_IN}?next={back}", 303)
-            needed = {"WWW-Authenticate": 'Bearer realm="kbforge"'}
-            return failure(asked, 401, "expected the header Authorization: Bearer TOKEN", needed)
+            return _unknown(asked)
         length = asked.headers.get("content-length", "0")
         if not length.isdecimal() or len(length) > 18:
             return failure(asked, 400, "the Content-Length is not a number")
         if int(length) > _most_bytes(path):
-            return failure(asked, 413, _too_large(path), {"Connection": "close"})
-        if self._running >= MOST_AT_ONCE:
-            return failure(asked, 503, "too many requests at once", {"Retry-After": "1"})
+            return failure(asked, 413, _too_large(path), _CLOSE)
         return None
 
+    def _why_not(self, asked: HTTPConnection) -> str | None:
+        """Why a page of another site may not ask this; None if it may."""
+        method = asked.scope["method"]
+        if not _is_read_only(asked.scope["path"]):
+            return None if method in _SAFE else "a page of another site may not write here"
+        # a link or a frame has no origin, and no page reads what it leads to
+        origin = asked.headers.get("origin", "")
+        if self.access.is_reader(origin) or ("origin" not in asked.headers and method in _SAFE):
+            return None
+        named = quoted(origin) or "another site"
+        return f"pages of {named} may not read here; kbforge serve --allow-origin lets them"
+
     def _is_ours(self, host: str) -> bool:
-        return _is_loopback(host) or host == self._access.host.lower()
+        return _is_loopback(host) or host == self.access.host.lower()
 
 
 def _name_of(host: str) -> str | None:
@@ -244,12 +275,24 @@ def _is_foreign(asked: HTTPConnection) -> bool:
     if fetched is not None:
         return fetched not in ("same-origin", "none")
     origin = asked.headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc != asked.headers.get("host")
+    return origin is not None and origin.partition("://")[2] != asked.headers.get("host")
 
 
 def _is_open(path: str) -> bool:
     """Whether a path needs no token."""
     return path == SIGN_IN or path.startswith(STATIC)
+
+
+def _unknown(asked: HTTPConnection) -> Response:
+    """The answer to a program whose token is missing or wrong."""
+    scheme, _, given = asked.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and given.strip():
+        needed = 'Bearer realm="kbforge", error="invalid_token"'
+        sentence = "the token in the header Authorization is not that of this server"
+    else:
+        needed = 'Bearer realm="kbforge"'
+        sentence = "expected the header Authorization: Bearer TOKEN"
+    return failure(asked, 401, sentence, {"WWW-Authenticate": needed})
 
 
 def _is_read_only(path: str) -> bool:
@@ -264,29 +307,54 @@ def _too_large(path: str) -> str:
     return f"the body is larger than {_most_bytes(path):,} bytes; send less at a time"
 
 
-def _bounded(asked: HTTPConnection, receive: Receive) -> Receive:
-    """A `receive` that ends a body which is too large or too slow."""
-    most = _most_bytes(asked.scope["path"])
-    loop = asyncio.get_running_loop()
-    read, ended, end = 0, False, loop.time() + _SLOWEST
+class _Exchange:
+    """A request and its answer: a body that is too large or too slow ends it."""
 
-    async def receive_bounded() -> Message:
-        nonlocal read, ended
-        if ended:  # what comes now says that the other side has gone, whenever it does
-            return await receive()
+    def __init__(self, guard: Guard, asked: HTTPConnection, receive: Receive, send: Send) -> None:
+        self._guard, self._asked, self._receive, self._send = guard, asked, receive, send
+        self._began = time.perf_counter()
+        self._end = asyncio.get_running_loop().time() + _SLOWEST
+        self._ended = self._answered = False
+        self.read = 0  # bytes of the body
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the answer, which says what a browser may do with it."""
+        if message["type"] == "http.response.start":
+            self._answered = True
+            headers = MutableHeaders(scope=message)
+            took = 1000 * (time.perf_counter() - self._began)
+            headers["server-timing"] = f"answer;dur={took:.1f}"
+            always = dict(_HEADERS)
+            if _is_read_only(self._asked.scope["path"]):
+                always["vary"] = "Origin"
+                origin = self._asked.headers.get("origin", "")
+                if self._guard.access.is_reader(origin):
+                    always["access-control-allow-origin"] = origin
+            for name, value in always.items():
+                headers.setdefault(name, value)
+        await self._send(message)
+
+    async def receive(self) -> Message:
+        """The next part; at the end, that the other side has gone, when it has."""
+        if self._ended:
+            return await self._receive()
+        until = min(asyncio.get_running_loop().time() + _SILENCE, self._end)
         try:
-            async with asyncio.timeout_at(min(loop.time() + _SILENCE, end)):
-                message: Message = await receive()
+            async with asyncio.timeout_at(until):
+                message: Message = await self._receive()
         except TimeoutError:
-            raise HTTPException(408, "the body came too slowly", {"Connection": "close"}) from None
-        read += len(message.get("body", b""))
-        if read > most:
-            sentence = _too_large(asked.scope["path"])
-            raise HTTPException(413, sentence, {"Connection": "close"})
-        ended = not message.get("more_body", False)
+            if self._answered:  # the connection has a limit of its own
+                return await self._receive()
+            raise HTTPException(408, "the body came too slowly", _CLOSE) from None
+        count, path = len(message.get("body", b"")), self._asked.scope["path"]
+        self.read += count
+        self._guard.held += count
+        if self._guard.held > MOST_HELD and not self._answered:
+            raise HTTPException(503, "too much is sent at once", _CLOSE | {"Retry-After": "1"})
+        if self.read > _most_bytes(path) and not self._answered:
+            raise HTTPException(413, _too_large(path), _CLOSE)
+        self._ended = not message.get("more_body", False)
         return message
-
-    return receive_bounded
 
 
 # --- signing in -----------------------------------------------------------------------------------

@@ -1,21 +1,45 @@
-"""Runs an application on a socket until a signal ends it."""
+"""Runs an application on a socket until a signal ends it.
+
+Whoever can open connections could take all of them, so their number is bounded, below the number of
+files that the process may open, and so is the time that a client takes for its turn: to send the
+headers of a request, to send its body, to take the answer. Where one more connection comes than may
+be open, the one ends whose client has had the turn for longest. So whoever asks and reads at once
+is always served. The log says each thing at most once a minute.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import logging
+import math
 import socket
 from collections.abc import Callable, Iterator
 
+import h11
+import orjson
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
 from kbforge import interrupts
 from kbforge.errors import KBForgeError, quoted
 from kbforge.files.io import reason_of
 
 _GRACE = 10  # seconds that requests under way have to end
-_WAITING = 128  # connections that nobody has accepted yet
+_WAITING = 1024  # connections that nobody has accepted yet
+_ACCEPTED = 16  # of them, accepted in one go
+_MOST_OPEN = 512  # connections
+_OVER = 3 * _ACCEPTED  # more than that, for a moment: until it is clear which one ends
 _HEADERS = 1 << 16  # bytes of the headers of a request
+_HEADER_SECONDS = 10.0  # from the end of an answer, or the beginning, to the end of the headers
+_BODY_SECONDS = 70.0  # the guard refuses a slow body before
+_TAKING_SECONDS = 60.0  # without taking anything of an answer
+_QUIET = 60.0  # seconds between two lines of the log that say the same
+_MOST_KINDS = 100  # of lines that are remembered
+_FULL = orjson.dumps({"ok": False, "error": "too many connections at once", "status": 503})
+_LOG = logging.getLogger(__name__)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -47,6 +71,143 @@ def address_of(listening: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
+def _most_open() -> int:
+    """How many connections may be open, so that the server can open its own files besides."""
+    try:
+        import resource
+    except ImportError:  # Windows, where sockets are no files
+        return _MOST_OPEN
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST_OPEN if files < 0 else min(_MOST_OPEN, max(files - 128, files // 4))
+
+
+class _Quiet(logging.Filter):
+    """Lets a line of the log through once a minute, with how many were left out in between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, tuple[float, int]] = {}  # when, and how many were left out since
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind = str(record.msg).partition("\n")[0]
+        if record.exc_info:
+            kind += repr(record.exc_info[0])
+        when, left_out = self._said.get(kind, (-math.inf, 0))
+        if record.created - when < _QUIET:
+            self._said[kind] = when, left_out + 1
+            return False
+        if len(self._said) > _MOST_KINDS:
+            self._said.clear()
+        self._said[kind] = record.created, 0
+        if left_out:
+            record.msg = f"{record.msg} ({left_out:,} lines like this were left out before it)"
+        return True
+
+
+_QUIETLY = _Quiet()
+
+
+class _Connections(ServerState):
+    """The connections of a server.
+
+    Attributes:
+        most: that may be open.
+        waiting: those whose client has the turn, the longest first, and what ends them.
+        quiet: until when the log does not say again that there are too many.
+
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.most, self.quiet = _most_open(), 0.0
+        self.waiting: dict[_Connection, asyncio.TimerHandle] = {}
+
+
+class _Connection(H11Protocol):
+    """A connection that ends if its client is too slow, or so slow that others need its place."""
+
+    server_state: _Connections
+    _turn: tuple[object, ...] = ()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._follow()
+        over = len(self.connections) - self.server_state.most
+        if over > 0:
+            self._warn()
+        if over > min(_OVER, len(self.server_state.waiting) - 1):  # all others are being answered
+            head = f"connection: close\r\nretry-after: 1\r\ncontent-length: {len(_FULL)}"
+            kind = "content-type: application/json"
+            transport.write(f"HTTP/1.1 503 \r\n{kind}\r\n{head}\r\n\r\n".encode() + _FULL)
+            self._go_on()
+            self.connections.discard(self)
+            transport.close()
+        elif over > 0:
+            # what lies in the sockets is read before: whoever has sent a request is not slow
+            self.loop.call_soon(self.loop.call_soon, self._make_room)
+
+    def _make_room(self) -> None:
+        """End the connection that waits longest for its client, if there are too many."""
+        if len(self.connections) > self.server_state.most and self.server_state.waiting:
+            next(iter(self.server_state.waiting)).end()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._follow()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._follow()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._follow()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._follow()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._go_on()
+
+    def end(self) -> None:
+        """Close at once, whatever is still to be sent or taken."""
+        self._go_on()
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def _warn(self) -> None:
+        """Log that there are too many; asking the log each time would cost more than the rest."""
+        if self.loop.time() > self.server_state.quiet:
+            self.server_state.quiet = self.loop.time() + _QUIET
+            _LOG.warning(
+                "more than %d connections at once; those that wait longest for their clients end",
+                self.server_state.most,
+            )
+
+    def _follow(self) -> None:
+        """Note whether the client has the turn, and for how long it may."""
+        if self.transport.is_closing() or self.flow.write_paused:
+            seconds: float | None = _TAKING_SECONDS
+        else:
+            of = {h11.IDLE: _HEADER_SECONDS, h11.SEND_BODY: _BODY_SECONDS}
+            seconds = of.get(self.conn.their_state)
+        turn = (self.cycle, self.conn.their_state, seconds)
+        if turn == self._turn:
+            return
+        self._turn = turn
+        self._go_on()
+        if seconds is not None:
+            self.server_state.waiting[self] = self.loop.call_later(seconds, self.end)
+
+    def _go_on(self) -> None:
+        """The client has not, or no longer, the turn."""
+        timer = self.server_state.waiting.pop(self, None)
+        if timer is not None:
+            timer.cancel()
+
+
 class Server(uvicorn.Server):
     """One server. Signals end it when the requests under way have ended; a second Ctrl-C now.
 
@@ -57,7 +218,8 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http="h11",
+                loop="asyncio",
+                http=_Connection,
                 ws="none",
                 lifespan="on",
                 log_level="warning",
@@ -66,9 +228,19 @@ class Server(uvicorn.Server):
                 server_header=False,
                 timeout_graceful_shutdown=_GRACE,
                 h11_max_incomplete_event_size=_HEADERS,
+                backlog=_ACCEPTED,
             )
         )
+        self.server_state = _Connections()
         self._on_stop = on_stop
+        for name in ("uvicorn.error", "asyncio"):
+            logging.getLogger(name).addFilter(_QUIETLY)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin; more connections wait to be accepted than are accepted in one go."""
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(_WAITING)
 
     def stop(self) -> None:
         """End soon; the second time, at once."""

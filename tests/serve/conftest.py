@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ pytest.importorskip("fastapi", reason="needs the extra serve")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 
 from starlette.testclient import TestClient
+from starlette.types import ASGIApp
 
 from kbforge.contracts import Fragment
 from kbforge.fit.choices import Choices
@@ -68,14 +70,23 @@ def client(store: Path) -> Iterator[TestClient]:
         yield made
 
 
-@pytest.fixture
-def address(store: Path) -> Iterator[str]:
-    """The address of a real server over the copy, such as `http://127.0.0.1:43210/`."""
-    service = Service(str(store))
+@contextlib.contextmanager
+def running(app: ASGIApp, on_stop: Callable[[], None] = lambda: None) -> Iterator[str]:
+    """A real server of an application; gives its address, such as `http://127.0.0.1:43210/`."""
     with listen("127.0.0.1", 0) as listening:
-        server = Server(application(service), service.feed.stop)
+        server = Server(app, on_stop)
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
-        yield address_of(listening)
-        server.stop()
-        thread.join()
+        try:
+            yield address_of(listening)
+        finally:
+            server.stop()
+            thread.join()
+
+
+@pytest.fixture
+def address(store: Path) -> Iterator[str]:
+    """The address of a real server over the copy."""
+    service = Service(str(store))
+    with running(application(service), service.feed.stop) as found:
+        yield found

@@ -349,6 +349,16 @@ def test_exports_are_few_at_once(client: TestClient, service: Service) -> None:
     assert client.get("/api/export").status_code == 200
 
 
+def test_an_export_whose_extra_is_missing_is_refused(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kbforge import registry
+
+    monkeypatch.setattr(registry, "glance", lambda _: ("needs extra", "xlsx needs an extra"))
+    refused = client.get("/api/export?format=xlsx")
+    assert (refused.status_code, refused.json()["error"]) == (400, "xlsx needs an extra")
+
+
 def test_an_export_that_fails_says_why(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     from kbforge.errors import KBForgeError
     from kbforge_plugins.exporters.records import JsonlExporter
@@ -363,6 +373,15 @@ def test_an_export_that_fails_says_why(client: TestClient, monkeypatch: pytest.M
 
 
 # --- the change feed ------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_not_there_is_refused_by_the_name_of_the_parameter(
+    client: TestClient,
+) -> None:
+    for asked, name in (("since=9", "since"), ("since=1&to=9", "to")):
+        refused = client.get(f"/api/changes?{asked}")
+        assert refused.status_code == 400
+        assert refused.json()["error"].startswith(f"{name}: expected the number of a run")
 
 
 def test_changes_follow_from_run_to_run(client: TestClient) -> None:

@@ -116,7 +116,7 @@ def ask(client: TestClient, **queries: Any) -> Any:
         headers={"Origin": "http://127.0.0.1:3333", "Sec-Fetch-Site": "cross-site"},
     )
     assert answer.status_code == 200, answer.text
-    assert answer.headers["access-control-allow-origin"] == "*"
+    assert answer.headers["access-control-allow-origin"] == "http://127.0.0.1:3333"
     _check("reconciliation-result-batch", answer.json())
     return {key: of["result"] for key, of in answer.json().items()}
 
@@ -141,7 +141,6 @@ def test_the_manifest_names_all_services(client):
     assert "{{id}}" in manifest["view"]["url"]
     assert "{{id}}" in manifest["preview"]["url"]
     assert set(manifest["suggest"]) == {"entity", "property", "type"}
-    assert answer.headers["access-control-allow-origin"] == "*"
 
 
 def test_every_address_of_the_manifest_answers(client, whole):
@@ -260,7 +259,26 @@ def test_a_question_that_is_none_is_a_sentence(client, queries):
         assert answer.status_code == 400
         assert answer.json()["error"]
         assert "Traceback" not in answer.text
-        assert answer.headers["access-control-allow-origin"] == "*"
+
+
+def test_a_query_that_is_none_fails_alone(client, whole):
+    good = {"query": whole.names[0]}
+    bad = [{"query": ""}, {}, "x", {**good, "limit": "many"}, {"properties": [{"pid": "town"}]}]
+    queries = {"q0": good, **{f"bad{n}": one for n, one in enumerate(bad)}, "q1": good}
+    answer = client.post("/reconcile", data={"queries": json.dumps(queries)})
+    assert answer.status_code == 200
+    _check("reconciliation-result-batch", answer.json())
+    answers = answer.json()
+    assert list(answers) == list(queries)
+    assert answers["q0"] == answers["q1"]
+    assert answers["q0"]["result"]
+    for n in range(len(bad)):
+        failed = answers[f"bad{n}"]
+        assert failed["result"] == []
+        assert f'query "bad{n}"' in failed["error"]
+        assert "expected" in failed["error"]
+        assert not set("`$") & set(failed["error"])
+    assert "expected a text of 1 to 1,000 characters" in answers["bad0"]["error"]
 
 
 def test_a_batch_that_is_too_large_is_refused(client):
@@ -380,7 +398,9 @@ def test_attributes_are_proposed(client):
 def test_a_preview_may_be_framed_and_nothing_else(client, whole):
     entity = _holder(client, whole)
     preview = client.get("/reconcile/preview", params={"id": entity})
-    assert "frame-ancestors *" in preview.headers["content-security-policy"]
+    allowed = preview.headers["content-security-policy"].partition("frame-ancestors ")[2]
+    assert "http://127.0.0.1:*" in allowed
+    assert "*" not in allowed.split()
     assert "script-src" not in preview.headers["content-security-policy"]
     assert (
         "frame-ancestors 'none'"
@@ -419,26 +439,29 @@ def test_former_entities_lead_on(client, store, people_of_store):
     assert client.get("/reconcile/preview", params={"id": gone}).status_code == 200
 
 
-def test_sites_of_others_may_ask_here_alone(client):
-    origin = {"Origin": "https://example.org", "Sec-Fetch-Site": "cross-site"}
-    preflight = client.options(
-        "/reconcile", headers={**origin, "Access-Control-Request-Method": "POST"}
-    )
-    assert preflight.status_code == 204
-    assert preflight.headers["access-control-allow-origin"] == "*"
-    assert "access-control-allow-credentials" not in preflight.headers
-    for path in ("/", "/api/status", "/search?q=a", "/reconcilex"):
-        answer = client.get(path, headers=origin)
-        assert "access-control-allow-origin" not in answer.headers
-    assert client.post("/reconcilex", headers=origin).status_code == 403
+def test_pages_of_other_origins_may_ask_here_alone(store):
+    site = "https://example.org"
+    origin = {"Origin": site, "Sec-Fetch-Site": "cross-site"}
+    app = application(Service(str(store)), Access(origins=(site,)))
+    with TestClient(app, "http://localhost") as client:
+        preflight = client.options(
+            "/reconcile", headers={**origin, "Access-Control-Request-Method": "POST"}
+        )
+        assert preflight.status_code == 204
+        assert preflight.headers["access-control-allow-origin"] == origin["Origin"]
+        assert "access-control-allow-credentials" not in preflight.headers
+        for path in ("/", "/api/status", "/search?q=a", "/reconcilex"):
+            answer = client.get(path, headers=origin)
+            assert "access-control-allow-origin" not in answer.headers
+        assert client.post("/reconcilex", headers=origin).status_code == 403
 
 
 def test_a_token_is_needed_here_too(store):
     app = application(Service(str(store)), Access("0.0.0.0", "t" * 20))
     with TestClient(app, "http://kb.example.org") as client:
-        refused = client.get("/reconcile")
+        refused = client.get("/reconcile", headers={"Origin": "http://127.0.0.1:3333"})
         assert refused.status_code == 401
-        assert refused.headers["access-control-allow-origin"] == "*"
+        assert refused.headers["access-control-allow-origin"] == "http://127.0.0.1:3333"
         assert client.options("/reconcile").status_code == 204
         told = client.get("/reconcile", headers={"Authorization": f"Bearer {'t' * 20}"})
         assert told.json()["view"]["url"] == "http://kb.example.org/entity/{{id}}"

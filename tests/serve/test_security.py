@@ -89,6 +89,7 @@ def test_the_address_listened_on_is_a_name_of_this_machine() -> None:
         {"origin": "http://evil.example"},
         {"origin": "http://localhost:9999"},
         {"origin": "null"},
+        {"origin": "http://["},
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site", "origin": "http://localhost"},
         {"sec-fetch-site": "whatever"},
@@ -113,11 +114,55 @@ def test_own_pages_and_programs_write(guarded: TestClient, headers: dict[str, st
     assert guarded.post("/api/x", headers=headers).status_code == 200
 
 
-def test_any_site_may_ask_reconciliation(guarded: TestClient) -> None:
-    foreign = {"origin": "http://evil.example", "sec-fetch-site": "cross-site"}
-    assert guarded.post("/reconcile", headers=foreign).status_code == 200
-    assert guarded.post("/reconcile/extend", headers=foreign).status_code == 200
-    assert guarded.post("/reconciled", headers=foreign).status_code == 403
+@pytest.mark.parametrize(
+    ("origin", "reads"),
+    [
+        ("http://127.0.0.1:3333", True),  # OpenRefine
+        ("http://localhost", True),
+        ("https://[::1]:8443", True),
+        ("https://sheet.example", True),  # allowed
+        ("http://sheet.example", False),
+        ("https://sheet.example:8443", False),
+        ("https://sheet.example.evil.example", False),
+        ("http://evil.example", False),
+        ("http://localhost.evil.example", False),
+        ("http://127.0.0.1.evil.example", False),
+        ("http://[", False),
+        ("file://localhost", False),
+        ("null", False),
+        ("", False),
+    ],
+)
+def test_reconciliation_is_read_by_this_machine_and_who_is_allowed(
+    origin: str, reads: bool
+) -> None:
+    client = echo_client(Access(origins=("https://sheet.example",)))
+    foreign = {"origin": origin, "sec-fetch-site": "cross-site"}
+    for method in ("GET", "POST", "OPTIONS"):
+        answer = client.request(method, "/reconcile/extend", headers=foreign)
+        assert answer.is_success is reads
+        assert answer.headers.get("access-control-allow-origin") == (origin if reads else None)
+        assert answer.headers["vary"] == "Origin"
+        if not reads:
+            assert "--allow-origin" in answer.json()["error"]
+    assert client.post("/reconciled", headers=foreign).status_code == 403
+    assert "access-control-allow-origin" not in client.get("/reconciled", headers=foreign).headers
+
+
+def test_a_link_to_a_preview_is_followed_and_a_form_of_another_site_is_not(
+    guarded: TestClient,
+) -> None:
+    headers = {"sec-fetch-site": "cross-site"}
+    assert guarded.get("/reconcile/preview?id=x", headers=headers).status_code == 200
+    assert guarded.post("/reconcile", headers=headers).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "origin", ["", "*", "null", "example.org", "https://example.org/", "https://A.example", "a://;"]
+)
+def test_what_is_no_origin_cannot_be_allowed(program: Run, store: Path, origin: str) -> None:
+    ran = program("serve", store, "--port", "0", "--allow-origin", origin)
+    ran.require_refusal("--allow-origin: expected a scheme and a host", 2)
 
 
 # --- paths ----------------------------------------------------------------------------------------
@@ -177,10 +222,17 @@ def test_programs_send_the_token(signed: TestClient) -> None:
     path = "/api/openapi.json"
     refused = signed.get(path)
     assert refused.status_code == 401
-    assert refused.headers["www-authenticate"].startswith("Bearer")
-    for wrong in ("Bearer", "Bearer x", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer \xe9"):
-        headers = {b"authorization": wrong.encode("latin-1")}
-        assert signed.get(path, headers=headers).status_code == 401
+    assert refused.headers["www-authenticate"] == 'Bearer realm="kbforge"'
+    expected = "expected the header Authorization: Bearer TOKEN"
+    assert refused.json()["error"] == expected
+    for missing in ("Bearer", "Bearer ", f"Basic {TOKEN}"):
+        refused = signed.get(path, headers={"authorization": missing})
+        assert (refused.status_code, refused.json()["error"]) == (401, expected)
+    for wrong in ("Bearer x", f"Bearer {TOKEN}x", "bearer \xe9"):
+        refused = signed.get(path, headers={b"authorization": wrong.encode("latin-1")})
+        assert refused.status_code == 401
+        assert refused.json()["error"].endswith("is not that of this server")
+        assert "invalid_token" in refused.headers["www-authenticate"]
     assert signed.get(path, headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
 
 
@@ -244,6 +296,15 @@ def test_a_length_that_is_none_is_refused(guarded: TestClient, length: str) -> N
     assert guarded.post("/api/x", headers=headers).status_code == 400
 
 
+def test_a_request_of_two_lengths_is_refused(guarded: TestClient) -> None:
+    """A proxy may take one of them, and the server the other: the rest is another request."""
+    both = {"content-length": "3", "transfer-encoding": "chunked"}
+    for method in METHODS:
+        refused = guarded.request(method, "/api/x", headers=both, content=b"0\r\n\r\n")
+        assert refused.status_code == 400
+        assert refused.headers["connection"] == "close"
+
+
 def test_a_slow_body_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(security, "_SILENCE", 0.01)
     sent: list[Message] = []
@@ -266,13 +327,16 @@ def test_a_slow_body_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sent[0]["status"] == 408
 
 
-def test_too_many_requests_at_once_are_asked_to_come_again(
+def test_who_sends_too_much_at_once_is_asked_to_come_again(
     guarded: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(security, "MOST_AT_ONCE", 0)
-    refused = guarded.get("/x")
+    monkeypatch.setattr(security, "MOST_HELD", 100)
+    for _ in range(3):  # what was answered is held no more
+        assert guarded.post("/api/x", content=b"x" * 100).status_code == 200
+    refused = guarded.post("/api/x", content=b"x" * 101)
     assert refused.status_code == 503
     assert refused.headers["retry-after"] == "1"
+    assert refused.headers["connection"] == "close"
 
 
 # --- answers --------------------------------------------------------------------------------------
@@ -298,6 +362,28 @@ def test_errors_are_pages_for_people_and_json_for_programs(client: TestClient) -
         said = client.get(path, headers=browser).json()
         assert said == {"ok": False, "error": "there is nothing at this address", "status": 404}
     assert client.get("/nowhere").json()["status"] == 404
+
+
+def test_errors_name_files_without_their_folders(store: Path) -> None:
+    away = store.parent / "my data" / "served.sqlite"
+    away.parent.mkdir()
+    store.rename(away)
+    with TestClient(application(Service(str(away))), "http://localhost") as client:
+        (first,) = client.get("/api/entities?limit=1").json()["entities"]
+        held = client.get(f"/api/entities/{first['id']}").json()["fragments"][0]["fragment"]
+        other = {"id": held["id"], "properties": {"name": ["somebody else"]}}
+        told = client.post("/api/fragments", json=other)
+        assert told.status_code == 409
+        assert "served.sqlite" in told.json()["error"]
+        decision = {"same": True, "first": held["id"], "second": "/m/02mjmr"}
+        asked = client.post("/api/decisions", json=decision)
+        assert '"/m/02mjmr"' in asked.json()["error"]
+        away.unlink()
+        gone = client.get("/api/status")
+        for answer in (told, asked, gone):
+            assert answer.status_code >= 400
+            assert str(store.parent) not in answer.text
+            assert "my data" not in answer.text
 
 
 def test_an_unexpected_error_shows_no_traceback(

@@ -12,6 +12,7 @@ Runs end by their fragments alone here, not by the clock, so that both stores ha
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import resource
 import shutil
@@ -91,10 +92,10 @@ def main() -> int:
 
 
 class ServerProcess:
-    """A server in a process of its own, on a port that stays the same."""
+    """A server in a process of its own, on a port that stays the same, with its log in a file."""
 
-    def __init__(self, store: Path) -> None:
-        self.store = store
+    def __init__(self, store: Path, log: Path | None = None) -> None:
+        self.store, self.log = store, log or Path(os.devnull)
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port: int = free.getsockname()[1]
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=60)
@@ -103,7 +104,8 @@ class ServerProcess:
     def start(self) -> None:
         """Start, and wait until it answers."""
         command = [sys.executable, "-m", "tests.soak.serve", "--serve", str(self.store)]
-        self.process = subprocess.Popen([*command, str(self.port)], stderr=subprocess.DEVNULL)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen([*command, str(self.port)], stderr=log)
         until = time.monotonic() + _STARTING
         while time.monotonic() < until:
             try:

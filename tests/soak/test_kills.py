@@ -1,4 +1,4 @@
-"""A few kills, and the store is as without them."""
+"""The soak in small: a few kills, and the store is as without them; a few slow clients."""
 
 from __future__ import annotations
 
@@ -37,3 +37,14 @@ def test_a_server_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
         sent(server, batches, 1000)
     assert sent_and_killed(killed, batches, 4, random.Random(1)) == (0, 4)
     assert dump(killed) == dump(whole)
+
+
+@pytest.mark.slow
+def test_readers_are_served_beside_more_slow_clients_than_there_is_room_for(tmp_path: Path) -> None:
+    pytest.importorskip("fastapi", reason="needs the extra serve")
+    pytest.importorskip("uvicorn", reason="needs the extra serve")
+    from tests.soak.connections import besieged
+
+    seconds, lines = besieged(tmp_path, 300, connections=120, seconds=3, files=128)
+    assert len(seconds) >= 8  # a reader that is not answered fails it
+    assert lines < 10
