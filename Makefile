@@ -112,8 +112,8 @@ docs: $(VENV)/.installed-dev
 dist: $(VENV)/.installed-dev
 	rm -rf dist
 	$(BIN)/python -m build --sdist --outdir dist
-	KBFORGE_KERNEL=portable $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist dist/kbforge-*.tar.gz
-	KBFORGE_KERNEL=0 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist dist/kbforge-*.tar.gz
+	KBFORGE_KERNEL=portable $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist dist/entity_fragments-*.tar.gz
+	KBFORGE_KERNEL=0 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist dist/entity_fragments-*.tar.gz
 	@ls -l dist
 
 clean:

@@ -21,9 +21,9 @@ from typer.testing import CliRunner
 from kbforge import registry
 from kbforge.cli.main import app
 from kbforge.cli.options import FURTHER
+from kbforge.version import DISTRIBUTION
 
 HERE = Path(__file__).parent
-OWN_DISTRIBUTION = "kbforge"
 WIDTHS: dict[str, Any] = {"terminal_width": 100, "max_content_width": 100}
 
 
@@ -37,7 +37,7 @@ def pages() -> dict[Path, str]:
     group: Any = typer.main.get_command(app)
     context = group.make_context("kbforge", [], resilient_parsing=True)
     for verb in group.list_commands(context):
-        if registry.find("commands", verb).distribution == OWN_DISTRIBUTION:
+        if registry.find("commands", verb).distribution == DISTRIBUTION:
             command = group.get_command(context, verb)
             page = laboratory if verb == "lab" else product
             page += list(_sections(command, [verb]))

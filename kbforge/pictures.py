@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kbforge.contracts import FloatArray
 from kbforge.errors import UsageError, quoted
 from kbforge.files.io import open_output
+from kbforge.registry import install_command
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,8 +63,7 @@ def require_matplotlib(instead: str = "") -> None:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise UsageError(
-            "pictures need matplotlib, which is not installed: "
-            f"pip install 'kbforge[bench]'{instead}"
+            f"pictures need matplotlib, which is not installed: {install_command('bench')}{instead}"
         ) from error
 
 

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from kbforge.version import DISTRIBUTION
+
 
 def required(distribution: str) -> Iterator[str]:
     """What a distribution needs without any extra, directly and through others."""
@@ -40,7 +42,7 @@ def make(folder: Path, *others: str) -> Path:
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
     said = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
     packages = Path(said.stdout.strip())
-    for name in (*required("kbforge"), *others):
+    for name in (*required(DISTRIBUTION), *others):
         installed = metadata.distribution(name)
         for part in {file.parts[0] for file in installed.files or ()} - {"..", "__pycache__"}:
             (packages / part).symlink_to(Path(str(installed.locate_file(part))))

@@ -21,6 +21,8 @@ from pathlib import Path
 
 from shell import table
 
+from kbforge.version import DISTRIBUTION
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -43,10 +45,10 @@ def main() -> None:
             where = Path(folder, f"venv-{number}")
             subprocess.run([sys.executable, "-m", "venv", "--without-pip", where], check=True)
             begun, before = time.perf_counter(), megabytes(where)
-            install(where, f"kbforge @ {wheel.as_uri()}", words)
+            install(where, f"{DISTRIBUTION} @ {wheel.as_uri()}", words)
             if extra:
                 begun, before = time.perf_counter(), megabytes(where)
-                install(where, f"kbforge[{extra}] @ {wheel.as_uri()}", words)
+                install(where, f"{DISTRIBUTION}[{extra}] @ {wheel.as_uri()}", words)
             cells = [f"{time.perf_counter() - begun:.0f}", f"{megabytes(where) - before:.0f}"]
             rows.append([f"`{extra}`" if extra else "(core)", *cells])
             print(*rows[-1], file=sys.stderr)

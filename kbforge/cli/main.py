@@ -22,7 +22,7 @@ from kbforge import interrupts, registry
 from kbforge.cli.options import FURTHER
 from kbforge.errors import KBForgeError, PluginError, UsageError, escaped, quoted
 from kbforge.registry import blamed
-from kbforge.version import __version__
+from kbforge.version import DISTRIBUTION, __version__
 
 # The panels of the help page. The last one also has our verbs that are not named here; the verbs of
 # another distribution have a panel of their own.
@@ -45,7 +45,6 @@ _PANELS = {
     "Learn": ("train-lm", "train-ngram", "train-attributes", "calibrate"),
     "More": ("run", "plugins", "lab"),
 }
-_OWN_DISTRIBUTION = "kbforge"
 _MOST = (1 << 63) - 1  # of a whole number
 _MOST_OPTIONS = 12  # of a help page; a verb that has more shows the others by --help-all
 
@@ -163,7 +162,7 @@ def _escaped_usage() -> Iterator[None]:
 def _panel(verb: str) -> str:
     """The panel of the help page that shows a verb."""
     distribution = registry.find("commands", verb).distribution
-    if distribution != _OWN_DISTRIBUTION:
+    if distribution != DISTRIBUTION:
         return f"Commands of {distribution}"
     *_, last = _PANELS
     return next((title for title, verbs in _PANELS.items() if verb in verbs), last)

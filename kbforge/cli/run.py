@@ -14,7 +14,7 @@ from kbforge.cli import console, options
 from kbforge.cli.main import UsageMistake, verb_called
 from kbforge.cli.options import option
 from kbforge.errors import UsageError, quoted
-from kbforge.version import __version__
+from kbforge.version import DISTRIBUTION, __version__
 from kbforge.words import counted, did_you_mean
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class InstalledVerb:
     def program(self) -> str:
         """kbforge with its version, and the distribution if it is another."""
         ours, plugin = f"kbforge {__version__}", self._distribution
-        if plugin.distribution == "kbforge":
+        if plugin.distribution == DISTRIBUTION:
             return ours
         return f"{plugin.distribution} {plugin.version} on {ours}"
 

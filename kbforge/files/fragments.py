@@ -159,7 +159,9 @@ def read_fragments(
     on_bad: OnBad = stop
     if path != "-":
         stem = PurePath(path).name.partition(".")[0] or "file"
-        aside = f"kbforge load {quoted(path, 400)} --on-error quarantine -o {quoted(stem)}-good.jsonl"
+        aside = (
+            f"kbforge load {quoted(path, 400)} --on-error quarantine -o {quoted(stem)}-good.jsonl"
+        )
         on_bad = stop_with(f"{aside} sets bad records aside")
     name = _source_of(path, options)
     if name is None:

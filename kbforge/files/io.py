@@ -459,8 +459,11 @@ def require_openpyxl() -> None:
     except ImportError:
         DEFUSEDXML = False
     if not DEFUSEDXML:
+        from kbforge.registry import install_command
+
         raise KBForgeError(
-            "xlsx needs openpyxl and defusedxml; pip install 'kbforge[excel]' installs both"
+            f"xlsx needs openpyxl and defusedxml, which are not both installed: "
+            f"{install_command('excel')}"
         )
 
 

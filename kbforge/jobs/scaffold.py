@@ -15,7 +15,7 @@ from pathlib import Path
 from kbforge import registry
 from kbforge.errors import OutputError, UsageError, quoted
 from kbforge.files.io import open_folder
-from kbforge.version import __version__
+from kbforge.version import DISTRIBUTION, __version__
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _TEMPLATES = "templates"
@@ -94,6 +94,7 @@ def _values(kind: str, name: str) -> dict[str, str]:
         "object": _OBJECTS.get(kind, own),
         "distribution": f"kbforge-{name}",
         "module": f"kbforge_{name.replace('-', '_')}",
+        "kbforge": DISTRIBUTION,
         "least": f"{major}.{minor}",
         "next": f"{major}.{int(minor) + 1}",
         "rules": "",

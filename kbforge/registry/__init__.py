@@ -19,8 +19,10 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import json
 import os
 import re
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,7 +36,7 @@ from typing import Any
 
 from kbforge.errors import KBForgeError, PluginError, UsageError, quoted
 from kbforge.registry.options import bind_options
-from kbforge.version import __version__
+from kbforge.version import DISTRIBUTION, __version__
 from kbforge.words import did_you_mean
 
 KINDS: Mapping[str, str] = {
@@ -55,12 +57,11 @@ KINDS: Mapping[str, str] = {
 _PACKED = (".gz", ".bz2", ".zst", ".zstd")
 _GROUP_PREFIX = "kbforge."
 _LONGEST_NAME = 200  # bytes; most file systems take 255, endings included
-_OUR_DISTRIBUTION = "kbforge"
 _OURS = {"kbforge", "kbforge_plugins", "kbforge_training", "kbforge_grammars"}
 _TYPERS = {"click", "typer"}  # how a verb ends well, or says that it was used wrongly
 _PROTOCOLS = ("serializers", "exporters")  # kinds whose methods are all that counts
 _DISTRIBUTIONS = {"sklearn": "scikit-learn"}  # of modules with another name
-_KBFORGE_LINE = re.compile(r"kbforge(?![\w.-])", re.IGNORECASE)
+_OUR_LINE = re.compile(r"entity[-_.]+fragments(?![\w.-])", re.IGNORECASE)
 
 _loaded: dict[str, tuple[str, str]] = {}
 """What a sentence calls each stranger's plugin in use, and its kind, by module; the first plugin of
@@ -71,7 +72,7 @@ a package stands for all its modules."""
 class Plugin:
     """What the metadata say of one plugin; nothing was imported to know it.
 
-    `status` is "ok"; "incompatible" if the distribution requires another version of kbforge; or
+    `status` is "ok"; "incompatible" if the distribution requires another version of ours; or
     "duplicate" if another distribution claims the same name. `cause` is a sentence on the last two.
     Whether its extra is installed, `glance` says.
     """
@@ -112,7 +113,7 @@ def load(kind: str, name: str) -> Any:
     plugin = find(kind, name)
     if plugin.status != "ok":
         raise PluginError(plugin.cause)
-    if plugin.distribution != _OUR_DISTRIBUTION:
+    if plugin.distribution != DISTRIBUTION:
         module = plugin.entry_point.module
         _loaded[module] = _called(plugin), kind
         _loaded.setdefault(module.partition(".")[0], _loaded[module])
@@ -152,13 +153,13 @@ def library_missing(module: str, user: str) -> KBForgeError | None:
     """The error of a `user` ("--gpu") that needs a module of an extra; None if no extra has it."""
     package = module.partition(".")[0]
     wanted = _normalized(_DISTRIBUTIONS.get(package, package))
-    pairs = _extras(_OUR_DISTRIBUTION)
+    pairs = _extras(DISTRIBUTION)
     having = [extra for extra, name in pairs if _normalized(name) == wanted]
     if not having:
         return None
     sizes = Counter(extra for extra, _ in pairs)
     smallest = min(having, key=sizes.__getitem__)  # not "all"
-    return KBForgeError(_install(user, [wanted], _OUR_DISTRIBUTION, smallest))
+    return KBForgeError(_install(user, [wanted], DISTRIBUTION, smallest))
 
 
 def check(plugin: Plugin) -> tuple[str, str]:
@@ -255,7 +256,7 @@ def _normalized(name: str) -> str:
 
 def _plugins_of(distribution: Distribution) -> list[Plugin]:
     name, version = distribution.metadata["Name"], distribution.version
-    requires = _requirement_on_kbforge(distribution)
+    requires = _requirement_on_us(distribution)
     found = [
         Plugin(kind, entry_point.name, name, version, "ok", "", entry_point)
         for entry_point in distribution.entry_points
@@ -263,7 +264,7 @@ def _plugins_of(distribution: Distribution) -> list[Plugin]:
     ]
     if _satisfied(requires):
         return found
-    needs = f"requires kbforge{requires}, this is {__version__}"
+    needs = f"requires {DISTRIBUTION}{requires}, this is {__version__}"
     return [replace(p, status="incompatible", cause=f"{_called(p)} {needs}") for p in found]
 
 
@@ -287,9 +288,9 @@ def _duplicate(plugin: Plugin, sharing: list[Plugin]) -> Plugin:
     return replace(plugin, status="duplicate", cause=cause)
 
 
-def _requirement_on_kbforge(distribution: Distribution) -> str:
+def _requirement_on_us(distribution: Distribution) -> str:
     # packaging is slow to import and most requirements name something else
-    ours = [line for line in distribution.requires or [] if _KBFORGE_LINE.match(line)]
+    ours = [line for line in distribution.requires or [] if _OUR_LINE.match(line)]
     if not ours:
         return ""
     from packaging.requirements import Requirement
@@ -314,10 +315,12 @@ def _missing(plugin: Plugin) -> list[str]:
 @cache
 def _extras(distribution: str) -> tuple[tuple[str, str], ...]:
     """(extra, distribution that it installs), as far as this system and Python need them."""
-    from packaging.requirements import Requirement
+    from packaging.requirements import InvalidRequirement, Requirement
 
-    about = metadata.metadata(distribution)
-    lines = [Requirement(line) for line in metadata.requires(distribution) or ()]
+    about, lines = metadata.metadata(distribution), []
+    for line in metadata.requires(distribution) or ():
+        with contextlib.suppress(InvalidRequirement):  # a stranger's, on another distribution
+            lines.append(Requirement(line))
     return tuple(
         (extra, line.name)
         for extra in about.get_all("Provides-Extra") or ()
@@ -341,8 +344,32 @@ def _install(user: str, missing: Iterable[str], distribution: str, extra: str) -
     verb = "is" if len(names) == 1 else "are"
     return (
         f"{user} needs {' and '.join(names)}, which {verb} not installed: "
-        f"pip install '{quoted(distribution)}[{quoted(extra)}]'"
+        f"{install_command(extra, distribution)}"
     )
+
+
+def install_command(extra: str, distribution: str = DISTRIBUTION) -> str:
+    """The command that installs an extra from where the distribution was installed itself.
+
+    That is a folder, a file or an address that its direct_url.json names, else the package index.
+    """
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    editable, what = "", f"{distribution}[{extra}]"
+    try:
+        told = json.loads(metadata.distribution(distribution).read_text("direct_url.json") or "{}")
+        scheme, *_ = address = urlsplit(told["url"])
+        if scheme != "file":
+            vcs = told.get("vcs_info")
+            of_vcs = f"{vcs['vcs']}+{told['url']}@{vcs['commit_id']}" if vcs else told["url"]
+            what = f"{what} @ {of_vcs}"
+        elif os.path.exists(place := url2pathname(address.path)):
+            editable = "-e " if told.get("dir_info", {}).get("editable") else ""
+            what = f"{place}[{extra}]"
+    except (metadata.PackageNotFoundError, ValueError, LookupError, TypeError, AttributeError):
+        pass  # nothing is known of where it came from
+    return f"pip install {editable}{shlex.quote(quoted(what, 400))}"
 
 
 def _satisfied(specifier: str) -> bool:

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from kbforge.contracts.executor import Crew, Executor, Worker, WorkerLost
 from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.registry import install_command
 
 _TRY = """
 import sys
@@ -277,7 +278,7 @@ def _ray() -> Any:
         import ray
     except ImportError as error:
         raise UsageError(
-            "the executor ray needs the library ray, which is not installed; run pip install "
-            "'kbforge[ray]'"
+            "the executor ray needs the library ray, which is not installed: "
+            f"{install_command('ray')}"
         ) from error
     return ray

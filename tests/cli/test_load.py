@@ -8,6 +8,7 @@ import pytest
 
 from kbforge import registry
 from kbforge.files.fragments import distinct, first, read_located
+from kbforge.version import DISTRIBUTION
 from tests.sources.harness import ids_in
 
 PEOPLE = "pid,first,last,town,x,y\np1,Ann,Lee,Rome; Oslo,1,2\np2,Bo,Ray,,3,4\n"
@@ -252,5 +253,5 @@ def test_fragments_are_limited_and_bad_ones_handed_on(tmp_path):
 def test_the_help_has_a_line_for_every_source(program):
     said = program("load", "--help").out.decode().split()
     for name in registry.names("sources"):
-        if registry.find("sources", name).distribution == "kbforge":
+        if registry.find("sources", name).distribution == DISTRIBUTION:
             assert {name, f"{name}:", f"{name},"} & set(said), name

@@ -72,7 +72,7 @@ class TestCalibrators(CalibratorContract):
     plugins: ClassVar[Plugins] = ["pseudo-likelihood", "bcubed", "empirical-bayes"]
 
 
-@pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed: kbforge[ray]")
+@pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed, an extra")
 class TestExecutors(ExecutorContract):
     plugins: ClassVar[Plugins] = ["ray"]
 

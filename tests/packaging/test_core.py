@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kbforge import registry
+from kbforge.version import DISTRIBUTION
 from tests.core_environment import make
 from tests.packaging.test_metadata import PROJECT, ROOT
 from tests.sources.readers import zstandard
@@ -89,8 +90,8 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("core")
     python = make(folder / "venv")
     (packages,) = (folder / "venv").glob("lib/*/site-packages")
-    info = Path(str(metadata.distribution("kbforge").locate_file("")))
-    (info,) = info.glob("kbforge-*.dist-info")
+    info = Path(str(metadata.distribution(DISTRIBUTION).locate_file("")))
+    (info,) = info.glob("entity_fragments-*.dist-info")
     (packages / info.name).symlink_to(info)
     roots = [ROOT / name for name in PROJECT["tool"]["hatch"]["build"]["dev-mode-dirs"]]
     (packages / "kbforge.pth").write_text("\n".join(map(str, roots)))
@@ -152,7 +153,7 @@ def test_what_needs_an_extra_says_so_in_one_sentence(core: Path, folder: Path, l
     assert done.returncode in (1, 2)
     (sentence,) = done.stderr.splitlines()
     assert sentence.startswith("kbforge: ")
-    assert sentence.endswith(f": pip install 'kbforge[{extra}]'")
+    assert sentence.endswith(f": {registry.install_command(extra)}")
     assert not [path for path in folder.iterdir() if "never" in path.name]
 
 
@@ -162,7 +163,7 @@ def test_the_list_of_plugins_has_the_commands(core: Path, tmp_path: Path) -> Non
     assert all(row["status"] in ("ok", "needs extra") for row in rows)
     assert lacking["likelihoods", "gpt"] == (
         'the likelihood "gpt" needs tokenizers and torch, which are not installed: '
-        "pip install 'kbforge[lm]'"
+        f"{registry.install_command('lm')}"
     )
     with_extra = {
         (group.removeprefix("kbforge."), name)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 
 import kbforge
 from kbforge import registry
+from kbforge.version import DISTRIBUTION
 
 ROOT = Path(__file__).parent.parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -27,6 +30,68 @@ def pinned() -> dict[str, str]:
     return {canonical(name): version for name, version in pairs}
 
 
+OLD = "kbforge"
+FOREIGN = re.compile(
+    r"\b(?:pip|pipx|uv|conda|mamba)\b[^\n]{0,40}? install [^\n]*?"
+    rf"(?<![\w./-]){OLD}(?![\w./-])"
+    rf"|(?<![\w./-]){OLD} *(?:\[[a-z][a-z, ]*\]|[<>=~!]=)"
+)
+"""Text that names the distribution kbforge of the package index, which is another project."""
+
+KEPT = {".ci", ".github", *(path.name for path in ROOT.iterdir() if not path.name.startswith("."))}
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """The texts of the repository, and of the changelog what is not history."""
+    for folder, folders, names in os.walk(ROOT):
+        here = Path(folder)
+        folders[:] = [name for name in folders if here != ROOT or name in KEPT]
+        folders[:] = sorted({*folders} - {"__pycache__", "site", "build", "dist", "out"})
+        for name in names:
+            try:
+                text = (here / name).read_text(encoding="utf-8")
+            except UnicodeDecodeError:
+                continue
+            if name == "CHANGELOG.md":
+                text = text.partition("\n## [")[0]
+            yield str((here / name).relative_to(ROOT)), text
+
+
+def test_no_text_names_a_foreign_distribution() -> None:
+    seen = dict(texts())
+    assert {"README.md", "docs/serving.md", ".ci/run", "kbforge/pictures.py"} <= seen.keys()
+    found = {name: match[0] for name, text in seen.items() if (match := FOREIGN.search(text))}
+    assert found == {}
+    assert f"'{DISTRIBUTION}[serve]'" in seen["docs/serving.md"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pip install 'NAME[serve]'",
+        "pip install -U NAME",
+        "python -m pip --quiet install NAME==0.2",
+        "conda install NAME",
+        'dependencies = ["NAME>=0.2,<0.3"]',
+        "the extra `NAME[lm]` has it",
+    ],
+)
+def test_a_foreign_distribution_is_seen(text: str) -> None:
+    assert FOREIGN.search(text.replace("NAME", OLD))
+    assert not FOREIGN.search(text.replace("NAME", DISTRIBUTION))
+
+
+def test_one_name_everywhere() -> None:
+    assert PROJECT["project"]["name"] == DISTRIBUTION
+    recipe = (ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+    assert f"\n  name: {DISTRIBUTION}\n" in recipe
+    files = f"{DISTRIBUTION.replace('-', '_')}-*"
+    assert f'"$work"/dist/{files}.whl' in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert f"dist/{files}.tar.gz" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    workflow = (ROOT / ".github" / "workflows" / "wheels.yml").read_text(encoding="utf-8")
+    assert f"https://pypi.org/project/{DISTRIBUTION}/" in workflow
+
+
 def test_one_version_everywhere() -> None:
     assert PROJECT["project"]["version"] == kbforge.__version__
 
@@ -38,20 +103,20 @@ def test_every_requirement_is_pinned_and_satisfied_by_its_pin() -> None:
     extras = project["optional-dependencies"]
     for line in [*project["dependencies"], *chain(*extras.values())]:
         requirement = Requirement(line)
-        if requirement.name != "kbforge":
+        if requirement.name != DISTRIBUTION:
             assert requirement.specifier.contains(pins[canonical(requirement.name)]), line
 
 
 def test_all_is_every_extra_but_the_tools_of_development() -> None:
     extras = PROJECT["project"]["optional-dependencies"]
     named = ",".join(sorted(extras.keys() - {"all", "dev", "docs"}))
-    assert extras["all"] == [f"kbforge[{named}]"]
+    assert extras["all"] == [f"{DISTRIBUTION}[{named}]"]
 
 
 def test_every_extra_of_a_plugin_is_declared() -> None:
     extras = PROJECT["project"]["optional-dependencies"]
     for plugin in registry.installed():
-        if plugin.distribution == "kbforge":
+        if plugin.distribution == DISTRIBUTION:
             assert set(plugin.entry_point.extras) <= extras.keys()
 
 
@@ -66,7 +131,7 @@ def test_the_installed_entry_points_are_those_of_the_repository(group: str) -> N
     found = {
         plugin.name: plugin.entry_point.value
         for plugin in registry.installed(kind)
-        if plugin.distribution == "kbforge"
+        if plugin.distribution == DISTRIBUTION
     }
     assert found == declared
 

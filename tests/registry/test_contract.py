@@ -15,6 +15,7 @@ from kbforge.errors import PluginError, UsageError
 from kbforge.registry import checked
 from kbforge.registry.options import PluginOption, bind_options, describe, parse_settings
 from kbforge.testing import Categorical
+from kbforge.version import DISTRIBUTION
 from tests.registry.distributions import Distribution, kbforge
 
 WHO = 'the plugin "x" of kb-x 1.0'
@@ -110,7 +111,7 @@ def test_an_ability_and_its_methods_come_together(base: type, members: Any, says
 OURS = [
     pytest.param(p.kind, p.name, id=f"{p.kind}-{p.name}")
     for p in registry.installed()
-    if p.distribution == "kbforge" and p.kind != "commands"
+    if p.distribution == DISTRIBUTION and p.kind != "commands"
 ]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbforge import __version__, registry
+from kbforge.version import DISTRIBUTION
 from tests.registry.distributions import Distribution, kbforge, python
 
 GOOD = Distribution(
@@ -42,7 +43,7 @@ class Good(Source):
     def read(self, inputs, on_bad): ...
 '''
     },
-    requires=("kbforge>=0.1",),
+    requires=("entity-fragments>=0.1",),
 )
 
 BROKEN_MODULES = {
@@ -79,7 +80,7 @@ def statuses(path: Path, *options: str) -> dict[tuple[str, str, str], tuple[str,
     return {
         (r["kind"], r["name"], r["distribution"]): (r["status"], r["cause"])
         for r in rows
-        if r["distribution"] != "kbforge"
+        if r["distribution"] != DISTRIBUTION
     }
 
 
@@ -88,7 +89,7 @@ def test_list_names_strangers_and_ourselves(good: Path) -> None:
     assert {(r["kind"], r["name"], r["distribution"], r["version"], r["status"]) for r in rows} >= {
         ("sources", "good", "kb-good", "1.0", "ok"),
         ("commands", "greet", "kb-good", "1.0", "ok"),
-        ("commands", "plugins", "kbforge", __version__, "ok"),
+        ("commands", "plugins", DISTRIBUTION, __version__, "ok"),
     }
 
 
@@ -137,11 +138,11 @@ def test_check_reports_the_cause_and_fails(good: Path) -> None:
 
 def test_an_incompatible_distribution_is_named_not_loaded(tmp_path: Path) -> None:
     stranger = broken("raise SystemExit('imported')")
-    stranger.requires = ('kbforge>=99; python_version > "3"', "kbforge-else==1")
+    stranger.requires = ('Entity_Fragments>=99; python_version > "3"', "entity-fragments-else==1")
     stranger.write(tmp_path)
     status, cause = statuses(tmp_path)["sources", "bad", "kb-broken"]
     assert status == "incompatible"
-    assert cause.endswith(f"requires kbforge>=99, this is {__version__}")
+    assert cause.endswith(f"requires entity-fragments>=99, this is {__version__}")
     shown = kbforge("plugins", "show", "source", "bad", path=tmp_path)
     assert (shown.code, shown.err) == (1, f"kbforge: {cause}\n")
 
@@ -152,8 +153,8 @@ def test_a_name_claimed_twice_names_both_owners(tmp_path: Path) -> None:
     found = statuses(tmp_path)["sources", "jsonl", "kb-one"]
     assert found == (
         "duplicate",
-        'the source name "jsonl" is claimed by kb-one 1.0 and '
-        f"kbforge {__version__}; uninstall one of them",
+        f'the source name "jsonl" is claimed by {DISTRIBUTION} {__version__} and '
+        "kb-one 1.0; uninstall one of them",
     )
     shown = kbforge("plugins", "show", "source", "jsonl", path=tmp_path)
     assert (shown.code, shown.err) == (1, f"kbforge: {found[1]}\n")
@@ -178,7 +179,7 @@ METADATA = b"Metadata-Version: 2.1\nName: kb-broken\nVersion: 1.0\n"
 DAMAGE: dict[str, tuple[str, bytes | None]] = {
     "no metadata": ("METADATA", None),
     "metadata that are no text": ("METADATA", b"Name: kb-\xff\xfe\nVersion: 1\n"),
-    "no requirement": ("METADATA", METADATA + b"Requires-Dist: kbforge=>1 nonsense\n"),
+    "no requirement": ("METADATA", METADATA + b"Requires-Dist: entity-fragments=>1 nonsense\n"),
     "no entry": ("entry_points.txt", b"[kbforge.sources]\nno equals sign here\n"),
     "entries that are no text": ("entry_points.txt", b"[kbforge.sources]\nx = y:\xff\n"),
 }
@@ -199,6 +200,14 @@ def test_damaged_metadata_are_reported_and_hurt_no_other(good: Path, damage: str
     assert kbforge("greet", path=good).out == "hello\n"
     table = kbforge("plugins", "list", path=good)
     assert "kbforge: the plugins of kb_broken-1.0.dist-info" in table.err
+
+
+def test_a_requirement_on_another_that_is_none_hurts_nobody(tmp_path: Path) -> None:
+    stranger = broken("x = 1")
+    stranger.requires = ("other=>1 nonsense", 'graphs; extra == "g"')
+    stranger.entry_points["kbforge.sources"]["bad"] += " [g]"
+    stranger.write(tmp_path)
+    assert statuses(tmp_path)["sources", "bad", "kb-broken"] == ("ok", "")
 
 
 def test_an_app_that_is_no_typer_app_is_listed_as_broken(tmp_path: Path) -> None:

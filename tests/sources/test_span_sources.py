@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 
+from kbforge.registry import install_command
 from tests.sources.harness import read
 
 TEXT = "Ada Lovelace met Charles Babbage in London. Ada  Lovelace wrote to Babbage."
@@ -224,7 +225,8 @@ def test_a_docbin_without_spacy(written, refused, monkeypatch):
         return usual(name, *rest, **named)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    sentence = "FILE: a DocBin needs spaCy; pip install 'kbforge[spacy]' installs it"
+    how = install_command("spacy")
+    sentence = f"FILE: a DocBin needs spaCy, which is not installed: {how}"
     refused(["spacy"], written(b"x", "in.spacy"), sentence)
 
 

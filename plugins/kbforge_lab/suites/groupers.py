@@ -54,6 +54,7 @@ from scipy.special import expit
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.errors import KBForgeError, quoted
 from kbforge.evaluation.scores import compare
+from kbforge.registry import install_command
 from kbforge_lab.contracts.suite import GroupingSample
 from kbforge_lab.scdp.gaussian import Near
 from kbforge_lab.scdp.references import References, references
@@ -84,7 +85,7 @@ def scikit_learn() -> ModuleType:
         import sklearn
     except ImportError as error:
         raise KBForgeError(
-            "the suite supervised needs scikit-learn: pip install 'kbforge[supervised]'"
+            f"the suite supervised needs scikit-learn: {install_command('supervised')}"
         ) from error
     return sklearn  # type: ignore[no-any-return]
 

@@ -27,6 +27,7 @@ import numpy as np
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.registry import install_command
 from kbforge_lab.contracts.suite import Expectation, Method, PaperFigures, Suite, SuitePlan, Task
 from kbforge_lab.scdp import sampler
 from kbforge_lab.scdp.gaussian import Near
@@ -69,7 +70,6 @@ def candidates() -> Mapping[str, tuple[Scdp, ...]]:
 
 EXAMPLES = (1, 3, 5, 8, 9)
 USPS = "usps/usps.h5"
-_EXTRA = "pip install 'kbforge[supervised]'"
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,8 @@ def of_scikit_learn() -> tuple[FloatArray, IntArray]:
         from sklearn.datasets import load_digits
     except ImportError as error:
         raise KBForgeError(
-            f"the suite supervised needs scikit-learn, whose digits it groups: {_EXTRA}"
+            "the suite supervised needs scikit-learn, whose digits it groups: "
+            f"{install_command('supervised')}"
         ) from error
     bunch = load_digits()
     return np.asarray(bunch.data, dtype=np.float64), np.asarray(bunch.target, dtype=np.int64)
@@ -104,7 +105,7 @@ def of_usps(path: Path) -> tuple[FloatArray, IntArray]:
     try:
         import h5py
     except ImportError as error:
-        raise KBForgeError(f"reading {USPS} needs h5py: {_EXTRA}") from error
+        raise KBForgeError(f"reading {USPS} needs h5py: {install_command('supervised')}") from error
     try:
         with h5py.File(path) as file:
             images, target = np.asarray(file["train/data"]), np.asarray(file["train/target"])

@@ -79,6 +79,7 @@ import orjson
 from kbforge.contracts import Entity, Exporter, Fragment, View
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.io import open_folder, open_output
+from kbforge.registry import install_command
 from kbforge_plugins.exporters.tables import WaitingRows, distinct
 
 if TYPE_CHECKING:
@@ -367,7 +368,8 @@ class FtmExporter(Exporter):
             from followthemoney import model
         except ImportError as error:
             raise KBForgeError(
-                "exporter ftm needs followthemoney; pip install 'kbforge[ftm]'"
+                "exporter ftm needs followthemoney, which is not installed: "
+                f"{install_command('ftm')}"
             ) from error
         found = model.get(schema)
         if found is None or found.abstract or _NOTES not in found.properties:

@@ -2,7 +2,7 @@
 
 JSON is what `doc.to_json()` gives, one document a line, in an array or alone: the keys `text` and
 `ents` are read, or `spans` where there are no `ents`, as Prodigy writes. Offsets are characters.
-A DocBin is a file that ends in `.spacy`. spaCy itself reads it, which `kbforge[spacy]` installs,
+A DocBin is a file that ends in `.spacy`. spaCy itself reads it, which the extra `spacy` installs,
 and reads it whole, so its size is bounded.
 """
 
@@ -16,6 +16,7 @@ from kbforge.contracts import OnBad
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.fragments import shown
 from kbforge.files.io import called, read_small
+from kbforge.registry import install_command
 from kbforge_plugins.sources.spans import AnnotatedText, Span, SpanSource, span_of, words_at
 from kbforge_plugins.sources.values import (
     JsonValue,
@@ -86,8 +87,8 @@ class SpacySource(SpanSource):
             from spacy.vocab import Vocab
         except ImportError:
             raise KBForgeError(
-                f"{quoted(path, 400)}: a DocBin needs spaCy; pip install 'kbforge[spacy]' "
-                "installs it"
+                f"{quoted(path, 400)}: a DocBin needs spaCy, which is not installed: "
+                f"{install_command('spacy')}"
             ) from None
         if self._label is not None and self._label not in _OF_SPANS:
             raise KBForgeError(

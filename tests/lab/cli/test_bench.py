@@ -18,6 +18,7 @@ from typing import Any, cast
 import pytest
 
 from kbforge import __version__
+from kbforge.registry import install_command
 from tests.lab.bench.toys import install_failing
 from tests.people import write_people
 from tests.program import Run
@@ -398,7 +399,7 @@ def test_without_matplotlib_the_extra_is_named_before_any_work(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     ran = program("lab", "bench", *SMALL, METHODS, "-o", tmp_path / "b")
     assert ran.code == 2
-    assert "pip install 'kbforge[bench]'; or leave them out with --no-figures\n" in ran.err
+    assert f"{install_command('bench')}; or leave them out with --no-figures\n" in ran.err
     assert not (tmp_path / "b").exists()
 
 

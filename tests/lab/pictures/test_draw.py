@@ -132,7 +132,7 @@ def test_another_name_is_refused(tmp_path: Path) -> None:
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    with pytest.raises(UsageError, match=r"kbforge\[bench\]"):
+    with pytest.raises(UsageError, match=r": pip install .*\[bench\]'$"):
         require_matplotlib()
 
 

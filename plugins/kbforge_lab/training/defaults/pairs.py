@@ -38,6 +38,7 @@ from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.errors import UsageError
 from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
+from kbforge.registry import install_command
 from kbforge_lab.training.defaults.families import FAMILIES, Family, fold_of, large, resampled
 from kbforge_lab.training.defaults.shapes import linked, shaped
 from kbforge_plugins.likelihoods.pairs.file import FEATURES, FILE_FEATURES, STANDING_FEATURES, File
@@ -72,7 +73,7 @@ def fit_trees(
         import lightgbm
     except ImportError:
         raise UsageError(
-            "training a default needs LightGBM; install it with: pip install 'kbforge[train]'"
+            f"training a default needs LightGBM, which is not installed: {install_command('train')}"
         ) from None
     # LightGBM takes no names with spaces or JSON's signs, so columns have numbers there
     names = [f"c{number}" for number in range(len(features))]
