@@ -1,8 +1,8 @@
 """Reading and writing files: plain or packed; "-" for the standard streams; locks.
 
 Lines have a bounded length, and so has what is skipped. Writing is atomic: a file or folder appears
-under its name when it is whole. A killed run leaves hidden temporary files, whose locks end with it;
-the next run that writes to the folder removes those that no process locks (none where the file
+under its name when it is whole. A killed run leaves hidden temporary files, whose locks end with
+it; the next run that writes to the folder removes those that no process locks (none where the file
 system has no locks).
 """
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import select
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -99,6 +100,11 @@ def rest(connection: socket.socket) -> bytes:
     return came
 
 
+def ended(connections: Sequence[socket.socket]) -> Sequence[socket.socket]:
+    """Those that the server has closed, or sent something."""
+    return select.select(connections, (), (), 0)[0]
+
+
 def status(connection: socket.socket) -> int:
     """The status of the answer; the rest may be read on."""
     came = b""
@@ -188,7 +194,7 @@ def test_who_asks_is_served_beside_many_who_wait(
         with connected(address, *many) as slow:
             for _ in range(20):
                 assert httpx.get(address).text == "now"
-            assert all(rest(one) == b"" for one in slow[: len(slow) - 8])
+            assert len(slow) - 7 <= sum(one.recv(1) == b"" for one in ended(slow))
         plain.release.set()
         assert status(served) == 200  # it is older than all of them, but not slow
     assert len(logged) == 1
