@@ -36,7 +36,7 @@ _FEW = 20  # up to so many fragments may well be one entity
 @app.command()
 def cluster(
     context: typer.Context,
-    fragments: Annotated[str, typer.Argument(help="Fragments, JSON lines; - for standard input.")],
+    fragments: options.Fragments,
     output: Annotated[
         str, option("--output", "-o", "Knowledge base to write; - for standard output.")
     ] = "NAME.kb.jsonl",
@@ -44,6 +44,7 @@ def cluster(
         str | None,
         option("--into", "Create this store or add to it, instead of -o.", metavar="STORE"),
     ] = None,
+    id_column: options.IdColumn = None,
     likelihood: options.Likelihood = None,
     alpha: options.Alpha = None,
     link: Annotated[
@@ -168,7 +169,7 @@ def cluster(
 
     Examples:
 
-        kbforge cluster fragments.jsonl -o kb.jsonl
+        kbforge cluster people.csv -o kb.jsonl
 
         kbforge cluster new.jsonl --into kb.sqlite
 
@@ -184,7 +185,7 @@ def cluster(
 
         kbforge cluster fragments.jsonl --executor ray --workers 4
     """
-    from kbforge.files.fragments import held, read_fragments
+    from kbforge.files.fragments import held
     from kbforge.files.io import require_apart, require_distinct, require_writable
     from kbforge.jobs.cluster import make_workers, partial_name
     from kbforge.jobs.link import renamed
@@ -212,8 +213,8 @@ def cluster(
             option = "--links" if links is not None else "--all-known"
             raise UsageError(f"{option} and --into exclude each other: a store has all of it")
         files = [fragments, calibration, confidence_map, answers, against]
-        given = (fragments, limit, column_map or ())
-        _take_in(into, given, choices, on_duplicate, as_json, files, against)
+        pairs = column_map or ()
+        _take_in(context, into, fragments, pairs, choices, on_duplicate, as_json, files, against)
         return
     inputs = [fragments, calibration, confidence_map, answers, against]
     require_json_lines(
@@ -230,8 +231,7 @@ def cluster(
     for path in filter(None, (output, links)):
         require_writable(path)
     begin = time.perf_counter()
-    read = held(read_fragments(fragments, limit=limit))
-    everything, _ = renamed(read, column_map or ())
+    everything, _ = renamed(held(options.read(context, fragments)), column_map or ())
     authority = read_known(against)
     reading = time.perf_counter() - begin
     write_clustered(
@@ -372,24 +372,24 @@ def _print_summary(kb: KnowledgeBase, target: str) -> None:
 
 
 def _take_in(
+    context: typer.Context,
     into: str,
-    given: tuple[str, int | None, Sequence[str]],
+    fragments: str,
+    pairs: Sequence[str],
     choices: Choices,
     on_duplicate: Literal["error", "replace"],
     as_json: bool,
     inputs: Sequence[str | None],
     against: str | None,
 ) -> None:
-    """Add a file to a store and print a summary; `given` are file, limit and renamed attributes."""
-    from kbforge.files.fragments import read_fragments
+    """Add a file to a store and print a summary; `pairs` rename attributes."""
     from kbforge.files.io import require_apart
     from kbforge.jobs.link import renamed
     from kbforge.jobs.update import add_fragments as run
 
-    fragments, limit, pairs = given
     require_apart(into, inputs)
     begin = time.perf_counter()
-    new, named = renamed(list(read_fragments(fragments, limit=limit)), pairs)
+    new, named = renamed(list(options.read(context, fragments)), pairs)
     known = read_known(against)
     about = "standard input" if fragments == "-" else fragments
     with console.stoppable() as check, console.following(check) as (on_step, on_stage):

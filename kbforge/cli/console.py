@@ -71,10 +71,15 @@ def note(message: str) -> None:
     print(escaped(message), file=sys.stderr)
 
 
+def remark(sentence: str) -> None:
+    """Print a sentence as a note."""
+    note(f"note: {sentence}")
+
+
 def notes(sentences: Iterable[str]) -> None:
     """Print each sentence as a note."""
     for sentence in sentences:
-        note(f"note: {sentence}")
+        remark(sentence)
 
 
 def print_json(value: Any) -> None:

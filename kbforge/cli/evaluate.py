@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 evaluate_app = typer.Typer(add_completion=False)
 
-_ALWAYS = ("kb", "as_json")
+_ALWAYS = ("kb", "as_json", "id_column", "settings")
 _OF_A_KB = ("gold", "partial")
 
 
@@ -36,12 +36,15 @@ def evaluate(
     kb: Annotated[
         str,
         typer.Argument(
-            help="Knowledge base: JSON lines or a store. With --reliability: labelled fragments. "
-            "- for standard input."
+            help="Knowledge base: JSON lines or a store. With --reliability: labelled fragments, or "
+            "a table. - for standard input."
         ),
     ],
     gold: Annotated[
-        str | None, typer.Argument(help="Labelled fragments, JSON lines; - for standard input.")
+        str | None,
+        typer.Argument(
+            help="Labelled fragments, JSON lines, or a table; - for standard input.",
+        ),
     ] = None,
     partial: Annotated[
         bool, option("--partial", "Evaluate only the fragments that both files have.")
@@ -54,6 +57,7 @@ def evaluate(
             "often they are right.",
         ),
     ] = False,
+    id_column: options.IdColumn = None,
     likelihood: options.Likelihood = None,
     alpha: options.Alpha = None,
     answers: options.Answers = None,
@@ -95,6 +99,8 @@ def evaluate(
 
         kbforge cluster f.jsonl -o - | kbforge evaluate - f.jsonl --json
 
+        kbforge evaluate people.kb.jsonl people.csv --set source.label=person
+
         kbforge evaluate labelled.jsonl --reliability
 
         kbforge evaluate test.jsonl --reliability --confidence-map map.toml
@@ -109,31 +115,33 @@ def evaluate(
         raise UsageError(f"{named} goes with --reliability")
     if gold is None:
         raise UsageError("expected a knowledge base and its labelled fragments, or --reliability")
-    _score(kb, gold, partial, as_json)
+    _score(context, kb, gold)
 
 
-def _score(kb: str, gold: str, partial: bool, as_json: bool) -> None:
+def _score(context: typer.Context, kb: str, gold: str) -> None:
     from kbforge.evaluation.scores import score_entities
-    from kbforge.files.fragments import read_fragments
     from kbforge.jobs.views import entities_of
+    from kbforge.registry.options import parse_settings
+
+    parse_settings(context.params["settings"] or (), ["source"])  # others go with --reliability
 
     if kb == gold == "-":
         raise UsageError("only one of KB and GOLD can be standard input")
-    judgement = score_entities(entities_of(kb), read_fragments(gold), partial=partial)
-    if as_json:
+    labelled = options.read(context, gold)
+    judgement = score_entities(entities_of(kb), labelled, partial=context.params["partial"])
+    if context.params["as_json"]:
         console.print_json(judgement.to_json())
     else:
         console.stdout().print(_render_scores(judgement))
 
 
 def _measure(context: typer.Context, fragments: str) -> None:
-    from kbforge.files.fragments import read_fragments
     from kbforge.fit.calibrate import ReliabilitySettings, measure_reliability
 
     given = context.params
     choices = options.choices_of(context)
     settings = ReliabilitySettings(given["bins"], given["shuffles"])
-    read = list(read_fragments(fragments, limit=given["limit"]))
+    read = list(options.read(context, fragments))
     with _bar_of_orders("clustering to test", settings.shuffles) as on_order:
         done = measure_reliability(read, choices, settings, on_order=on_order)
     _print_reliability(done, given["as_json"])
@@ -308,7 +316,8 @@ _OF_CONFIDENCE = ("test_on", "alpha", "calibration", "temperature", "shuffles", 
 def calibrate(
     context: typer.Context,
     fragments: Annotated[
-        str, typer.Argument(help="Labelled fragments, JSON lines; - for standard input.")
+        str,
+        typer.Argument(help="Labelled fragments, JSON lines, or a table; - for standard input."),
     ],
     output: Annotated[
         str,
@@ -336,6 +345,7 @@ def calibrate(
             show_default="half of the entities of FRAGMENTS",
         ),
     ] = None,
+    id_column: options.IdColumn = None,
     likelihood: options.Likelihood = None,
     alpha: Annotated[
         float | None,
@@ -436,7 +446,6 @@ def calibrate(
 
 
 def _choose(context: typer.Context, fragments: str, output: str, as_json: bool) -> None:
-    from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_apart
     from kbforge.fit.alpha import write_calibration
     from kbforge.fit.calibrate import calibrate, search_between, sparkline
@@ -448,7 +457,7 @@ def _choose(context: typer.Context, fragments: str, output: str, as_json: bool) 
     models = (given["likelihood"], given["surrogate"])
     require_apart(output, [fragments, *options.files_of(given["settings"], *models)])
     search = search_between(given["low"], given["high"])
-    read = list(read_fragments(fragments, limit=given["limit"]))
+    read = list(options.read(context, fragments))
     with _bar_of_evaluations(len(read)) as on_evaluation:
         done = calibrate(read, choices, given["calibrator"], search, on_evaluation)
     write_calibration(done.calibration, output)
@@ -504,7 +513,7 @@ def _fit(context: typer.Context, fragments: str, output: str, as_json: bool) -> 
     require_place(output)
     settings = ReliabilitySettings(given["bins"], given["shuffles"])
     choices = options.choices_of(context)
-    fitted, tested = _parts(fragments, test_on, given["limit"])
+    fitted, tested = _parts(context, fragments, test_on)
     with _bar_of_orders("clustering to fit", settings.shuffles) as on_order:
         found = fit_confidence(fitted, choices, settings, on_order)
     with _bar_of_orders("clustering to test", settings.shuffles) as on_order:
@@ -515,15 +524,14 @@ def _fit(context: typer.Context, fragments: str, output: str, as_json: bool) -> 
 
 
 def _parts(
-    fragments: str, test_on: str | None, limit: int | None
+    context: typer.Context, fragments: str, test_on: str | None
 ) -> tuple[list[Fragment], list[Fragment]]:
     """Fragments to fit on, and others to test on."""
-    from kbforge.files.fragments import read_fragments
     from kbforge.fit.calibrate import halves, require_disjoint
 
-    read = list(read_fragments(fragments, limit=limit))
+    read = list(options.read(context, fragments))
     if test_on is None:
         return halves(read)
-    tested = list(read_fragments(test_on, limit=limit))
+    tested = list(options.read(context, test_on))
     require_disjoint(read, tested)
     return read, tested

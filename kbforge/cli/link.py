@@ -47,12 +47,12 @@ def link(
             metavar="FILE",
         ),
     ] = None,
-    ids: Annotated[
+    id_column: Annotated[
         list[str] | None,
         option(
             "--id",
             "Column of ids; repeat it if tables call it differently.",
-            show_default="row number",
+            show_default="a column called id, if safe",
         ),
     ] = None,
     label: Annotated[str | None, option("--label", "Column of the gold entity.")] = None,
@@ -108,15 +108,11 @@ def link(
     )
     from kbforge.kb.view import require_json_lines
     from kbforge.registry import name_of, named_after
-    from kbforge.registry.options import parse_settings
 
     if not options.is_given(context, "output"):
         output = named_after(output, tables)
     if as_json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
-    given = settings or ()
-    of_source = [setting for setting in given if setting.startswith("source.")]
-    context.params["settings"] = [setting for setting in given if setting not in of_source]
     require_against(against, tables[0], all_known=all_known)
     choices = options.choices_of(context)
     if against is None:
@@ -131,15 +127,15 @@ def link(
         require_apart(path, inputs)
         require_writable(path)
     begin = time.perf_counter()
-    columns = columns_of(ids or (), label, column_map or ())
-    of_sources = parse_settings(of_source, ["source"])["source"]
+    columns = columns_of(id_column or (), label, column_map or ())
+    of_sources = options.source_options(context)
     authority = None
     if against is not None:
-        everything, authority = read_against(tables, against, columns, of_sources)
+        everything, authority = read_against(tables, against, columns, of_sources, console.remark)
         sizes = [f"{name_of(tables[0])} ({len(everything):,})"]
         sizes.append(f"{counted(len(authority), 'known entity', 'known entities')}")
     else:
-        found = read_tables(tables, columns, of_sources)
+        found = read_tables(tables, columns, of_sources, console.remark)
         everything = joined(found)
         sizes = [f"{name} ({len(of):,})" for name, of in found.items()]
     reading = time.perf_counter() - begin

@@ -6,13 +6,14 @@ out, and `--help-all` shows them (`kbforge.cli.main`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 if TYPE_CHECKING:
+    from kbforge.contracts import Fragment
     from kbforge.fit.choices import Choices
 
 FURTHER = "Further options"
@@ -119,6 +120,21 @@ Answers: TypeAlias = Annotated[
         "likelihood and alpha.",
     ),
 ]
+Fragments: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        help="Fragments, JSON lines; or a table: .csv, .tsv, .xlsx, .parquet, or what else kbforge "
+        "load takes by its ending; - for standard input."
+    ),
+]
+IdColumn: TypeAlias = Annotated[
+    str | None,
+    option(
+        "--id",
+        "Column of a table's ids; --set source.OPTION=VALUE sets what else kbforge load can.",
+        show_default="a column called id, if safe",
+    ),
+]
 Against: TypeAlias = Annotated[
     str | None,
     option(
@@ -168,7 +184,8 @@ Json: TypeAlias = Annotated[bool, option("--json", "Print one JSON object.")]
 def choices_of(context: typer.Context) -> Choices:
     """The user's choices, by the options that the verb has; defaults for the others.
 
-    `--set` reaches the kinds of plugin that the verb has an option for.
+    `--set` reaches the kinds of plugin that the verb has an option for, and the source of a table
+    (`source_options`).
     """
     from kbforge.fit.choices import Choices
     from kbforge.registry.options import parse_settings
@@ -178,7 +195,30 @@ def choices_of(context: typer.Context) -> Choices:
     if "gpu" in given:
         chosen["device"] = device_of(given["gpu"])
     kinds = [kind for kind in _KINDS if kind in given]
-    return Choices(**chosen, options=parse_settings(given["settings"] or (), kinds))
+    parsed = parse_settings(given["settings"] or (), [*kinds, *["source"] * ("id_column" in given)])
+    parsed.pop("source", None)
+    return Choices(**chosen, options=parsed)
+
+
+def read(context: typer.Context, path: str) -> Iterator[Fragment]:
+    """The fragments of a file, as the verb's options say; notes tell what a table was taken for."""
+    from kbforge.cli import console
+    from kbforge.files.fragments import read_fragments
+
+    limit = context.params.get("limit")
+    return read_fragments(path, limit, source_options(context), console.remark)
+
+
+def source_options(context: typer.Context) -> dict[str, object]:
+    """The options of the source that reads a table: `--set source.OPTION=VALUE`, and `--id`."""
+    from kbforge.registry.options import parse_settings
+
+    settings = context.params["settings"] or ()
+    of_source = [setting for setting in settings if setting.startswith("source.")]
+    found: dict[str, object] = {**parse_settings(of_source, ["source"])["source"]}
+    if isinstance(column := context.params["id_column"], str):
+        found["id"] = column
+    return found
 
 
 def device_of(gpu: bool) -> str:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 
 _PACKED = (".gz", ".zst")
-_OF_A_FILE = ("output", "likelihood", "seed", "limit", "settings")
+_OF_A_FILE = ("output", "id_column", "likelihood", "seed", "limit", "settings")
 _QUESTIONS_OF_A_FILE = 12
 _QUESTIONS_OF_A_STORE = 20
 
@@ -42,7 +42,9 @@ _QUESTIONS_OF_A_STORE = 20
 @app.command()
 def review(
     context: typer.Context,
-    path: Annotated[str, typer.Argument(metavar="FILE", help="Fragments, JSON lines; or a store.")],
+    path: Annotated[
+        str, typer.Argument(metavar="FILE", help="Fragments, JSON lines; or a table; or a store.")
+    ],
     output: Annotated[
         str,
         option(
@@ -60,6 +62,7 @@ def review(
             show_default=f"{_QUESTIONS_OF_A_FILE}; {_QUESTIONS_OF_A_STORE} for a store",
         ),
     ] = None,
+    id_column: options.IdColumn = None,
     likelihood: Annotated[
         str | None, option("--likelihood", "Choose alpha for this likelihood and no other.")
     ] = None,
@@ -113,7 +116,6 @@ def _review_file(
     context: typer.Context, fragments: str, output: str, count: int, by_line: bool
 ) -> None:
     from kbforge.files.answers import AnswerFile
-    from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_apart, require_writable
     from kbforge.fit.review import FileReview
 
@@ -128,7 +130,7 @@ def _review_file(
     require_apart(output, [fragments, *models])
     require_writable(output)
     choices = options.choices_of(context)
-    read = list(read_fragments(fragments, limit=given["limit"]))
+    read = list(options.read(context, fragments))
     with AnswerFile(output) as file:
         with console.working("looking for questions"):
             review = FileReview(read, choices, file)

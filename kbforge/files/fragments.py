@@ -26,6 +26,7 @@ from kbforge.errors import BadRecord, KBForgeError, UsageError, quoted
 from kbforge.files.io import called, open_output, read_lines
 from kbforge.files.kinds import KINDS, kind_of
 from kbforge.files.records import json_value
+from kbforge.registry.options import option_parameters
 
 _UNKNOWN = ("text", "binary", "empty", "toml")  # no more is known than the error says
 _LINES = ("entities", "fragments", "answers", "quarantine", "changes", "objects")
@@ -163,17 +164,20 @@ def read_fragments(
             f"kbforge load {quoted(path, 400)} --on-error quarantine -o {quoted(stem)}-good.jsonl"
         )
         on_bad = stop_with(f"{aside} sets bad records aside")
-    name = _source_of(path, options)
+    given = options or {}
+    name = _source_of(path, {name: value for name, value in given.items() if value is not None})
     if name is None:
         yield from first(distinct(read_located(path, on_bad), on_bad), limit)
         return
-    source: Source = registry.create("sources", name, options)
+    takes = option_parameters(registry.load("sources", name))
+    own = {option: v for option, v in given.items() if v is not None or option in takes}
+    source: Source = registry.create("sources", name, own)
     yield from read(source, [path], on_bad, limit)
-    for sentence in accounts(source) if tell is not None else ():
+    for sentence in accounts(source, path) if tell is not None else ():
         tell(sentence)
 
 
-def _source_of(path: str, options: Mapping[str, object] | None) -> str | None:
+def _source_of(path: str, options: Mapping[str, object]) -> str | None:
     """The source that reads a file; None for JSON lines of fragments."""
     if path == "-":
         if options:
@@ -199,11 +203,11 @@ def read(
     return first(distinct(located, on_bad), limit)
 
 
-def accounts(source: Source) -> Iterator[str]:
-    """Sentences on what the inputs that a source has read were taken for, and what it changed."""
+def accounts(source: Source, name: str) -> Iterator[str]:
+    """Sentences on what an input that a source has read was taken for, and what it changed."""
     yield from source.taken
     for rule, count in sorted(source.counts.items()):
-        yield f"  {count:,} {rule}"
+        yield f"{quoted(name, 400)}: {count:,} {rule}"
 
 
 def held(fragments: Iterator[Fragment]) -> list[Fragment]:

@@ -76,6 +76,8 @@ PLUGINS: Mapping[str, str] = {
 """The kinds of plugin that a clustering uses, by the keyword that chooses one."""
 
 _NAMES = "|".join(sorted((field.name.replace("_", "-") for field in fields(Choices)), key=len))
+_OF_SOURCE = re.compile(r"--set source\.([a-z_]+)")
+_ID = re.compile(r"--id ([\w-]+)")
 _SETTING = re.compile(r"--set ([a-z]+\.[a-z_]+)")
 _GPU = re.compile(r"--gpu\b")
 _PLUGIN = re.compile(rf"--({'|'.join(PLUGINS)}) ([a-z][a-z0-9-]*)")
@@ -163,6 +165,8 @@ def in_python() -> Iterator[None]:
 
 def in_keywords(sentence: str) -> str:
     """A sentence about options of the command line as one about keywords."""
+    sentence = _OF_SOURCE.sub(r"\1", sentence)
+    sentence = _ID.sub(r'id="\1"', sentence)
     sentence = _SETTING.sub(r"options.\1", sentence)
     sentence = _GPU.sub('device="cuda"', sentence)
     sentence = _PLUGIN.sub(_plugin, sentence)
@@ -239,7 +243,8 @@ def cluster(
 
     Args:
         fragments: each with an id of its own, or a table: a data frame of pandas or polars, a table
-            of PyArrow, a relation of DuckDB, or a list of dictionaries. Labels are not read.
+            of PyArrow, a relation of DuckDB, or a list of dictionaries; or the path of a file, which
+            is read as `load` reads it. Labels are not read.
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
         executor: where to cluster: "ray" or a plugin's; None is here. The result is the same.
         address: of the executor's cluster.
@@ -267,11 +272,11 @@ def cluster(
         columns = _columns_from(keywords)
         choices = choices_from(keywords, "cluster")
         crew = chain.make_workers(executor, choices, address, workers, scorers)
-        held, number_ids = fragments_from(fragments, columns, "cluster")
+        held, number_ids, told = fragments_from(fragments, columns, "cluster")
         known = _authority(against, columns)
         with followed(on_step) as (step, stage):
             kb = chain.cluster(held, choices, step, crew, stage, known, all_known)
-    notes = tuple(in_keywords(note) for note in kb.notes)
+    notes = tuple(in_keywords(note) for note in (*told, *kb.notes))
     return replace(kb, notes=notes, number_ids=number_ids and known is None)
 
 
@@ -354,7 +359,7 @@ def open_session(
         keywords = dict(chosen)
         columns = _columns_from(keywords)
         choices = choices_from(keywords, "open_session")
-        held, _ = fragments_from(fragments, columns, "open_session")
+        held = fragments_from(fragments, columns, "open_session").fragments
         live = open_live(held, choices, snapshot)
         notes = tuple(in_keywords(note) for note in live.prepared.notes)
         live.prepared = replace(live.prepared, notes=notes)
@@ -392,7 +397,7 @@ def update(
         keywords = dict(chosen)
         columns = _columns_from(keywords)
         choices = choices_from(keywords, "update")
-        held, _ = fragments_from(fragments, columns, "update")
+        held, _, told = fragments_from(fragments, columns, "update")
         known = _authority(against, columns)
         with followed(on_step) as (step, stage):
             taken = updating.add_fragments(
@@ -400,7 +405,7 @@ def update(
                 against=known,
                 accepted=columns_of((), None, pairs_from(columns)).attributes,
             )
-        return replace(taken, notes=tuple(in_keywords(note) for note in taken.notes))
+        return replace(taken, notes=tuple(in_keywords(note) for note in (*told, *taken.notes)))
 
 
 def remove(

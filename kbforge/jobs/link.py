@@ -7,13 +7,14 @@ The links themselves are read of the posterior (`kbforge.kb.links`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge.errors import BadRecord, UsageError, quoted
+from kbforge.files.fragments import read_fragments
 from kbforge.files.kinds import kind_of
 from kbforge.fit.authority import Authority
 from kbforge.fit.choices import SOURCE, Choices
@@ -115,9 +116,12 @@ def renamed(
 
 
 def read_tables(
-    paths: Sequence[str], columns: Columns, options: Mapping[str, object]
+    paths: Sequence[str],
+    columns: Columns,
+    options: Mapping[str, object],
+    tell: Callable[[str], None] | None = None,
 ) -> dict[str, list[Fragment]]:
-    """The records of tables by the tables' names; `options` are of the sources.
+    """The records of tables by the tables' names; `options` and `tell` as of `read_fragments`.
 
     Raises:
         UsageError: fewer than two tables, two of one name, or a column that no table has.
@@ -140,7 +144,8 @@ def read_tables(
                 f"{quoted(path, 400)}); the name tells their records apart, so rename a file"
             )
         named[name] = path
-    return applied(columns, {name: _records(path, options) for name, path in named.items()})
+    found = {name: _records(path, columns, options, tell) for name, path in named.items()}
+    return applied(columns, found)
 
 
 def tables_from(
@@ -160,6 +165,8 @@ def tables_from(
         None if label is None else _texts([label], "label")[0],
         pairs_of(renamed) if isinstance(renamed, Mapping) else _texts(renamed, "map"),
     )
+    if columns.named:  # a column that is called id may be one of them
+        own["id"] = None
     found = {name: fragments_from(of, own, "link", name).fragments for name, of in tables.items()}
     return applied(columns, found) if columns.named else found
 
@@ -180,28 +187,37 @@ def applied(columns: Columns, tables: Mapping[str, list[Fragment]]) -> dict[str,
 
 
 def read_against(
-    tables: Sequence[str], against: str, columns: Columns, options: Mapping[str, object]
+    tables: Sequence[str],
+    against: str,
+    columns: Columns,
+    options: Mapping[str, object],
+    tell: Callable[[str], None] | None = None,
 ) -> tuple[list[Fragment], Authority]:
     """The records of one table, and the authority that they may belong to: a table, or a KB.
 
-    Errors are those of `read_tables` and `read_authority`.
+    Options, notes and errors are those of `read_tables` and `read_authority`.
     """
     if len(tables) != 1:
         raise UsageError(f"link --against: expected one table of mentions, got {len(tables)}")
     if is_store(against) or kind_of(against) == "entities":
-        found = {name_of(tables[0]): _records(tables[0], options)}
+        found = {name_of(tables[0]): _records(tables[0], columns, options, tell)}
         _require_columns(found, columns)
         return list(_distinct(map(columns.applied, *found.values()))), read_authority(against)
-    records = joined(read_tables([*tables, against], columns, options))
+    records = joined(read_tables([*tables, against], columns, options, tell))
     known = [x for x in records if x.source == name_of(against)]
     authority = replace(Authority.of_fragments(known), name=against)
     return [x for x in records if x.source != name_of(against)], authority
 
 
-def _records(path: str, options: Mapping[str, object]) -> list[Fragment]:
-    how = f"kbforge load SOURCE {quoted(path, 400)} -o records.jsonl reads it"
-    source = registry.require_plugin_of("sources", path, how)
-    out = list(read(registry.create("sources", source, options), [path]))
+def _records(
+    path: str,
+    columns: Columns,
+    options: Mapping[str, object],
+    tell: Callable[[str], None] | None,
+) -> list[Fragment]:
+    if columns.named:  # a column that is called id may be one of them
+        options = {"id": None, **options}
+    out = list(read_fragments(path, options=options, tell=tell))
     if not out:
         raise UsageError(f"{quoted(path, 400)}: expected records, got none")
     return out

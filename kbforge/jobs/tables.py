@@ -1,6 +1,7 @@
 """Tables as input: what the Python functions take, fragments or any table, as fragments.
 
-Columns become attributes as in `kbforge load csv`, by the same code and with the same options.
+Columns become attributes as in `kbforge load csv`, by the same code and with the same options. A
+path is a file that the verbs of the command line take.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError, quoted
 from kbforge.files.arrow import ArrowStream, dict_rows, frame_rows, is_frame
-from kbforge.files.fragments import stop
+from kbforge.files.fragments import accounts, read_fragments, stop
 
-Records: TypeAlias = Iterable[Fragment] | Iterable[Mapping[str, object]] | ArrowStream
-"""Fragments, dictionaries, or a table that speaks Arrow."""
+Records: TypeAlias = Iterable[Fragment] | Iterable[Mapping[str, object]] | ArrowStream | str | Path
+"""Fragments, dictionaries, a table that speaks Arrow, or the path of a file."""
 
 COLUMNS = ("id", "label", "map", "vector", "separator", "null")
 """The options of `kbforge load csv` that apply to a table in memory."""
@@ -25,10 +26,11 @@ _SOURCE = "csv"  # its class maps rows to fragments
 
 
 class Taken(NamedTuple):
-    """Fragments, and whether their ids were whole numbers in a table."""
+    """Fragments, whether their ids were whole numbers in a table, and what it was taken for."""
 
     fragments: list[Fragment]
-    number_ids: bool
+    number_ids: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def fragments_from(
@@ -40,7 +42,7 @@ def fragments_from(
     """Fragments with distinct ids.
 
     Args:
-        records: fragments, dictionaries, or a table that speaks Arrow.
+        records: fragments, dictionaries, a table that speaks Arrow, or the path of a file.
         options: some of `COLUMNS`, for tables.
         function: what errors name.
         source: of the fragments of a table, and what errors call it; None leaves it open.
@@ -50,10 +52,11 @@ def fragments_from(
         BadRecord: the first bad row.
 
     """
-    expected = "expected fragments, a data frame or a list of dictionaries"
+    expected = "expected fragments, a data frame, a list of dictionaries or a path"
     if isinstance(records, str | Path):
-        path = quoted(str(records), 400)
-        raise UsageError(f'{function}: {expected}, got a path; load("{path}") reads them')
+        notes: list[str] = []
+        found = read_fragments(str(records), options=_as_options(options), tell=notes.append)
+        return Taken(list(found), notes=tuple(notes))
     if isinstance(records, Mapping) or not (is_frame(records) or isinstance(records, Iterable)):
         raise UsageError(f"{function}: {expected}, got {quoted(records)}")
     name = source or "table"
@@ -71,7 +74,7 @@ def fragments_from(
     if (id := options.get("id")) in columns:
         rows = _noting(rows, columns.index(str(id)), kinds)
     fragments = _distinct(reader.read_rows(columns, rows, name, source, stop), function)
-    return Taken(fragments, kinds == {int})
+    return Taken(fragments, kinds == {int}, tuple(accounts(reader, name)))
 
 
 def _renamed(fragments: list[Fragment], options: Mapping[str, object]) -> list[Fragment]:
@@ -92,7 +95,7 @@ def _noting(
 
 def _as_options(given: Mapping[str, object]) -> dict[str, object]:
     """The options of a source, whose `map` is a list of pairs."""
-    options = {name: value for name, value in given.items() if value is not None}
+    options = {name: v for name, v in given.items() if v is not None or name == "id"}
     if isinstance(renamed := options.get("map"), Mapping):
         options["map"] = pairs_of(renamed)
     return options
