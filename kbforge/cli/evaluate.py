@@ -36,8 +36,8 @@ def evaluate(
     kb: Annotated[
         str,
         typer.Argument(
-            help="Knowledge base: JSON lines or a store. With --reliability: labelled fragments, or "
-            "a table. - for standard input."
+            help="Knowledge base: JSON lines or a store. With --reliability: labelled fragments, "
+            "or a table. - for standard input."
         ),
     ],
     gold: Annotated[

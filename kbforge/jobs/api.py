@@ -243,8 +243,8 @@ def cluster(
 
     Args:
         fragments: each with an id of its own, or a table: a data frame of pandas or polars, a table
-            of PyArrow, a relation of DuckDB, or a list of dictionaries; or the path of a file, which
-            is read as `load` reads it. Labels are not read.
+            of PyArrow, a relation of DuckDB, or a list of dictionaries; or the path of a file, read
+            as `load` reads it. Labels are not read.
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
         executor: where to cluster: "ray" or a plugin's; None is here. The result is the same.
         address: of the executor's cluster.

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge.errors import BadRecord, UsageError, quoted
 from kbforge.files.fragments import read_fragments
