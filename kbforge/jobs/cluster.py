@@ -107,9 +107,7 @@ def cluster(
         fragments, known = entered(fragments, against, choices, all_known, on_stage)
     require_link(fragments, choices.link)
     prepared = prepare(fragments, choices, on_stage=on_stage, tables=known is None)
-    if known is not None:
-        prepared = known.honoured(prepared)
-    prepared = honoured(prepared, fragments)
+    prepared = honoured(prepared if known is None else known.honoured(prepared), fragments)
     ready = time.perf_counter()
     posterior = _clustered(fragments, prepared, choices, crew, on_step)
     # an interrupted run has got to a prefix

@@ -284,17 +284,12 @@ def train_lm(
         if progress := read_progress(work):
             say(going_on(progress, recipe.schedule.tokens, "tokens"))
         tokenizer = _tokenizer(work, data.start, examples.fragments, recipe)
-        on = torch.device(device)
-        every = _validate_every(recipe.schedule)
+        on, every = torch.device(device), _validate_every(recipe.schedule)
         settings = LoopSettings(work, on, checkpoint_seconds, every, most_seconds)
         gpt = _first_weights(data.start, tokenizer, recipe).to(on)
         last = _fit(gpt, examples, tokenizer, recipe, settings, on_step, workers)
         model = LanguageModel(gpt, tokenizer, _training(recipe, last))
-        draft = work / DRAFT
-        write_bundle(draft, _bundle(model, data, work, examples.entities, say))
-        held_out, most = examples.held_out, recipe.calibrate
-        alpha = add_alpha(draft, folder.name, data.calibration, held_out, most, device, say)
-        write_bundle(folder, read_bundle(draft))
+        alpha = _write(model, folder, work, data, examples, recipe.calibrate, device, say)
         remove_run(work)
     return TrainedLm(
         parameters=sum(p.numel() for p in gpt.parameters()),
@@ -307,6 +302,24 @@ def train_lm(
         nats_per_fragment=last.dev_nats_per_fragment,
         alpha=alpha,
     )
+
+
+def _write(
+    model: LanguageModel,
+    folder: Path,
+    work: Path,
+    data: Data,
+    examples: Examples,
+    most: int,
+    device: str,
+    say: Say,
+) -> float | None:
+    """Write the bundle with an alpha, which is chosen on at most so many held-out fragments."""
+    draft = work / DRAFT
+    write_bundle(draft, _bundle(model, data, work, examples.entities, say))
+    alpha = add_alpha(draft, folder.name, data.calibration, examples.held_out, most, device, say)
+    write_bundle(folder, read_bundle(draft))
+    return alpha
 
 
 def require_output(folder: Path) -> None:
