@@ -173,8 +173,9 @@ def read_fragments(
     own = {option: v for option, v in given.items() if v is not None or option in takes}
     source: Source = registry.create("sources", name, own)
     yield from read(source, [path], on_bad, limit)
-    for sentence in accounts(source, path) if tell is not None else ():
-        tell(sentence)
+    if tell is not None:
+        for sentence in accounts(source, path):
+            tell(sentence)
 
 
 def _source_of(path: str, options: Mapping[str, object]) -> str | None:

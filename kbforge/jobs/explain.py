@@ -278,8 +278,10 @@ def _near(store: Store, problem: Problem, x: Fragment) -> list[tuple[str, Cluste
     """The entities that the keys of a fragment lead to, and their fragments' numbers."""
     rows = store.database.connection
     if problem.index is None:
-        held = read_rows(rows, "entity")
-        return [(id, tuple(numbers_from_bytes(members).tolist())) for id, _, members in held]
+        return [
+            (id, tuple(numbers_from_bytes(members).tolist()))
+            for id, _, members in read_rows(rows, "entity")
+        ]
     led = store.pages.led(problem.index.keys(x)).values()
     counts = Counter(family for one in led for family in one.families)
     nearest = sorted(counts, key=lambda family: (-counts[family], family))

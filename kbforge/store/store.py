@@ -406,7 +406,7 @@ class StoreView(View):
         """
         firsts = [n for (n,) in ask(self._rows, "SELECT first FROM page ORDER BY first")]
         others = "SELECT name, first FROM page INDEXED BY page_first WHERE first <> name"
-        moved = dict(ask(self._rows, others))
+        moved: dict[int, int] = dict(ask(self._rows, others))
         rows = rows_of(self._rows, "page", "name", list(moved), all_there=True)
         if (
             any(moved[name] != first for name, first, _ in rows)

@@ -155,7 +155,7 @@ class _CountedArchive(zipfile.ZipFile):
 
     def __init__(self, file: Any, name: str) -> None:
         self.packed, self.name = _CountedFile(file), name
-        super().__init__(self.packed)  # type: ignore[arg-type]
+        super().__init__(self.packed)
 
     def open(self, name: Any, mode: Any = "r", pwd: Any = None, *, force_zip64: Any = False) -> Any:
         """A part; reading it raises a BadRecord where it is too large."""
@@ -207,7 +207,7 @@ class _CountedPart:
 
     def read(self, size: int = -1) -> bytes:
         """The next bytes; without a size all of them, which become a tree in memory."""
-        pieces = []
+        pieces: list[bytes] = []
         while data := self._stream.read(_STEP if size < 0 else min(size, _STEP)):
             self._bytes += len(data)
             self._since += len(data)
@@ -216,7 +216,7 @@ class _CountedPart:
             self._require(self._tags <= _MOST_TAGS, f"{_MOST_TAGS:,} tags at once")
             if size >= 0:
                 self._count_rows(data)
-                return data
+                return bytes(data)
             pieces.append(data)
         return b"".join(pieces)
 
