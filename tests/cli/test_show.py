@@ -244,8 +244,11 @@ CSV = f"{AS} csv"
         ("export kb.jsonl --set source.a=1", '--set source.a=1: unknown kind "source"'),
         (f"{CSV} --set exporter.separator=ab", "exporter csv: separator must be"),
         (f"{CSV} --set exporter.guard_formulas=perhaps", "exporter csv: guard"),
-        ("export kb.jsonl --policy bset", "--policy: expected a file, or one of all, latest"),
-        ("export kb.jsonl --policy policy.toml", "--policy uses sources or metadata"),
+        (
+            "export kb.jsonl --policy bset",
+            "expected a policy (all, latest, longest,",
+        ),
+        ("export kb.jsonl --policy policy.toml", "the policy uses sources or metadata"),
         (f"{AS} members --set exporter.values=all", "exporter members has no option"),
         (f"{AS} jsonl --set exporter.threshold=0.5", 'exporter jsonl has no option "threshold"'),
         (f"{AS} pairs --set exporter.threshold=1", "exporter pairs: threshold: expected a number"),

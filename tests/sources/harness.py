@@ -29,6 +29,9 @@ JSON = "expected a JSON object, got "
 SPREADSHEET = " (if the file comes from a spreadsheet, try --encoding cp1252)"
 
 
+ADVICE = "--on-error quarantine sets bad records aside"
+
+
 def ids_in(output: Path) -> list[str]:
     return [json.loads(line)["id"] for line in output.read_bytes().splitlines()]
 
@@ -59,7 +62,7 @@ def check_bad_record(
     reason = f"{culprit or file}:{sentence}"
 
     stopped = program(*command)
-    assert stopped.err == f"kbforge: {reason}\n"
+    assert stopped.err == f"kbforge: {reason}; {ADVICE}\n"
     assert stopped.code == 1
     assert list(output.parent.iterdir()) == []
 

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from kbforge import registry
-from tests.sources.harness import ids_in
+from tests.sources.harness import ADVICE, ids_in
 from tests.sources.readers import BY_LINE, READERS, gzipped, zstandard
 
 EVERY = pytest.mark.parametrize("name", READERS)
@@ -136,7 +136,7 @@ def test_packed_file_cut_short(program, tmp_path, name, pack):
     assert len(kept) > 1_000
     assert kept == reader.ids(len(kept))
     (record,) = (output.parent / "fragments.jsonl.quarantine.jsonl").read_bytes().splitlines()
-    assert stopped.err == f"kbforge: {json.loads(record)['reason']}\n"
+    assert stopped.err == f"kbforge: {json.loads(record)['reason']}; {ADVICE}\n"
     assert json.loads(record)["where"] == f"{file}:{len(kept) + reader.header_lines + 1}"
 
 
@@ -148,7 +148,7 @@ def test_damaged_gzip(program, tmp_path, name):
     assert ran.code == 1
     assert ran.err == (
         f"kbforge: {file}:1: expected a whole file, got a damaged or truncated one "
-        "(Error -3 while decompressing data: invalid block type)\n"
+        f"(Error -3 while decompressing data: invalid block type); {ADVICE}\n"
     )
 
 
@@ -255,7 +255,7 @@ def test_process_with_a_bad_line(tmp_path):
     assert ran.returncode == 1
     assert ran.stderr.decode() == (
         "kbforge: standard input:3: expected a JSON object, got invalid JSON at column 1 "
-        "(unexpected character, expected a JSON value)\n"
+        f"(unexpected character, expected a JSON value); {ADVICE}\n"
     )
 
 

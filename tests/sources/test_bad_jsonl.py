@@ -122,13 +122,25 @@ def test_a_table_is_said_to_be_one(program, written, filename):
     """Whatever it is called: by its content."""
     file = written("id,name\n1,Ann\n", filename)
     made = f"{file.name.partition('.')[0]}.jsonl"
-    for verb in ("cluster", "show"):
-        ran = program(verb, file)
-        assert ran.code == 1
-        assert ran.err == (
-            f"kbforge: {file}:1: expected JSON lines, got a table "
-            f"(kbforge load csv {file} -o {made} makes fragments of it)\n"
-        )
+    ran = program("show", file)
+    assert ran.code == 1
+    assert ran.err == (
+        f"kbforge: {file}:1: expected JSON lines, got a table"
+        f"; kbforge load csv {file} -o {made} makes fragments of it\n"
+    )
+
+
+@pytest.mark.parametrize("filename", ["in.csv", "IN.TSV", "in.csv.gz"])
+def test_a_table_is_clustered_by_its_ending(program, written, tmp_path, filename):
+    """As `load` and `cluster` do one after the other: the same entities, byte for byte."""
+    file = written("id,name\n1,Ann Lee\n2,Ann Lee\n3,Bo Ek\n", filename)
+    loaded = tmp_path / "loaded.jsonl"
+    program("load", "csv", file, "--id", "id", "-o", loaded)
+    alike = ("--likelihood", "names", "-o", "-")
+    ran = program("cluster", file, *alike)
+    assert ran.code == 0, ran.err
+    assert ran.out == program("cluster", loaded, *alike).out
+    assert ran.out.count(b"\n") == 2
 
 
 def test_over_long_line(bad_record, written, monkeypatch):

@@ -190,7 +190,7 @@ def test_lists_nested_without_end(program, written):
     file = written('{"name": ' + "[" * 900 + '"x"' + "]" * 900 + "}\n", "in.jsonl")
     ran = program("load", "jsonl", file, "--name", "name")
     assert ran.code == 1
-    assert ran.err.endswith("a list in a list (--map name= leaves the key out)\n")
+    assert ran.err.endswith(f"a list in a list (--map name= leaves the key out); {ADVICE}\n")
 
 
 def test_a_key_that_no_line_has(refused, written):
@@ -212,7 +212,7 @@ def test_ids_of_several_files(program, written, tmp_path):
     command = ("load", "csv", one, two, "--id", "id", "-o", output)
     ran = program(*command)
     assert ran.code == 1
-    assert ran.err == f'kbforge: {two}:2: id: expected a unique id, got "1" again\n'
+    assert ran.err == f'kbforge: {two}:2: id: expected a unique id, got "1" again; {ADVICE}\n'
     assert program(*command, "--set", "source.prefix=true").code == 0
     assert ids_in(output) == ["one-1", "two-1"]
     sources = [json.loads(line)["source"] for line in output.read_text().splitlines()]

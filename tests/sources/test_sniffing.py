@@ -113,7 +113,7 @@ def test_the_user_knows_better(program, tmp_path):
     assert "Марія,x" in ran.out.decode()
     ran = program("load", file, "--encoding", "cp1251", "--delimiter", ",")
     assert ran.code == 1
-    assert ran.err == f"kbforge: {file}:2: expected 1 fields, as the header has, got 2\n"
+    assert ran.err == f"kbforge: {file}:2: expected 1 fields, as the header has, got 2; {ADVICE}\n"
 
 
 WIDE = [f"utf-{bits}{order}" for bits in (16, 32) for order in ("", "-le", "-be")]

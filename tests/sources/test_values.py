@@ -211,8 +211,8 @@ def test_an_array_of_objects_without_options_says_what_to_do(program, written):
     ran = program("load", file, "-o", "-")
     assert ran.code == 1
     assert ran.err.endswith(
-        "got one JSON array (kbforge load jsonl "
-        f"{file} --id KEY -o in.fragments.jsonl makes fragments of it)\n"
+        "got one JSON array; kbforge load jsonl "
+        f"{file} --id KEY -o in.fragments.jsonl makes fragments of it\n"
     )
 
 
