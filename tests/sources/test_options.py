@@ -10,7 +10,7 @@ import pytest
 from kbforge import registry
 from kbforge.registry.options import describe
 from kbforge_plugins.sources.rows import NULL
-from tests.sources.harness import NEITHER, NO_ID, NO_NUL, NUMBER, ids_in, read
+from tests.sources.harness import ADVICE, NEITHER, NO_ID, NO_NUL, NUMBER, ids_in, read
 
 
 def lines_of(*records):
