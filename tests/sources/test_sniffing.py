@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kbforge import KBForgeError, load
 from kbforge.errors import BadRecord
 from kbforge_plugins.sources.csv import encoding_named, guess_delimiter, guess_encoding, sampled
+from tests.sources.harness import ADVICE
 
 ROWS = [("id", "name", "town"), ("1", "Zoë Öz", "Köln, am Rhein"), ("2", "Bo | Ray", "A; B")]
 MARKS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "pipe"}
