@@ -106,7 +106,7 @@ def test_many_names_get_an_index_by_themselves(
     assert said not in named.err
     assert named.json["log_posterior"] == ran.json["log_posterior"]
     for more in (("--exact",), ("--index", "none"), ("--limit", 2000)):
-        assert "index" not in program(*job, "--alpha", 1000, *more).err
+        assert "index ngrams" not in program(*job, "--alpha", 1000, *more).err
 
 
 def test_a_store_goes_on_with_the_index_that_it_was_made_with(

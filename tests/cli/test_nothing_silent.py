@@ -96,7 +96,7 @@ def test_paths_are_printed_without_what_a_terminal_obeys(program: Run, files: Pa
     program("cluster", "people.jsonl", "-o", evil, "--clusterer", "greedy", "--json")
     for code, command in (
         (0, ("export", evil, "--format", "csv", "-o", f"{evil}.csv")),
-        (1, ("cluster", f"{evil}.csv", "-o", "x")),
+        (0, ("cluster", f"{evil}.csv", "-o", f"{evil}.x")),
         (1, ("load", "csv", f"{evil}.none")),
         (1, ("cluster", "people.jsonl", "-o", f"{evil}/x")),
         (0, ("cluster", "people.jsonl", "-o", evil, "--clusterer", "greedy")),

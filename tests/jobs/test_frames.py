@@ -165,12 +165,10 @@ BAD: list[tuple[Any, str]] = [
         pa.table({"a": pa.array([0, 253402300800000], pa.timestamp("ms"))}),
         "table:2: a: expected a date from year 1 to 9999",
     ),
-    (pa.table({"a": ["x", None]}), "table:2: properties: expected at least one property"),
-    (pa.table([["x"], ["y"]], names=["a", "a"]), 'table: expected distinct column names, got "a"'),
     ([{"a": "x"}, 3], "table:2: expected a dictionary, got 3"),
     ([{3: "x"}], "table: expected text as the name of a column, got 3"),
-    ({"a": ["x"]}, "cluster: expected fragments, a data frame or a list of dictionaries"),
-    (3, "cluster: expected fragments, a data frame or a list of dictionaries, got 3"),
+    ({"a": ["x"]}, "cluster: expected fragments, a data frame, a list of dictionaries or a path"),
+    (3, "cluster: expected fragments, a data frame, a list of dictionaries or a path, got 3"),
 ]
 
 
@@ -180,6 +178,14 @@ def test_a_bad_table_gives_one_sentence(table: Any, message: str) -> None:
         cluster(table)
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
+
+
+def test_a_blank_row_is_left_out_and_a_repeated_column_is_numbered() -> None:
+    blank = pa.table({"a": ["x", None]})
+    assert len(cluster(blank).fragments) == 1
+    twice = cluster(pa.table([["x"], ["y"]], names=["a", "a"]))
+    assert sorted(twice.fragments[0].properties.values()) == [("x",), ("y",)]
+    assert len(twice.fragments[0].properties) == 2
 
 
 def test_columns_that_are_missing_and_columns_of_fragments() -> None:

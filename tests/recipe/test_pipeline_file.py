@@ -104,7 +104,7 @@ BAD = [
     ("[[step]]\nverb = ''", "verb: expected a verb of kbforge"),
     (
         "[[step]]\nverb = 'fly'",
-        'step "fly": there is no command "fly"; available: calibrate',
+        'step "fly": there is no command "fly"; available: backup',
     ),
     ("[[step]]\nverb = 'run'", 'step "run": a pipeline cannot hold the verb "run"'),
     ("[[step]]\nverb = 'plugins'", '"plugins" needs a sub-command: one of list, new, show'),

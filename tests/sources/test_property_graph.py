@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.sources.harness import ADVICE
 from tests.sources.test_graphs import loaded
 
 
@@ -135,7 +136,8 @@ def test_bad_graphs(
 ) -> None:
     file = written(content, "in.json")
     ran = program("load", "property-graph", file, "-o", file.parent / "out.jsonl")
-    assert ran.err == f"kbforge: {sentence.replace('FILE', str(file))}\n"
+    advice = f"; {ADVICE}" if sentence.startswith("FILE:") else ""
+    assert ran.err == f"kbforge: {sentence.replace('FILE', str(file))}{advice}\n"
     assert ran.code == 1
 
 
