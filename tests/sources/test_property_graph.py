@@ -136,7 +136,7 @@ def test_bad_graphs(
 ) -> None:
     file = written(content, "in.json")
     ran = program("load", "property-graph", file, "-o", file.parent / "out.jsonl")
-    advice = f"; {ADVICE}" if sentence.startswith("FILE:") else ""
+    advice = f"; {ADVICE}" if sentence.startswith("FILE:1") else ""
     assert ran.err == f"kbforge: {sentence.replace('FILE', str(file))}{advice}\n"
     assert ran.code == 1
 
