@@ -44,7 +44,7 @@ _PROGRAMS = ("/api", "/reconcile")
 _RETRY = "5"  # seconds after which the disk may have room, or another program ended
 _FOLDERS = re.compile(r'(?<![\w"/:])/(?:[^\s"/]+/)+')
 """Of an absolute path; ids, which are quoted, may look like one."""
-_OPTION = re.compile(r"--(since|to|policy|on-duplicate)\b")
+_OPTION = re.compile(r"--(since|to|policy|on-duplicate|map)\b")
 """Of the command line, where the API has a parameter."""
 UNEXPECTED = "the server met an error that it did not expect; its log has the details"
 

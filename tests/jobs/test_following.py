@@ -18,6 +18,7 @@ from kbforge.store.store import Store, changes
 from tests.following import Content, Follower, Happenings, content, differences, digest, lines_of
 from tests.people import people
 from tests.program import Run
+from tests.store.copies import require_whole_copy
 
 PEOPLE = people(30, 8)
 KNOWN = people(10, 8)  # the same people
@@ -69,6 +70,7 @@ def test_a_follower_equals_the_store_after_each_event(
     near, far = Follower(), Follower()
     for number in range(events):
         happened = happening.happen()
+        require_whole_copy(path)
         far_too = happening.rng.random() < 0.1 or number == events - 1
         require_equal(program, path, [near, far] if far_too else [near], (number, happened))
     require_equal(program, path, [Follower()], "from the beginning")

@@ -134,6 +134,26 @@ def test_the_reasons_are_what_the_document_says(
 # --- adding fragments -----------------------------------------------------------------------------
 
 
+def test_records_of_strange_columns_are_refused_until_map_names_them(
+    client: TestClient, store: Path
+) -> None:
+    many = [{"id": f"s{n}", "properties": {"Nombre": [f"Juan {n}"]}} for n in range(3)]
+    refused = client.post("/api/fragments", json=many)
+    assert refused.status_code == 422
+    said = schemas.Failure.model_validate_json(refused.content, strict=True).error
+    assert said.startswith("most values of the new records, 3 of 3, are of attributes that the ")
+    assert said.endswith("; map COLUMN=COLUMN takes a new one")
+    assert in_store(store, "s0") is None
+    other = client.post("/api/fragments", params={"map": "Calle=town"}, json=many)
+    assert other.status_code == 422
+    as_name = {"params": {"map": "Nombre=name"}, "json": many[:1]}
+    assert posted(client, "/api/fragments", schemas.Added, **as_name)["added"] == 1
+    assert in_store(store, "s0") == Fragment("s0", {"name": ("Juan 0",)})
+    taken = {"params": {"map": "Nombre=Nombre"}, "json": many[1:]}
+    assert posted(client, "/api/fragments", schemas.Added, **taken)["added"] == 2
+    assert in_store(store, "s1") == Fragment("s1", {"Nombre": ("Juan 1",)})
+
+
 def test_one_fragment_is_added_and_stays(client: TestClient, store: Path) -> None:
     added = posted(client, "/api/fragments", schemas.Added, json=NEW)
     assert (added["added"], added["skipped"]) == (1, 0)

@@ -183,6 +183,20 @@ def test_fragments_come_once_and_changes_name_them(service: Service) -> None:
     assert changed["next"] in (1, first["run"])  # the run ends a little later
 
 
+def test_records_of_strange_columns_are_refused_until_map_names_them(service: Service) -> None:
+    new = [{"id": f"s{n}", "properties": {"Nombre": [f"Juan {n}"]}} for n in range(3)]
+    said = refusal(service, "add_fragments", fragments=new)
+    assert "of attributes that the store does not have: they have Nombre, it has born" in said
+    assert "map COLUMN=COLUMN takes a new one" in said
+    assert "--" not in said
+    renamed = {"fragments": new[:1], "map": {"Nombre": "name"}}
+    assert found(service, "add_fragments", **renamed)["added"] == 1
+    taken = {"fragments": new, "map": {"Nombre": "Nombre"}}
+    assert "with other content" in refusal(service, "add_fragments", **taken)
+    taken["fragments"] = new[1:]
+    assert found(service, "add_fragments", **taken)["added"] == 2
+
+
 def test_a_decision_holds_until_it_is_undone(service: Service) -> None:
     entity = found(service, "get_entity", fragment=PEOPLE[0].id)
     other = next(one.id for one in PEOPLE if one.label != PEOPLE[0].label)

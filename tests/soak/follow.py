@@ -3,7 +3,10 @@
 A server writes what its clients send: fragments, replaced ones, decisions and undos. At the same
 time another process adds, removes, erases, decides, undoes, refits and searches. After each pair of
 events a program that follows `GET /api/changes` must have the entities of the store, with what
-their fragments say; so must one that asks only now and then, and one that begins at the end.
+their fragments say; so must one that asks only now and then, and one that begins at the end. A
+plain copy of the file must have the rows of the store.
+
+Before, the same is done without a server, after each single event.
 """
 
 from __future__ import annotations
@@ -24,14 +27,16 @@ from kbforge.jobs.update import add_fragments
 from kbforge.serve import writer
 from kbforge.serve.app import application
 from kbforge.serve.service import Service
-from kbforge.store.database import Database
-from kbforge.store.store import Store
+from kbforge.store.database import Database, log_of
+from kbforge.store.store import Store, changes
 from tests.following import Content, Follower, Happenings, content, differences, lines_of
 from tests.jobs.killing import PROCESSES
 from tests.people import people
+from tests.store.copies import require_whole_copy
 
 PEOPLE = people(40, 8)
 _SOME = 7  # changes of one answer, so that answers have several parts
+_RESTING = 60.0  # seconds at most, until a server has emptied the log
 
 
 def main() -> int:
@@ -41,15 +46,34 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     writer.IDLE = 0.05
-    begin = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder, "kb.sqlite"))
-        add_fragments(path, PEOPLE[:50], Choices(likelihood="attributes", alpha=10.0))
-        counts, wrong = followed(path, options.events, options.seed)
-    told = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-    print(f"{sum(counts.values())} events in {time.perf_counter() - begin:.0f} s: {told}")
-    print(wrong or "every follower equals the store after each pair of events")
-    return 1 if wrong else 0
+    for often, run in (("event", alone), ("pair of events", followed)):
+        begin = time.perf_counter()
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder, "kb.sqlite"))
+            add_fragments(path, PEOPLE[:50], Choices(likelihood="attributes", alpha=10.0))
+            counts, wrong = run(path, options.events, options.seed)
+        told = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+        print(f"{sum(counts.values())} events in {time.perf_counter() - begin:.0f} s: {told}")
+        good = f"every follower and a plain copy equal the store after each {often}"
+        print(wrong or good, flush=True)
+        if wrong:
+            return 1
+    return 0
+
+
+def alone(path: str, events: int, seed: int) -> tuple[dict[str, int], str]:
+    """Have events happen without a server; otherwise as `followed`."""
+    happening, follower = Happenings(path, PEOPLE, seed), Follower()
+    for number in range(1, events + 1):
+        happened = happening.happen()
+        require_whole_copy(path)
+        at, wanted = content(path)
+        with Database(path) as database:
+            found = [one.to_json() for one in changes(Store(database), follower.at)]
+        follower.hear({"from": follower.at, "to": at, "changes": found}, lines_of(path))
+        if differs := differences(follower.entities, wanted):
+            return happening.counts, f"after event {number} ({happened}) it differs in {differs}"
+    return happening.counts, ""
 
 
 def followed(path: str, events: int, seed: int) -> tuple[dict[str, int], str]:
@@ -67,6 +91,7 @@ def followed(path: str, events: int, seed: int) -> tuple[dict[str, int], str]:
                 for name in (said, str(here.recv())):
                     counts[name] = counts.get(name, 0) + 1
                 wanted = _at_rest(path)
+                require_whole_copy(path)
                 late = [far] if rng.random() < 0.1 else []
                 if number + 2 >= events:
                     late = [far, Follower()]
@@ -118,12 +143,15 @@ def _request(client: TestClient, path: str, rng: random.Random) -> str:
 
 
 def _at_rest(path: str) -> tuple[int, Content]:
-    """What the store is when its last run has ended."""
+    """What the store is when its last run has ended, and its log is empty."""
+    until = time.monotonic() + _RESTING
     while True:
         with Database(path) as database:
             last = Store(database).last_run
-        if last is not None and last.finished:
+        log = log_of(path)
+        if last is not None and last.finished and not (log.exists() and log.stat().st_size):
             return content(path)
+        assert time.monotonic() < until, "the server leaves its log behind"
         time.sleep(0.02)
 
 

@@ -4,7 +4,11 @@ A client sends made-up people to a store in batches, at a rate, beside readers o
 the search. This is done twice, from the same store. The first server goes through; its rate and how
 long answers took are told. The second one is killed (SIGKILL) at random moments and started again,
 and the client sends again what was not acknowledged. After each kill all that was acknowledged must
-be there, and in the end the sorted dumps of both stores must be equal.
+be there, and in the end the sorted dumps of both stores must be equal. A plain copy of the file of
+a killed store has all of it, or says that it may lack something.
+
+At last a server is stopped (SIGINT, SIGTERM) as soon as it has acknowledged 1,000 fragments, and a
+plain copy of the file must have all of them.
 
 Runs end by their fragments alone here, not by the clock, so that both stores have the same ones.
 """
@@ -37,11 +41,15 @@ from kbforge.jobs.update import add_fragments
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 from tests.people import people
+from tests.store.copies import require_honest_copy, require_whole_copy
 from tests.store.dump import dump
 
 READERS = 8
+STOPPED = 1_000
+"""Fragments that are acknowledged before a clean stop."""
 PAUSE = 0.5
 """Seconds between two requests of a reader."""
+STOPS = (signal.SIGINT, signal.SIGTERM)
 _NEVER = 1e6  # seconds
 _STARTING = 60.0  # seconds at most
 
@@ -60,13 +68,14 @@ def main() -> int:
     if options.serve:
         serve(*options.serve)
         return 0
-    coming = int(options.rate * options.seconds)
+    coming = max(int(options.rate * options.seconds), STOPPED)
     found = people((options.base + coming) // 3 + 1000, options.seed)
     first, new = found[: options.base], found[options.base : options.base + coming]
     with tempfile.TemporaryDirectory() as folder:
         whole, killed = Path(folder, "whole.sqlite"), Path(folder, "killed.sqlite")
         add_fragments(str(whole), first, Choices(likelihood="attributes"))
         shutil.copy(whole, killed)
+        clean = [shutil.copy(whole, Path(folder, f"{by.name}.sqlite")) for by in STOPS]
         batches = [new[at : at + options.batch] for at in range(0, len(new), options.batch)]
         names = [value for x in first[:2000] for value in x.properties.get("name", ())]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -83,6 +92,10 @@ def main() -> int:
         )
         lost, hits = sent_and_killed(killed, batches, options.kills, random.Random(options.seed))
         print(f"{hits} kills, {lost} acknowledged fragments lost", flush=True)
+        for by, store in zip(STOPS, clean, strict=True):
+            lacks = sent_and_stopped(store, new[:STOPPED], by)
+            print(f"{by.name}: a copy lacks {lacks} of {STOPPED:,} acknowledged", flush=True)
+            lost += lacks
         differ = sorted(set(dump(whole)) ^ set(dump(killed)))
     if lost or differ:
         print("\n".join(differ[:10]))
@@ -222,11 +235,25 @@ def sent_and_killed(
                 server.kill()
                 hits += 1
                 lost += missing(store, acknowledged)
+                require_honest_copy(store)
                 server.start()
                 if not done:
                     assert server.add(batch), "the server died by itself"
                     acknowledged.extend(x.id for x in batch)
+    require_whole_copy(store)
     return lost + missing(store, acknowledged), hits
+
+
+def sent_and_stopped(store: Path, fragments: Sequence[Fragment], by: signal.Signals) -> int:
+    """Stop a server once it has acknowledged fragments; how many a copy of the file lacks."""
+    with ServerProcess(store) as server:
+        for at in range(0, len(fragments), 50):
+            assert server.add(fragments[at : at + 50]), "the server died"
+        server.process.send_signal(by)
+        server.process.wait()
+    require_whole_copy(store)
+    copy = shutil.copy(store, store.with_suffix(".copy"))
+    return missing(copy, [one.id for one in fragments])
 
 
 def missing(store: Path, ids: Sequence[str]) -> int:

@@ -25,7 +25,7 @@ def test_ten_kills_leave_no_trace() -> None:
 def test_a_server_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
     pytest.importorskip("fastapi", reason="needs the extra serve")
     pytest.importorskip("uvicorn", reason="needs the extra serve")
-    from tests.soak.serve import ServerProcess, sent, sent_and_killed
+    from tests.soak.serve import STOPS, ServerProcess, sent, sent_and_killed, sent_and_stopped
 
     found = people(400, 5)
     whole, killed = tmp_path / "whole.sqlite", tmp_path / "killed.sqlite"
@@ -33,10 +33,13 @@ def test_a_server_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
     shutil.copy(whole, killed)
     batches = [found[at : at + 50] for at in range(300, len(found), 50)]
     names = [value for x in found[:100] for value in x.properties.get("name", ())]
+    stopped = {by: shutil.copy(whole, tmp_path / f"{by.name}.sqlite") for by in STOPS}
     with ServerProcess(whole) as server, server.readers(names):
         sent(server, batches, 1000)
     assert sent_and_killed(killed, batches, 4, random.Random(1)) == (0, 4)
     assert dump(killed) == dump(whole)
+    for by, store in stopped.items():
+        assert sent_and_stopped(store, found[300:], by) == 0
 
 
 @pytest.mark.slow

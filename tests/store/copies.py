@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -11,10 +11,16 @@ from kbforge.store.database import Database
 from tests.store.dump import dump
 
 
+def copied(store: Path | str, to: Path) -> Path:
+    """Copy the file alone, in another process: one that closes a file loses its locks on it."""
+    subprocess.run(["cp", store, to], check=True)
+    return to
+
+
 def require_whole_copy(store: Path | str) -> None:
     """Fail unless a copy of the file alone has the rows of the store, and knows of nothing else."""
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(shutil.copy(store, Path(folder, "copy.sqlite")))
+        copy = copied(store, Path(folder, "copy.sqlite"))
         assert dump(copy) == dump(store), "a plain copy lacks rows"
         with Database(str(copy)) as database:
             assert database.lacking is None
@@ -23,7 +29,7 @@ def require_whole_copy(store: Path | str) -> None:
 def require_honest_copy(store: Path | str) -> bool:
     """Fail if a copy of the file alone has other rows and passes for whole; whether it is whole."""
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(shutil.copy(store, Path(folder, "copy.sqlite")))
+        copy = copied(store, Path(folder, "copy.sqlite"))
         try:
             with Database(str(copy)) as database:
                 lacking = database.lacking
