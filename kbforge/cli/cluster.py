@@ -69,7 +69,7 @@ def cluster(
     answers: options.Answers = None,
     column_map: Annotated[
         list[str] | None,
-        option(
+        further(
             "--map",
             "Rename an attribute; COLUMN= leaves it out, and with --into COLUMN=COLUMN takes a new "
             "one. May be repeated.",
@@ -78,7 +78,7 @@ def cluster(
     ] = None,
     workers: Annotated[
         int | None,
-        option(
+        further(
             "--workers",
             "Threads, or workers of --executor; the result is the same.",
             min=1,

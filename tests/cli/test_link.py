@@ -121,7 +121,10 @@ REFUSALS = {
     "standard input": (("abt.csv", "-"), "a table needs a name, and standard input has none"),
     "one name": (("abt.csv", "sub/abt.csv"), 'two tables are called "abt" (abt.csv and sub/abt'),
     "one table twice": (("abt.csv", "abt.csv"), 'two tables are called "abt"'),
-    "no ending": (("abt.csv", "README"), "expected an ending that a source takes"),
+    "no ending": (
+        ("abt.csv", "README"),
+        "README:1: expected JSON lines, got a table; kbforge load csv README",
+    ),
     "no file": (("abt.csv", "none.csv"), "cannot read none.csv"),
     "no rows": (("abt.csv", "empty.csv"), "expected rows below the header, got none"),
     "no lines": (("abt.csv", "empty.jsonl"), "empty.jsonl: expected records, got none"),

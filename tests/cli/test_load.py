@@ -9,7 +9,7 @@ import pytest
 from kbforge import registry
 from kbforge.files.fragments import distinct, first, read_located
 from kbforge.version import DISTRIBUTION
-from tests.sources.harness import ids_in
+from tests.sources.harness import ADVICE, ids_in
 
 PEOPLE = "pid,first,last,town,x,y\np1,Ann,Lee,Rome; Oslo,1,2\np2,Bo,Ray,,3,4\n"
 
@@ -190,7 +190,7 @@ def test_a_repeated_key_is_a_bad_record(program, tmp_path, line):
     ran = program("load", "jsonl", file)
     assert (ran.code, ran.out) == (1, b"")
     assert ran.err.startswith(f"kbforge: {file}:1: expected distinct keys, got ")
-    assert ran.err.endswith(" 2 times\n")
+    assert ran.err.endswith(f" 2 times; {ADVICE}\n")
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,8 @@ def test_set_reaches_the_plugins_that_the_verb_uses(verb: str, kinds: set[str]) 
     found = choices_of(context_of(verb, "--set", "likelihood.a-b=2"))
     assert found.options.keys() == kinds
     assert found.of("likelihood") == {"a_b": "2"}
-    with pytest.raises(UsageError, match='unknown kind "source"'):
-        choices_of(context_of(verb, "--set", "source.x=1"))
+    with pytest.raises(UsageError, match='unknown kind "exporter"'):
+        choices_of(context_of(verb, "--set", "exporter.x=1"))
 
 
 @pytest.mark.usefixtures("gpu")

@@ -5,8 +5,7 @@ Each is read by a process of its own, which the system ends where it takes too l
 
 from __future__ import annotations
 
-import os
-import resource
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -30,25 +29,25 @@ VERBS = {
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is measured by the system")
 
 
+# A process starts with the peak of the one that forked it, so a small one starts it.
+STARTER = """
+import json, os, resource, subprocess, sys
+resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[1]),) * 2)
+run = subprocess.Popen(sys.argv[2:], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+said = run.stderr.read().decode()
+_, status, used = os.wait4(run.pid, 0)
+seconds = used.ru_utime + used.ru_stime
+print(json.dumps([os.waitstatus_to_exitcode(status), said, used.ru_maxrss / 1024, seconds]))
+"""
+
+
 def measured(command: str, file: Path) -> tuple[int, str, float, float]:
     """Exit code, standard error, MiB and seconds of the processor of a command on a file."""
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
-
-    with open(file.parent / "err", "w+b") as err:
-        run = subprocess.Popen(
-            [*PROGRAM, *command.replace("{}", str(file)).split()],
-            cwd=file.parent,
-            stdout=subprocess.DEVNULL,
-            stderr=err,
-            preexec_fn=limit,
-        )
-        _, status, used = os.wait4(run.pid, 0)
-        run.returncode = os.waitstatus_to_exitcode(status)
-        err.seek(0)
-        said = err.read().decode()
-    return run.returncode, said, used.ru_maxrss / 1024, used.ru_utime + used.ru_stime
+    words = [*PROGRAM, *command.replace("{}", str(file)).split()]
+    start = [sys.executable, "-c", STARTER, str(MOST_SECONDS), *words]
+    run = subprocess.run(start, cwd=file.parent, stdout=subprocess.PIPE, check=True)
+    code, said, mib, seconds = json.loads(run.stdout)
+    return code, said, mib, seconds
 
 
 def check(name: str, size: int, folder: Path) -> None:

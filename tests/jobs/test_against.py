@@ -195,7 +195,7 @@ def test_on_the_command_line(program: Run, here: Path) -> None:
         ("m1", "Q2", "true"),
         ("m2", "", "false"),
     ]
-    made = orjson.loads(Path("kb.jsonl").read_bytes().splitlines()[0])["made"]
+    made = orjson.loads(Path("mentions.kb.jsonl").read_bytes().splitlines()[0])["made"]
     assert made["choices"]["against"] == "authority.jsonl"
     # the knowledge base is an authority itself, and kbforge link does the same
     program("cluster", "mentions.jsonl", *against, "--all-known", "-o", "all.jsonl")
@@ -224,8 +224,15 @@ def test_tables_on_the_command_line(program: Run, here: Path) -> None:
         (("cluster", "mentions.jsonl", "--against", "none.jsonl"), "none.jsonl"),
         (("link", "mentions.jsonl", "mentions.jsonl", "--against", "authority.jsonl"), "one table"),
         (
-            ("cluster", "mentions.jsonl", "--against", "authority.jsonl", "--links", "kb.jsonl"),
-            "kb.jsonl",
+            (
+                "cluster",
+                "mentions.jsonl",
+                "--against",
+                "authority.jsonl",
+                "--links",
+                "mentions.kb.jsonl",
+            ),
+            "mentions.kb.jsonl",
         ),
         (
             ("cluster", "mentions.jsonl", "--against", "authority.jsonl", *LINKS_INTO),

@@ -114,7 +114,7 @@ def test_a_drift_is_told_with_what_drifts(tmp_path: Path) -> None:
     add_fragments(path, PEOPLE[:100], Choices(likelihood="attributes", alpha=30.0))
     assert report(path).facts.drift == (0.0, "no fragment has come since the models learned")
     rare = {f"{name} of nobody": ("never seen",) for name in PEOPLE[0].properties}
-    add_fragments(path, [Fragment("alone", rare)], Choices())
+    add_fragments(path, [Fragment("alone", rare)], Choices(), accepted=rare)
     told = "1 fragment came since the models learned: too few to compare"
     assert (status_of(path).drift, report(path).facts.drift) == (0.0, (0.0, told))
     named = (x for x in PEOPLE[100:] if "name" in x.properties)
