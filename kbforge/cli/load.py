@@ -240,6 +240,6 @@ def _print(report: LoadReport, aside: str | None) -> None:
 
     console.note(f"{counted(report.fragments, 'fragment')} in {report.seconds:.2f} s")
     for rule, count in report.counts.items():
-        console.note(f"  {count:,} {rule}")
+        console.note(f"  {rule}: {count:,}")
     if report.set_aside:
         console.note(f"{counted(report.set_aside, 'bad record')} set aside in {aside}")

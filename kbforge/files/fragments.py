@@ -208,7 +208,7 @@ def accounts(source: Source, name: str) -> Iterator[str]:
     """Sentences on what an input that a source has read was taken for, and what it changed."""
     yield from source.taken
     for rule, count in sorted(source.counts.items()):
-        yield f"{quoted(name, 400)}: {count:,} {rule}"
+        yield f"{quoted(name, 400)}: {rule}: {count:,}"
 
 
 def held(fragments: Iterator[Fragment]) -> list[Fragment]:

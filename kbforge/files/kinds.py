@@ -28,6 +28,7 @@ _DELIMITERS = (b",", b"\t", b";", b"|")
 _MAGIC = {
     b"PAR1": "parquet",
     b"PK\x03\x04": "zip",
+    b"\xfd7zXZ\0": "xz",
     b"%PDF": "pdf",
     b"\x89PNG": "picture",
     b"\xff\xd8\xff": "picture",
@@ -108,6 +109,7 @@ KINDS: Mapping[str, FileKind] = {
     "utf-16-le": FileKind("UTF-16 text", "iconv -f UTF-16LE -t UTF-8 {path} writes UTF-8"),
     "utf-16-be": FileKind("UTF-16 text", "iconv -f UTF-16BE -t UTF-8 {path} writes UTF-8"),
     "zip": FileKind("a zip file"),
+    "xz": FileKind("an xz file", "xz -dk {path} unpacks it"),
     "pdf": FileKind("a PDF"),
     "picture": FileKind("a picture"),
     "text": FileKind("plain text"),

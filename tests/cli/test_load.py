@@ -88,7 +88,7 @@ def test_plain_summary_names_filtered_and_set_aside(program, tmp_path):
     ran = program("load", "tweetnerd", file, "-o", output, "--on-error", "quarantine")
     _, *rest = ran.err.splitlines()
     assert rest == [
-        "  1 tweets without an entity",
+        "  tweets without an entity: 1",
         f"1 bad record set aside in {output}.quarantine.jsonl",
     ]
 
@@ -102,7 +102,7 @@ def test_quarantine_shows_bytes_and_reason(program, tmp_path):
     assert record == {
         "where": f"{file}:1",
         "reason": f"{file}:1: expected UTF-8 text, got the byte 0xff at byte 9 "
-        "(if the file comes from a spreadsheet, try --encoding cp1252)",
+        "(if the file comes from a spreadsheet, try --set source.encoding=cp1252)",
         "raw": '{"id": "\\xff"}',
     }
 

@@ -26,7 +26,7 @@ NO_VECTOR = "vector: expected a non-empty list of numbers, got an empty list"
 NEITHER = "properties: expected at least one property or a vector, got neither"
 UTF8 = "expected UTF-8 text, got the byte "
 JSON = "expected a JSON object, got "
-SPREADSHEET = " (if the file comes from a spreadsheet, try --encoding cp1252)"
+SPREADSHEET = " (if the file comes from a spreadsheet, try --set source.encoding=cp1252)"
 
 
 ADVICE = "--on-error quarantine sets bad records aside"

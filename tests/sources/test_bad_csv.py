@@ -66,7 +66,7 @@ ROWS = {
 TABLE_AS_TEXT = "FILE: expected a table as text, got a zip file, such as a spreadsheet "
 OTHER = (
     "FILE: expected text in UTF-8, UTF-16 or a Western encoding, got bytes of another one "
-    "(--encoding names it: cp1251, gb18030, shift_jis, ...)"
+    "(--set source.encoding=NAME names it: cp1251, gb18030, shift_jis, ...)"
 )
 NO_ROWS = (
     "FILE:2: expected rows below the header, got none (--set source.columns=a,b names the columns "

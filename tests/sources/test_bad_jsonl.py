@@ -45,9 +45,9 @@ AT = f"{JSON}invalid JSON at column "
 EMPTY = "expected a non-empty string, got an empty one"
 VECTOR = "vector: expected finite numbers, got "
 KEYS = "expected only the keys entity_id, id, label, metadata, properties, source, vector, got "
-ADVICE = " (--id KEY, --name KEY or --map KEY=ATTRIBUTE reads flat objects)"
+ADVICE = " (--id KEY or --set source.name=KEY reads flat objects)"
 LIST = "properties: expected an object of lists of strings, got an array"
-UTF16 = "(it looks like UTF-16: try --encoding utf-16)"
+UTF16 = "(it looks like UTF-16: try --set source.encoding=utf-16)"
 
 CASES = {
     "truncated": (name(["Bo"])[:40], f"{AT}41 (unexpected end of data)"),

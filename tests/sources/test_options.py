@@ -115,7 +115,7 @@ def test_null_in_lists_labels_and_ids(written):
 def test_the_report_counts_them(program, written, tmp_path):
     file = written("name,town\nAnn,n/a\nBo,n/a\n")
     ran = program("load", "csv", file, "-o", tmp_path / "out.jsonl")
-    assert '  2 values "n/a" read as missing (see --set source.null)' in ran.err.splitlines()
+    assert '  values "n/a" read as missing (see --set source.null): 2' in ran.err.splitlines()
 
 
 def test_a_row_that_says_nothing_is_a_bad_record(bad_record, written):
@@ -157,7 +157,7 @@ def test_flat_json_like_a_table(written):
 
 
 NESTED = "expected text, a number or a list of these, got "
-LEFT_OUT = "(--map {}= leaves the key out)"
+LEFT_OUT = "(--set source.map={}= leaves the key out)"
 BAD_FLAT = {
     "object": ({"home": {"town": "Rome"}}, f"home: {NESTED}an object {LEFT_OUT.format('home')}"),
     "list of objects": ({"a": ["x", {}]}, f"a: {NESTED}an object {LEFT_OUT.format('a')}"),
@@ -190,7 +190,7 @@ def test_lists_nested_without_end(program, written):
     file = written('{"name": ' + "[" * 900 + '"x"' + "]" * 900 + "}\n", "in.jsonl")
     ran = program("load", "jsonl", file, "--name", "name")
     assert ran.code == 1
-    assert ran.err.endswith(f"a list in a list (--map name= leaves the key out); {ADVICE}\n")
+    assert ran.err.endswith(f"a list in a list (--set source.map=name= leaves the key out); {ADVICE}\n")
 
 
 def test_a_key_that_no_line_has(refused, written):

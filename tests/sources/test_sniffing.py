@@ -43,8 +43,14 @@ EXPECTED = [dict(zip(ROWS[0], row, strict=True)) for row in ROWS[1:]]
         ("utf-16", "UTF-16"),
         ("utf-16-le", "UTF-16-LE"),
         ("utf-16-be", "UTF-16-BE"),
-        ("cp1252", "cp1252 (a guess, since it is not UTF-8; --encoding names another)"),
-        ("latin-1", "cp1252 (a guess, since it is not UTF-8; --encoding names another)"),
+        (
+            "cp1252",
+            "cp1252 (a guess, since it is not UTF-8; --set source.encoding=NAME takes another)",
+        ),
+        (
+            "latin-1",
+            "cp1252 (a guess, since it is not UTF-8; --set source.encoding=NAME takes another)",
+        ),
     ],
 )
 def test_delimiter_and_encoding_are_found_out(program, tmp_path, mark, encoding, said):
@@ -158,7 +164,7 @@ def test_separator_is_for_cells(program, tmp_path):
     file = tmp_path / "in.csv"
     file.write_text("name,town\nAnn,Rome\n")
     ran = program("load", file, "--separator", ",", "-o", tmp_path / "f.jsonl")
-    assert "--separator splits the text within a cell, --delimiter the columns" in ran.err
+    assert "separator splits the text within a cell, delimiter the columns" in ran.err
 
 
 class Slow(io.RawIOBase):

@@ -220,6 +220,6 @@ def test_a_bad_element(bad_record, written):
     file = written('[{"id": "a", "n": 1}, {"id": "b", "n": {}}, {"id": "c", "n": 1}]', "in.json")
     sentence = (
         "1, record 2: n: expected text, a number or a list of these, got an object "
-        "(--map n= leaves the key out)"
+        "(--set source.map=n= leaves the key out)"
     )
     bad_record(["jsonl", "--id", "id"], file, sentence, ["a", "c"])

@@ -99,7 +99,7 @@ class CsvSource(TableSource):
         reader = self.reader(header, lines.where, table, has_header=not self.columns)
         number = 0
         if self.separator == delimiter:
-            about = f"{about}; --separator splits the text within a cell, --delimiter the columns"
+            about = f"{about}; separator splits the text within a cell, delimiter the columns"
         self.taken[-1] = f"{about}, {self.summary(header)}"
         while True:
             try:
@@ -295,7 +295,8 @@ def guess_encoding(sample: bytes, where: str) -> str:
     if bad <= sum(c > "\x7f" for c in text) - bad or (len(sample) - bad < 4 and bad < 4):
         return UTF8
     if b"\0" in sample or not _is_western(sample):
-        got = "bytes of another one (--encoding names it: cp1251, gb18030, shift_jis, ...)"
+        named = "--set source.encoding=NAME names it: cp1251, gb18030, shift_jis, ..."
+        got = f"bytes of another one ({named})"
         raise BadRecord(where, "text in UTF-8, UTF-16 or a Western encoding", got)
     return WESTERN
 
@@ -351,7 +352,7 @@ def described(delimiter: str, encoding: str, guessed: bool) -> str:
     """The two in words."""
     mark = DELIMITERS.get(delimiter, f'"{quoted(delimiter)}"')
     shown = encoding.upper() if encoding.startswith("utf") else encoding
-    doubt = " (a guess, since it is not UTF-8; --encoding names another)"
+    doubt = " (a guess, since it is not UTF-8; --set source.encoding=NAME takes another)"
     return f"{mark}-separated, {shown}{doubt if guessed and encoding == WESTERN else ''}"
 
 
@@ -430,8 +431,8 @@ def with_hint(error: BadRecord, line: bytes) -> BadRecord:
 
 def _hint(line: bytes) -> str:
     if line.startswith(_UTF16_MARKS):
-        return "it looks like UTF-16: try --encoding utf-16"
-    return "if the file comes from a spreadsheet, try --encoding cp1252"
+        return "it looks like UTF-16: try --set source.encoding=utf-16"
+    return "if the file comes from a spreadsheet, try --set source.encoding=cp1252"
 
 
 def _is_mark(character: str) -> bool:

@@ -117,7 +117,7 @@ def _advised(error: BadRecord, line: bytes) -> BadRecord:
     """An error of a fragment's reader; if the line is a flat object, it says how to read it."""
     if not error.expected.startswith("only the keys") or b'"properties"' in line:
         return error
-    got = f"{error.got} (--id KEY, --name KEY or --map KEY=ATTRIBUTE reads flat objects)"
+    got = f"{error.got} (--id KEY or --set source.name=KEY reads flat objects)"
     return BadRecord(error.where, error.expected, got)
 
 
@@ -126,5 +126,5 @@ def _check_flat(key: str, cell: Any, where: str) -> None:
     for item in nested:
         if isinstance(item, dict | list):
             kind = "an object" if isinstance(item, dict) else "a list in a list"
-            got = f"{kind} (--map {quoted(key, 40)}= leaves the key out)"
+            got = f"{kind} (--set source.map={quoted(key, 40)}= leaves the key out)"
             raise BadRecord(where, "text, a number or a list of these", got, key)

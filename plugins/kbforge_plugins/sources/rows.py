@@ -95,7 +95,7 @@ class TableSource(Source):
         self.counts: Counter[str] = Counter()
         self.taken: list[str] = []
         self.ids = self.id or None  # the column of ids
-        self._seen: DigestSet | None = None  # the ids met while that column is looked for
+        self.seen: DigestSet | None = None  # the ids met while that column is looked for
         self._no_ids = ""  # why there is none
         self.renamed: dict[str, str] = {}
         for pair in self.map or ():
@@ -131,20 +131,23 @@ class TableSource(Source):
         self.ids, self._no_ids = None, ""
         if not all(path != "-" and Path(path).is_file() for path in inputs):
             return  # they cannot be read twice
-        self._seen = DigestSet()
+        self.seen = DigestSet()
         try:
             deque(self._read_tables(inputs, lambda error, raw: None), maxlen=0)
         except _NoIds as reason:
             self.ids, self._no_ids = None, str(reason)
         finally:
-            self._seen = None
+            self.seen = None
 
     def reader(
         self, columns: Sequence[str], where: str, table: TableName, has_header: bool = False
     ) -> RowReader:
         """What makes fragments of the rows of a table; `has_header`: columns are its first row."""
-        if self._seen is not None:
-            return _IdReader(self, columns, where, table, has_header, self._seen)
+        if self.seen is not None:
+            likely = [c for c in columns if _is_id(c) and c not in self.named]
+            if len(likely) != 1 or self.ids not in (None, likely[0]):
+                raise _NoIds
+            self.ids = likely[0]
         return RowReader(self, columns, where, table, has_header)
 
     def read_rows(
@@ -249,7 +252,7 @@ class RowReader:
                 raise BadRecord(where, f'a column "{quoted(column)}"{meant}', got)
         self.columns, self._table, self._counts = tuple(columns), table, source.counts
         self._separator, self._prefix = source.separator, source.prefix
-        self._id = None if source.ids is None else place[source.ids]
+        self._id, self._seen = None if source.ids is None else place[source.ids], source.seen
         self._label = None if source.label is None else place[source.label]
         self.vector = [place[column] for column in source.vector or ()]
         special = {source.ids, source.label, *(source.vector or ())}
@@ -270,7 +273,8 @@ class RowReader:
     ) -> Fragment | None:
         """The fragment of a row of one value a column; None for a blank row or a repeated header.
 
-        BadRecord: it breaks a law of `Fragment`.
+        While the column of ids is looked for, there are no fragments. BadRecord: the row breaks a
+        law of `Fragment`. _NoIds: the column that is looked at cannot have the ids.
 
         Args:
             number: of the row; with the table's stem it is the id if no column holds one.
@@ -278,6 +282,9 @@ class RowReader:
             row: where the row begins in the file, if that is not its number.
         """
         if self._is_left_out(cells):
+            return None
+        if self._seen is not None:
+            self._require_own_id(cells, where, self._seen)
             return None
         properties: dict[str, list[str]] = {}
         for index, attribute in self._attributes:
@@ -315,8 +322,16 @@ class RowReader:
             return False
         if [str("" if cell is None else cell).strip() for cell in cells] != self._header:
             return False
-        self._counts["rows left out that repeat the header"] += 1
+        self._counts["repeated header rows left out"] += 1
         return True
+
+    def _require_own_id(self, cells: Sequence[object], where: str, seen: DigestSet) -> None:
+        own = self._own_id(cells, where)
+        column = f'the column "{quoted(self.columns[self._id or 0], 40)}"'
+        if not own:
+            raise _NoIds(f"{column} is empty at {quoted(where, 200)}")
+        if not seen.add(own.encode(errors="surrogatepass")):
+            raise _NoIds(f'{column} has "{quoted(own, 40)}" twice')
 
     def _own_id(self, cells: Sequence[object], where: str) -> str:
         """The id in the row, "" if it has none."""
@@ -355,38 +370,6 @@ class RowReader:
     def _numbers(self, cell: object, index: int, where: str) -> list[float]:
         items = cell if isinstance(cell, list | tuple) else [cell]
         return [_number(item, where, self.columns[index]) for item in items]
-
-
-class _IdReader(RowReader):
-    """Reads no fragments, but whether each row has an id of its own; `_NoIds` if one has none."""
-
-    def __init__(
-        self,
-        source: TableSource,
-        columns: Sequence[str],
-        where: str,
-        table: TableName,
-        has_header: bool,
-        seen: DigestSet,
-    ) -> None:
-        likely = [c for c in columns if _is_id(c) and c not in source.named]
-        if len(likely) != 1 or source.ids not in (None, likely[0]):
-            raise _NoIds
-        source.ids = likely[0]
-        super().__init__(source, columns, where, table, has_header)
-        self._ids, self._seen = f'the column "{quoted(source.ids, 40)}"', seen
-
-    def fragment(
-        self, cells: Sequence[object], number: int, where: str, row: int | None = None
-    ) -> None:
-        """Check the id of a row; BadRecord if it has several."""
-        if self._is_left_out(cells):
-            return
-        own = self._own_id(cells, where)
-        if not own:
-            raise _NoIds(f"{self._ids} is empty at {quoted(where, 200)}")
-        if not self._seen.add(own.encode(errors="surrogatepass")):
-            raise _NoIds(f'{self._ids} has "{quoted(own, 40)}" twice')
 
 
 def row_json(columns: Sequence[str], cells: Sequence[object]) -> bytes:

@@ -6,7 +6,8 @@ is a missing value.
 
 A small file may unpack to terabytes. So everything that the parser gets is counted as it is
 unpacked, whatever the file says of its sizes: bytes, rows, what one row or one string has, and how
-much smaller the packed file is. defusedxml refuses entities.
+much smaller the packed file is. Entities are refused. Rows and strings are parsed one at a time;
+of a million rows only their strings are held.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ import datetime
 import re
 import warnings
 import zipfile
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
 
 from kbforge.contracts import Fragment, OnBad
 from kbforge.errors import BadRecord, quoted
@@ -68,17 +72,20 @@ class XlsxSource(TableSource):
     def read_table(self, path: str, table: TableName, on_bad: OnBad) -> Iterator[Fragment]:
         if self.sheet is not None:
             table = TableName(f"{table.name}/{self.sheet}", table.stem)
-        with seekable(path) as file, _opened(file, called(path)) as book:
-            yield from self._read_sheet(book, called(path), table, on_bad)
+        with seekable(path) as file:
+            with _guarded(called(path)):
+                book = _Book(file, called(path))
+            with book.archive:
+                yield from self._read_sheet(book, called(path), table, on_bad)
 
     def _read_sheet(
-        self, book: Any, name: str, table: TableName, on_bad: OnBad
+        self, book: _Book, name: str, table: TableName, on_bad: OnBad
     ) -> Iterator[Fragment]:
-        sheet = _sheet(book, self.sheet, name)
-        about = f'{quoted(name, 400)}: sheet "{quoted(sheet.title, 40)}"'
-        if len(book.worksheets) > 1:
-            about = f"{about} of {len(book.worksheets)} (--sheet takes another)"
-        rows = _rows(sheet, name)
+        title = _title(book, self.sheet, name)
+        about = f'{quoted(name, 400)}: sheet "{quoted(title, 40)}"'
+        if len(book.sheets) > 1:
+            about = f"{about} of {len(book.sheets)} (--set source.sheet=NAME takes another)"
+        rows = _rows(book, book.sheets[title], name)
         first, cells = next(rows, (0, []))
         if not cells:
             raise BadRecord(name, "a header row", "an empty sheet")
@@ -134,20 +141,101 @@ def _column(cell: object) -> str:
     return "" if plain is None else plain.strip() if isinstance(plain, str) else str(plain)
 
 
-@contextlib.contextmanager
-def _opened(file: Any, name: str) -> Iterator[Any]:
-    """The workbook in a file; BadRecord if it is none, or unpacks to too much."""
-    from openpyxl.reader.excel import ExcelReader
+class _Book:
+    """A workbook: its parts, which are counted, and what they have in common.
 
-    with _guarded(name):
+    Any exception: the file is no workbook; `_guarded` makes it a BadRecord.
+    """
+
+    def __init__(self, file: Any, name: str) -> None:
+        from openpyxl.reader.excel import ExcelReader
+        from openpyxl.styles.stylesheet import apply_stylesheet
+        from openpyxl.xml.constants import SHARED_STRINGS
+
         reader = ExcelReader(file, read_only=True, data_only=True, keep_links=False)
-        reader.archive = archive = _CountedArchive(file, name)
-        archive.count_sheets()
-        reader.read()
-    try:
-        yield reader.wb
-    finally:
-        archive.close()
+        reader.archive = self.archive = _CountedArchive(file, name)
+        self.archive.count_sheets()
+        reader.read_manifest()
+        reader.read_workbook()
+        apply_stylesheet(self.archive, reader.wb)
+        self.strings, self.styled = _Strings(), reader.wb
+        if (part := reader.package.find(SHARED_STRINGS)) is not None:
+            with self.archive.open(part.PartName[1:]) as stream:
+                for element in _elements(stream, "si"):
+                    self.strings.append(_text(element))
+        there = set(self.archive.namelist())
+        self.sheets: dict[str, str] = {
+            sheet.name: of.target
+            for sheet, of in reader.parser.find_sheets()
+            if of.target in there and "chartsheet" not in of.Type
+        }
+
+
+class _Strings:
+    """The strings that cells share, in a quarter of the memory of a list."""
+
+    def __init__(self) -> None:
+        self._text, self._ends = bytearray(), array("I", (0,))
+
+    def append(self, text: str) -> None:
+        """Add a string."""
+        self._text += text.encode(errors="surrogatepass")
+        self._ends.append(len(self._text))
+
+    def __getitem__(self, index: int) -> str:
+        if not 0 <= index < len(self._ends) - 1:
+            raise IndexError(f"there is no string {index}")
+        text = self._text[self._ends[index] : self._ends[index + 1]]
+        return text.decode(errors="surrogatepass")
+
+
+_NAMESPACE = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_INLINE, _VALUE = (f"{{{_NAMESPACE}}}{name}" for name in ("is", "v"))
+_TEXTS = (f"{{{_NAMESPACE}}}t", f"{{{_NAMESPACE}}}r/{{{_NAMESPACE}}}t")
+
+
+def _elements(part: _CountedPart, name: str) -> Iterator[Element]:
+    """Each element of a name, a row or a string, alone: nothing of the others is kept."""
+    wanted, depth, found = f"{_NAMESPACE}}}{name}", 0, list[Element]()
+    builder = TreeBuilder()
+    parser = expat.ParserCreate(namespace_separator="}")
+    parser.buffer_text = True
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal depth, builder
+        if not depth:
+            if tag != wanted:
+                return
+            builder = TreeBuilder()
+            parser.CharacterDataHandler = builder.data
+        depth += 1
+        builder.start("{" + tag, attributes)
+
+    def end(tag: str) -> None:
+        nonlocal depth
+        if depth:
+            builder.end("{" + tag)
+            depth -= 1
+            if not depth:
+                parser.CharacterDataHandler = None
+                found.append(builder.close())
+
+    def refuse(*_: object) -> None:
+        raise ValueError("EntitiesForbidden: a spreadsheet declares no types and entities")
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.StartDoctypeDeclHandler = refuse
+    while data := part.read(_STEP):
+        parser.Parse(data)
+        yield from found
+        found.clear()
+    parser.Parse(b"", True)
+    yield from found
+
+
+def _text(element: Element) -> str:
+    """The text of a string, plain or in pieces of several styles; how it sounds is left out."""
+    return "".join(piece.text or "" for path in _TEXTS for piece in element.findall(path))
 
 
 class _CountedArchive(zipfile.ZipFile):
@@ -222,7 +310,7 @@ class _CountedPart:
 
     def _count_rows(self, data: bytes) -> None:
         """Count rows and strings, each of which is done with when the next one begins."""
-        text, last = self._tail + data, 0
+        text, last, at = self._tail + data, 0, 0
         for found in _MARKER.finditer(text):
             mark, last = found[0], found.end()
             if self._until:  # what is hidden may look like rows
@@ -231,7 +319,9 @@ class _CountedPart:
                 self._until = _HIDING[mark]
             elif mark[:1] == b"<" and self._of in mark:
                 self._rows += self._of == b"row"
-                self._since, self._tags = len(text) - last, text.count(b"<", last)
+                at = last
+        if at:
+            self._since, self._tags = len(text) - at, text.count(b"<", at)
         self._tail = text[max(last, len(text) - _LONGEST_MARKER) :]
         self._require(self._rows <= _MOST_ROWS, f"{_MOST_ROWS:,} rows")
         self._require(self._bytes <= self._most, f"{self._most >> 20:,} MiB of XML")
@@ -264,33 +354,55 @@ def _guarded(where: str) -> Iterator[None]:
         raise BadRecord(where, "a spreadsheet (.xlsx)", got) from error
 
 
-def _sheet(book: Any, wanted: str | None, name: str) -> Any:
-    sheets = {sheet.title: sheet for sheet in book.worksheets}
-    if not sheets:
+def _title(book: _Book, wanted: str | None, name: str) -> str:
+    """The name of the sheet to read."""
+    if not book.sheets:
         raise BadRecord(name, "a sheet with cells", "none")
     if wanted is None:
-        return next(iter(sheets.values()))
-    if wanted not in sheets:
-        got = ", ".join(quoted(title, 40) for title in list(sheets)[:20])
+        return next(iter(book.sheets))
+    if wanted not in book.sheets:
+        got = ", ".join(quoted(title, 40) for title in list(book.sheets)[:20])
         raise BadRecord(name, f'a sheet "{quoted(wanted, 40)}"', f"the sheets {got}")
-    return sheets[wanted]
+    return wanted
 
 
-def _rows(sheet: Any, name: str) -> Iterator[tuple[int, list[object]]]:
+def _rows(book: _Book, part: str, name: str) -> Iterator[tuple[int, list[object]]]:
     """(row number, cells up to the last that is not empty) for every row that is not empty."""
-    sheet.reset_dimensions()  # what the file says of its size may be anything
-    rows = iter(sheet.iter_rows(values_only=True))
-    first = 1
-    while True:
-        with _guarded(f"{name}:{first}"):
-            some = list(islice(rows, _AT_ONCE))
-        if not some:
-            return
-        for number, row in enumerate(some, first):
-            if row.count(None) == len(row):
-                continue
-            filled = next((k for k in range(len(row), 0, -1) if row[k - 1] is not None), 0)
-            yield number, list(row[:filled])
-        first += len(some)
-        if first > _MOST_ROWS + _AT_ONCE:
-            raise BadRecord(name, f"at most {_MOST_ROWS:,} rows", "more")
+    last = 0
+    with _guarded(f"{name}:1"):
+        stream = book.archive.open(part)
+    with stream:
+        rows = _parsed(book, stream)
+        while True:
+            with _guarded(f"{name}:{last + 1}"):
+                some = list(islice(rows, _AT_ONCE))
+            if not some:
+                return
+            for number, cells in some:
+                if not last < number <= _MOST_ROWS:
+                    expected = f"row numbers that grow to at most {_MOST_ROWS:,}"
+                    raise BadRecord(f"{name}:{last + 1}", expected, f"{number} after {last}")
+                last = number
+                if cells:
+                    yield number, cells
+
+
+def _parsed(book: _Book, stream: _CountedPart) -> Iterator[tuple[int, list[object]]]:
+    """(row number, cells up to the last that is not empty) of every row in a sheet's XML."""
+    from openpyxl.worksheet._reader import WorkSheetParser
+
+    styled = book.styled
+    formats = (styled.epoch, styled._date_formats, styled._timedelta_formats)
+    parser = WorkSheetParser(stream, book.strings, True, *formats)
+    for row in _elements(stream, "row"):
+        for cell in row:  # the library is slow on a text that is in its cell
+            if cell.get("t") == "inlineStr" and (inline := cell.find(_INLINE)) is not None:
+                cell.set("t", "str")
+                inline.tag, inline.text = _VALUE, _text(inline)
+        number, found = parser.parse_row(row)
+        parser.row_dimensions.clear()  # the heights of a million rows
+        filled = [cell for cell in found if cell["value"] is not None]
+        cells: list[object] = [None] * max((cell["column"] for cell in filled), default=0)
+        for cell in filled:
+            cells[cell["column"] - 1] = cell["value"]
+        yield number, cells
