@@ -82,6 +82,14 @@ def _numbered(size: int) -> Iterator[bytes]:
     yield _TAIL
 
 
+def _high(size: int) -> Iterator[bytes]:
+    """Rows that say their height, a thousand a unit: no more than a sheet may have."""
+    yield _HEAD
+    for number in range(2, 1000 * size):
+        yield b'<row r="%d" ht="%d" customHeight="1"/>' % (number, 10 + number % 7)
+    yield _TAIL
+
+
 def _strings(size: int) -> Iterator[bytes]:
     yield b'<sst xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'
     yield from [b"<si><t>a</t></si>" * (MIB // 17)] * size
@@ -104,6 +112,7 @@ BOMBS: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "empty rows": ("people.xlsx", lambda size: book(_SHEET, _rows(size))),
     "empty cells": ("people.xlsx", lambda size: book(_SHEET, _rows(size, b"<row><c/></row>"))),
     "numbered rows": ("people.xlsx", lambda size: book(_SHEET, _numbered(size))),
+    "high rows": ("people.xlsx", lambda size: book(_SHEET, _high(size))),
     "strings": ("people.xlsx", lambda size: book(_STRINGS, _strings(size))),
     "styles": ("people.xlsx", lambda size: book("xl/styles.xml", _rows(size, b"<a/>"))),
     "empty lines": ("people.jsonl", lambda size: _packed_bz2(b"\n" * MIB, size)),

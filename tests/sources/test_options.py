@@ -190,7 +190,9 @@ def test_lists_nested_without_end(program, written):
     file = written('{"name": ' + "[" * 900 + '"x"' + "]" * 900 + "}\n", "in.jsonl")
     ran = program("load", "jsonl", file, "--name", "name")
     assert ran.code == 1
-    assert ran.err.endswith(f"a list in a list (--set source.map=name= leaves the key out); {ADVICE}\n")
+    assert ran.err.endswith(
+        f"a list in a list (--set source.map=name= leaves the key out); {ADVICE}\n"
+    )
 
 
 def test_a_key_that_no_line_has(refused, written):
