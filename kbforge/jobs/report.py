@@ -263,7 +263,7 @@ def status_in(store: Store) -> Status:
     totals = store.pages.totals if store.has_session else None
     return Status(
         path=path,
-        megabytes=Path(path).stat().st_size / 1e6,
+        megabytes=store.database.size / 1e6,
         fragments=store.n_fragments,
         entities=store.n_entities,
         subproblems=totals.n_subproblems if totals else 0,

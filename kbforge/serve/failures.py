@@ -22,6 +22,7 @@ from kbforge.errors import (
     LikelihoodError,
     NotFoundError,
     OutputError,
+    StoreError,
     StrangeAttributesError,
     UsageError,
     escaped,
@@ -34,6 +35,7 @@ _STATUS: tuple[tuple[type[KBForgeError], int], ...] = (
     (DuplicateError, 409),
     (BusyError, 503),
     (OutputError, 503),
+    (StoreError, 503),
     (BadRecord, 400),
     (StrangeAttributesError, 422),
     (UsageError, 400),
@@ -41,7 +43,7 @@ _STATUS: tuple[tuple[type[KBForgeError], int], ...] = (
     (GrammarError, 422),
 )
 _PROGRAMS = ("/api", "/reconcile")
-_RETRY = "5"  # seconds after which the disk may have room, or another program ended
+_RETRY = "5"  # seconds after which the disk may have room, or the file may be there again
 _FOLDERS = re.compile(r'(?<![\w"/:])/(?:[^\s"/]+/)+')
 """Of an absolute path; ids, which are quoted, may look like one."""
 _OPTION = re.compile(r"--(since|to|policy|on-duplicate|map)\b")

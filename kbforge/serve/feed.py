@@ -15,7 +15,7 @@ from itertools import islice
 import orjson
 from starlette.concurrency import run_in_threadpool
 
-from kbforge.errors import BusyError
+from kbforge.errors import BusyError, KBForgeError
 from kbforge.serve.facts import Facts
 from kbforge.serve.readers import Readers
 from kbforge.store.store import Store, changes
@@ -88,11 +88,12 @@ class Feed:
         self._stopped = True
 
     async def wait(self, since: int, seconds: float) -> None:
-        """Wait until a run after this one has ended, or for so long."""
-        end = time.monotonic() + seconds
+        """Wait for a later run to end, or for another store, but only for so long."""
+        end, last = time.monotonic() + seconds, 0
         with self.place():
             while time.monotonic() < end and not self._stopped:
-                if await self._position() > since:
+                before, last = last, await self._position()
+                if last > since or last < before:
                     return
                 await asyncio.sleep(min(_EVERY, max(end - time.monotonic(), 0.0)))
 
@@ -100,24 +101,31 @@ class Feed:
         """Server-sent events from a run on; None is now. Whoever reads them has a place.
 
         Each event "changes" has changes as `changed`; the last one of a run has its number as id.
+        They end if the store cannot be read, or another one is in its place.
         """
         at = await self._position() if since is None else since
-        told = time.monotonic()
+        file, position, told = self._readers.file, 0, time.monotonic()
         yield b": changes follow\n\n"
-        while not self._stopped:
-            if await self._position() > at:
-                after: str | None = ""
+        with contextlib.suppress(KBForgeError):
+            while not self._stopped:
+                before, position = position, await self._position()
+                if position < before or self._readers.file != file:
+                    return
+                after: str | None = "" if position > at else None
                 to = None
                 while after is not None:
                     found = await run_in_threadpool(changed, self._readers, at, to, _AT_ONCE, after)
+                    if self._readers.file != file:
+                        return
                     to, after = found["to"], found["after"]
                     yield _event(found)
-                at, told = found["to"], time.monotonic()
-                continue
-            if time.monotonic() - told > _HEARTBEAT:
-                told = time.monotonic()
-                yield b": nothing new\n\n"
-            await asyncio.sleep(_EVERY)
+                if position > at:
+                    at, told = found["to"], time.monotonic()
+                    continue
+                if time.monotonic() - told > _HEARTBEAT:
+                    told = time.monotonic()
+                    yield b": nothing new\n\n"
+                await asyncio.sleep(_EVERY)
 
     @contextlib.contextmanager
     def place(self) -> Iterator[None]:

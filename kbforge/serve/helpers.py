@@ -21,11 +21,11 @@ from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 
-from kbforge.errors import KBForgeError, NotFoundError, UsageError
+from kbforge.errors import BusyError, KBForgeError, NotFoundError, StoreError, UsageError
 from kbforge.serve.readers import Readers
 
 _Question = TypeVar("_Question", bound=Callable[..., Any])
-_ERRORS = (NotFoundError, UsageError, KBForgeError, RuntimeError)
+_ERRORS = (NotFoundError, UsageError, BusyError, StoreError, KBForgeError, RuntimeError)
 """As which an error comes back; the first that fits. The last one is of what is our own fault."""
 
 _GONE = (EOFError, OSError)

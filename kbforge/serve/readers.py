@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from kbforge.contracts import Likelihood
-from kbforge.errors import KBForgeError
+from kbforge.errors import KBForgeError, StoreError
 from kbforge.fit.choices import Choices, Fit
 from kbforge.fit.maps import pair_model_of
 from kbforge.jobs.cluster_cache import ClusterCache
@@ -34,8 +33,8 @@ class Readers:
 
     The file is examined once; a KBForgeError says what is wrong with it. A connection belongs to
     whoever borrows it until it is given back, so it does not matter which thread goes on with a
-    stream. A file that was put in the place of the store is opened anew. Models are read again when
-    `kbforge refit` has changed them.
+    stream. A file that was put in the place of the store is opened anew, and nothing that was read
+    of the other one stays. Models are read again when `kbforge refit` has changed them.
 
     Attributes:
         path: of the store.
@@ -44,6 +43,7 @@ class Readers:
             whose content never changes.
         status: what was last said of the whole, and what says whether it still holds.
         helpers: processes that score, if there are any.
+        file: how many files had the name before the one that is read.
 
     """
 
@@ -53,13 +53,14 @@ class Readers:
         self.names: dict[tuple[str | None, bytes], str] = {}
         self.status: tuple[Any, dict[str, Any]] | None = None
         self.helpers: Helpers | None = None
+        self.file = 0
         self._lock, self._loading, self._turns = (
             threading.Lock(),
             threading.Lock(),
             threading.RLock(),
         )
         self._depth, self._scored = 0, 0  # of those who hold `_turns`
-        self._idle: list[tuple[tuple[int, int], Store]] = []
+        self._idle: list[Store] = []
         self._closed = False
         self._fit: tuple[bytes, Fit, Choices] | None = None
         with Database(path) as database:
@@ -68,35 +69,47 @@ class Readers:
     @contextlib.contextmanager
     def store(self) -> Iterator[Store]:
         """Lend the store, read at one moment; what is borrowed within may be of a later one."""
-        file, store = self._borrowed()
+        store = self._borrowed()
         try:
             with store.database.snapshot():
                 yield store
+        except KBForgeError:
+            raise
+        except Exception as error:
+            if store.database.replaced:  # parts of two files are no store
+                raise StoreError("the store was replaced while it was read; try again") from error
+            raise
         finally:
-            self._give_back(file, store)
+            self._give_back(store)
 
-    def _borrowed(self) -> tuple[tuple[int, int], Store]:
-        """A connection that nobody uses, and the file that it reads."""
-        with contextlib.suppress(OSError):
-            status = os.stat(self.path)
-            now = (status.st_dev, status.st_ino)
-            with self._lock:
-                while self._idle:
-                    file, store = self._idle.pop()
-                    if file == now:
-                        return file, store
-                    store.database.close()
-                    self.names, self.status = {}, None  # numbers are of other fragments now
+    def _borrowed(self) -> Store:
+        """A connection that nobody uses."""
+        self.follow()
         with self._lock:
+            if self._idle:
+                return self._idle.pop()
             database = Database(self.path, verify=False, one_thread=False)
         database.connection.execute(f"PRAGMA cache_size = -{_CACHED}")
-        status = os.stat(self.path)
-        return (status.st_dev, status.st_ino), Store(database)
+        return Store(database)
 
-    def _give_back(self, file: tuple[int, int], store: Store) -> None:
+    def follow(self) -> None:
+        """Leave a file whose place another has taken; errors as of `Database.leave`."""
         with self._lock:
-            if not self._closed and not store.database.connection.in_transaction:
-                self._idle.append((file, store))
+            if self._idle and self._idle[-1].database.replaced:
+                self._idle[-1].database.leave()
+                for store in self._idle:
+                    store.database.close()
+                self._idle.clear()
+                # numbers are of other fragments now
+                self.file, self.names, self.status = self.file + 1, {}, None
+                self.clusters = ClusterCache()
+
+    def _give_back(self, store: Store) -> None:
+        with self._lock, contextlib.suppress(KBForgeError):
+            database = store.database
+            if not (self._closed or database.connection.in_transaction or database.replaced):
+                database.rest()
+                self._idle.append(store)
                 return
         store.database.close()
 
@@ -178,7 +191,7 @@ class Readers:
             self.helpers.close()
         with self._lock:
             self._closed = True
-            for _, store in self._idle:
+            for store in self._idle:
                 store.database.close()
             self._idle.clear()
 

@@ -27,7 +27,7 @@ class Service:
         computations = Computations(self.readers)
         self.runs = Runs(self.readers, computations)
         self.quality = Quality(self.readers, computations, gold)
-        self.writer = Writer(path)
+        self.writer = Writer(path, self.readers.follow)
         self.questions = Questions(self.readers, self.writer)
         self.feed = Feed(self.readers)
 

@@ -79,7 +79,7 @@ class WordIndex:
         self._behind: threading.Thread | None = None
         self._closing = threading.Event()
         self._indexed = 0  # the number of the first fragment that is not
-        self._last_run = 0
+        self._caught_up = (0, 0)  # with which run, of which file
         self._prepared = False
 
     def prepare(self, on_indexed: OnIndexed | None = None) -> None:
@@ -188,12 +188,10 @@ class WordIndex:
             with contextlib.closing(_connect(self._path)) as index:
                 if not _is_index(index):
                     return False
-                self._indexed, began, erased, last = _state(index)
+                self._indexed = _state(index)[0]
+                return _is_of(index, store)
         except (sqlite3.Error, ValueError):
             return False
-        held = ask(store.database.connection, _ID_OF, (self._indexed - 1,))
-        same = not held or held[0][0] == last  # that one may have been removed
-        return same and (began, erased) == _origin(store)
 
     def _make(self) -> None:
         """Make an empty index; in a folder that cannot be written, a temporary one."""
@@ -224,15 +222,15 @@ class WordIndex:
         """Index what others have written since; a thread does what takes long."""
         rows = store.database.connection
         newest = ask(rows, "SELECT max(number) FROM fragment")[0][0]
-        last_run = ask(rows, "SELECT max(number) FROM run")[0][0]
-        if (newest or 0) < self._indexed and last_run == self._last_run:
+        last_run = ask(rows, "SELECT max(number) FROM run")[0][0] or 0, self._readers.file
+        if (newest or 0) < self._indexed and last_run == self._caught_up:
             return
         if not self._writing.acquire(blocking=False):
             return
         more = damaged = False
         try:
             more = self._index_some(store, _NOW)
-            self._last_run = last_run
+            self._caught_up = last_run
         except sqlite3.OperationalError:  # the disk is full: what is indexed is searched
             return
         except sqlite3.DatabaseError:
@@ -341,9 +339,9 @@ def _words(values: Sequence[str]) -> str:
 def _add(store: Store, index: sqlite3.Connection, most: int) -> tuple[int, int]:
     """Add the next fragments; returns the number of the first that is left, and how many came."""
     names = naming_of(store)
-    next_one, *before = _state(index)
+    next_one = _state(index)[0]
     began, erased = _origin(store)
-    if next_one and before[:2] != [began, erased]:  # it has the words of erased fragments
+    if next_one and not _is_of(index, store):
         for table in _FTS:
             index.execute(f"INSERT INTO {table}({table}) VALUES ('delete-all')")
         index.execute("DELETE FROM terms")
@@ -364,6 +362,18 @@ def _add(store: Store, index: sqlite3.Connection, most: int) -> tuple[int, int]:
         )
         _note(index, next_one, began, erased, last)
     return next_one, len(said)
+
+
+def _is_of(index: sqlite3.Connection, store: Store) -> bool:
+    """Whether an index has words of this store alone: not of erased fragments, or of a later copy.
+
+    Numbers count on, and the last fragment that is indexed may have been removed.
+    """
+    next_one, began, erased, last = _state(index)
+    held = ask(store.database.connection, _ID_OF, (next_one - 1,))
+    counted = store.pages.totals.n_numbers if store.has_session else 0
+    same = not held or held[0][0] == last
+    return same and next_one <= counted and (began, erased) == _origin(store)
 
 
 def _origin(store: Store) -> tuple[float, int]:

@@ -5,6 +5,9 @@ is a group of its own, so that it can be undone exactly. A request is written wh
 Where a group fails, its requests are tried one by one, so that one that is refused takes no other
 with it.
 
+A file that is put in the place of the store is written from then on; the thread looks for one every
+second, so that nobody reads it with the old log.
+
 The thread holds the store's lock only while it writes a group, and leaves it free for a moment
 every second, so that a command can have its turn; while a command writes, requests wait. Models and
 session are kept from group to group. The session is opened anew if anybody else wrote in between,
@@ -85,10 +88,14 @@ class _Request:
 
 
 class Writer:
-    """The one writer of a server."""
+    """The one writer of a server.
 
-    def __init__(self, path: str) -> None:
-        self._kept = _KeptStore(path)
+    Before it opens a file that has taken the store's place it calls `on_replaced`: one that was
+    copied over the store can be opened when all of this process have left it.
+    """
+
+    def __init__(self, path: str, on_replaced: Callable[[], None] = lambda: None) -> None:
+        self._kept = _KeptStore(path, on_replaced)
         self._waiting: deque[_Request] = deque()
         self._characters = 0
         self._changed = threading.Condition()
@@ -220,7 +227,7 @@ class Writer:
             while not self._waiting:
                 if self._closing:
                     return None
-                if not self._changed.wait(IDLE if self._kept.unfinished else None):
+                if not self._changed.wait(IDLE):
                     return []
             group, ids = list[_Request](), set[str]()
             while self._waiting:
@@ -308,8 +315,11 @@ class Writer:
     def _rest(self) -> None:
         """End the run, tell confidence while nothing waits, and empty the log.
 
-        At the end of all the confidence of some is told.
+        Before, look whether another file is in the place of the store. At the end of all the
+        confidence of some is told.
         """
+        with contextlib.suppress(KBForgeError):  # whoever writes next is told
+            self._kept.follow()
         more = self._kept.unfinished
         while more and not self._waiting:
             try:
@@ -348,8 +358,8 @@ class Writer:
 class _KeptStore:
     """A store that is written now and then; its models and its session are kept in between."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: str, on_replaced: Callable[[], None]) -> None:
+        self._path, self._on_replaced = path, on_replaced
         self._database: Database | None = None
         self._fit: tuple[bytes, Fit, Choices] | None = None
         self._held: OpenStore | None = None
@@ -363,8 +373,18 @@ class _KeptStore:
         self.let_go()
         self._models(store)
 
+    def follow(self) -> None:
+        """Leave a file whose place another has taken; errors as of `Database.leave`."""
+        if self._database is not None and self._database.replaced:
+            self._database.leave()
+            self._database = None
+            self.forget()
+        if self._database is None:
+            self._on_replaced()
+
     def take(self) -> Store:
         """The store, with its lock; errors as of `Database`."""
+        self.follow()
         if self._database is None:
             self._database = Database(self._path, write=True, verify=False)
         elif not self._database.take():

@@ -16,7 +16,8 @@ from kbforge.files.io import (
     sweep,
     temporary_folder,
 )
-from kbforge.store.database import MODE, Database, log_of, refuse_damage
+from kbforge.store.damage import refuse_damage
+from kbforge.store.database import MODE, Database, log_of
 from kbforge.store.store import Store
 
 

@@ -17,6 +17,11 @@ belongs to the open file, not to its name: links to a store are one store, remov
 get around the lock, and a killed process holds nothing. Systems other than Linux lack such locks;
 there the file `NAME-lock` is locked.
 
+Another file can take the name of a store that is open. Whoever notices (`replaced`) closes what it
+has open and sees to it that the new file is not read with the old log (`leave`). Until then this
+process does not open the new file. A file that was copied over a store is noticed, too, if the log
+was empty: the file is another one then, and no transaction says so.
+
 When a process closes any descriptor of a file, POSIX drops all its locks on that file, those of
 SQLite too. So nothing here closes a descriptor while this process has a connection to the database.
 """
@@ -32,24 +37,21 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 from urllib.parse import quote
-
-import orjson
 
 from kbforge.errors import BusyError, OutputError, StoreError, quoted
 from kbforge.files.io import hold, sweep
 from kbforge.files.kinds import what_is
-from kbforge.store.pages import numbers_from_bytes
+from kbforge.store.damage import References, refuse_damage, unsound, whole_rows
 from kbforge.store.tables import (
     COLUMNS,
     VERSION,
     StoreConnection,
     ask,
-    checksum,
     migrate,
     version_of,
     write_rows,
@@ -57,7 +59,6 @@ from kbforge.store.tables import (
 
 SMALL = 16_000_000
 """Bytes of a file that is examined when it is opened, which takes a second for 100 MB."""
-_MOST = 100  # findings of SQLite's own, and damaged rows that are named of each table
 _MAGIC = b"SQLite format 3\0"
 _PATIENCE = 30.0  # seconds that a reader or writer waits for a lock of SQLite's own
 _TURN = 3.0  # seconds to wait for another writer: a server lets go of the lock time and again
@@ -70,6 +71,7 @@ write is copied once."""
 _CACHED = 1 << 16
 """KiB of pages that a writer holds: keys are all over the tables, and what does not fit is written
 several times in one transaction."""
+_FLAGS = os.O_RDWR | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _FULL = ("database or disk is full", "disk i/o error", "no space")
 
 MODE = 0o600
@@ -92,6 +94,10 @@ _KINDS = {
 }
 
 _connections: Counter[Inode] = Counter()
+_logs: dict[Inode, tuple[Path, Inode | None]] = {}
+"""By each file that this process has open, where its log was and which file that is."""
+_overwritten: set[Inode] = set()
+"""Files over which others were copied; they are opened again when the last connection has gone."""
 _to_close: dict[Inode, list[int]] = {}
 _counting = threading.RLock()  # of threads with connections of their own, and of the collector
 
@@ -113,6 +119,8 @@ def _disconnect(inode: Inode) -> None:
         _connections[inode] -= 1
         if not _connections[inode]:
             del _connections[inode]
+            _logs.pop(inode, None)
+            _overwritten.discard(inode)
             for handle in _to_close.pop(inode, ()):
                 os.close(handle)
 
@@ -143,14 +151,14 @@ def lock(handle: int, path: Path) -> int | None:
 
 
 class _WriterLock:
-    """The lock of the one writer, on a file that is made if it does not exist.
+    """The lock of the one writer, on a file that can be made if it does not exist.
 
     Raises OSError if the file cannot be opened to be written.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, make: bool = True) -> None:
         self._path = path
-        self._handle, self.made = _created(path)
+        self._handle, self.made = _created(path) if make else (os.open(path, _FLAGS), False)
         self.status = os.fstat(self._handle)
         self.inode = _inode_of(self.status)
         self._held: int | None = None
@@ -160,9 +168,9 @@ class _WriterLock:
         """Whether this is the one writer."""
         return self._held is not None
 
-    def take(self) -> bool:
+    def take(self, patience: float | None = None) -> bool:
         """Become the one writer, if nobody else is soon and the name still leads to this file."""
-        until = time.monotonic() + _TURN
+        until = time.monotonic() + (_TURN if patience is None else patience)
         while not self.held and _other_kind(self.status) is None:
             if _inode_of(self._path.stat()) != self.inode:
                 break
@@ -210,6 +218,14 @@ def connected(
     )
 
 
+def _inode_at(path: Path) -> Inode | None:
+    """The file that a name leads to; None if there is none."""
+    try:
+        return _inode_of(path.stat())
+    except OSError:
+        return None
+
+
 def log_of(path: str) -> Path:
     """Where SQLite writes what is not in the file of a store yet."""
     return Path(f"{os.path.realpath(path)}-wal")
@@ -217,8 +233,10 @@ def log_of(path: str) -> Path:
 
 def _has_log(path: str) -> bool:
     """Whether a store has a log with anything in it."""
-    log = log_of(path)
-    return log.exists() and log.stat().st_size > 0
+    try:
+        return log_of(path).stat().st_size > 0
+    except OSError:
+        return False
 
 
 def _close_reader(connection: sqlite3.Connection, path: str, inode: Inode) -> None:
@@ -271,11 +289,10 @@ def remove_index(path: str) -> None:
 
 def _created(path: Path) -> tuple[int, bool]:
     """Open a file to be written; also whether it was made here, and so may be removed here."""
-    flags = os.O_RDWR | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     try:
-        return os.open(path, flags | os.O_CREAT | os.O_EXCL, MODE), True
+        return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, MODE), True
     except FileExistsError:
-        return os.open(path, flags), False
+        return os.open(path, _FLAGS), False
 
 
 class Database:
@@ -298,6 +315,7 @@ class Database:
         self._marked = False  # whether the store says that its log has more
         self._told = False  # whether the file alone says so
         self._settles = write  # until it is closed
+        self._rested: tuple[int, int, int] | None = None  # see `rest`
         self._held = contextlib.ExitStack()
         try:
             if write:
@@ -307,7 +325,7 @@ class Database:
                 if self.version is not None and self.version < VERSION:
                     self._bring_up_to_date()
                 if self.version is not None and verify:
-                    if Path(path).stat().st_size <= SMALL:
+                    if self.size <= SMALL:
                         refuse_damage(self.path, self.examined()[1])
                     elif not write:
                         self.connection.unexamined = frozenset(COLUMNS)
@@ -350,7 +368,80 @@ class Database:
 
     def let_go(self) -> None:
         """Let others write until `take`; what this connection has read stays."""
+        self.rest()
         self._lock.let_go()
+
+    def rest(self) -> None:
+        """Note how the file is while this connection does nothing, for `replaced`."""
+        self._rested = None
+        with contextlib.suppress(OSError, sqlite3.Error):
+            version = self._data_version()
+            status = os.stat(self.path)
+            if not _has_log(self.path):
+                self._rested = version, status.st_mtime_ns, status.st_size
+
+    @property
+    def replaced(self) -> bool:
+        """Whether another file has the name now, or its content was copied over this one.
+
+        A copy is noticed if the log was empty before; while it is made, the file looks damaged.
+        Raises StoreError, or OutputError of one who writes, if there is no such file.
+        """
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            doing = "write" if self._write else "read"
+            kind = OutputError if self._write else StoreError
+            raise kind(f"cannot {doing} {quoted(self.path, 400)}: the file was removed") from None
+        if _inode_of(status) != self.inode:
+            return True
+        if self._rested is not None and self._rested[1:] != (status.st_mtime_ns, status.st_size):
+            with self._in_words():
+                version = self._data_version()
+            if version == self._rested[0]:  # nobody has written it as a database is written
+                _overwritten.add(self.inode)
+        return self.inode in _overwritten
+
+    def leave(self) -> None:
+        """Close, after another file took the name, which nobody reads with the old log then.
+
+        What only the log has goes into the file that was opened, wherever that is now.
+
+        Raises:
+            BusyError: the log has more, or another program writes the new file.
+            OutputError: the log cannot be removed.
+
+        """
+        log = log_of(self.path)
+        try:
+            if self._write and _inode_at(Path(self.path)) != self.inode:
+                with contextlib.suppress(OutputError):
+                    if self._data_version() == self._seen:
+                        self.settle()
+            if self._log is not None and _inode_at(log) == self._log:
+                with self._unwritten() as unwritten:
+                    if not unwritten or _has_log(self.path):
+                        raise self._just_replaced()
+                    Path(f"{str(log).removesuffix('-wal')}-shm").unlink(missing_ok=True)
+                    log.unlink(missing_ok=True)
+        except (OSError, sqlite3.Error) as error:
+            raise OutputError(f"cannot read {quoted(self.path, 400)} anew: {error}") from error
+        self._settles = False
+        self.close()
+
+    def _just_replaced(self) -> BusyError:
+        return BusyError(f"{quoted(self.path, 400)} was replaced a moment ago; try again")
+
+    @contextlib.contextmanager
+    def _unwritten(self) -> Iterator[bool]:
+        """Whether nobody else writes the file that has the name now, or begins to in this block."""
+        try:
+            lock = _WriterLock(Path(os.path.realpath(self.path)), make=False)
+        except PermissionError:  # nobody can
+            yield True
+            return
+        with contextlib.closing(lock):
+            yield lock.take(patience=0.0)
 
     def take(self) -> bool:
         """Become the one writer again; returns whether nobody else has written in between.
@@ -360,16 +451,11 @@ class Database:
             OutputError: the file was removed, or another has its name.
 
         """
-        try:
+        with contextlib.suppress(OSError):
             self._lock.take()
-            there = _inode_of(os.stat(self.path)) == self._lock.inode
-        except OSError:
-            there = False
-        if not there:
+        if self.replaced:
             self._lock.let_go()
-            raise OutputError(
-                f"cannot write {quoted(self.path, 400)}: the file was removed or replaced"
-            )
+            raise OutputError(f"cannot write {quoted(self.path, 400)}: the file was replaced")
         self._require_lock()
         with self._in_words():
             seen = self._data_version()
@@ -404,8 +490,17 @@ class Database:
         return made
 
     def _connect(self) -> None:
+        log = log_of(self.path)
+        self.inode = inode = _inode_at(Path(self.path)) or (0, 0)
+        now = _inode_at(log)
+        with _counting:
+            others = {kept for of, kept in _logs.items() if of != inode}
+        if inode in _overwritten or (now is not None and (log, now) in others):
+            raise self._just_replaced()
         connection = self._opened()
-        inode = _inode_of(os.stat(self.path))
+        if _inode_at(Path(self.path)) != inode:
+            connection.close()
+            raise self._just_replaced()
         with _counting:
             _connections[inode] += 1
         self._held.callback(weakref.finalize(self, _disconnect, inode))
@@ -427,11 +522,13 @@ class Database:
             connection.execute("PRAGMA secure_delete = FAST")
             connection.execute(f"PRAGMA cache_size = -{_CACHED}")
         self._seen = self._data_version()
+        with _counting:
+            self._log = _logs.setdefault(inode, (log, _inode_at(log)))[1]
 
     def _bring_up_to_date(self) -> None:
         """Migrate an older store, in one transaction under the lock."""
         if self._write:
-            refuse_damage(self.path, list(_unsound(self.connection)))
+            refuse_damage(self.path, list(unsound(self.connection)))
             self.transaction(migrate)
             self.version = VERSION
             return
@@ -493,7 +590,8 @@ class Database:
         try:
             yield
         finally:
-            self.connection.execute("ROLLBACK")
+            if self.connection.in_transaction:  # SQLite ends it after some errors
+                self.connection.execute("ROLLBACK")
 
     def copy_to(self, file: str, on_copied: Callable[[int], None]) -> None:
         """Copy all pages, as they are at one moment, into an empty file.
@@ -526,6 +624,8 @@ class Database:
                     "space and run the same command again"
                 ) from error
             raise kind(f"{where}: {said}") from error
+        except FileNotFoundError as error:
+            raise kind(f"{where}: the file was removed") from error
         # a message of SQLite that quotes damage may be no UTF-8
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise kind(
@@ -535,12 +635,12 @@ class Database:
     def examined(self) -> tuple[dict[str, int], list[str]]:
         """Read everything; returns the number of intact rows by table, and sentences on damage."""
         with self.snapshot():
-            damage = list(_unsound(self.connection))
+            damage = list(unsound(self.connection))
             rows: dict[str, int] = {}
-            references = _References()
+            references = References()
             for table in COLUMNS:
                 rows[table] = 0
-                for found in _rows(self.connection, table):
+                for found in whole_rows(self.connection, table):
                     if isinstance(found, str):
                         damage.append(found)
                     else:
@@ -586,6 +686,12 @@ class Database:
             return self._checkpoint("TRUNCATE")
         finally:
             self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * _PATIENCE)}")
+
+    @property
+    def size(self) -> int:
+        """The bytes of the file; raises StoreError, or OutputError of one who writes."""
+        with self._in_words():
+            return os.stat(self.path).st_size
 
     @property
     def lacking(self) -> str | None:
@@ -637,105 +743,3 @@ def _mark(rows: sqlite3.Connection) -> None:
     """Have the file say that its log has more."""
     (last,) = ask(rows, "SELECT coalesce(max(number), 0) FROM run")[0]
     write_rows(rows, "meta", {MARK: (b"%d" % last,)})
-
-
-def refuse_damage(path: str, damage: Sequence[str]) -> None:
-    """Raise a KBForgeError that names the first of some findings, if there are any."""
-    if damage:
-        more = f", and {len(damage) - 1:,} more" if len(damage) > 1 else ""
-        raise StoreError(
-            f"{quoted(path, 400)} is damaged: {damage[0]}{more}; kbforge check says what is intact"
-        )
-
-
-def _unsound(database: sqlite3.Connection) -> Iterator[str]:
-    """What SQLite finds amiss: pages, indexes, the file's header."""
-    try:
-        for pragma, expected in (("encoding", "UTF-8"), ("auto_vacuum", 0)):
-            got = database.execute(f"PRAGMA {pragma}").fetchone()[0]
-            if got != expected:
-                yield f"its header says {pragma} {quoted(str(got))}"
-        for (said,) in database.execute(f"PRAGMA integrity_check({_MOST})"):
-            if said != "ok":
-                yield quoted(said.replace("\n", "; "), 200)
-    except sqlite3.DatabaseError as error:
-        yield quoted(str(error).lower(), 200)
-
-
-def _rows(database: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ...] | str]:
-    """The rows of a table, and a sentence for each that is damaged."""
-    bad = 0
-    try:
-        for row in database.execute(f"SELECT {', '.join(COLUMNS[table])}, checksum FROM {table}"):
-            if checksum(row[:-1]) == row[-1]:
-                yield row[:-1]
-                continue
-            bad += 1
-            if bad <= _MOST:
-                yield f"the row {quoted(str(row[0]), 40)} of {table} is not as it was written"
-    except sqlite3.DatabaseError as error:
-        yield f"{table} cannot be read to its end ({quoted(str(error).lower(), 200)})"
-    if bad > _MOST:
-        yield f"{bad - _MOST:,} more rows of {table} are not as they were written"
-
-
-class _References:
-    """The references between rows, gathered in one pass over the tables."""
-
-    def __init__(self) -> None:
-        self._facts: dict[str, bytes] = {}
-        self._homes: dict[int, int] = {}
-        self._entities: list[tuple[str, int, bytes]] = []
-        self._runs: list[tuple[int, int]] = []
-        self._keys: dict[str, set[Any]] = {"page": set(), "kept": set(), "image": set()}
-
-    def add(self, table: str, row: tuple[Any, ...]) -> None:
-        """Note what other rows must agree with."""
-        if table == "meta":
-            self._facts[row[0]] = row[1]
-        elif table == "fragment":
-            self._homes[row[0]] = row[3]
-        elif table == "entity":
-            self._entities.append(row)
-        elif table == "run":
-            self._runs.append((row[0], row[6]))
-        elif table in self._keys:
-            self._keys[table].add(row[0])
-
-    def amiss(self, rows: Mapping[str, int]) -> Iterator[str]:
-        """Sentences on rows that are missing or contradict others; `rows` has counts by table."""
-        if [number for number, _ in self._runs] != list(range(1, len(self._runs) + 1)):
-            yield "run lacks rows"
-        if not self._keys["image"] <= {number for number, _ in self._runs}:
-            yield "image has rows of runs that do not exist"
-        for home in sorted(set(self._homes.values()) - self._keys["page"]):
-            yield f"page lacks subproblem {home}, which fragments name"
-        held: set[int] = set()
-        for entity, home, members in self._entities:
-            numbers = set(numbers_from_bytes(members[: len(members) // 8 * 8]).tolist())
-            if any(self._homes.get(number) != home for number in numbers) or numbers & held:
-                yield f"the members of entity {quoted(entity, 40)} are not its subproblem's"
-            held |= numbers
-        for number in sorted(set(self._homes) - held):
-            yield f"no entity holds fragment number {number}"
-        if "totals" in self._facts:
-            totals = _object(self._facts["totals"].partition(b"\n")[0])
-            for name, table in (("n_fragments", "fragment"), ("n_subproblems", "page")):
-                if totals.get(name) != (n := rows[table]):
-                    yield f"{table} has {n:,} rows where the totals say {totals.get(name)}"
-            if self._runs and self._runs[-1][1] != (n := rows["entity"]):
-                yield f"entity has {n:,} rows where the last run says {self._runs[-1][1]}"
-        if "frozen" in self._facts:
-            kept = _object(self._facts["frozen"]).get("kept")
-            for role, digest in (kept if isinstance(kept, dict) else {}).items():
-                if digest is not None and digest not in self._keys["kept"]:
-                    yield f"kept lacks what {quoted(role, 40)} learned"
-
-
-def _object(content: bytes) -> dict[str, Any]:
-    """A fact; an empty one if it is no object."""
-    try:
-        found = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}

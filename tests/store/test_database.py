@@ -67,7 +67,7 @@ def test_a_writer_lets_others_write_in_between(path: Path) -> None:
         assert database.take()
         database.let_go()
         path.rename(path.with_suffix(".old"))
-        with pytest.raises(OutputError, match="was removed or replaced"):
+        with pytest.raises(OutputError, match="was removed"):
             database.take()
 
 
