@@ -15,7 +15,8 @@ A page of a stranger, open in the user's browser, can send requests to this mach
 - Bodies are bounded in size and in time, and paths lead nowhere.
 - Every answer says what a browser may do with it. The pages need no inline script or style.
 
-The guard is an ASGI middleware that reads no body, so streams pass through.
+The guard is an ASGI middleware. It reads the whole body before the application is asked, so a slow
+one costs little; answers pass through as streams.
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -210,11 +210,12 @@ class Guard:
             await refused(scope, receive, exchange.send)
             return
         try:
-            await self.app(scope, exchange.receive, exchange.send)
+            refused = await exchange.read_body()
+            await (refused or self.app)(scope, exchange.receive, exchange.send)
         except ClientDisconnect:
             pass  # nobody reads an answer
         finally:
-            self.held -= exchange.read
+            self.held -= len(exchange.body)
 
     def _refusal(self, asked: HTTPConnection) -> Response | None:
         """The answer to a request that goes no further."""
@@ -313,14 +314,12 @@ class _Exchange:
     def __init__(self, guard: Guard, asked: HTTPConnection, receive: Receive, send: Send) -> None:
         self._guard, self._asked, self._receive, self._send = guard, asked, receive, send
         self._began = time.perf_counter()
-        self._end = asyncio.get_running_loop().time() + _SLOWEST
-        self._ended = self._answered = False
-        self.read = 0  # bytes of the body
+        self._is_read = False  # and not yet given
+        self.body = bytearray()
 
     async def send(self, message: Message) -> None:
         """Send a part of the answer, which says what a browser may do with it."""
         if message["type"] == "http.response.start":
-            self._answered = True
             headers = MutableHeaders(scope=message)
             took = 1000 * (time.perf_counter() - self._began)
             headers["server-timing"] = f"answer;dur={took:.1f}"
@@ -334,27 +333,43 @@ class _Exchange:
                 headers.setdefault(name, value)
         await self._send(message)
 
+    async def read_body(self) -> Response | None:
+        """Read the body; the answer to one that is too large or too slow, None to others.
+
+        Raises:
+            ClientDisconnect: the client has gone before its end.
+
+        """
+        loop, path = asyncio.get_running_loop(), self._asked.scope["path"]
+        headers, reads = self._asked.headers, self._asked.scope["method"] in _SAFE
+        sent = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+        self._is_read = more = sent and not reads  # a body says nothing there
+        end = loop.time() + _SLOWEST
+        while more:
+            try:
+                async with asyncio.timeout_at(min(loop.time() + _SILENCE, end)):
+                    message = await self._receive()
+            except TimeoutError:
+                return failure(self._asked, 408, "the body came too slowly", _CLOSE)
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            part = message.get("body", b"")
+            self.body += part
+            self._guard.held += len(part)
+            if self._guard.held > MOST_HELD:
+                later = _CLOSE | {"Retry-After": "1"}
+                return failure(self._asked, 503, "too much is sent at once", later)
+            if len(self.body) > _most_bytes(path):
+                return failure(self._asked, 413, _too_large(path), _CLOSE)
+            more = message.get("more_body", False)
+        return None
+
     async def receive(self) -> Message:
-        """The next part; at the end, that the other side has gone, when it has."""
-        if self._ended:
+        """The body; after it, that the other side has gone, when it has."""
+        if not self._is_read:
             return await self._receive()
-        until = min(asyncio.get_running_loop().time() + _SILENCE, self._end)
-        try:
-            async with asyncio.timeout_at(until):
-                message: Message = await self._receive()
-        except TimeoutError:
-            if self._answered:  # the connection has a limit of its own
-                return await self._receive()
-            raise HTTPException(408, "the body came too slowly", _CLOSE) from None
-        count, path = len(message.get("body", b"")), self._asked.scope["path"]
-        self.read += count
-        self._guard.held += count
-        if self._guard.held > MOST_HELD and not self._answered:
-            raise HTTPException(503, "too much is sent at once", _CLOSE | {"Retry-After": "1"})
-        if self.read > _most_bytes(path) and not self._answered:
-            raise HTTPException(413, _too_large(path), _CLOSE)
-        self._ended = not message.get("more_body", False)
-        return message
+        self._is_read = False
+        return {"type": "http.request", "body": bytes(self.body), "more_body": False}
 
 
 # --- signing in -----------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 Whoever can open connections could take all of them, so their number is bounded, below the number of
 files that the process may open, and so is the time that a client takes for its turn: to send the
 headers of a request, to send its body, to take the answer. Where one more connection comes than may
-be open, the one ends whose client has had the turn for longest. So whoever asks and reads at once
-is always served. The log says each thing at most once a minute.
+be open, the one ends whose client has had the turn for longest, and those that never got an answer
+end before the others. So whoever asks and reads at once is always served. The log says each thing
+at most once a minute.
 """
 
 from __future__ import annotations
@@ -112,7 +113,9 @@ class _Connections(ServerState):
 
     Attributes:
         most: that may be open.
-        waiting: those whose client has the turn, the longest first, and what ends them.
+        waiting: those whose client has the turn and got no answer before, the longest first, with
+            the timer that ends each.
+        served: those whose client has the turn and got an answer before, likewise.
         quiet: until when the log does not say again that there are too many.
 
     """
@@ -121,6 +124,7 @@ class _Connections(ServerState):
         super().__init__()
         self.most, self.quiet = _most_open(), 0.0
         self.waiting: dict[_Connection, asyncio.TimerHandle] = {}
+        self.served: dict[_Connection, asyncio.TimerHandle] = {}
 
 
 class _Connection(H11Protocol):
@@ -128,6 +132,7 @@ class _Connection(H11Protocol):
 
     server_state: _Connections
     _turn: tuple[object, ...] = ()
+    _answered = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -135,7 +140,8 @@ class _Connection(H11Protocol):
         over = len(self.connections) - self.server_state.most
         if over > 0:
             self._warn()
-        if over > min(_OVER, len(self.server_state.waiting) - 1):  # all others are being answered
+        n_waiting = len(self.server_state.waiting) + len(self.server_state.served)
+        if over > min(_OVER, n_waiting - 1):  # all others are being answered
             head = f"connection: close\r\nretry-after: 1\r\ncontent-length: {len(_FULL)}"
             kind = "content-type: application/json"
             transport.write(f"HTTP/1.1 503 \r\n{kind}\r\n{head}\r\n\r\n".encode() + _FULL)
@@ -148,8 +154,9 @@ class _Connection(H11Protocol):
 
     def _make_room(self) -> None:
         """End the connection that waits longest for its client, if there are too many."""
-        if len(self.connections) > self.server_state.most and self.server_state.waiting:
-            next(iter(self.server_state.waiting)).end()
+        waiting = self.server_state.waiting or self.server_state.served
+        if len(self.connections) > self.server_state.most and waiting:
+            next(iter(waiting)).end()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -157,6 +164,7 @@ class _Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self._answered = True
         self._follow()
 
     def pause_writing(self) -> None:
@@ -199,13 +207,16 @@ class _Connection(H11Protocol):
         self._turn = turn
         self._go_on()
         if seconds is not None:
-            self.server_state.waiting[self] = self.loop.call_later(seconds, self.end)
+            state = self.server_state
+            (state.served if self._answered else state.waiting)[self] = self.loop.call_later(
+                seconds, self.end
+            )
 
     def _go_on(self) -> None:
         """The client has not, or no longer, the turn."""
-        timer = self.server_state.waiting.pop(self, None)
-        if timer is not None:
-            timer.cancel()
+        for waiting in (self.server_state.waiting, self.server_state.served):
+            if timer := waiting.pop(self, None):
+                timer.cancel()
 
 
 class Server(uvicorn.Server):
