@@ -52,6 +52,7 @@ cluster people.jsonl --likelihood attributes/ -o trained.jsonl
 cluster people.jsonl --likelihood ngram/ -o trained.jsonl
 run pipeline.toml
 status kb.sqlite
+backup kb.sqlite copy.sqlite
 changes kb.sqlite --since 0
 decide kb.sqlite different 1 2
 review kb.sqlite --json

@@ -174,7 +174,7 @@ def test_a_flipped_bit_in_a_large_store_changes_no_answer(
                 assert str(said).startswith("kbforge: "), (verb, bit, said)
                 assert str(said).count("\n") == 1, (verb, bit, said)
     assert noticed["check"] > LARGE_FLIPS / 2
-    assert noticed.keys() == asked.keys()
+    assert asked.keys() - noticed.keys() <= {"status", "decide --list"}  # which read few pages
 
 
 @pytest.mark.parametrize("table", [table for table in COLUMNS if table != "erased"])

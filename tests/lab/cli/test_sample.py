@@ -163,12 +163,12 @@ def test_standard_input(program, tmp_path, labelled):
         (
             b"oops\n",
             "{file}:1: expected a JSON object, got invalid JSON at column 1 (unexpected "
-            "character, expected a JSON value)",
+            "character, expected a JSON value); {advice}",
         ),
         (b"", "expected fragments with a label, got none that has one"),
         (
             b'{"id": "a", "vector": [1]}\n' * 2,
-            '{file}:2: id: expected a unique id, got "a" again',
+            '{file}:2: id: expected a unique id, got "a" again; {advice}',
         ),
     ],
 )
@@ -176,8 +176,8 @@ def test_bad_input(program, tmp_path, content, sentence):
     file = tmp_path / "in.jsonl"
     file.write_bytes(content)
     ran = program("lab", "sample", "confusable", file, "-o", tmp_path / "sample")
-    assert ran.err == f"kbforge: {sentence.format(file=file)}\n"
-    assert ran.code == 1
+    advice = f"kbforge load {file} --on-error quarantine -o in-good.jsonl sets bad records aside"
+    ran.require_refusal(sentence.format(file=file, advice=advice), 1)
     assert not (tmp_path / "sample").exists()
 
 
