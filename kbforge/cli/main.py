@@ -261,9 +261,7 @@ def kbforge(
 
     A first run:
 
-        kbforge load people.csv --id id -o fragments.jsonl
-
-        kbforge cluster fragments.jsonl -o kb.jsonl
+        kbforge cluster people.csv -o kb.jsonl
 
         kbforge show kb.jsonl
 

@@ -8,10 +8,14 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import random
 import zipfile
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import openpyxl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 MIB = 1 << 20
 _SHEET = "xl/worksheets/sheet1.xml"
@@ -96,6 +100,23 @@ def _strings(size: int) -> Iterator[bytes]:
     yield b"</sst>"
 
 
+def _columns(**columns: pa.Array) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.table(columns), out, compression="zstd")
+    return out.getvalue()
+
+
+def _shared(size: int) -> pa.Array:
+    """A text of 512 KiB that many rows share."""
+    text = random.Random(1).randbytes(1 << 18).hex()
+    return pa.DictionaryArray.from_arrays(np.zeros(2048 * size, np.int32), [text])
+
+
+def _list(size: int) -> pa.Array:
+    zeros = pa.array(np.zeros(size * MIB // 4, np.int32))
+    return pa.ListArray.from_arrays(pa.array([0, len(zeros)], pa.int32()), zeros)
+
+
 def _packed_bz2(piece: bytes, size: int) -> bytes:
     whole, rest = divmod(size, 64)
     return bz2.compress(piece * 64) * whole + bz2.compress(piece * rest)
@@ -135,6 +156,12 @@ BOMBS: dict[str, tuple[str, Callable[[int], bytes]]] = {
         "graph.graphml",
         lambda size: gzip.compress(b"<graphml><!--") + _packed_gzip(b"a" * MIB, size),
     ),
+    "a text of a table": (
+        "people.parquet",
+        lambda size: _columns(name=pa.array(["A" * (size * MIB)])),
+    ),
+    "a text that rows share": ("people.parquet", lambda size: _columns(name=_shared(size))),
+    "a long list": ("people.parquet", lambda size: _columns(name=_list(size))),
     "dots": ("pipeline.toml", lambda size: b"a" + b".a" * (200 * size) + b" = 1\n"),
     "dots in quotes": ("policy.toml", lambda size: b'"a"' + b' . "a"' * (100 * size) + b" = 1\n"),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
 import shutil
 import subprocess
@@ -16,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.jsonl import write_lines
+from tests.sources.readers import zstandard
 from tests.sources.rebel_documents import document
 
 PROGRAM = (sys.executable, "-m", "kbforge")
@@ -33,7 +36,20 @@ class Reader:
         return [part.replace("{}", str(path)) for part in self.command.split()]
 
 
+TABLES = tuple(
+    Reader(f"cluster {file}", file, f"cluster {{}} --likelihood attributes {more}-o out.jsonl")
+    for file, more in (
+        *(("people.csv", ""), ("people.tsv", ""), ("people.xlsx", ""), ("people.parquet", "")),
+        *(("array.json", "--id id "), ("objects.jsonl", "--id id "), ("messy.csv", "")),
+        *(("people.csv.gz", ""), ("people.csv.bz2", ""), ("people.tsv.zst", "")),
+        *(("wide.csv", ""), ("western.csv", ""), ("marked.csv", "")),
+        ("cyrillic.csv", "--set source.encoding=cp1251 "),
+    )
+)
+"""Tables that `cluster` reads by their ending."""
+
 READERS = (
+    *TABLES,
     Reader("fragments", "people.jsonl", "cluster {} --likelihood attributes -o out.jsonl"),
     Reader("fragments, default", "people.jsonl", "cluster {} -o out.jsonl"),
     Reader("load jsonl", "people.jsonl", "load jsonl {} -o out.jsonl"),
@@ -117,6 +133,7 @@ def prepare(folder: Path) -> None:
     (folder / "people.csv").write_text(
         'id,name,born\n1,"Ann, A.",1960\n2,Bob|Rob,1961\n3,"O""Neil",\n4,Ö,1\n'
     )
+    _write_tables(folder)
     columns = {"id": [1, 2, 3], "name": ["Ann", "Bob", None], "tags": [["a"], [], ["b", "c"]]}
     pq.write_table(pa.table(columns), folder / "people.parquet")
     book = openpyxl.Workbook()
@@ -159,6 +176,23 @@ def prepare(folder: Path) -> None:
     _run(folder, "train-ngram people.jsonl -o model")
     for name in ("kb.sqlite-wal", "kb.sqlite-shm", "kb.sqlite-lock"):
         (folder / name).unlink(missing_ok=True)
+
+
+def _write_tables(folder: Path) -> None:
+    """Tables in several formats, encodings and packings, and one as people have them."""
+    text = "id,name,town\n1,Zoë,Brno\n2,Bob,Wien\n3,Łukasz,Brno\n4,Zoe,Brno\n"
+    tabs = text.replace(",", "\t").encode()
+    (folder / "people.tsv").write_bytes(tabs)
+    (folder / "people.csv.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+    (folder / "people.csv.bz2").write_bytes(bz2.compress(text.encode()))
+    (folder / "people.tsv.zst").write_bytes(zstandard(tabs))
+    (folder / "wide.csv").write_bytes(text.encode("utf-16-le"))
+    (folder / "marked.csv").write_bytes(text.encode("utf-8-sig"))
+    (folder / "western.csv").write_bytes(text.replace("Ł", "L").encode("cp1252"))
+    (folder / "cyrillic.csv").write_bytes("имя;город\nАнна;Прага\nБорис;Вена\n".encode("cp1251"))
+    (folder / "messy.csv").write_text(
+        'name,name,,\nAnn,A,x,\n\nBob,"B\nb",,\nname,name,,\n,,,,\nCy,,,\n'
+    )
 
 
 def _write_graphs(folder: Path) -> None:
@@ -245,7 +279,7 @@ def put(reader: Reader, good: Path, place: Path, content: bytes) -> Path:
     if "sqlite" in reader.file:  # what an earlier input left beside it is not its own
         for stale in place.glob("damaged*"):
             stale.unlink()
-    target = place / f"damaged{Path(reader.file).suffix}"
+    target = place / f"damaged{''.join(Path(reader.file).suffixes)}"
     target.write_bytes(content)
     return target
 

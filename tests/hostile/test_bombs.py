@@ -23,6 +23,7 @@ VERBS = {
     ".csv": "load {} -o out.jsonl",
     ".json": "load {} --id id --on-error quarantine -o out.jsonl",
     ".graphml": "load {} -o out.jsonl",
+    ".parquet": "cluster {} -o out.jsonl",
     ".toml": "run {} --dry-run",
 }
 

@@ -1,5 +1,9 @@
 """Files damaged at random, for every reader: a sentence or a result, at a terminal, in time.
 
+Memory stays under a limit, and nothing is different without a word: where `cluster` takes a table,
+`load` reads the same records in it, and damage to a packed file changes their number only if the
+command says so by its exit code.
+
 `KBFORGE_HOSTILE=5000` tries as many inputs; `make soak` does. A failure names the seed, and
 `KBFORGE_HOSTILE_KEEP=FOLDER` keeps the inputs that failed.
 """
@@ -7,6 +11,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import random
 import signal
@@ -21,12 +26,14 @@ import pytest
 
 from kbforge.cli.main import main
 from tests.hostile.damage import damaged
-from tests.hostile.readers import READERS, Reader, cycle, prepare, put
+from tests.hostile.readers import READERS, TABLES, Reader, cycle, prepare, put
 from tests.hostile.test_terminal import STYLES
 
 COUNT = int(os.environ.get("KBFORGE_HOSTILE", "500"))
 PARTS = 10
 MOST_SECONDS = 60
+MOST_MIB = 400  # beside the 100 MiB that the program needs itself
+PACKED = (".gz", ".bz2", ".zst")  # formats with checksums
 CODES = (0, 1, 2)
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="a time limit by a signal")
@@ -99,24 +106,67 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def records(arguments: list[str]) -> list[str] | None:
+    """The ids of the records in out.jsonl that a command writes; None if it fails."""
+    Path("out.jsonl").unlink(missing_ok=True)
+    if fault(arguments) or not Path("out.jsonl").exists():
+        return None
+    lines = [json.loads(line) for line in Path("out.jsonl").read_bytes().splitlines()]
+    return sorted(id for line in lines for id in line.get("fragments", [line["id"]]))
+
+
+def difference(reader: Reader, given: Path, count: int) -> str:
+    """What a command does otherwise with a table than it says, "" if nothing."""
+    arguments = reader.arguments(given)
+    clustered = records(arguments)
+    if clustered is None:
+        return ""
+    options = arguments[arguments.index("attributes") + 1 :]
+    loaded = records(["load", str(given), *options])
+    if loaded != clustered:
+        return f"cluster takes {clustered}, load {loaded}"
+    if given.suffix in PACKED and len(clustered) != count:
+        return f"{len(clustered)} records, and {count} in the good file"
+    return ""
+
+
+def memory() -> tuple[float, float]:
+    """MiB of this process now, and at most since the last call; 0 where they are not known."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return 0.0, 0.0
+    now, most = (int(status.partition(f"{name}:")[2].split()[0]) for name in ("VmRSS", "VmHWM"))
+    return now / 1024, most / 1024
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_damaged_files(
     good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
     monkeypatch.chdir(good)
-    faults, slowest = [], (0.0, "")
+    faults, slowest, largest = [], (0.0, ""), (0.0, "")
+    counts = {one.name: len(records(one.arguments(good / one.file)) or ()) for one in TABLES}
     for number, reader in enumerate(cycle(COUNT // PARTS)):
         seed = f"{part}/{number}"
         content = damaged(random.Random(seed), (good / reader.file).read_bytes())
         given = put(reader, good, tmp_path, content)
-        begin = time.monotonic()
+        begin, (before, _) = time.monotonic(), memory()
         wrong = fault(reader.arguments(given))
         slowest = max(slowest, (time.monotonic() - begin, f"{reader.name} {seed}"))
+        most = memory()[1] - before
+        largest = max(largest, (most, f"{reader.name} {seed}"))
+        if most > MOST_MIB:
+            wrong = wrong or f"{most:.0f} MiB of memory"
+        if reader in TABLES:
+            wrong = wrong or difference(reader, given, counts[reader.name])
         if wrong:
             faults.append(f"{reader.name}, seed {seed}: {wrong}")
             _keep(f"{part}-{number}-{given.name}", content)
     print(f"{COUNT // PARTS} inputs, the slowest took {slowest[0]:.1f} s: {slowest[1]}")
+    print(f"the largest took {largest[0]:.0f} MiB: {largest[1]}")
     assert not faults, "\n".join(faults)
 
 

@@ -1,4 +1,9 @@
-"""The parquet source: columnar tables, read lazily in batches of rows."""
+"""The parquet source: columnar tables, read lazily in batches of rows.
+
+A small file may unpack to gigabytes: as one long text, as one long list of equal values, or as a
+text that a million rows share. The first two are refused, by what the file says of its columns; a
+shared text is held once, since columns of such texts stay dictionaries.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,12 @@ from kbforge.files.kinds import require_readable_as
 from kbforge.words import counted
 from kbforge_plugins.sources.rows import TableName, TableSource, UnreadableValue
 
-_BATCH_ROWS = 1024
+_BATCH_ROWS = 256
+_BATCH_VALUES = 1 << 20  # of one column
+_MOST_BYTES = 1 << 26  # of the texts of a column in a row group, if they are dense
+_MOST_VALUES = 1 << 22  # that a column has beside one a row in a row group, if they are dense
+_LENGTH = 4  # bytes before each text that is not in a dictionary
+_MOST_TIMES = 200  # bytes or values for each packed byte are dense
 
 
 @dataclass(eq=False)
@@ -54,7 +64,7 @@ def rows_of(
 
     with seekable(path) as file:
         try:
-            parquet = pq.ParquetFile(file)
+            parquet = pq.ParquetFile(file, read_dictionary=_shared_texts(pq.read_metadata(file)))
             columns = list(parquet.schema_arrow.names)
         except UnicodeDecodeError as error:
             got = f"a name with the byte 0x{error.object[error.start]:02x}"
@@ -63,7 +73,43 @@ def rows_of(
             got = f"something else ({_brief(error)})"
             require_readable_as(path, "a Parquet file", "parquet")
             raise BadRecord(called(path), "a Parquet file", got) from error
+        _require_bounded(parquet.metadata, called(path))
         yield columns, _all_rows(parquet, called(path), on_bad)
+
+
+def _shared_texts(metadata: Any) -> list[str]:
+    """The columns of texts, not in lists, that take fewer bytes than their texts' lengths do."""
+    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+    out = []
+    for place in range(metadata.num_columns):
+        stated = metadata.schema.column(place)
+        if stated.physical_type != "BYTE_ARRAY" or stated.max_repetition_level:
+            continue
+        if stated.logical_type.type not in ("STRING", "NONE"):
+            continue
+        columns = [group.column(place) for group in groups]
+        values = sum(column.num_values for column in columns)
+        if sum(column.total_uncompressed_size for column in columns) < _LENGTH * values:
+            out.append(stated.path)
+    return out
+
+
+def _require_bounded(metadata: Any, name: str) -> None:
+    """Refuse a table of which a column unpacks to far more than it is packed to."""
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            packed, size, values = (
+                column.total_compressed_size,
+                column.total_uncompressed_size,
+                column.num_values,
+            )
+            dense = size > _MOST_BYTES and size > _MOST_TIMES * packed
+            listed = values - group.num_rows > _MOST_VALUES and values > _MOST_TIMES * packed
+            if dense or listed:
+                what = "bytes" if dense else "values"
+                expected = f"a table with at most {_MOST_TIMES} {what} for each packed byte"
+                where = f'{name}: column "{quoted(column.path_in_schema, 40)}"'
+                raise BadRecord(where, expected, f"{size if dense else values:,} for {packed:,}")
 
 
 def _all_rows(parquet: Any, name: str, on_bad: OnBad) -> Iterator[tuple[int, list[object]]]:
@@ -96,8 +142,11 @@ def _numbered_rows(
     """(row number, cells) of one row group; damage costs the rest of the group, not of the file."""
     import pyarrow as pa
 
-    last = first + table.metadata.row_group(group).num_rows - 1
-    batches = table.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group])
+    described = table.metadata.row_group(group)
+    last = first + described.num_rows - 1
+    values = max((described.column(i).num_values for i in range(described.num_columns)), default=0)
+    size = max(1, min(_BATCH_ROWS, _BATCH_VALUES * described.num_rows // max(values, 1)))
+    batches = table.iter_batches(batch_size=size, row_groups=[group])
     number = first
     while True:
         try:
@@ -120,13 +169,24 @@ def _rows(batch: Any) -> Iterator[list[object]]:
     a date that Python lacks does likewise.
     """
     try:
-        columns = [column.to_pylist() for column in batch.columns]
+        columns = [_values(column) for column in batch.columns]
     except (ValueError, OverflowError):  # a UnicodeDecodeError is a ValueError
         columns = [
             [_cell(column, row) for row in range(batch.num_rows)] for column in batch.columns
         ]
     for row in range(batch.num_rows):
         yield [column[row] for column in columns]
+
+
+def _values(column: Any) -> list[object]:
+    """The values of a column; equal texts of a dictionary are one string."""
+    import pyarrow as pa
+
+    if not isinstance(column, pa.DictionaryArray):
+        return list(column.to_pylist())
+    used = column.indices.dictionary_encode()
+    texts = column.dictionary.take(used.dictionary).to_pylist()
+    return [None if place is None else texts[place] for place in used.indices.to_pylist()]
 
 
 def _cell(column: Any, row: int) -> object:
