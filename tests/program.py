@@ -44,7 +44,9 @@ class Ran:
         Notes on what was read before are no part of the refusal.
         """
         assert self.code in codes if codes else self.code != 0, self.err
-        (said,) = (line for line in self.err.splitlines() if not line.startswith("note: "))
+        (said,) = (
+            line for line in self.err.splitlines(keepends=True) if not line.startswith("note: ")
+        )
         assert sentence in said
 
     @property
