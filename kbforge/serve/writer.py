@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from kbforge.contracts import Decision, Fragment
-from kbforge.errors import BusyError, KBForgeError, UsageError, quoted
+from kbforge.errors import BusyError, KBForgeError, StoreError, UsageError, quoted
 from kbforge.fit.choices import Choices, Fit
 from kbforge.jobs.decide import honour, in_words, take_back
 from kbforge.jobs.models import restore
@@ -390,6 +390,9 @@ class _KeptStore:
         elif not self._database.take():
             self.forget()
         store = Store(self._database)
+        if self._database.version is None:  # for a moment, while another file is put there
+            self.let_go()
+            raise StoreError(f"{quoted(self._path, 400)} is empty")
         finish_erasing(store)
         store.require_made()
         return store
