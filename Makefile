@@ -36,6 +36,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet 
 DEMO := examples/quickstart
 KERNEL := $(wildcard kbforge/kernel/src/*)
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
+FEW_EXAMPLES := --hypothesis-profile=fast
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-all kernel soak gpu gpu-train gpu-pack lint docs dist clean
@@ -54,17 +55,18 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev
 	@status=0; \
 	$(MAKE) --no-print-directory lint || status=1; \
-	$(PYTEST) --hypothesis-profile=fast -m "not slow" --ignore=tests/lab || status=1; \
+	$(PYTEST) $(FEW_EXAMPLES) -m "not slow" --ignore=tests/lab || status=1; \
 	exit $$status
 
 # what make test leaves out
 test-slow: $(VENV)/.installed-dev
-	$(PYTEST) -m "slow or lab or hypothesis"
+	$(PYTEST) $(FEW_EXAMPLES) -m "slow or lab"
 
 test-all:
 	@status=0; \
 	$(MAKE) --no-print-directory test || status=1; \
 	$(MAKE) --no-print-directory test-slow || status=1; \
+	$(PYTEST) -m hypothesis || status=1; \
 	exit $$status
 
 kernel: $(VENV)/.installed
