@@ -68,6 +68,9 @@ def main() -> int:
     if options.serve:
         serve(*options.serve)
         return 0
+    # who is started in the background ignores Ctrl-C, and so would the servers
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     coming = max(int(options.rate * options.seconds), STOPPED)
     found = people((options.base + coming) // 3 + 1000, options.seed)
     first, new = found[: options.base], found[options.base : options.base + coming]
