@@ -137,6 +137,34 @@ def test_a_run_that_its_time_ends_has_cooled_down_and_is_validated(
     assert rates[-1] < 0.05 * 0.01
 
 
+class Uncompilable:
+    """A compiled model of which the second batch fails, as where there is no compiler."""
+
+    def __init__(self, model: GPT) -> None:
+        self.logits, self._models = model.logits, iter([model])
+
+    def __call__(self, tokens: torch.Tensor) -> Any:
+        for model in self._models:
+            return model(tokens)
+        raise RuntimeError("no C compiler was found")
+
+
+def test_a_model_that_cannot_be_compiled_is_trained_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, compiled = tmp_path / "plain", tmp_path / "compiled"
+    for folder in (plain, compiled):
+        folder.mkdir()
+    recipe = read(tmp_path, accumulate=2, tokens=3_000)
+    model, run = loop(plain, recipe, NEVER)
+    run.run()
+    same, other = loop(compiled, recipe, NEVER)
+    monkeypatch.setattr(other, "_forward", Uncompilable(same))
+    with pytest.warns(UserWarning, match="trains slower: no C compiler was found"):
+        other.run()
+    assert all(torch.equal(one, same.state_dict()[key]) for key, one in model.state_dict().items())
+
+
 def test_the_time_is_that_of_all_processes_of_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

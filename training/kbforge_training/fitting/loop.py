@@ -19,6 +19,7 @@ import json
 import math
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,18 +204,16 @@ class Loop(Generic[M, B]):
     def _learn(self, batches: Sequence[B], n_tokens: int) -> tuple[float, float | None]:
         """One step of the optimizers; returns the nats of the batches and of a pair before it."""
         self._model.train()
-        losses: list[Tensor] = []  # read at the end, as reading one waits for a GPU
-        for batch in batches:
-            with self._precision():
-                loss = self._loss(self._forward, batch)
-            torch.autograd.backward(loss / n_tokens)
-            losses.append(loss.detach())
-        if self._pairs is not None:
-            weight, pair_loss = self._pairs
-            with self._precision():
-                loss = pair_loss(self._forward, self._done.step)
-            torch.autograd.backward(weight * loss)
-            losses.append(loss.detach())
+        try:
+            losses = self._backward(batches, n_tokens)
+        except RuntimeError as error:
+            if self._forward is self._model:
+                raise
+            # such as where there is no C compiler
+            warnings.warn(f"the model is not compiled, and trains slower: {error}", stacklevel=2)
+            self._forward = self._model
+            self._model.zero_grad(set_to_none=True)
+            losses = self._backward(batches, n_tokens)
         numbers = torch.stack(losses).tolist()
         of_pairs = numbers.pop() if self._pairs is not None else None
         nats = sum(numbers)
@@ -229,6 +228,22 @@ class Loop(Generic[M, B]):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         return nats, of_pairs
+
+    def _backward(self, batches: Sequence[B], n_tokens: int) -> list[Tensor]:
+        """Add up the gradients; the nats of each batch, and of a pair if there are pairs."""
+        losses: list[Tensor] = []  # read at the end, as reading one waits for a GPU
+        for batch in batches:
+            with self._precision():
+                loss = self._loss(self._forward, batch)
+            torch.autograd.backward(loss / n_tokens)
+            losses.append(loss.detach())
+        if self._pairs is not None:
+            weight, pair_loss = self._pairs
+            with self._precision():
+                loss = pair_loss(self._forward, self._done.step)
+            torch.autograd.backward(weight * loss)
+            losses.append(loss.detach())
+        return losses
 
     def _precision(self) -> Any:
         # bf16 needs hardware: on CPUs without it, its backward pass is many times slower than fp32
