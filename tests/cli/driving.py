@@ -46,6 +46,21 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._terminal, text.encode())
 
+    def interrupt(self) -> None:
+        """Type Ctrl-C until the program says something.
+
+        A signal between a prompt and the read behind it only sets a flag in CPython:
+        the program sees it at the next signal or line.
+        """
+        begin = len(self.said)
+        for _ in range(60):
+            self.type("\x03")
+            while select.select([self._terminal], [], [], 2)[0]:
+                self.said += self._read()
+                if self.said[begin:].replace("^C", "").strip():
+                    return
+        raise AssertionError(f"it is deaf to Ctrl-C, and has said: {self.said}")
+
     def end(self) -> int:
         """Read to the end; returns the exit code."""
         while True:
