@@ -100,7 +100,7 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, content: bytes, says:
 
 
 def test_the_page_says_how_much_each_recipe_reads() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "choosing.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "supervised.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w-]+)`.*? \| ([\d.]+) M tokens", page, re.MULTILINE)
     said = {name: round(float(millions) * 1e6) for name, millions in rows}
     assert said == {name: read_recipe(name).schedule.tokens for name in shipped()}
