@@ -32,7 +32,7 @@ HEAVY = {
 # these are the neural models: whoever imports one of them has asked for it
 NEURAL = (
     "kbforge_training.",
-    *(f"kbforge_plugins.likelihoods.{name}" for name in ("gpt", "weights")),
+    "kbforge_lm.likelihoods.gpt",
     *(f"kbforge_lab.{name}.diffusion" for name in ("likelihoods", "training")),
     "kbforge_lab.training.defaults",
 )
@@ -61,7 +61,7 @@ RANKS = {
 FOR_PLUGINS = RANKS["kb"]
 PLUGIN_ROOMS = {
     *("sources", "models", "likelihoods", "indexes", "clusterers", "resamplers", "calibrators"),
-    *("executors", "exporters"),
+    *("executors", "exporters", "texts"),
 }
 
 
@@ -122,10 +122,13 @@ def target_room(target: str) -> str:
 
 LIBRARY = imports_below("kbforge")
 PLUGINS = imports_below("plugins/kbforge_plugins")
+GRAPHS = imports_below("plugins/kbforge_graphs")
+LM = imports_below("plugins/kbforge_lm")
 TRAINING = imports_below("training/kbforge_training")
 LAB = imports_below("plugins/kbforge_lab") if (ROOT / "plugins" / "kbforge_lab").is_dir() else []
 GRAMMARS = imports_below("grammars/kbforge_grammars")
-EVERYTHING = [*LIBRARY, *PLUGINS, *TRAINING, *LAB]
+BESIDE = [*GRAPHS, *LM]
+EVERYTHING = [*LIBRARY, *PLUGINS, *BESIDE, *TRAINING, *LAB]
 
 
 def is_verb(item: Import) -> bool:
@@ -170,10 +173,14 @@ FORBIDDEN: dict[str, list[Import]] = {
     ],
     "plugins import what is below a use case": [
         i
-        for i in of(PLUGINS, "kbforge")
+        for i in of([*PLUGINS, *BESIDE], "kbforge")
         if RANKS[target_room(i.target)] > FOR_PLUGINS or target_room(i.target) == "store"
     ],
-    "no plugin imports training": of(PLUGINS, "kbforge_training"),
+    "no plugin imports training": of([*PLUGINS, *BESIDE], "kbforge_training"),
+    "the core imports no package beside it": of(
+        [*LIBRARY, *PLUGINS, *GRAMMARS], "kbforge_graphs", "kbforge_lm"
+    ),
+    "packages beside the core import the core": of(GRAPHS, "kbforge_lm") + of(LM, "kbforge_graphs"),
     "contracts stand alone": [
         i
         for i in HOUSE
@@ -216,7 +223,7 @@ def test_rules_of_imports(rule: str) -> None:
 
 def test_nothing_imports_the_laboratory_but_itself() -> None:
     tests = [i for i in imports_below("tests") if not i.module.startswith("tests.lab.")]
-    product = [*LIBRARY, *PLUGINS, *GRAMMARS, *TRAINING, *tests]
+    product = [*LIBRARY, *PLUGINS, *BESIDE, *GRAMMARS, *TRAINING, *tests]
     wrong = [i for i in product if i.target.startswith(("kbforge_lab", "tests.lab"))]
     assert list(map(str, wrong)) == []
 
@@ -233,7 +240,7 @@ def test_a_line_of_pyproject_is_of_the_laboratory_or_of_the_rest() -> None:
         for kind, members in without["project"]["entry-points"].items()
         for name, target in members.items()
     }
-    modules = {i.module for i in [*LIBRARY, *PLUGINS, *TRAINING]}
+    modules = {i.module for i in [*LIBRARY, *PLUGINS, *BESIDE, *TRAINING]}
     modules |= {i.module for i in GRAMMARS} | {"kbforge_grammars"}
     assert [e for e in entries.values() if e.split(":")[0] not in modules] == []
 
@@ -257,6 +264,6 @@ def test_heavy_libraries_are_imported_in_functions() -> None:
         if i.module not in heavy and (package(i) in HEAVY or module_of(i.target, modules) in heavy)
     }:
         heavy |= found
-    assert "kbforge_plugins.likelihoods.gpt.model" in heavy
+    assert "kbforge_lm.likelihoods.gpt.model" in heavy
     wrong = [str(i) for i in at_import_time if i.module in heavy and not is_neural(i)]
     assert wrong == []

@@ -18,7 +18,8 @@ MOST_LINES_OF_A_MODULE = 800
 
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 ROOMS, ARROWS = re.findall(r"^```text\n(.*?)^```$", ARCHITECTURE, re.MULTILINE | re.DOTALL)
-PACKAGES = ("kbforge", "plugins/kbforge_plugins", "plugins/kbforge_lab")
+PACKAGES = ("kbforge", "plugins/kbforge_plugins", "plugins/kbforge_graphs", "plugins/kbforge_lm")
+PACKAGES += ("plugins/kbforge_lab",)
 PACKAGES += ("training/kbforge_training", "grammars/kbforge_grammars", "examples")
 # what goes with the laboratory when its folders are removed
 REMOVABLE = "plugins/kbforge_lab"

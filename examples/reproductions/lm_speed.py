@@ -39,9 +39,9 @@ from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import cluster
 from kbforge.kernel.build import SWITCH
 from kbforge.models.bundle import read_bundle
-from kbforge_plugins.likelihoods.gpt.likelihood import shipped_model
-from kbforge_plugins.likelihoods.gpt.model import GPT, GptShape, LanguageModel, from_bundle
-from kbforge_plugins.likelihoods.gpt.scoring import SequenceScorer
+from kbforge_lm.likelihoods.gpt.likelihood import shipped_model
+from kbforge_lm.likelihoods.gpt.model import GPT, GptShape, LanguageModel, from_bundle
+from kbforge_lm.likelihoods.gpt.scoring import SequenceScorer
 from kbforge_training.lm.batches import states_of
 
 SET = "wd200_dev"

@@ -31,8 +31,8 @@ import kbforge
 from kbforge.contracts import Fragment
 from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments, stop
-from kbforge_plugins.sources.graphrag import ENTITIES, RELATIONSHIPS, GraphRagSource
-from kbforge_plugins.sources.graphs import fragment_id
+from kbforge_graphs.sources.graphrag import ENTITIES, RELATIONSHIPS, GraphRagSource
+from kbforge_graphs.sources.graphs import fragment_id
 
 NO_RELATIONS = ("name", "type")
 

@@ -15,15 +15,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts.fragment import Fragment
-
-if TYPE_CHECKING:
-    from kbforge.contracts.likelihood import Likelihood
 
 IntArray: TypeAlias = NDArray[np.int64]
 
@@ -57,15 +54,6 @@ class CandidateIndex(ABC):
     families: int = 8
     shared: int = 1
     compared: int = 0
-
-    @classmethod
-    def suited(cls, likelihood: Likelihood) -> Self | None:
-        """An index for a likelihood that brings none and is to cluster many fragments.
-
-        It has default options and is not fitted; None if it would miss pairs that the likelihood
-        joins.
-        """
-        return None
 
     @abstractmethod
     def keys(self, fragment: Fragment) -> Sequence[int]:

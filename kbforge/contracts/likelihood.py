@@ -158,6 +158,13 @@ class Likelihood(ABC):
         """
         return None
 
+    def index_of_many(self) -> CandidateIndex | None:
+        """An index, not fitted, for a likelihood without one that is to cluster many fragments.
+
+        None if there is none that finds the pairs that the likelihood joins.
+        """
+        return None
+
     def features(self, fragments: Sequence[Fragment]) -> Features | None:
         """The features by which fragments are compared, for hashing; None if there are none."""
         return None

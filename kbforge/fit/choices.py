@@ -212,7 +212,6 @@ Plugin = TypeVar("Plugin")
 MANY = 2000
 """With more fragments, a likelihood that brings no index gets one if there is one for it."""
 
-_OF_MANY = ("ngrams", "projection")
 _GREEDY_MAX_EVALS = 100
 
 
@@ -366,17 +365,14 @@ def _index(choices: Choices, likelihood: Likelihood, clusterer: Clusterer) -> Ca
 
 def _index_of_many(likelihood: Likelihood, notes: list[str]) -> CandidateIndex | None:
     """The index for a likelihood that brings none and is to cluster many fragments, if any."""
-    for name in _OF_MANY:
-        if name not in registry.names("indexes"):
-            continue
-        index: CandidateIndex | None = registry.load("indexes", name).suited(likelihood)
-        if index is not None:
-            notes.append(
-                f"index {name}, as there are more than {MANY:,} fragments: each is compared with "
-                f"at most {index.compared} similar clusters; --exact compares with all"
-            )
-            return index
-    return None
+    index = likelihood.index_of_many()
+    if index is not None:
+        notes.append(
+            f"index {type(index).__name__.lower()}, as there are more than {MANY:,} fragments: "
+            f"each is compared with at most {index.compared} similar clusters; --exact compares "
+            "with all"
+        )
+    return index
 
 
 def _own(given: Plugin, base: type, kind: str, options: dict[str, object]) -> Plugin:

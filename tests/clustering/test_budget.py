@@ -28,9 +28,9 @@ from kbforge.contracts import (
     Progress,
 )
 from kbforge.testing import Categorical, LikelihoodContract
+from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.clusterers.offline import Agglomerative, Gibbs, Metropolis
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from kbforge_plugins.likelihoods.ngram import Bigram
 from tests.clustering.toys import Chain, Point, fragments_of, normal
 
 OFFLINE: list[Any] = [Gibbs, Metropolis, Agglomerative]

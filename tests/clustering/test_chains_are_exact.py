@@ -14,11 +14,11 @@ from kbforge.clustering.batch.chain import Kernel
 from kbforge.clustering.batch.grouping import NEW
 from kbforge.clustering.batch.grouping import Grouping as State
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
+from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.clusterers.offline import Gibbs, Metropolis
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from kbforge_plugins.likelihoods.ngram import Bigram
 from tests.clustering.chains import bring, chain_of, groups, total_variation
 from tests.clustering.oracle import Grouping, partitions
 from tests.clustering.test_exactness import FAMILIES, exact_posterior

@@ -21,15 +21,14 @@ from kbforge.contracts import ConjugateLikelihood, Constraints, Decision, Fragme
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
 from kbforge.kernel.binding import WORKERS, kernel_library, kernel_status, use_workers, workers
 from kbforge.models.tempering import tempered
+from kbforge_lm.likelihoods.ngram import Bigram, Trigram
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.ngrams import Ngrams
-from kbforge_plugins.indexes.projection import Projection
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.discrete import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.names import Names
-from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from kbforge_plugins.resamplers import Greedy
 from tests.clustering.both_engines import ALPHA, bridging_stream
@@ -420,7 +419,7 @@ def test_any_number_of_workers_by_fragment(
     ]
     likelihood = model()
     likelihood.fit(fragments)
-    index = likelihood.index or Ngrams.suited(likelihood) or Projection.suited(likelihood)
+    index = likelihood.index or likelihood.index_of_many()
     assert index is not None
     index.fit(fragments)
     monkeypatch.setenv(WORKERS, str(workers))

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Clusterer, Fragment, Likelihood, Posterior, Problem
 from kbforge.testing import UniformLikelihood
+from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc
 from kbforge_plugins.likelihoods.attributes.fitting import FittedAttributes, vocabularies_of
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.attributes.urn import AttributeRates
 from kbforge_plugins.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from kbforge_plugins.likelihoods.ngram import Bigram
 from tests.clustering.oracle import Grouping, log_sum_exp, partitions
 from tests.clustering.toys import BlackBox, Chain, categories, normal
 from tests.profile import examples

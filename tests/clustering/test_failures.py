@@ -30,9 +30,9 @@ from kbforge.contracts import (
     Problem,
 )
 from kbforge.errors import LikelihoodError
+from kbforge_lm.likelihoods.ngram import Bigram, Trigram
 from kbforge_plugins.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
 from kbforge_plugins.resamplers import (
     Greedy,
     Multinomial,

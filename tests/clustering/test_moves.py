@@ -14,9 +14,9 @@ from kbforge.clustering.batch.grouping import NEW, STAY, Grouping, Move, apply, 
 from kbforge.clustering.batch.grouping_model import model_of
 from kbforge.contracts import Fragment, Problem
 from kbforge.testing import BlackBox
+from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.clusterers.offline import Gibbs
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from kbforge_plugins.likelihoods.ngram import Bigram
 from tests.clustering.chains import chain_of, groups
 from tests.clustering.oracle import Grouping as Partition
 from tests.clustering.toys import Chain as ChainLikelihood

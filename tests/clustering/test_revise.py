@@ -24,10 +24,10 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.testing import UniformLikelihood
+from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.minhash import MinHash
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from kbforge_plugins.likelihoods.ngram import Bigram
 from tests.clustering.contents import contents
 from tests.clustering.invariants import core_of
 from tests.clustering.test_constraints import mass

@@ -18,6 +18,7 @@ from kbforge.testing import Contract
 from tests.contracts.conftest import plugins_of
 
 PACKAGES = ("kbforge", "kbforge_grammars", "kbforge_plugins", "kbforge_training")
+PACKAGES += ("kbforge_graphs", "kbforge_lm")
 
 
 def ours() -> set[tuple[str, str]]:

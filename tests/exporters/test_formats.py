@@ -12,12 +12,12 @@ from kbforge.contracts import Alternative, Entity, Fragment, Value
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.kb.read import read_entities
 from kbforge.testing import examples
-from kbforge_plugins.exporters.graphs import (
-    FtmExporter,
+from kbforge_graphs.exporters.linked import (
     JsonLdExporter,
     Neo4jExporter,
     NQuadsExporter,
 )
+from kbforge_plugins.exporters.ftm import FtmExporter
 from kbforge_plugins.exporters.records import JsonlExporter, KBLaMExporter, ParquetExporter
 from kbforge_plugins.exporters.tables import (
     MEMBER_COLUMNS,

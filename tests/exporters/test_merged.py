@@ -18,7 +18,7 @@ from kbforge.contracts import Entity, Value
 from kbforge.errors import UsageError
 from kbforge.files.fragments import stop
 from kbforge.kb.view import EntitiesView
-from kbforge_plugins.sources.graphs import fragment_id
+from kbforge_graphs.sources.graphs import fragment_id
 from tests.graphs import write_graphrag
 from tests.program import Run
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from kbforge.contracts import Fragment, Particle, Posterior, Subproblem
 from kbforge.kb.entities import assemble
 from kbforge.testing.examples import HOSTILE_VALUES
-from kbforge_plugins.exporters.graphs import (
-    FtmExporter,
+from kbforge_graphs.exporters.linked import (
     JsonLdExporter,
     Neo4jExporter,
     NQuadsExporter,
 )
+from kbforge_plugins.exporters.ftm import FtmExporter
 from kbforge_plugins.exporters.records import ParquetExporter
 from tests.exporters import readers
 from tests.exporters.exporting import exported

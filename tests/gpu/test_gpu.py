@@ -22,9 +22,9 @@ import torch
 from kbforge.contracts import Fragment
 from kbforge.files.fragments import write_fragments
 from kbforge.models.bundle import read_bundle
-from kbforge_plugins.likelihoods.gpt.likelihood import Gpt, shipped_model
-from kbforge_plugins.likelihoods.gpt.model import from_bundle
-from kbforge_plugins.likelihoods.gpt.scoring import SequenceScorer
+from kbforge_lm.likelihoods.gpt.likelihood import Gpt, shipped_model
+from kbforge_lm.likelihoods.gpt.model import from_bundle
+from kbforge_lm.likelihoods.gpt.scoring import SequenceScorer
 from kbforge_training.fitting.loop import METRICS, Loop
 from kbforge_training.lm.data import Data
 from kbforge_training.lm.train import read_recipe, train_lm

@@ -7,7 +7,6 @@ import tracemalloc
 
 import pytest
 
-from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge_plugins.indexes.ngrams import Ngrams
 from kbforge_plugins.indexes.recall import recall_of
@@ -114,11 +113,3 @@ def test_recall_on_slips_of_the_pen() -> None:
     assert only.recall > 0.98
     assert only.candidates < 70
     assert found.recall > 0.85, "some records have no name"
-
-
-def test_it_suits_the_models_of_names() -> None:
-    bigram = registry.create("likelihoods", "bigram", {"attributes": ("name", "born")})
-    index = Ngrams.suited(bigram)
-    assert index is not None
-    assert index.attributes == ("born", "name")
-    assert Ngrams.suited(registry.create("likelihoods", "gaussian")) is None

@@ -21,6 +21,7 @@ from kbforge.contracts import (
     Problem,
     Session,
 )
+from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.hashed import (
     RandomDirections,
@@ -33,7 +34,6 @@ from kbforge_plugins.indexes.minhash import Amounts, BinaryHash, MinHash
 from kbforge_plugins.indexes.ngrams import Ngrams
 from kbforge_plugins.indexes.projection import Projection
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from kbforge_plugins.likelihoods.ngram import Bigram
 from tests.profile import examples
 
 _LETTERS = "abcdefghijklmnoprstuvw"

@@ -120,5 +120,4 @@ def test_very_many_dimensions() -> None:
 
 
 def test_it_suits_gaussian_clusters() -> None:
-    assert isinstance(Projection.suited(registry.create("likelihoods", "gaussian")), Projection)
-    assert Projection.suited(registry.create("likelihoods", "bigram")) is None
+    assert isinstance(registry.create("likelihoods", "gaussian").index_of_many(), Projection)

@@ -215,7 +215,7 @@ def test_vectors_and_likelihoods_that_keep_nothing(tmp_path: Path) -> None:
 
 
 def test_choices_that_are_objects_are_refused(tmp_path: Path) -> None:
-    from kbforge_plugins.likelihoods.ngram import Bigram
+    from kbforge_lm.likelihoods.ngram import Bigram
 
     with pytest.raises(UsageError, match="a store keeps names"):
         made(tmp_path / "kb.sqlite", people(10, 1), Choices(likelihood=Bigram(), alpha=2.0))

@@ -14,9 +14,9 @@ from scipy.special import betaln, gammaln
 
 from kbforge.contracts import UNREAD, Fragment, Likelihood
 from kbforge.errors import LikelihoodError, UsageError
+from kbforge_lm.likelihoods.ngram import Bigram, Trigram
 from kbforge_plugins.likelihoods import counts
 from kbforge_plugins.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
-from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
 from tests.profile import examples
 
 NAMES = [

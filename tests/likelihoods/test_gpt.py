@@ -17,10 +17,10 @@ from kbforge.fit.alpha import Calibration, to_toml
 from kbforge.fit.choices import Choices
 from kbforge.fit.prepare import prepare
 from kbforge.models.bundle import add_file, make_likelihood, read_bundle
-from kbforge_plugins.likelihoods.gpt.likelihood import DEFAULT_ALPHA, Gpt, shipped_model
-from kbforge_plugins.likelihoods.gpt.model import LanguageModel, from_bundle
-from kbforge_plugins.likelihoods.gpt.scoring import SequenceScorer
-from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, NgramCounts
+from kbforge_lm.likelihoods.gpt.likelihood import DEFAULT_ALPHA, Gpt, shipped_model
+from kbforge_lm.likelihoods.gpt.model import LanguageModel, from_bundle
+from kbforge_lm.likelihoods.gpt.scoring import SequenceScorer
+from kbforge_lm.likelihoods.ngram import COUNTS_FILE, NgramCounts
 from tests.likelihoods.gpt.language_models import quickstart, random_sets, small_model, write
 from tests.likelihoods.gpt.reference import Reference
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kbforge import registry
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, Fragment, Likelihood
 from kbforge.store.pages import kept_from_bytes, kept_to_bytes
-from kbforge_plugins.likelihoods.gpt.scoring import BoundedMemory
+from kbforge_lm.likelihoods.gpt.scoring import BoundedMemory
 from tests.people import people
 from tests.profile import examples
 

@@ -16,8 +16,15 @@ from kbforge.contracts import Fragment
 from kbforge.errors import ModelError, UsageError
 from kbforge.models.bundle import Bundle, write_bundle
 from kbforge.testing.likelihood import stored
-from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, Bigram, NgramCounts, NgramPrior, Trigram
-from kbforge_plugins.likelihoods.texts import END, START, ngrams, normalised
+from kbforge_lm.likelihoods.ngram import (
+    COUNTS_FILE,
+    Bigram,
+    NgramCounts,
+    NgramPrior,
+    Trigram,
+    ngrams,
+)
+from kbforge_plugins.texts import END, START, normalised
 from tests.profile import examples
 
 MODELS = {"bigram": Bigram, "trigram": Trigram}
@@ -331,3 +338,7 @@ def test_one_ngram_a_character_and_one_for_the_end(order: int, value: str) -> No
     assert all(len(gram) == order for gram in counts)
     assert sum(n for gram, n in counts.items() if gram[-1] == END) == 1
     assert not any(gram[-1] == START for gram in counts)
+
+
+def test_many_values_are_compared_by_the_attributes_that_are_read() -> None:
+    assert Bigram(("name", "born")).index_of_many().attributes == ("born", "name")

@@ -12,7 +12,7 @@ from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge.errors import BadRecord, KBForgeError
 from kbforge.files.fragments import stop
-from kbforge_plugins.sources.graphs import GraphEntity, Relation, fragment_id
+from kbforge_graphs.sources.graphs import GraphEntity, Relation, fragment_id
 from tests.graphs import write_graphrag
 from tests.program import Run
 
@@ -136,7 +136,7 @@ def test_a_graph_without_text_units(tmp_path: Path) -> None:
 def test_a_hub_has_a_bounded_number_of_neighbours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kbforge_plugins.sources.graphs.MOST_NEIGHBOURS", 5)
+    monkeypatch.setattr("kbforge_graphs.sources.graphs.MOST_NEIGHBOURS", 5)
     relations = [{"source": "HUB", "target": f"N{i}"} for i in range(9)]
     reader = registry.create("sources", "graphrag")
     graph = write_graphrag(tmp_path, [{"title": "HUB"}], relations)
@@ -238,7 +238,7 @@ def test_truncated_graphml_gives_what_was_whole(tmp_path: Path) -> None:
 def test_a_node_of_endless_text_is_refused(
     written: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kbforge_plugins.sources.lightrag._MOST_TEXT", 1_000)
+    monkeypatch.setattr("kbforge_graphs.sources.lightrag._MOST_TEXT", 1_000)
     path = written(graphml(f'<node id="a">{data(description="x" * 2_000)}</node>'), "g.graphml")
     with pytest.raises(BadRecord, match="at most 1,000 characters of a node, got more"):
         loaded("lightrag", path)

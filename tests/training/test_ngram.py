@@ -12,7 +12,7 @@ from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, ModelError, UsageError
 from kbforge.fit.alpha import fingerprint
 from kbforge.models.bundle import add_file, read_bundle
-from kbforge_plugins.likelihoods.ngram import Bigram, NgramCounts, Trigram
+from kbforge_lm.likelihoods.ngram import Bigram, NgramCounts, Trigram
 from kbforge_training.ngram import evidence_of, train, tune
 from tests.program import Run
 

@@ -13,7 +13,7 @@ import torch
 
 from kbforge import registry
 from kbforge.contracts import Fragment
-from kbforge_plugins.likelihoods.gpt.model import GPT, GptShape, SetTokenizer
+from kbforge_lm.likelihoods.gpt.model import GPT, GptShape, SetTokenizer
 from kbforge_training.fitting.loop import Loop, LoopSettings, Step
 from kbforge_training.lm.batches import Batches, GrammarLoss, dev_batches
 from kbforge_training.lm.data import by_entity

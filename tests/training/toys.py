@@ -7,7 +7,7 @@ from typing import Any
 
 from kbforge import registry
 from kbforge.contracts import Fragment
-from kbforge_plugins.likelihoods.gpt.model import SetTokenizer
+from kbforge_lm.likelihoods.gpt.model import SetTokenizer
 from kbforge_training.lm.train import train_bpe
 
 VALUES = (

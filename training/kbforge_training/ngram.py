@@ -24,8 +24,7 @@ from kbforge.contracts.likelihood import FloatArray, IntArray
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.fit.alpha import fingerprint
 from kbforge.models.bundle import Bundle, write_bundle
-from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, NgramCounts, NgramPrior
-from kbforge_plugins.likelihoods.texts import ngrams
+from kbforge_lm.likelihoods.ngram import COUNTS_FILE, NgramCounts, NgramPrior, ngrams
 
 LIKELIHOOD_OF_ORDER: Mapping[int, str] = {2: "bigram", 3: "trigram"}
 

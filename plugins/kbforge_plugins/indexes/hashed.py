@@ -21,7 +21,7 @@ from kbforge.contracts import Features, Fragment, Likelihood
 from kbforge.contracts.index import CandidateIndex, IntArray
 from kbforge.contracts.likelihood import FloatArray
 from kbforge.errors import UsageError
-from kbforge_plugins.likelihoods.texts import END, START, digest_of, normalised
+from kbforge_plugins.texts import END, START, digest_of, normalised
 
 Hashes: TypeAlias = NDArray[np.uint64]
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations, islice
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,6 @@ from numpy.typing import NDArray
 from kbforge.contracts import LearnedState
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import IntArray
-from kbforge.contracts.likelihood import Likelihood
 from kbforge.errors import UsageError
 from kbforge.models.keeping import KeptReader
 from kbforge_plugins.indexes.hashed import (
@@ -44,7 +42,6 @@ from kbforge_plugins.indexes.hashed import (
     require_least,
     starts_of,
 )
-from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
 
 _MOST_CHARACTERS = 4096  # of a value that are read
 _MOST_KEYS = 512  # of a fragment
@@ -94,13 +91,6 @@ class Ngrams(HashedIndex):
         self.order, self.rarest, self.common = order, rarest, common
         self.attributes = tuple(sorted(set(attributes)))
         self._use(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
-
-    @classmethod
-    def suited(cls, likelihood: Likelihood) -> Self | None:
-        """For the n-gram likelihoods, reading what they read."""
-        if not isinstance(likelihood, Bigram | Trigram):
-            return None
-        return cls(attributes=likelihood.attributes)
 
     def _use(self, grams: Hashes, counts: IntArray) -> None:
         self._grams, self._counts = grams, counts

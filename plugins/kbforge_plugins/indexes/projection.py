@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Self
 
 import numpy as np
 from scipy.special import erf
@@ -34,7 +33,7 @@ from scipy.special import erf
 from kbforge.contracts import LearnedState
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import IntArray
-from kbforge.contracts.likelihood import FloatArray, Likelihood
+from kbforge.contracts.likelihood import FloatArray
 from kbforge.errors import UsageError
 from kbforge.models.keeping import KeptReader
 from kbforge_plugins.indexes.hashed import (
@@ -49,7 +48,6 @@ from kbforge_plugins.indexes.hashed import (
     stacked,
     starts_of,
 )
-from kbforge_plugins.likelihoods.gaussian import Gaussian
 
 _MOST_TABLES = 512
 _MOST_ROWS = 24
@@ -108,11 +106,6 @@ class Projection(HashedIndex):
         self.tables, self.rows, self.seed = tables, rows, seed
         self.angles, self.standardised = angles, standardised
         self._use(np.zeros(0), np.zeros(0), np.ones(1), np.full(1, rows or 1, dtype=np.int64))
-
-    @classmethod
-    def suited(cls, likelihood: Likelihood) -> Self | None:
-        """For Gaussian clusters."""
-        return cls() if isinstance(likelihood, Gaussian) else None
 
     def _use(self, mean: FloatArray, scale: FloatArray, widths: FloatArray, rows: IntArray) -> None:
         self._mean, self._scale, self._widths, self._rows = mean, scale, widths, rows

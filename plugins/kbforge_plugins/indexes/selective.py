@@ -36,7 +36,7 @@ from kbforge_plugins.likelihoods.attributes.kinds import (
     read_as,
     stated,
 )
-from kbforge_plugins.likelihoods.texts import (
+from kbforge_plugins.texts import (
     LARGEST,
     Begun,
     begun_digest,

@@ -64,7 +64,7 @@ from kbforge.models.keeping import KeptReader
 from kbforge.numerics import capacity_for, grown
 from kbforge_plugins.likelihoods.counts import CompiledRows, DirichletRows, LiveRows, RowsOfSets
 from kbforge_plugins.likelihoods.gaussian import vector_of
-from kbforge_plugins.likelihoods.texts import LARGEST, Places, digests_of, nowhere
+from kbforge_plugins.texts import LARGEST, Places, digests_of, nowhere
 
 _UNSEEN_VALUES = 2.0**32
 _LARGEST_COUNT = 2**31

@@ -51,6 +51,7 @@ from kbforge.contracts.likelihood import (
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.kernel.binding import address
 from kbforge.numerics import PRODUCT, capacity_for, grown, log_of_product
+from kbforge_plugins.indexes.projection import Projection
 
 # squares of larger numbers could overflow and turn a probability into NaN
 _LARGEST = 1e100
@@ -469,6 +470,10 @@ class Gaussian(ConjugateLikelihood):
             - 0.5 * n * math.log(2 * math.pi)
         )
         return float((constant - a_n * np.log(b_n)).sum())
+
+    def index_of_many(self) -> Projection:
+        """Vectors that lie near each other."""
+        return Projection()
 
     def live_clusters(self) -> LiveGaussian:
         return LiveGaussian(self)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from kbforge.contracts import Fragment
 from kbforge.files.fragments import stop
-from kbforge_plugins.sources.graphrag import GraphRagSource
+from kbforge_graphs.sources.graphrag import GraphRagSource
 from tests.scripts import script
 
 planted_graph = script("planted_graph")

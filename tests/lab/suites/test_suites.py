@@ -22,7 +22,7 @@ from kbforge_lab.suites.documents import DocumentMixture, Documents
 from kbforge_lab.suites.gauss import Gauss
 from kbforge_lab.suites.text import Text, name_variants
 from kbforge_lab.testing import SuiteContract
-from kbforge_plugins.likelihoods.gpt.likelihood import Gpt
+from kbforge_lm.likelihoods.gpt.likelihood import Gpt
 from tests.lab.bench.toys import plan, task
 
 TEXT_TASKS = ("wd50", "dwie50", "webnlg-names")

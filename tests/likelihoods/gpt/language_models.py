@@ -12,7 +12,7 @@ from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge.files.fragments import read_fragments
 from kbforge.models.bundle import write_bundle
-from kbforge_plugins.likelihoods.gpt.model import (
+from kbforge_lm.likelihoods.gpt.model import (
     GPT,
     GptShape,
     LanguageModel,

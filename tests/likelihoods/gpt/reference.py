@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.grammar.tokens import START, TokenTable
-from kbforge_plugins.likelihoods.gpt.model import GPT
+from kbforge_lm.likelihoods.gpt.model import GPT
 
 Array = NDArray[np.float64]
 

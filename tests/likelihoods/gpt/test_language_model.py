@@ -23,14 +23,14 @@ from safetensors.torch import load, save
 from kbforge.contracts import Fragment
 from kbforge.errors import ModelError
 from kbforge.models.bundle import Bundle, make_likelihood, read_bundle, write_bundle
-from kbforge_plugins.likelihoods.gpt.model import (
+from kbforge_lm.likelihoods.gpt.model import (
     TOKENIZER,
     WEIGHTS,
     LanguageModel,
     from_bundle,
     to_bundle,
 )
-from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, NgramCounts
+from kbforge_lm.likelihoods.ngram import COUNTS_FILE, NgramCounts
 from kbforge_training.fitting.loop import METRICS
 from tests.profile import examples
 from tests.training.tiny import model, people, tokenizer

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge_plugins.likelihoods.gpt.model import GPT, GptShape, rotary, rotate
+from kbforge_lm.likelihoods.gpt.model import GPT, GptShape, rotary, rotate
 from kbforge_training.lm.train import read_recipe
 from tests.likelihoods.gpt.reference import Reference
 from tests.profile import examples

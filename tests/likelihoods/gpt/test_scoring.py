@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
-from kbforge_plugins.likelihoods.gpt.model import LanguageModel
-from kbforge_plugins.likelihoods.gpt.scoring import (
+from kbforge_lm.likelihoods.gpt.model import LanguageModel
+from kbforge_lm.likelihoods.gpt.scoring import (
     ROOM,
     Passage,
     SequenceScorer,

@@ -14,7 +14,7 @@ from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge.errors import GrammarError, ModelError
 from kbforge.grammar.tokens import EMPTY, WHOLE, string_state
-from kbforge_plugins.likelihoods.gpt.model import SetTokenizer, pieces_of
+from kbforge_lm.likelihoods.gpt.model import SetTokenizer, pieces_of
 from kbforge_training.lm.train import train_bpe
 from tests.profile import examples
 from tests.training.toys import VALUES, bpe, tokenizer

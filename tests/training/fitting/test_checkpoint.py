@@ -17,7 +17,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from kbforge.errors import ModelError
-from kbforge_plugins.likelihoods.gpt.model import GPT
+from kbforge_lm.likelihoods.gpt.model import GPT
 from kbforge_training.fitting import run_folder
 from kbforge_training.fitting.run_folder import (
     CHECKPOINT,

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.errors import KBForgeError, ModelError
-from kbforge_plugins.likelihoods.gpt.model import GPT
+from kbforge_lm.likelihoods.gpt.model import GPT
 from kbforge_training.fitting import loop as loop_module
 from kbforge_training.fitting.loop import METRICS, Step, _smoothed, draw_losses
 from kbforge_training.fitting.recipes import Schedule, learning_rate

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from kbforge_plugins.likelihoods.gpt.model import GPT, GptShape
+from kbforge_lm.likelihoods.gpt.model import GPT, GptShape
 from kbforge_training.fitting.recipes import OPTIMIZERS, make_optimizers, moments
 
 SHAPE = GptShape(n_tokens=11, d_model=8, n_layers=2, n_heads=2, d_ff=24, context=16)

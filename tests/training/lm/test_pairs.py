@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from kbforge.contracts import Fragment
-from kbforge_plugins.likelihoods.gpt.model import GPT, GptShape, SetTokenizer
+from kbforge_lm.likelihoods.gpt.model import GPT, GptShape, SetTokenizer
 from kbforge_training.lm.batches import GrammarLoss, PairLoss, SetPairs, cut
 from kbforge_training.lm.data import Entity, SetRule, by_entity
 from kbforge_training.lm.train import read_recipe

@@ -18,8 +18,8 @@ from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.fragments import read_fragments, write_fragments
 from kbforge.fit.alpha import fingerprint
 from kbforge.models.bundle import add_file, make_likelihood, read_bundle
-from kbforge_plugins.likelihoods.gpt.model import from_bundle
-from kbforge_plugins.likelihoods.ngram import NgramCounts
+from kbforge_lm.likelihoods.gpt.model import from_bundle
+from kbforge_lm.likelihoods.ngram import NgramCounts
 from kbforge_training.cli.train_lm import _shown
 from kbforge_training.fitting import loop
 from kbforge_training.fitting.loop import METRICS, Loop, Step

@@ -14,7 +14,7 @@ from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
     from kbforge.contracts import Fragment
-    from kbforge_plugins.likelihoods.gpt.model import LanguageModel
+    from kbforge_lm.likelihoods.gpt.model import LanguageModel
     from kbforge_training.fitting.loop import Step
     from kbforge_training.lm.train import TrainedLm
 
@@ -178,8 +178,8 @@ def _read(paths: list[str], limit: int | None) -> list[Fragment]:
 def _model(name_or_path: str) -> LanguageModel:
     from kbforge.errors import quoted
     from kbforge.models.bundle import read_bundle
-    from kbforge_plugins.likelihoods.gpt.likelihood import shipped_model
-    from kbforge_plugins.likelihoods.gpt.model import from_bundle
+    from kbforge_lm.likelihoods.gpt.likelihood import shipped_model
+    from kbforge_lm.likelihoods.gpt.model import from_bundle
 
     folder = shipped_model() if name_or_path == "gpt" else Path(name_or_path)
     return from_bundle(read_bundle(folder), quoted(str(folder), 400))

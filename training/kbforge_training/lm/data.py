@@ -21,7 +21,7 @@ import numpy as np
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError
-from kbforge_plugins.likelihoods.gpt.model import LanguageModel
+from kbforge_lm.likelihoods.gpt.model import LanguageModel
 
 _APPENDIX = re.compile(r"\s*(?:\([^)]*\)|,.*)\s*\Z")
 

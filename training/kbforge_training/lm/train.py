@@ -56,7 +56,7 @@ from kbforge.models.bundle import (
     require_place,
     write_bundle,
 )
-from kbforge_plugins.likelihoods.gpt.model import (
+from kbforge_lm.likelihoods.gpt.model import (
     GPT,
     TOKENIZER,
     GptShape,
@@ -66,7 +66,7 @@ from kbforge_plugins.likelihoods.gpt.model import (
     untrained,
     weights_of,
 )
-from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, NgramCounts
+from kbforge_lm.likelihoods.ngram import COUNTS_FILE, NgramCounts
 from kbforge_training.fitting.loop import Loop, LoopSettings, Step, metrics_and_picture
 from kbforge_training.fitting.recipes import (
     Schedule,

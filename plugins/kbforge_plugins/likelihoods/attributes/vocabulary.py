@@ -51,7 +51,7 @@ from kbforge_plugins.likelihoods.attributes.kinds import (
     read_as,
     stated,
 )
-from kbforge_plugins.likelihoods.texts import LARGEST, Places, digests_of
+from kbforge_plugins.texts import LARGEST, Places, digests_of
 
 _LAST_LETTER = 0x10FFFF
 

@@ -19,7 +19,7 @@ from kbforge.models.bundle import read_bundle
 from kbforge_lab.likelihoods.diffusion import from_bundle
 from kbforge_lab.suites.circles import Circles
 from kbforge_lab.training.diffusion import read_diffusion_recipe, train_diffusion
-from kbforge_plugins.likelihoods.gpt.model import WEIGHTS
+from kbforge_lm.likelihoods.gpt.model import WEIGHTS
 from kbforge_training.fitting import loop
 from kbforge_training.fitting.loop import METRICS, Step
 from tests.lab.training.circles_models import read, write_recipe

@@ -1,11 +1,11 @@
-"""Texts as numbers of 63 bits, and as n-grams of normalised characters.
+"""Texts as numbers of 63 bits, and texts with folded characters.
 
 *Digests* are the same on every machine. Two of n texts share one with probability n^2 / 2^64,
 3e-7 for ten million. `Places` stores arrays of many texts in the order of their digests.
 
-*N-grams* are of characters between start and end symbols. The published model folds text to
-`[a-z0-9 -]`; here letters and digits of every script are kept, so that a name in Greek or Chinese
-is not empty. Accents and case are folded away, dashes become hyphens, other punctuation disappears.
+*Normalised* texts keep letters and digits of every script; the published model of n-grams folds
+text to `[a-z0-9 -]`, which would leave a name in Greek or Chinese empty. Accents and case are
+folded away, dashes become hyphens, other punctuation disappears.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -113,17 +112,3 @@ def _folded(character: str) -> str:
 
 
 _FOLDED_ASCII = {point: _folded(chr(point).lower()) for point in range(128)}
-
-
-def ngrams(value: str, order: int) -> Counter[str]:
-    """The n-grams of a value, of `order` symbols each, one for each character and the end."""
-    text = START * (order - 1) + normalised(value) + END
-    return Counter(text[i : i + order] for i in range(len(text) - order + 1))
-
-
-def ngrams_of_all(texts: Iterable[str], order: int) -> Counter[str]:
-    """The n-grams of all of some normalised values."""
-    text = "".join(f"{START * (order - 1)}{value}{END}" for value in texts)
-    counts = Counter(map("".join, zip(*(text[i:] for i in range(order)), strict=False)))
-    # without those that begin in one value and end in another
-    return Counter({gram: n for gram, n in counts.items() if END not in gram[:-1]})

@@ -33,8 +33,8 @@ from kbforge.errors import BadRecord, UsageError, quoted
 from kbforge.files.fragments import shown
 from kbforge.files.io import called, read_lines
 from kbforge.registry import ending_of
+from kbforge_graphs.sources.graphs import GraphEntity, GraphSource, Record, Relation, said
 from kbforge_plugins.sources.csv import UTF8, CsvSource, encoding_named
-from kbforge_plugins.sources.graphs import GraphEntity, GraphSource, Record, Relation, said
 from kbforge_plugins.sources.jsonl import JsonlSource
 from kbforge_plugins.sources.rows import table_name
 from kbforge_plugins.sources.values import JsonValue, json_values, list_in, object_of

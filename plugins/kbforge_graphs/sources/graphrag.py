@@ -15,7 +15,7 @@ from typing import Any
 from kbforge.contracts import OnBad
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.fragments import shown
-from kbforge_plugins.sources.graphs import GraphEntity, GraphSource, Record, Relation
+from kbforge_graphs.sources.graphs import GraphEntity, GraphSource, Record, Relation
 from kbforge_plugins.sources.parquet import rows_of
 from kbforge_plugins.sources.rows import row_json
 

@@ -42,10 +42,10 @@ from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.fragments import stop
 from kbforge.files.io import open_folder, open_output
 from kbforge.words import counted
+from kbforge_graphs.sources.graphrag import ENTITIES, RELATIONSHIPS, TEXT_UNITS, GraphRagSource
+from kbforge_graphs.sources.graphs import GraphEntity, GraphSource, Relation, fragment_id, said
+from kbforge_graphs.sources.lightrag import SEPARATOR, LightRagSource
 from kbforge_plugins.exporters.tables import TableExporter
-from kbforge_plugins.sources.graphrag import ENTITIES, RELATIONSHIPS, TEXT_UNITS, GraphRagSource
-from kbforge_plugins.sources.graphs import GraphEntity, GraphSource, Relation, fragment_id, said
-from kbforge_plugins.sources.lightrag import SEPARATOR, LightRagSource
 from kbforge_plugins.sources.parquet import rows_of
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from kbforge.contracts import OnBad
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.fragments import parse_json
 from kbforge.files.io import called, damage_of, open_input, read_small
-from kbforge_plugins.sources.graphs import GraphEntity, GraphSource, Record, Relation
+from kbforge_graphs.sources.graphs import GraphEntity, GraphSource, Record, Relation
 
 GRAPH = "graph_chunk_entity_relation.graphml"
 SEPARATOR = "<SEP>"

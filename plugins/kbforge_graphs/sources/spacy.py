@@ -17,7 +17,7 @@ from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.fragments import shown
 from kbforge.files.io import called, read_small
 from kbforge.registry import install_command
-from kbforge_plugins.sources.spans import AnnotatedText, Span, SpanSource, span_of, words_at
+from kbforge_graphs.sources.spans import AnnotatedText, Span, SpanSource, span_of, words_at
 from kbforge_plugins.sources.values import (
     JsonValue,
     json_values,

@@ -51,6 +51,7 @@ from kbforge.models.bundle import read_bundle
 from kbforge.models.keeping import KeptReader
 from kbforge.words import listed
 from kbforge_plugins.indexes.hashed import gram_counts
+from kbforge_plugins.indexes.ngrams import Ngrams
 from kbforge_plugins.likelihoods.counts import (
     CompiledRows,
     DirichletRows,
@@ -58,12 +59,26 @@ from kbforge_plugins.likelihoods.counts import (
     RowCounts,
     RowsOfSets,
 )
-from kbforge_plugins.likelihoods.texts import ngrams, ngrams_of_all, normalised
+from kbforge_plugins.texts import END, START, normalised
 
 COUNTS_FILE = "counts.json"
 ALPHABET = sys.maxunicode + 1 + 1  # every code point, and the end symbol
 KAPPA = 1.0
 _AT_ONCE = 10_000  # values whose n-grams are counted at once
+
+
+def ngrams(value: str, order: int) -> Counter[str]:
+    """The n-grams of a value, of `order` symbols each, one for each character and the end."""
+    text = START * (order - 1) + normalised(value) + END
+    return Counter(text[i : i + order] for i in range(len(text) - order + 1))
+
+
+def ngrams_of_all(texts: Iterable[str], order: int) -> Counter[str]:
+    """The n-grams of all of some normalised values."""
+    text = "".join(f"{START * (order - 1)}{value}{END}" for value in texts)
+    counts = Counter(map("".join, zip(*(text[i:] for i in range(order)), strict=False)))
+    # without those that begin in one value and end in another
+    return Counter({gram: n for gram, n in counts.items() if END not in gram[:-1]})
 
 
 @dataclass
@@ -370,6 +385,10 @@ class _NgramLikelihood(ConjugateLikelihood):
                 both, rest, alone = self.log_marginal([[x, *others], others, [x]])
                 out[attribute] = float(both - rest - alone)
         return out
+
+    def index_of_many(self) -> Ngrams:
+        """Values with the same rare n-grams, of the attributes that the model reads."""
+        return Ngrams(attributes=self.attributes)
 
     def features(self, fragments: Sequence[Fragment]) -> Features:
         """How often each n-gram occurs."""

@@ -37,7 +37,7 @@ from torch import Tensor
 
 from kbforge.contracts.likelihood import FloatArray, IntArray
 from kbforge.grammar.tokens import START, TokenTable
-from kbforge_plugins.likelihoods.gpt.model import GPT, DecoderBlock, LanguageModel, rotary
+from kbforge_lm.likelihoods.gpt.model import GPT, DecoderBlock, LanguageModel, rotary
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")

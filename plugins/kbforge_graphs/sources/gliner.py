@@ -15,7 +15,7 @@ from typing import Any
 from kbforge.contracts import OnBad
 from kbforge.errors import BadRecord
 from kbforge.files.fragments import shown
-from kbforge_plugins.sources.spans import (
+from kbforge_graphs.sources.spans import (
     AnnotatedText,
     Span,
     SpanRelation,

@@ -35,7 +35,7 @@ from kbforge.files.fragments import shown
 from kbforge.files.io import called, open_input, read_small
 from kbforge.files.records import convert
 from kbforge.words import listed
-from kbforge_plugins.sources.graphs import GraphEntity, GraphSource, Record, Relation
+from kbforge_graphs.sources.graphs import GraphEntity, GraphSource, Record, Relation
 from kbforge_plugins.sources.values import JsonValue, json_values, read_values
 
 Flavor: TypeAlias = Literal["langchain", "llamaindex", "neo4j-graphrag", "cognee"]

@@ -47,15 +47,15 @@ from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.fit.alpha import CALIBRATION_FILE, read_calibration
 from kbforge.models.bundle import Bundle, read_bundle
 from kbforge.models.keeping import KeptReader, together
-from kbforge_plugins.indexes.selective import Selective
-from kbforge_plugins.likelihoods.gpt.model import LanguageModel, from_bundle
-from kbforge_plugins.likelihoods.gpt.scoring import (
+from kbforge_lm.likelihoods.gpt.model import LanguageModel, from_bundle
+from kbforge_lm.likelihoods.gpt.scoring import (
     MEBIBYTE,
     BoundedMemory,
     SequenceScorer,
     scores_by_key,
 )
-from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, Bigram, NgramCounts
+from kbforge_lm.likelihoods.ngram import COUNTS_FILE, Bigram, NgramCounts
+from kbforge_plugins.indexes.selective import Selective
 
 DEFAULT_ALPHA = 1000.0
 
@@ -210,7 +210,7 @@ def _parts(cluster: Sequence[Fragment]) -> Sequence[Sequence[Fragment]]:
 
 def shipped_model() -> Path:
     """The folder of the default model."""
-    return Path(str(files("kbforge_plugins").joinpath("bundles/gpt")))
+    return Path(str(files("kbforge_lm").joinpath("bundles", "gpt")))
 
 
 def _surrogate(bundle: Bundle, where: str) -> Bigram | None:

@@ -1,0 +1,1 @@
+"""Exporters: knowledge bases as graphs, and graphs with their entities merged."""

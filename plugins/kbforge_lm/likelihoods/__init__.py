@@ -1,0 +1,1 @@
+"""Likelihoods of the texts of names and of whole fragments."""
