@@ -27,17 +27,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from shell import table
 
-from kbforge.clustering.batch.chain import ChainRules, GibbsKernel
-from kbforge.clustering.batch.grouping import Grouping, clusters_of
-from kbforge.clustering.batch.grouping_model import model_of
-from kbforge.clustering.batch.run import Watch
 from kbforge.contracts import IntArray, SparseCounts
 from kbforge.evaluation.scores import compare
 from kbforge.kernel.binding import use_workers
+from kbforge_lab.batch.chain import ChainRules, GibbsKernel
+from kbforge_lab.batch.grouping import Grouping, clusters_of
+from kbforge_lab.batch.grouping_model import model_of
+from kbforge_lab.batch.run import Watch
 from kbforge_lab.fastex.families import DocumentFamily, Mixture, Taylor
 from kbforge_lab.fastex.run import FastExRules, FastExRun, MixtureRun, UncollapsedRun
+from kbforge_lab.likelihoods.discrete import DirichletMultinomial
 from kbforge_lab.suites.documents import DocumentMixture
-from kbforge_plugins.likelihoods.discrete import DirichletMultinomial
 from kbforge_plugins.resamplers import Optimal
 
 PHASES = ("fragments_hashed", "statistics", "clusters_hashed", "proposals", "steps")

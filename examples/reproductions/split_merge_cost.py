@@ -16,10 +16,10 @@ import time
 import numpy as np
 
 from kbforge import registry
-from kbforge.clustering.batch.chain import MarkovChain
-from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import Fragment, Problem
+from kbforge_lab.batch.chain import MarkovChain
+from kbforge_lab.batch.grouping import Grouping
 from kbforge_lab.suites.gauss import separate_gaussians
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 

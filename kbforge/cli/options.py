@@ -43,11 +43,7 @@ Likelihood: TypeAlias = Annotated[
 ]
 Clusterer: TypeAlias = Annotated[
     str,
-    further(
-        "--clusterer",
-        "Clustering algorithm: split-smc, smc, greedy, gibbs, metropolis, agglomerative, "
-        "minsm or a plugin's.",
-    ),
+    further("--clusterer", "Clustering algorithm: split-smc, smc, greedy or a plugin's."),
 ]
 Particles: TypeAlias = Annotated[
     int | None,

@@ -1,1 +1,1 @@
-"""Clustering: fragments one after another (`run`, `step`), or all at once (`offline`)."""
+"""Clustering: fragments one after another, by sessions that revise what they found."""

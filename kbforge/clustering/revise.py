@@ -12,8 +12,7 @@ disagrees about it; Gibbs sampling goes through far less probable groupings on t
 fragment, and the rest. The hash is the first of a fragment's keys, of the index or as features that
 the likelihood compares by, in a random order (MinHash); for vectors, the side of a random direction
 through the cluster's mean. If no split is better, the cluster is offered as one with the best of
-those that the fragment could belong to instead. Sampling would accept what is worse, too
-(`kbforge.clustering.batch.splitmerge`).
+those that the fragment could belong to instead. Sampling would accept what is worse, too.
 
 *Move.* A fragment goes where the heaviest particle is heaviest with it.
 

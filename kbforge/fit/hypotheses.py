@@ -29,7 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from kbforge.clustering.batch.agglomerate import PairMatrix
 from kbforge.clustering.sample import (
     MOST_RELATIVES,
     Sample,
@@ -138,6 +137,51 @@ _MOST_HOLDERS = 60  # a key that more fragments hold leads nowhere, unless no ot
 _OUT_OF_REACH = 8.0
 """A pair whose merge would lose so many nats at the least alpha is forgotten, and what its clusters
 grow into is not compared either, unless another pair leads there."""
+
+
+class PairMatrix:
+    """Gains of n clusters' pairs, shape [n, n]; -inf where there is no pair. 8 n^2 bytes.
+
+    The matrix is symmetric. Each row remembers its best entry, so a merge, which changes one row
+    and column and empties another, costs time proportional to n and to the few rows that had their
+    best there. Among equals the pair of the earliest clusters is the best.
+    """
+
+    def __init__(self, n: int) -> None:
+        # filled row by row: all of it at once would keep a run from looking at the clock
+        self._gain = np.empty((n, n))
+        self._best = np.full(n, -np.inf)
+        self._partner = np.zeros(n, dtype=np.int64)
+
+    def fill(self, a: int, gains: FloatArray) -> None:
+        """Set a's row and column; fill all of them and call `settle` before `best`."""
+        self._gain[a] = gains
+        self._gain[:, a] = gains
+
+    def settle(self) -> None:
+        self._refresh(np.ones(len(self._best), dtype=np.bool_))
+
+    def update(self, a: int, b: int, gains: FloatArray) -> None:
+        """C_b has gone into C_a; `gains` are those of the new C_a."""
+        self._gain[b] = self._gain[:, b] = -np.inf
+        self.fill(a, gains)
+        # a row without a pair, as every row merged away is, has lost nothing
+        stale = ((self._partner == a) | (self._partner == b)) & (self._best > -np.inf)
+        stale[[a, b]] = True
+        self._refresh(stale)
+        earlier = (gains == self._best) & (a < self._partner)
+        better = ~stale & ((gains > self._best) | earlier)
+        self._best[better], self._partner[better] = gains[better], a
+
+    def best(self) -> tuple[int, int, float]:
+        """The pair that gains most, the earlier cluster first, and its gain."""
+        a = int(self._best.argmax())
+        return a, int(self._partner[a]), float(self._best[a])
+
+    def _refresh(self, stale: np.ndarray) -> None:
+        rows = stale.nonzero()[0]
+        partner = self._gain[rows].argmax(axis=1)
+        self._partner[rows], self._best[rows] = partner, self._gain[rows, partner]
 
 
 @dataclass(frozen=True, eq=False)

@@ -136,8 +136,6 @@ def test_what_compares_with_all_is_exact_already(program: Run, fragments: Path) 
     plain = groups(program, fragments, *TOGETHER)
     assert groups(program, fragments, *TOGETHER, "--exact") == plain
     assert groups(program, fragments, *TOGETHER, "--exact", "--index", "none") == plain
-    job = (fragments, *TOGETHER, "--clusterer", "agglomerative")
-    assert groups(program, *job, "--exact") == groups(program, *job)
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -169,22 +167,6 @@ def test_bad_choices_get_one_sentence(
 ) -> None:
     ran = program(verb, fragments, "--likelihood", "bigram", *VERBS[verb], *arguments)
     ran.require_refusal(sentence)
-
-
-@pytest.mark.parametrize("clusterer", ["gibbs", "metropolis", "agglomerative"])
-def test_offline_clusterers_compare_with_all(
-    program: Run, tmp_path: Path, fragments: Path, clusterer: str
-) -> None:
-    kb = tmp_path / "kb.jsonl"
-    job = ("cluster", fragments, "-o", kb, "--clusterer", clusterer, "--json")
-    quick = () if clusterer == "agglomerative" else ("--set", "clusterer.sweeps=5")
-    ran = program(*job, "--index", "selective")
-    ran.require_refusal(f"--index selective: {clusterer} always compares with all clusters", 2)
-    assert not kb.exists()
-    # neither an index that the likelihood brings nor `none` is the user's mistake
-    default, none = (program(*job, *quick, *more) for more in ((), ("--index", "none")))
-    assert (default.code, none.code) == (0, 0)
-    assert default.json["score"] == none.json["score"]
 
 
 def test_an_index_without_a_key_is_refused(program: Run, tmp_path: Path) -> None:

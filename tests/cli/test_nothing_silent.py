@@ -40,7 +40,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "cluster people.jsonl --calibration c.toml -o c.toml",
         "cluster people.jsonl --confidence-map c.toml -o c.toml",
         "cluster people.jsonl --set likelihood.rates=rates.toml -o rates.toml",
-        "cluster people.jsonl --clusterer gibbs --set clusterer.start=kb.jsonl -o kb.jsonl",
         "cluster people.jsonl --likelihood model -o model/manifest.json",
         "calibrate people.jsonl -o people.jsonl",
         "calibrate people.jsonl --set likelihood.rates=rates.toml -o rates.toml",

@@ -227,7 +227,7 @@ def test_a_map_for_other_reports_is_told(program, test, train, tmp_path):
     ran = program("evaluate", "--reliability", test, *JOB, *given)
     assert "fitted on reports of 1 orders, and reads reports of 2" in ran.err
     assert "fitted with split-smc at temperature 1, used here with smc at 1" in ran.err
-    ran = program("cluster", test, "--likelihood", "dirichlet-multinomial", "--alpha", 1,
+    ran = program("cluster", test, "--likelihood", "names", "--alpha", 1,
                   "--confidence-map", out, "-o", tmp_path / "kb.jsonl")  # fmt: skip
     assert "gaussian" in ran.err
 

@@ -21,12 +21,11 @@ from kbforge.contracts import ConjugateLikelihood, Constraints, Decision, Fragme
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
 from kbforge.kernel.binding import WORKERS, kernel_library, kernel_status, use_workers, workers
 from kbforge.models.tempering import tempered
-from kbforge_lm.likelihoods.ngram import Bigram, Trigram
+from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.ngrams import Ngrams
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
-from kbforge_plugins.likelihoods.discrete import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.names import Names
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
@@ -97,7 +96,7 @@ def test_merging_and_splitting_streams(particles: int, splits: bool) -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.7, 3.0])
-@pytest.mark.parametrize("model", [Attributes, Bigram, DirichletMultinomial, Gaussian, Pairs])
+@pytest.mark.parametrize("model", [Attributes, Bigram, Gaussian, Pairs])
 def test_tempered_tables_are_in_the_kernel_too(
     model: type[ConjugateLikelihood], temperature: float
 ) -> None:
@@ -171,7 +170,7 @@ def test_keys_lead_alike(keys: list[list[int]], families: int, shared: int, comp
 
 @pytest.mark.parametrize(
     "model",
-    [Attributes, Names, Bigram, Trigram, DirichletMultinomial, Pairs],
+    [Attributes, Names, Bigram, Pairs],
     ids=lambda model: str(model.__name__),
 )
 def test_records_of_people(model: Callable[[], ConjugateLikelihood]) -> None:

@@ -17,7 +17,6 @@ from kbforge.clustering.reference import ReferenceRun
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import (
     Cluster,
-    Clusterer,
     Constraints,
     Decision,
     Fragment,
@@ -28,7 +27,6 @@ from kbforge.contracts import (
 from kbforge.contracts.fragment import AUTHORITY
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
 from kbforge.testing import UniformLikelihood
-from kbforge_plugins.clusterers.offline import Agglomerative, Gibbs
 from kbforge_plugins.clusterers.sequential import Smc, SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.both_engines import state_of
@@ -521,15 +519,6 @@ def test_a_snapshot_has_its_own_constraints() -> None:
     other = Problem(Gaussian(), 1.0, constraints=Constraints((same("a", "c"),)))
     with pytest.raises(UsageError, match="of a session with other constraints"):
         SplitSmc().open(other, np.random.default_rng(0), snapshot)
-
-
-@pytest.mark.parametrize("clusterer", [Gibbs(sweeps=2), Agglomerative()])
-def test_batch_methods_refuse_constraints(clusterer: Clusterer) -> None:
-    items = fragments_of([(0.0,), (1.0,)])
-    for some in (Constraints((same("f0", "f1"),)), Constraints((), "source")):
-        problem = Problem(Gaussian(), 1.0, constraints=some)
-        with pytest.raises(UsageError, match="expected split-smc, smc or greedy"):
-            clusterer.cluster(items, problem, np.random.default_rng(0))
 
 
 def test_thousands_of_decisions_on_what_is_there() -> None:

@@ -18,7 +18,6 @@ from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc
 from kbforge_plugins.likelihoods.attributes.fitting import FittedAttributes, vocabularies_of
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.attributes.urn import AttributeRates
-from kbforge_plugins.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.oracle import Grouping, log_sum_exp, partitions
 from tests.clustering.toys import BlackBox, Chain, categories, normal
@@ -34,11 +33,6 @@ def vectors(rng: np.random.Generator, n: int) -> list[Fragment]:
 
 def counts(rng: np.random.Generator, n: int) -> list[Fragment]:
     rows = rng.integers(0, 3, size=(n, 4)).astype(float)
-    return [Fragment(f"f{i}", {}, tuple(r.tolist())) for i, r in enumerate(rows)]
-
-
-def bits(rng: np.random.Generator, n: int) -> list[Fragment]:
-    rows = rng.integers(0, 2, size=(n, 5)).astype(float)
     return [Fragment(f"f{i}", {}, tuple(r.tolist())) for i, r in enumerate(rows)]
 
 
@@ -87,16 +81,13 @@ def bigram(fragments: list[Fragment]) -> Bigram:
     return model
 
 
-FAMILIES: dict[
-    str,
-    tuple[
-        Callable[[np.random.Generator, int], list[Fragment]],
-        Callable[[list[Fragment]], Likelihood],
-    ],
-] = {
+Family = tuple[
+    Callable[[np.random.Generator, int], list[Fragment]], Callable[[list[Fragment]], Likelihood]
+]
+"""How fragments are drawn, and a likelihood for them."""
+
+FAMILIES: dict[str, Family] = {
     "gaussian": (vectors, lambda _: Gaussian()),
-    "dirichlet-multinomial": (counts, lambda _: DirichletMultinomial(reads="vector")),
-    "beta-bernoulli": (bits, lambda _: BetaBernoulli(reads="vector")),
     "bigram": (names, bigram),
     "attributes": (records, attributes),
     "black box": (vectors, lambda _: BlackBox(normal(1.0, 4.0))),
@@ -151,7 +142,11 @@ def check_weights(posterior: Posterior, exact: dict[Grouping, float]) -> None:
 def test_enough_particles_give_the_exact_posterior(
     family: str, n: int, seed: int, alpha: float, split: bool
 ) -> None:
-    make_fragments, make_likelihood = FAMILIES[family]
+    check_exact_posterior(FAMILIES[family], n, seed, alpha, split)
+
+
+def check_exact_posterior(family: Family, n: int, seed: int, alpha: float, split: bool) -> None:
+    make_fragments, make_likelihood = family
     fragments = make_fragments(np.random.default_rng(seed), n)
     likelihood = make_likelihood(fragments)
     clusterer: Clusterer = SplitSmc(particles=BELL_7) if split else Smc(particles=BELL_7)

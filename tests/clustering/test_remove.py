@@ -30,6 +30,7 @@ from tests.clustering.invariants import check_invariants, core_of
 from tests.clustering.test_exactness import (
     BELL_7,
     FAMILIES,
+    Family,
     check_weights,
     exact_posterior,
     represented,
@@ -101,8 +102,14 @@ def test_if_all_particles_are_kept_the_posterior_is_that_of_the_rest(
 @examples(8)
 @given(rules=st.sampled_from(sorted(RULES)), seed=st.integers(0, 1000), data=st.data())
 def test_random_lives(name: str, stage: str, rules: str, seed: int, data: st.DataObject) -> None:
+    check_random_life(LIKELIHOODS[name], stage, rules, seed, data)
+
+
+def check_random_life(
+    family: Family, stage: str, rules: str, seed: int, data: st.DataObject
+) -> None:
     """Fragments come, go and come again; a session restored at any time goes on alike."""
-    draw, make = LIKELIHOODS[name]
+    draw, make = family
     items = draw(np.random.default_rng(seed), 14)
     session = session_of(stage, make(items), Trap(), rules, seed)
     outside = list(items)

@@ -26,7 +26,7 @@ from kbforge.errors import LikelihoodError, UsageError
 from kbforge.testing import UniformLikelihood
 from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.clusterers.sequential import SplitSmc
-from kbforge_plugins.indexes.minhash import MinHash
+from kbforge_plugins.indexes.ngrams import Ngrams
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.contents import contents
 from tests.clustering.invariants import core_of
@@ -248,8 +248,8 @@ def test_two_groups_of_points_are_parted_by_a_direction() -> None:
     check_session(session)
 
 
-@pytest.mark.parametrize("index", [None, MinHash(order=3, unit="character", bands=20)])
-def test_two_names_are_parted_by_what_they_share(index: MinHash | None) -> None:
+@pytest.mark.parametrize("index", [None, Ngrams()])
+def test_two_names_are_parted_by_what_they_share(index: Ngrams | None) -> None:
     """By n-grams that the likelihood reads, or by the keys of the index."""
     items = [Fragment(f"f{i}", {"name": (name,)}) for i, name in enumerate(NAMES)]
     likelihood = Bigram()

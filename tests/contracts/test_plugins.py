@@ -11,7 +11,6 @@ import pytest
 from kbforge.models.bundle import make_likelihood
 from kbforge.testing import (
     CalibratorContract,
-    ClustererContract,
     CommandContract,
     ExecutorContract,
     GrammarContract,
@@ -59,12 +58,8 @@ class TestIndexes(IndexContract):
         ("selective", {"rules": ("name+colour",), "common": 1}),
         "ngrams",
         ("ngrams", {"attributes": ("name",), "order": 4, "common": 1, "rarest": 5}),
-        "minhash",
-        ("minhash", {"unit": "character", "order": 4, "weighted": False, "rows": 1}),
         "projection",
         ("projection", {"angles": True, "tables": 10, "rows": 3}),
-        "binary-hash",
-        ("binary-hash", {"unit": "character", "order": 3, "weighted": False, "bands": 30}),
     ]
 
 
@@ -91,23 +86,9 @@ class TestOnlineClusterers(OnlineClustererContract):
     ]
 
 
-class TestOfflineClusterers(ClustererContract):
-    plugins: ClassVar[Plugins] = [
-        ("gibbs", {"sweeps": 8}),
-        ("gibbs", {"sweeps": 5, "start": "sequential", "particles": 3}),
-        ("metropolis", {"sweeps": 8}),
-        ("minsm", {"sweeps": 8}),
-        ("minsm", {"sweeps": 3, "gibbs": 1, "moves": 10, "rows": 2, "start": "sequential"}),
-        ("minsm", {"sweeps": 5, "start": "one", "gibbs": 1}),
-        "agglomerative",
-        ("agglomerative", {"batch": 15}),
-    ]
-
-
 class TestLikelihoods(LikelihoodContract):
     plugins: ClassVar[Plugins] = [
-        *("attributes", "gaussian", "bigram", "trigram", "names", "beta-bernoulli", "gpt"),
-        *("dirichlet-multinomial", ("dirichlet-multinomial", {"reads": "words"})),
+        *("attributes", "gaussian", "bigram", "names", "gpt"),
     ]
 
 

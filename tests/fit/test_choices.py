@@ -33,7 +33,7 @@ def test_no_option_means_the_defaults(verb: str) -> None:
 VALUES = {
     "clusterer": "smc",
     "likelihood": "bigram",
-    "surrogate": "trigram",
+    "surrogate": "attributes",
     "index": "selective",
     "exact": True,
     "particles": 7,

@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from kbforge.clustering.sample import MOST_RELATIVES, Sample
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, Fragment, Problem
 from kbforge.errors import LikelihoodError
 from kbforge.fit.chooser import Chooser
 from kbforge.fit.description import PairOdds
-from kbforge.fit.hypotheses import MergePath, candidates, close_ones, merge_path, part_of
+from kbforge.fit.hypotheses import (
+    MergePath,
+    PairMatrix,
+    candidates,
+    close_ones,
+    merge_path,
+    part_of,
+)
 from kbforge.models.bundle import make_likelihood
-from kbforge_plugins.clusterers.offline import Agglomerative
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from tests.fit.people import made
 from tests.people import people
+from tests.profile import examples
 
 
 def odds_of(fragments: list[Fragment]) -> PairOdds:
@@ -192,18 +202,6 @@ def fitted_to_people(name: str) -> tuple[list[Fragment], ConjugateLikelihood]:
     return fragments, fitted(name, fragments)
 
 
-@pytest.mark.parametrize("name", ["bigram", "pairs"])
-@pytest.mark.parametrize("log_alpha", [0.5, 2.0, 6.0])
-def test_a_path_is_agglomerative_clustering_at_every_alpha(name: str, log_alpha: float) -> None:
-    fragments, likelihood = fitted_to_people(name)
-    path = merge_path(likelihood, fragments, None, -5.0)
-    problem = Problem(likelihood, math.exp(log_alpha))
-    found = Agglomerative().cluster(fragments, problem, np.random.default_rng(0))
-    (labels,) = path.labels([log_alpha])
-    clusters = sorted(tuple(np.flatnonzero(labels == k)) for k in set(labels.tolist()))
-    assert clusters == sorted(map(tuple, found.clusters()))
-
-
 @pytest.mark.parametrize("name", ["bigram", "attributes", "pairs"])
 def test_split_smc_finds_nearly_the_same(name: str) -> None:
     fragments, likelihood = fitted_to_people(name)
@@ -261,3 +259,66 @@ def test_a_likelihood_that_fails_is_said_to() -> None:
     likelihood.live_clusters = lambda: broken  # type: ignore[method-assign]
     with pytest.raises(LikelihoodError, match="NaN"):
         merge_path(likelihood, fragments, None, 0.0)
+
+
+def life_of(matrix: PairMatrix, rng: np.random.Generator, n: int) -> Iterator[NDArray[np.float64]]:
+    """Bring a matrix to life; its gains, [n, n], before each merge of the pair that gains most."""
+    plain, alive = np.full((n, n), -np.inf), np.ones(n, dtype=bool)
+
+    def gains(a: int) -> NDArray[np.float64]:
+        row = rng.integers(0, 4, size=n).astype(float)  # many ties
+        row[~alive] = -np.inf
+        row[a] = -np.inf
+        return row
+
+    for a in range(n):
+        row = gains(a)
+        matrix.fill(a, row)
+        plain[a] = plain[:, a] = row
+    matrix.settle()
+    while alive.sum() > 1:
+        yield plain
+        a, b, _ = matrix.best()
+        alive[b] = False
+        plain[b] = plain[:, b] = -np.inf
+        row = gains(a)
+        plain[a] = plain[:, a] = row
+        matrix.update(a, b, row)
+
+
+@given(seed=st.integers(0, 10_000), n=st.integers(2, 14))
+@examples(40)
+def test_the_matrix_knows_its_best_after_any_merges(seed: int, n: int) -> None:
+    matrix = PairMatrix(n)
+    for plain in life_of(matrix, np.random.default_rng(seed), n):
+        upper = np.where(np.triu(np.ones((n, n), dtype=bool)), plain, -np.inf)
+        a, b = divmod(int(upper.argmax()), n)
+        assert matrix.best() == (a, b, upper[a, b])
+
+
+@pytest.mark.parametrize("into", [0, 1, 7])
+def test_a_merge_looks_again_only_at_rows_that_had_their_best_there(
+    into: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among equals the earliest is the best, so that no row has its best in one of the late."""
+    looked_at: list[int] = []
+    refresh = PairMatrix._refresh
+
+    def counting(self: PairMatrix, stale: np.ndarray) -> None:
+        looked_at.append(int(stale.sum()))
+        refresh(self, stale)
+
+    monkeypatch.setattr(PairMatrix, "_refresh", counting)
+    n = 40
+    matrix = PairMatrix(n)
+    gains = np.full((n, n), 1.0)
+    gains[into] = gains[:, into] = -1.0
+    np.fill_diagonal(gains, -np.inf)
+    for a in range(n):
+        matrix.fill(a, gains[a])
+    matrix.settle()
+    looked_at.clear()
+    for b in range(n - 1, 19, -1):
+        gains[:, b] = -np.inf
+        matrix.update(into, b, gains[into])
+    assert looked_at == [2] * 20

@@ -318,7 +318,7 @@ def write_lines(path: Path, lines: list[dict]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("likelihood", ["names", "bigram", "attributes", "pairs", "trigram"])
+@pytest.mark.parametrize("likelihood", ["names", "bigram", "attributes", "pairs"])
 def test_every_entity_gets_a_calibrated_confidence_by_default(program, tmp_path, likelihood):
     names = ["Ada Abel", "Bob Beck", "Cyd Cole", "Dan Dorn", "Eve Ernst"]
     lines = [

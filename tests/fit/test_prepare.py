@@ -135,7 +135,6 @@ def test_a_black_box_that_is_compared_with_everything_says_so_once_with_the_coun
         replace(alone, surrogate=Categorical()),
         replace(alone, index="ngrams"),
         replace(alone, index="none"),
-        replace(alone, clusterer="gibbs"),
         replace(alone, likelihood=Categorical()),
     ):
         assert "whole sets" not in " ".join(prepare(fragments, choices).notes)

@@ -7,15 +7,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kbforge.contracts import (
     CandidateIndex,
     Decision,
     Fate,
-    Features,
-    FloatArray,
     Fragment,
     Likelihood,
     Problem,
@@ -23,18 +19,9 @@ from kbforge.contracts import (
 )
 from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.clusterers.sequential import SplitSmc
-from kbforge_plugins.indexes.hashed import (
-    RandomDirections,
-    dense,
-    features_of,
-    of_vectors,
-    sides_of,
-)
-from kbforge_plugins.indexes.minhash import Amounts, BinaryHash, MinHash
 from kbforge_plugins.indexes.ngrams import Ngrams
 from kbforge_plugins.indexes.projection import Projection
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from tests.profile import examples
 
 _LETTERS = "abcdefghijklmnoprstuvw"
 
@@ -66,17 +53,16 @@ def points(entities: int = 12) -> list[Fragment]:
     return out
 
 
-CASES: dict[str, tuple[Callable[[], CandidateIndex], Callable[[], Likelihood], float]] = {
+Case = tuple[Callable[[], CandidateIndex], Callable[[], Likelihood], float]
+CASES: dict[str, Case] = {
     "ngrams": (Ngrams, Bigram, 1e6),
-    "minhash": (lambda: MinHash(unit="character", order=3), Bigram, 1e6),
-    "binary-hash": (lambda: BinaryHash(unit="character", order=3), Bigram, 1e6),
     "projection": (Projection, Gaussian, 1.0),
 }
 
 
-def opened(case: str) -> tuple[Session, list[Fragment]]:
-    make, likelihood_of, alpha = CASES[case]
-    fragments = points() if case == "projection" else names()
+def opened(case: Case) -> tuple[Session, list[Fragment]]:
+    make, likelihood_of, alpha = case
+    fragments = points() if likelihood_of is Gaussian else names()
     index, likelihood = make(), likelihood_of()
     index.fit(fragments)
     likelihood.fit(fragments)
@@ -103,6 +89,10 @@ def gold(fragments: Sequence[Fragment]) -> set[frozenset[str]]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_goes_and_comes_again_is_where_it_was(case: str) -> None:
+    check_going_and_coming(CASES[case])
+
+
+def check_going_and_coming(case: Case) -> None:
     session, fragments = opened(case)
     session.add(fragments)
     assert groups(session) == gold(fragments)
@@ -116,6 +106,10 @@ def test_what_goes_and_comes_again_is_where_it_was(case: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_was_one_by_decision_and_parted_again(case: str) -> None:
+    check_parting(CASES[case])
+
+
+def check_parting(case: Case) -> None:
     """A third fragment finds the two as one, and later each of them."""
     session, fragments = opened(case)
     thirds = [f for f in fragments if f.id in ("1-2", "2-2")]
@@ -135,86 +129,13 @@ def test_what_was_one_by_decision_and_parted_again(case: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_an_entity_that_has_gone_leads_nowhere(case: str) -> None:
+    check_gone(CASES[case])
+
+
+def check_gone(case: Case) -> None:
     session, fragments = opened(case)
     session.add(fragments)
     session.remove([f.id for f in fragments if f.id.startswith("7-")])
     (info,) = session.add([f for f in fragments if f.id == "7-1"])
     assert info.fate is Fate.OPENED
     assert frozenset({"7-1"}) in groups(session)
-
-
-# Weighted MinHash and features: what is alike is hashed alike, as often as it should be.
-
-
-SEEDS = 4000
-
-
-def jaccard(x: FloatArray, y: FloatArray) -> float:
-    """Of what is above 0, and of what is below it."""
-    x, y = (np.concatenate([np.maximum(v, 0), np.maximum(-v, 0)]) for v in (x, y))
-    return float(np.minimum(x, y).sum() / np.maximum(x, y).sum())
-
-
-def test_vectors_share_a_hash_as_often_as_their_jaccard_similarity_says() -> None:
-    vectors = np.random.default_rng(0).normal(size=(5, 3))
-    vectors[1] = vectors[0] * 1.2
-    vectors[2, 1] = 0.0
-    amounts = Amounts(of_vectors(vectors))
-    hashes = np.array([amounts.first(seed) for seed in range(SEEDS)])
-    for i in range(5):
-        for j in range(i):
-            expected = jaccard(vectors[i], vectors[j])
-            # five standard deviations of a share
-            slack = 5 * np.sqrt(max(expected * (1 - expected), 1e-4) / SEEDS)
-            assert np.mean(hashes[:, i] == hashes[:, j]) == pytest.approx(expected, abs=slack)
-
-
-@examples(30)
-@given(seed=st.integers(0, 1000), n=st.integers(1, 30))
-def test_a_hash_is_the_same_whoever_is_beside(seed: int, n: int) -> None:
-    rng = np.random.default_rng(seed)
-    vectors = rng.normal(size=(n, 4)) * rng.integers(0, 2, size=(n, 4))
-    together = Amounts(of_vectors(vectors)).first(seed)
-    alone = [int(Amounts(of_vectors(vectors[i : i + 1])).first(seed)[0]) for i in range(n)]
-    assert together.tolist() == alone
-
-
-def test_what_has_no_features_is_alike() -> None:
-    features = Features(np.zeros(4, np.int64), np.zeros(0, np.uint64), np.zeros(0))
-    assert len(set(Amounts(features).first(3).tolist())) == 1
-
-
-def test_features_are_what_the_likelihood_says_or_vectors_or_bigrams() -> None:
-    named = [Fragment("a", {"name": ("bob",), "type": ("x",)}), Fragment("b", {"name": ("bob",)})]
-    grams = features_of(named, Bigram(), standardised=True)
-    assert np.diff(grams.starts).tolist() == [4, 4]  # of the names alone
-    assert grams.names[:4].tolist() == grams.names[4:].tolist()
-    every = features_of(named, Gaussian(), standardised=True)
-    assert np.diff(every.starts).tolist() == [6, 4]
-    points = [Fragment(f"p{i}", {}, (float(i), 7.0)) for i in range(5)]
-    raw = features_of(points, Gaussian(), standardised=False)
-    assert dense(raw, slice(0, 5)).tolist() == [[float(i), 7.0] for i in range(5)]
-    scaled = dense(features_of(points, Gaussian(), standardised=True), slice(0, 5))
-    assert scaled[:, 0].tolist() == [-1.0, -0.5, 0.0, 0.5, 1.0]
-
-
-def test_repeated_grams_are_counted() -> None:
-    (x,) = (features_of([Fragment("a", {"name": ("aaaa",)})], Bigram(), True),)
-    assert sorted(x.values.tolist()) == [1.0, 1.0, 3.0]
-
-
-def test_sides_are_those_of_the_directions() -> None:
-    vectors = np.random.default_rng(2).normal(size=(9, 6))
-    found = sides_of(of_vectors(vectors), 4, tables=3, rows=2)
-    assert (found == (RandomDirections(4, 6, 3, 2).projected(vectors) > 0)).all()
-    assert (sides_of(of_vectors(-vectors), 4, 3, 2) == ~found).all()
-
-
-def test_several_hashes_are_shared_if_each_of_them_is() -> None:
-    vectors = np.random.default_rng(5).normal(size=(2, 4)) + 1.5
-    amounts = Amounts(of_vectors(vectors))
-    found = [[amounts.firsts(seed, rows) for seed in range(1500)] for rows in (1, 2)]
-    shared = [np.mean([one == other for one, other in hashes]) for hashes in found]
-    assert 0.1 < shared[0] < 0.9
-    assert shared[1] == pytest.approx(shared[0] ** 2, abs=0.06)
-    assert (amounts.firsts(7, 1) == amounts.first(7)).all()

@@ -24,15 +24,6 @@ def make(name: str, **options: object) -> CandidateIndex:
 
 
 BAD: list[tuple[str, dict[str, Any], str]] = [
-    ("binary-hash", {"rows": 0}, "rows: expected 1 to 16, got 0"),
-    ("binary-hash", {"part": 0.0}, "part: expected above 0 to 1, got 0.0"),
-    ("binary-hash", {"part": 1.5}, "part: expected above 0 to 1, got 1.5"),
-    ("minhash", {"shared": 0}, "shared: expected at least 1, got 0"),
-    ("minhash", {"seed": -1}, "seed: expected at least 0, got -1"),
-    ("minhash", {"single": -1}, "single: expected at least 0, got -1"),
-    ("minhash", {"rows": 0}, "rows: expected 1 to 16, got 0"),
-    ("minhash", {"bands": 513}, "bands: expected 1 to 512, got 513"),
-    ("minhash", {"order": 9}, "order: expected 1 to 8, got 9"),
     ("ngrams", {"families": 0}, "families: expected at least 1, got 0"),
     ("ngrams", {"compared": -1}, "compared: expected at least 0, got -1"),
     ("ngrams", {"order": 1}, "order: expected 2 to 8, got 1"),
@@ -63,12 +54,6 @@ def test_bad_options(name: str, options: dict[str, Any], sentence: str) -> None:
 @pytest.mark.parametrize(
     ("name", "one", "other", "alike"),
     [
-        ("binary-hash", {"part": 0.3}, {"part": 0.3, "compared": 0}, True),
-        ("binary-hash", {"part": 0.3}, {"part": 0.4}, False),
-        ("binary-hash", {"rows": 8}, {"rows": 9}, False),
-        ("minhash", {"seed": 1}, {"seed": 1, "compared": 0}, True),
-        ("minhash", {"seed": 1}, {"seed": 2}, False),
-        ("minhash", {"single": 1}, {"single": 2}, False),
         ("ngrams", {"compared": 0, "families": 9}, {}, True),
         ("ngrams", {"order": 4}, {}, False),
         ("ngrams", {"attributes": ("name",)}, {}, False),
@@ -87,10 +72,12 @@ def test_indexes_are_alike_by_the_options_that_keys_depend_on(
     assert first.like(second) is second.like(first) is alike
 
 
-@pytest.mark.parametrize(
-    ("name", "options"), [("minhash", {"bands": 4}), ("ngrams", {}), ("projection", {"tables": 4})]
-)
+@pytest.mark.parametrize(("name", "options"), [("ngrams", {}), ("projection", {"tables": 4})])
 def test_equal_fragments_lead_to_their_one_entity(name: str, options: dict[str, Any]) -> None:
+    check_equal_fragments(name, options)
+
+
+def check_equal_fragments(name: str, options: dict[str, Any]) -> None:
     said = {"name": ("Ann Lee",)}
     same = [Fragment(str(i), said, (1.0, 2.0), label="x") for i in range(10_000)]
     index = make(name, **options)
@@ -101,10 +88,6 @@ def test_equal_fragments_lead_to_their_one_entity(name: str, options: dict[str, 
 
 
 FITTED: list[tuple[str, dict[str, Any], int, int]] = [  # and how many keys a fragment has
-    ("binary-hash", {"rows": 3, "bands": 20}, 1, 20),
-    ("binary-hash", {"rows": 16, "bands": 20}, 1, 20),
-    ("minhash", {"order": 2, "bands": 8}, 8, 8),
-    ("minhash", {"unit": "character", "order": 2, "bands": 8}, 8, 8),
     ("ngrams", {"common": 2}, 1, 512),
     ("projection", {}, 32, 32),
     ("projection", {"angles": True}, 32, 32),
@@ -127,6 +110,16 @@ def test_keys_of_many_are_those_of_each_whoever_was_asked_about(
     most: int,
     said: list[tuple[str, tuple[float, ...]]],
 ) -> None:
+    check_keys(name, options, fewest, most, said)
+
+
+def check_keys(
+    name: str,
+    options: dict[str, Any],
+    fewest: int,
+    most: int,
+    said: list[tuple[str, tuple[float, ...]]],
+) -> None:
     fragments = [Fragment(str(i), {"name": (t,)}, vector=v) for i, (t, v) in enumerate(said)]
     index = make(name, **options)
     index.fit(fragments[1:4])
@@ -139,20 +132,6 @@ def test_keys_of_many_are_those_of_each_whoever_was_asked_about(
         assert fewest <= len(set(own)) == len(own) <= most
 
 
-@pytest.mark.parametrize("name", ["binary-hash", "minhash"])
-def test_keys_of_many_are_those_of_few(name: str) -> None:
-    """However many features are drawn at once."""
-    words = [[f"w{(7 * i + k) % 97}" for k in range(i % 40)] for i in range(1000)]
-    fragments = [Fragment("x", {"text": (" ".join(some),)}) for some in words]
-    index = make(name)
-    index.fit(fragments)
-    starts, keys = index.keys_of(fragments)
-    parts = [index.keys_of(fragments[i : i + 10]) for i in range(0, 1000, 10)]
-    assert keys.tolist() == np.concatenate([found for _, found in parts]).tolist()
-    lengths = np.concatenate([np.diff(begins) for begins, _ in parts])
-    assert np.diff(starts).tolist() == lengths.tolist()
-
-
 @pytest.mark.parametrize("name", ["ngrams", "selective"])
 def test_fitting_again_forgets(name: str) -> None:
     fragments = people(20, 4)
@@ -163,8 +142,11 @@ def test_fitting_again_forgets(name: str) -> None:
     assert [list(index.keys(f)) for f in fragments] == [list(other.keys(f)) for f in fragments]
 
 
-@pytest.mark.parametrize(("name", "alike"), [("minhash", 0), ("projection", 31)])
-def test_seeds_draw_other_keys(name: str, alike: int) -> None:
+def test_seeds_draw_other_keys() -> None:
+    check_seeds("projection", 31)
+
+
+def check_seeds(name: str, alike: int) -> None:
     one = Fragment("x", {"text": ("a b c",)}, (1.0, 2.0))
     first, second = (set(make(name, seed=seed).keys(one)) for seed in (1, 2))
     assert first

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import kbforge
-from kbforge.errors import NotFoundError, UsageError
+from kbforge.errors import NotFoundError
 from kbforge.files.answers import Answer, QuestionDetails
 from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import KnowledgeBase
@@ -123,12 +123,6 @@ def test_an_answer_does_not_break_a_link(path: Path) -> None:
     (note,) = (note for note in kb.notes if "does not" in note)
     assert note.endswith("the later one holds, and answer 1 does not")
     assert 'have the same "source" and cannot be one entity' in note
-
-
-def test_what_cannot_honour_answers_refuses_them(path: Path) -> None:
-    said = write(path, [(IDS[0], IDS[1], True)])
-    with pytest.raises(UsageError, match="answers, decisions and a linking attribute need an onl"):
-        kbforge.cluster(PEOPLE, clusterer="agglomerative", alpha=5.0, answers=said)
 
 
 def test_a_session_honours_answers_before_and_after_their_fragments_come(path: Path) -> None:

@@ -13,7 +13,7 @@ FRAGMENTS = [Fragment(f"p{n}", {"name": (name,)}) for n, name in enumerate(NAMES
 CHOICES: list[dict[str, Any]] = [
     {"likelihood": "bigram", "alpha": 3},
     {"likelihood": "bigram", "alpha": 3, "clusterer": "smc", "particles": 7},
-    {"likelihood": "trigram", "surrogate": "bigram", "alpha": 2, "clusterer": "greedy"},
+    {"likelihood": "attributes", "surrogate": "bigram", "alpha": 2, "clusterer": "greedy"},
     {"likelihood": "bigram", "alpha": 3, "temperature": 2},
 ]
 
@@ -92,8 +92,6 @@ def test_what_is_removed_is_in_no_entity() -> None:
         live.remove(["nobody"])
 
 
-def test_batch_methods_say_that_they_have_none() -> None:
-    with pytest.raises(KBForgeError, match="offline method"):
-        open_session(FRAGMENTS, likelihood="bigram", clusterer="gibbs")
+def test_an_option_that_there_is_not_is_refused() -> None:
     with pytest.raises(KBForgeError, match='open_session has no option "alhpa"'):
         open_session(FRAGMENTS, alhpa=3)  # type: ignore[call-arg]

@@ -112,8 +112,8 @@ SAME: list[tuple[str, dict[str, Any]]] = [
         | {"options": {"likelihood": {"scale": 9}, "clusterer": {"weights": "marginal"}}},
     ),
     (
-        "--likelihood trigram --surrogate bigram -M 4 --index selective",
-        {"likelihood": "trigram", "surrogate": "bigram", "max_evals": 4, "index": "selective"},
+        "--likelihood attributes --surrogate bigram -M 4 --index selective",
+        {"likelihood": "attributes", "surrogate": "bigram", "max_evals": 4, "index": "selective"},
     ),
 ]
 
@@ -154,7 +154,6 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("--set index.most=3", {"options": {"index": {"most": 3}}}),
     ("--set likelihood.no=3", {"options": {"likelihood": {"no": 3}}}),
     ("-P 3 --set clusterer.particles=4", {"particles": 3, "options": {"clusterer": PARTICLES}}),
-    ("--index selective --clusterer gibbs", {"index": "selective", "clusterer": "gibbs"}),
 ]
 
 
@@ -224,10 +223,10 @@ def test_notes_speak_of_keywords(people: Path) -> None:
 def test_an_object_serves_where_a_name_does(people: Path) -> None:
     fragments = load(people)
     make: Callable[..., Any] = registry.create
-    names = {"likelihood": "trigram", "surrogate": "bigram", "clusterer": "greedy"}
+    names = {"likelihood": "bigram", "surrogate": "attributes", "clusterer": "greedy"}
     objects = {
-        "likelihood": make("likelihoods", "trigram", {"scale": 9}),
-        "surrogate": make("likelihoods", "bigram"),
+        "likelihood": make("likelihoods", "bigram", {"scale": 9}),
+        "surrogate": make("likelihoods", "attributes"),
         "clusterer": make("clusterers", "greedy"),
     }
     by_name: dict[str, Any] = {**names, "options": {"likelihood": {"scale": 9}}}
@@ -243,7 +242,7 @@ def test_an_object_was_made_with_its_options(people: Path, kind: str) -> None:
     kinds = {"index": "indexes", "surrogate": "likelihoods"}
     plugin = {"index": "selective", "clusterer": "greedy"}.get(kind, "bigram")
     made = registry.create(kinds.get(kind, f"{kind}s"), plugin)
-    chosen: dict[str, Any] = {"likelihood": "trigram", kind: made}
+    chosen: dict[str, Any] = {"likelihood": "attributes", kind: made}
     with pytest.raises(KBForgeError, match=rf"^options\.{kind}\.x: expected no options for a"):
         cluster(load(people), **chosen, options={kind: {"x": 1}})
 

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.special import betaln, gammaln
 
-from kbforge.contracts import UNREAD, Fragment, Likelihood
-from kbforge.errors import LikelihoodError, UsageError
-from kbforge_lm.likelihoods.ngram import Bigram, Trigram
+from kbforge.contracts import UNREAD, Fragment
+from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.likelihoods import counts
-from kbforge_plugins.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
-from tests.profile import examples
 
 NAMES = [
     "anna",
@@ -53,8 +45,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 MODELS = {
     "bigram": lambda: Bigram(attributes=("name", "town")),
-    "trigram": lambda: Trigram(attributes=("name", "town")),
-    "values": lambda: DirichletMultinomial(attributes=("name", "town")),
 }
 
 
@@ -62,8 +52,12 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_random_life_equals_recomputation_bit_for_bit(name: str, seed: int) -> None:
+    check_random_life(MODELS[name](), seed)
+
+
+def check_random_life(model: Any, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    model, items = MODELS[name](), pool(seed)
+    items = pool(seed)
     model.fit(items[:20])  # the rest brings unseen characters and values
     table = model.live_clusters()
     live: dict[int, list[Fragment]] = {}
@@ -128,9 +122,13 @@ def test_a_fragment_without_text_stays_alone() -> None:
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", MODELS)
 def test_edits_and_merges_equal_recomputation_bit_for_bit(name: str) -> None:
+    check_edits_and_merges(MODELS[name]())
+
+
+def check_edits_and_merges(model: Any) -> None:
     """Fragments leave, come and take others with them; whatever happened, it is L's difference."""
     rng = np.random.default_rng(9)
-    model, items = MODELS[name](), pool(9)
+    items = pool(9)
     model.fit(items[:20])
     table = model.live_clusters()
     x = [table.encode(item) for item in items]
@@ -163,161 +161,3 @@ def test_edits_and_merges_equal_recomputation_bit_for_bit(name: str) -> None:
         ratio = table.log_merge_ratio(order[0], 12)[order[1:]]
         assert ratio.tolist() == (both - before[0] - before[1:]).tolist()
     assert merges > 2
-
-
-# Dirichlet-multinomial and beta-Bernoulli against urns written out.
-
-
-VALUES = st.lists(st.sampled_from(["red", "green", "blue", "Red"]), min_size=1, max_size=3)
-
-
-def coloured(*values: str) -> Fragment:
-    return Fragment("f", {"colour": values})
-
-
-def vector(*numbers: float) -> Fragment:
-    return Fragment("v", {}, tuple(map(float, numbers)))
-
-
-@given(st.lists(VALUES, min_size=1, max_size=5), st.sampled_from([0.1, 1.0, 5.0]))
-def test_values_are_drawn_from_a_polya_urn(cluster: list[list[str]], concentration: float) -> None:
-    model = DirichletMultinomial(concentration)
-    model.fit([coloured("red", "green")])
-    drawn: Counter[str] = Counter()
-    log_p = 0.0
-    for value in (v for values in cluster for v in values):
-        base = 1 / 3 if value in ("red", "green") else 1 / 3 / 2**32
-        numerator = drawn[value] + concentration * base
-        log_p += math.log(numerator / (drawn.total() + concentration))
-        drawn[value] += 1
-    got = model.log_marginal([[coloured(*values) for values in cluster]])[0]
-    assert got == pytest.approx(log_p, abs=1e-8)
-
-
-@given(
-    st.lists(st.lists(st.integers(0, 60), min_size=3, max_size=3), min_size=1, max_size=4),
-    st.sampled_from([0.3, 2.0]),
-)
-def test_count_vectors_are_draws_in_turn(cluster: list[list[int]], concentration: float) -> None:
-    model = DirichletMultinomial(concentration, reads="vector")
-    total = np.sum(cluster, axis=0)
-    a = concentration / 3
-    log_p = sum(math.lgamma(n + a) - math.lgamma(a) for n in total)
-    log_p -= math.lgamma(total.sum() + concentration) - math.lgamma(concentration)
-    got = model.log_marginal([[vector(*counts) for counts in cluster]])[0]
-    assert got == pytest.approx(log_p, abs=1e-8)
-
-
-@pytest.mark.parametrize(
-    ("model", "outcomes", "n"),
-    [
-        # all orders of three draws from two categories
-        (DirichletMultinomial(0.8, reads="vector"), [(1, 0), (0, 1)], 3),
-        (BetaBernoulli(0.4, 1.7, reads="vector"), list(itertools.product((0, 1), repeat=2)), 2),
-    ],
-)
-def test_all_outcomes_have_probability_one(
-    model: Likelihood, outcomes: list[tuple[int, ...]], n: int
-) -> None:
-    clusters = [[vector(*x) for x in drawn] for drawn in itertools.product(outcomes, repeat=n)]
-    assert np.exp(model.log_marginal(clusters)).sum() == pytest.approx(1.0, abs=1e-8)
-
-
-@given(
-    st.lists(st.lists(st.integers(0, 1), min_size=4, max_size=4), min_size=1, max_size=6),
-    st.sampled_from([(0.1, 1.0), (2.0, 0.5)]),
-)
-@examples(40)
-def test_bernoulli_marginal(cluster: list[list[int]], prior: tuple[float, float]) -> None:
-    a, b = prior
-    model = BetaBernoulli(a, b, reads="vector")
-    n, shown = len(cluster), np.sum(cluster, axis=0)
-    expected = float((betaln(shown + a, n - shown + b) - betaln(a, b)).sum())
-    fragments = [vector(*bits) for bits in cluster]
-    assert model.log_marginal([fragments])[0] == pytest.approx(expected, rel=1e-12)
-
-
-def test_bernoulli_ignores_values_nobody_fitted_and_repeats() -> None:
-    model = BetaBernoulli()
-    says = model.fit([coloured("red", "green")])
-    assert says == "beta-bernoulli: fitted to the 2 different values of the input"
-    plain, more = model.log_marginal([[coloured("red")], [coloured("red", "red", "mauve")]])
-    assert plain == more
-
-
-def test_absence_is_evidence() -> None:
-    model = BetaBernoulli(reads="vector")
-    full, empty = vector(1, 1, 1, 1), vector(0, 0, 0, 0)
-    same, mixed = model.log_marginal([[full, full], [full, empty]])
-    assert same > mixed
-
-
-TWO = "vector of 3 numbers, expected 2"
-
-
-@pytest.mark.parametrize(
-    ("model", "fragments", "says"),
-    [
-        *(
-            (DirichletMultinomial, [vector(*numbers)], 'fragment "v" has .* expected counts')
-            for numbers in ((0.5, 1.0), (-1.0, 0.0), (1e12, 0.0))
-        ),
-        (DirichletMultinomial, [vector(2**31 - 1, 1)], "add up to 2,147,483,648, expected at most"),
-        (DirichletMultinomial, [vector(0, 1), vector(0, 1, 1)], TWO),
-        (BetaBernoulli, [vector(0, 1), vector(0, 1, 1)], TWO),
-        (BetaBernoulli, [vector(0, 2)], '"v" has 2 in its vector, expected zeros and ones'),
-        (BetaBernoulli, [coloured("red")], '"f" has no vector, which the beta-bernoulli'),
-    ],
-)
-def test_vectors_that_cannot_be_read(
-    model: type[DirichletMultinomial] | type[BetaBernoulli], fragments: list[Fragment], says: str
-) -> None:
-    likelihood = model(reads="vector")
-    with pytest.raises(LikelihoodError, match=says):
-        likelihood.log_marginal([fragments])
-    table = likelihood.live_clusters()
-    with pytest.raises(LikelihoodError, match=says):
-        list(map(table.encode, fragments))
-
-
-@pytest.mark.usefixtures("small")
-def test_a_cluster_counts_beyond_32_bits() -> None:
-    model, fragment = DirichletMultinomial(reads="vector"), vector(2**31 - 1, 0)
-    table = model.live_clusters()
-    x = table.encode(fragment)
-    table.extend(x, np.array([-1]), np.array([0]))
-    for n in range(1, 8):  # rows turn dense on the way
-        table.extend(x, np.array([n - 1]), np.array([n]))
-        whole, more = model.log_marginal([[fragment] * (n + 1), [fragment] * (n + 2)])
-        assert table.log_predictive(x, n + 1)[n] == pytest.approx(more - whole, abs=1e-4)
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0, float("inf")])
-def test_parameters_out_of_range(value: float) -> None:
-    with pytest.raises(UsageError, match="concentration must be positive"):
-        DirichletMultinomial(concentration=value)
-    with pytest.raises(UsageError, match="b must be positive"):
-        BetaBernoulli(b=value)
-
-
-def test_texts_are_bags_of_their_words() -> None:
-    """Marks, case and the order of words do not count; a value more does, by its words."""
-    text = Fragment("t", {"text": ("The tide, the Harbour!", "tide"), "note": ("...",)})
-    bag = Fragment("b", {"text": ("the", "tide", "the", "harbour", "tide")})
-    by_words, by_values = DirichletMultinomial(reads="words"), DirichletMultinomial()
-    by_words.fit([text])
-    by_values.fit([bag])
-    assert by_words.log_marginal([[text]]) == pytest.approx(by_values.log_marginal([[bag]]))
-    assert by_words.log_marginal([[text]]) == by_words.log_marginal([[bag]])
-
-
-def test_a_family_scores_as_the_likelihood_does() -> None:
-    """Up to a constant for every fragment, which is 0 here."""
-    fragments = [coloured("red", "red"), coloured("green"), Fragment("n", {"size": ("1",)})]
-    model = DirichletMultinomial(2.0)
-    model.fit(fragments)
-    told = model.exponential_family(fragments)
-    counts = np.zeros(len(told.signs))
-    np.add.at(counts, told.rows, told.counts)
-    terms = gammaln(counts + told.pseudo_counts) - gammaln(told.pseudo_counts)
-    assert (told.signs * terms).sum() == pytest.approx(model.log_marginal([fragments])[0])

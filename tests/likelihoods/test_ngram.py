@@ -20,14 +20,12 @@ from kbforge_lm.likelihoods.ngram import (
     COUNTS_FILE,
     Bigram,
     NgramCounts,
+    NgramLikelihood,
     NgramPrior,
-    Trigram,
     ngrams,
 )
 from kbforge_plugins.texts import END, START, normalised
 from tests.profile import examples
-
-MODELS = {"bigram": Bigram, "trigram": Trigram}
 
 
 def named(*values: str, attribute: str = "name") -> Fragment:
@@ -41,7 +39,7 @@ def counted(order: int, texts: list[str], attribute: str = "name") -> NgramCount
     return counts
 
 
-def urn(model: Bigram | Trigram, prior: NgramPrior, values: list[tuple[str, str]]) -> float:
+def urn(model: NgramLikelihood, prior: NgramPrior, values: list[tuple[str, str]]) -> float:
     """log probability of (attribute, value)s in order, character after character."""
     drawn: Counter[tuple[str, str]] = Counter()
     total: Counter[tuple[str, str]] = Counter()
@@ -61,18 +59,25 @@ def urn(model: Bigram | Trigram, prior: NgramPrior, values: list[tuple[str, str]
 TEXTS = st.text(st.sampled_from("abAB -éж東"), max_size=8)
 
 
-@pytest.mark.parametrize("name", MODELS)
-@given(
-    trained=st.lists(TEXTS, max_size=4),
-    cluster=st.lists(st.lists(TEXTS, min_size=1, max_size=2), min_size=1, max_size=4),
-    scale=st.sampled_from([0.01, 0.4, 7.0]),
+# what is trained, a cluster of names, and a scale
+clusters_of_texts = st.tuples(
+    st.lists(TEXTS, max_size=4),
+    st.lists(st.lists(TEXTS, min_size=1, max_size=2), min_size=1, max_size=4),
+    st.sampled_from([0.01, 0.4, 7.0]),
 )
+
+
+@given(clusters_of_texts)
 @examples(60)
-def test_the_marginal_is_a_polya_urn(
-    name: str, trained: list[str], cluster: list[list[str]], scale: float
+def test_the_marginal_is_a_polya_urn(drawn: tuple[list[str], list[list[str]], float]) -> None:
+    check_urn(Bigram, *drawn)
+
+
+def check_urn(
+    plugin: type[NgramLikelihood], trained: list[str], cluster: list[list[str]], scale: float
 ) -> None:
-    counts = counted(MODELS[name].order, trained)
-    model = MODELS[name].trained(counts, ("name",), scale)
+    counts = counted(plugin.order, trained)
+    model = plugin.trained(counts, ("name",), scale)
     fragments = [named(*values) for values in cluster]
     flat = [("name", value) for values in cluster for value in values]
     expected = urn(model, NgramPrior(counts), flat)
@@ -105,12 +110,15 @@ def test_unseen_characters_share_what_is_left() -> None:
     assert prior.probability("other attribute", "ab") == 1 / prior.alphabet
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_strings_have_probability_one(name: str) -> None:
+def test_strings_have_probability_one() -> None:
+    check_strings(Bigram)
+
+
+def check_strings(plugin: type[NgramLikelihood]) -> None:
     """Over a, b and the end: strings up to length n, and the mass that is still going on."""
-    order, longest = MODELS[name].order, 7
-    counts = counted(order, ["ab", "b"])
-    rows = MODELS[name].trained(counts, ("name",), 0.7)
+    longest = 7
+    counts = counted(plugin.order, ["ab", "b"])
+    rows = plugin.trained(counts, ("name",), 0.7)
     rows._rows._prior.alphabet = 3  # type: ignore[attr-defined]
     prior = NgramPrior(counts, alphabet=3)
 
@@ -126,7 +134,7 @@ def test_strings_have_probability_one(name: str) -> None:
     assert total == pytest.approx(1.0, abs=1e-7)
 
 
-def _unfinished(model: Bigram, prior: NgramPrior, text: str) -> float:
+def _unfinished(model: NgramLikelihood, prior: NgramPrior, text: str) -> float:
     """log probability that a string begins with `text`."""
     whole = urn(model, prior, [("name", text)])
     last = (START * model.order + text)[-(model.order - 1) :]
@@ -235,14 +243,9 @@ def test_trained_counts_are_kept_with_the_scale_that_they_came_with(folder: Path
         Bigram(("name", "alias")).take_up(model.kept())
     with pytest.raises(ModelError, match="attributes: expected town"):
         Bigram.trained(counted(2, ["a"]), ("town",)).take_up(model.kept())
-    trigrams = Trigram.trained(counted(3, ["a"]), ("name",))
-    with pytest.raises(ModelError, match="ngrams_0: expected numbers of type int32 in the shape"):
-        trigrams.take_up(model.kept())
 
 
 def test_bundles_that_do_not_fit(folder: Path) -> None:
-    with pytest.raises(ModelError, match="order 2, likelihood trigram needs 3"):
-        Trigram.from_bundle(folder)
     with pytest.raises(ModelError, match='not trained on the attribute "town"; it has alias, name'):
         Bigram.from_bundle(folder, attributes=("town",))
 
@@ -277,8 +280,8 @@ def test_scale_out_of_range(scale: float) -> None:
 
 
 def test_no_attributes() -> None:
-    with pytest.raises(UsageError, match="likelihood trigram: name at least one attribute"):
-        Trigram(attributes=())
+    with pytest.raises(UsageError, match="likelihood bigram: name at least one attribute"):
+        Bigram(attributes=())
 
 
 @pytest.mark.parametrize("scale", ['"2"', "0", "true", "-1", "1e9"])

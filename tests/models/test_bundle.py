@@ -60,7 +60,7 @@ def test_a_file_added_later(folder: Path) -> None:
 
 
 def test_replacing_a_bundle_but_nothing_else(folder: Path, tmp_path: Path) -> None:
-    other = Bundle("likelihoods", "trigram", {"x": b""}, {}, {})
+    other = Bundle("likelihoods", "names", {"x": b""}, {}, {})
     write_bundle(folder, other)
     assert read_bundle(folder) == other
     (tmp_path / "mine").mkdir()

@@ -67,9 +67,7 @@ def test_scores_are_divided():
     assert found.tolist() == (likelihood.set_marginals(items).log_marginal(sets) / 2.0).tolist()
 
 
-@pytest.mark.parametrize(
-    "name", ["attributes", "beta-bernoulli", "bigram", "dirichlet-multinomial", "gaussian"]
-)
+@pytest.mark.parametrize("name", ["attributes", "bigram", "gaussian"])
 def test_tables_are_as_able_as_they_were(name):
     plain = made(name, examples.fragments())
     warm = temper(plain, 2.0)
@@ -127,7 +125,7 @@ def test_a_tempered_likelihood_without_an_exponential_family_has_none():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["attributes", "bigram", "gaussian"])
-@pytest.mark.parametrize("clusterer", ["split-smc", "minsm", "metropolis", "agglomerative"])
+@pytest.mark.parametrize("clusterer", ["split-smc", "smc"])
 def test_at_temperature_one_a_run_is_the_run_without(likelihood, clusterer):
     items = examples.fragments(40)
 
@@ -156,7 +154,7 @@ def test_a_table_that_scores_a_few_slots_still_does():
     assert few.tolist() == table.log_predictive(x, 2)[1:].tolist()
 
 
-@pytest.mark.parametrize("clusterer", ["split-smc", "smc", "gibbs"])
+@pytest.mark.parametrize("clusterer", ["split-smc", "smc"])
 @pytest.mark.parametrize("black_box", [False, True])
 def test_the_posterior_is_tempered(clusterer, black_box):
     """Two fragments: together at odds exp(L(ab) / T - L(a) / T - L(b) / T) / alpha^(1 / T)."""
@@ -166,8 +164,7 @@ def test_the_posterior_is_tempered(clusterer, black_box):
     temperature, alpha = 2.5, 0.3
     model = BlackBox(plain) if black_box else plain
     problem = tempered(Problem(model, alpha), temperature)
-    options = {"sweeps": 20_000} if clusterer == "gibbs" else {}
-    run = registry.create("clusterers", clusterer, options)
+    run = registry.create("clusterers", clusterer)
     posterior = run.cluster(pair, problem, np.random.default_rng(0))
     found = sum(
         math.exp(p.log_weight)
@@ -176,7 +173,7 @@ def test_the_posterior_is_tempered(clusterer, black_box):
         if (0, 1) in p.clusters
     )
     odds = math.exp((together - one - other - math.log(alpha)) / temperature)
-    assert found == pytest.approx(odds / (1 + odds), abs=0.02 if clusterer == "gibbs" else 1e-9)
+    assert found == pytest.approx(odds / (1 + odds), abs=1e-9)
 
 
 def test_temperature_one_changes_nothing_and_bad_ones_are_refused():

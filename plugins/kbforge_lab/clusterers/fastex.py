@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kbforge.clustering.batch.chain import ChainRules
-from kbforge.clustering.batch.run import concluded
 from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
 from kbforge.errors import UsageError
+from kbforge_lab.batch.chain import ChainRules
+from kbforge_lab.batch.run import concluded
+from kbforge_lab.clusterers.offline import SEQUENTIAL, SINGLETONS, require_start
 from kbforge_lab.fastex.families import Mixture, Taylor
 from kbforge_lab.fastex.run import (
     RANDOM,
@@ -19,7 +20,6 @@ from kbforge_lab.fastex.run import (
     family_of,
     mixture_start,
 )
-from kbforge_plugins.clusterers.offline import SEQUENTIAL, SINGLETONS, require_start
 from kbforge_plugins.resamplers import Optimal
 
 _MOST_BITS = 1024

@@ -25,8 +25,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.clustering.batch.run import Watch, concluded, require_positive
-from kbforge.clustering.batch.visits import VisitSample, subproblems_of
 from kbforge.clustering.scoring import without_model
 from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import (
@@ -45,8 +43,10 @@ from kbforge.contracts import (
     Progress,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
-from kbforge.models.scoring import SetScores
 from kbforge.numerics import capacity_for, grown
+from kbforge_lab.batch.run import Watch, concluded, require_positive
+from kbforge_lab.batch.sets import SetScores
+from kbforge_lab.batch.visits import VisitSample, subproblems_of
 from kbforge_plugins.resamplers import Optimal
 
 

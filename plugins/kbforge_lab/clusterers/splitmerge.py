@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbforge.clustering.batch.run import require_positive
-from kbforge.clustering.batch.splitmerge import Rotation
 from kbforge.errors import UsageError
+from kbforge_lab.batch.run import require_positive
+from kbforge_lab.batch.splitmerge import Rotation
+from kbforge_lab.clusterers.offline import (
+    KernelInput,
+    SplitMerge,
+    hash_tables,
+)
+from kbforge_lab.hashing import features_of, sides_of
 from kbforge_lab.splitmerge.opposite import (
     OppositeKernel,
     PublishedAlike,
@@ -18,12 +24,6 @@ from kbforge_lab.splitmerge.two_clusters import (
     RestrictedGibbsKernel,
     two_clusters,
 )
-from kbforge_plugins.clusterers.offline import (
-    KernelInput,
-    SplitMerge,
-    hash_tables,
-)
-from kbforge_plugins.indexes.hashed import features_of, sides_of
 
 _MOST_ROWS = 16
 

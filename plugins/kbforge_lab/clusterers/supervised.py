@@ -14,9 +14,6 @@ from typing import Literal
 import numpy as np
 import orjson
 
-from kbforge.clustering.batch.grouping import clusters_of, leaders
-from kbforge.clustering.batch.run import Watch, concluded, require_positive
-from kbforge.clustering.batch.visits import VisitSample, subproblems_of
 from kbforge.clustering.scoring import without_model
 from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import (
@@ -36,12 +33,15 @@ from kbforge.contracts import (
 )
 from kbforge.errors import UsageError
 from kbforge.files.io import open_output
+from kbforge_lab.batch.grouping import clusters_of, leaders
+from kbforge_lab.batch.run import Watch, concluded, require_positive
+from kbforge_lab.batch.visits import VisitSample, subproblems_of
+from kbforge_lab.clusterers.offline import ONE, SINGLETONS, groups_from, require_start
 from kbforge_lab.likelihoods.supervised import ScaledVectors, Supervised, linked
 from kbforge_lab.scdp.gaussian import Near
 from kbforge_lab.scdp.references import References, references
 from kbforge_lab.scdp.run import run
 from kbforge_lab.scdp.sampler import SCDP1, SCDP2, SCDP3, Scdp, start
-from kbforge_plugins.clusterers.offline import ONE, SINGLETONS, groups_from, require_start
 from kbforge_plugins.resamplers import Optimal
 
 _SWEEPS_A_ROUND = 2

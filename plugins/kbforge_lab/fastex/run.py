@@ -18,10 +18,6 @@ from functools import partial
 import numpy as np
 from scipy.sparse import csr_array
 
-from kbforge.clustering.batch.chain import ChainRules
-from kbforge.clustering.batch.grouping import clusters_of, leaders
-from kbforge.clustering.batch.run import Watch
-from kbforge.clustering.batch.visits import Visits, subproblems_of
 from kbforge.contracts import (
     Cluster,
     ConjugateLikelihood,
@@ -38,6 +34,11 @@ from kbforge.contracts import (
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.kernel.binding import kernel_library, workers
 from kbforge.numerics import on_grid
+from kbforge_lab.batch.chain import ChainRules
+from kbforge_lab.batch.grouping import clusters_of, leaders
+from kbforge_lab.batch.run import Watch
+from kbforge_lab.batch.visits import Visits, subproblems_of
+from kbforge_lab.clusterers.offline import chain_start
 from kbforge_lab.fastex.compiled import CompiledSampler
 from kbforge_lab.fastex.families import (
     DocumentFamily,
@@ -48,7 +49,6 @@ from kbforge_lab.fastex.families import (
 )
 from kbforge_lab.fastex.proposals import TEMPERATURES, Directions, stream
 from kbforge_lab.fastex.reference import Sampler
-from kbforge_plugins.clusterers.offline import chain_start
 
 # a better grouping must be better by more than rounding, in nats
 _BETTER = 1e-6

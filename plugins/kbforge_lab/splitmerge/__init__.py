@@ -1,4 +1,4 @@
-"""Split-merge kernels to compare with MinSM (`kbforge.clustering.batch.splitmerge`).
+"""Split-merge kernels to compare with MinSM (`kbforge_lab.batch.splitmerge`).
 
 | module | kernel | source |
 |---|---|---|

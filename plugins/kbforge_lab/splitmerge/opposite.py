@@ -49,8 +49,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.splitmerge import (
+from kbforge.contracts import Features, FloatArray, IntArray
+from kbforge_lab.batch.grouping import Grouping
+from kbforge_lab.batch.splitmerge import (
     AlikeKernel,
     Buckets,
     BucketSplit,
@@ -62,7 +63,6 @@ from kbforge.clustering.batch.splitmerge import (
     Suggestion,
     pairs_with,
 )
-from kbforge.contracts import Features, FloatArray, IntArray
 
 _LOG_2 = math.log(2)
 

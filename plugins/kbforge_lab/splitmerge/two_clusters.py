@@ -50,17 +50,6 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import gammaln
 
-from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.grouping_model import IMPOSSIBLE, GroupingModel, editable
-from kbforge.clustering.batch.splitmerge import (
-    RandomChoices,
-    SplitMergeGains,
-    SplitMergeKernel,
-    Suggestion,
-    any_parts,
-    any_two,
-    log_dumb_split,
-)
 from kbforge.contracts import (
     ConjugateLikelihood,
     FloatArray,
@@ -70,6 +59,17 @@ from kbforge.contracts import (
     Observation,
 )
 from kbforge.numerics import log_sum_exp
+from kbforge_lab.batch.grouping import Grouping
+from kbforge_lab.batch.grouping_model import IMPOSSIBLE, GroupingModel, editable
+from kbforge_lab.batch.splitmerge import (
+    RandomChoices,
+    SplitMergeGains,
+    SplitMergeKernel,
+    Suggestion,
+    any_parts,
+    any_two,
+    log_dumb_split,
+)
 
 Side: TypeAlias = int
 """0 for A, 1 for B."""

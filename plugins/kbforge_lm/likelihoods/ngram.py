@@ -252,7 +252,7 @@ _LARGEST_SCALE = 1e6
 _NAMED = 10  # attributes in a message
 
 
-class _NgramLikelihood(ConjugateLikelihood):
+class NgramLikelihood(ConjugateLikelihood):
     """What n-gram models of every order share; each documents its options for users."""
 
     order: ClassVar[int]
@@ -412,7 +412,7 @@ def _only(fragment: Fragment, attribute: str) -> Fragment:
     return Fragment(fragment.id, {} if values is None else {attribute: values})
 
 
-class Bigram(_NgramLikelihood):
+class Bigram(NgramLikelihood):
     """Character bigrams: each character depends on the one before.
 
     Args:
@@ -428,21 +428,3 @@ class Bigram(_NgramLikelihood):
     order: ClassVar[int] = 2
     default_scale: ClassVar[float] = 1.0
     default_alpha = 1000.0
-
-
-class Trigram(_NgramLikelihood):
-    """Character trigrams: each character depends on the two before.
-
-    Args:
-        attributes: the attributes whose values are read.
-        scale: pseudo-observations of each history, > 0: a larger scale keeps clusters closer to the
-            language. The default is the trained model's, else 0.2.
-
-    Raises:
-        UsageError: a scale out of range, or no attributes.
-
-    """
-
-    order: ClassVar[int] = 3
-    default_scale: ClassVar[float] = 0.2
-    default_alpha = 100.0

@@ -28,11 +28,10 @@ For fragment i of gold cluster c(i), in nats:
 
 These three numbers a fragment are all that the pseudo-likelihood needs, and none depends on alpha.
 
-A conjugate model stands beside the gold grouping as it does beside a sampler's. Only own_i has its
-own way, since it is asked of every fragment at once: the sets C \ i are built by halving. A table
-that holds everything outside a range of members is extended by one half of the range, to serve the
-other half. That takes |C| log2 |C| extensions of any table, where a table that cannot edit clusters
-would take |C|^2.
+A live table of a conjugate model holds the gold clusters. Only own_i has its own way, since it is
+asked of every fragment at once: the sets C \ i are built by halving. A table that holds everything
+outside a range of members is extended by one half of the range, to serve the other half. That takes
+|C| log2 |C| extensions of any table, where a table that cannot edit clusters would take |C|^2.
 
 A black box scores whole sets, each of which is asked for once: in large batches, and not through a
 cache, which would grow by an entry for each fragment and cluster and answer nothing. With a
@@ -50,8 +49,6 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_expit, logsumexp
 
-from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.grouping_model import GroupingModel, GrownClusters, table_model
 from kbforge.contracts import (
     CalibrationResult,
     Calibrator,
@@ -62,6 +59,7 @@ from kbforge.contracts import (
     Fragment,
     IntArray,
     Likelihood,
+    LiveClusters,
     Observation,
     Problem,
     Search,
@@ -104,16 +102,65 @@ def reassignment_terms(
 # --- conjugate models -----------------------------------------------------------------------------
 
 
-def _beside(
-    model: ConjugateLikelihood, fragments: Sequence[Fragment], clusters: Sequence[Cluster]
-) -> GroupingModel:
-    """A model beside the gold grouping, of which slot k is cluster k."""
-    grouping = Grouping(len(fragments))
-    grouping.begin(clusters)
-    out = table_model(model, fragments, grouping)
-    out.read(range(len(fragments)))
-    out.fill(range(len(clusters)))
-    return out
+class GrownClusters:
+    """A live table whose clusters grow by fragments, and slots 0..n_slots-1 for them."""
+
+    def __init__(self, table: LiveClusters) -> None:
+        self.table = table
+        self.n_slots = 0
+        self._free: list[int] = []
+
+    def add(self, x: Observation, parent: int) -> int:
+        """The slot of parent + x; the parent stays. A parent of -1 is the empty cluster."""
+        if self._free:
+            child = self._free.pop()
+        else:
+            child, self.n_slots = self.n_slots, self.n_slots + 1
+        self.table.extend(x, np.array([parent]), np.array([child]))
+        return child
+
+    def add_all(self, xs: Sequence[Observation], parent: int) -> int:
+        """The slot of parent + all of xs; the parent stays."""
+        slot = parent
+        for x in xs:
+            child = self.add(x, slot)
+            if slot != parent:
+                self.release(slot)
+            slot = child
+        return slot
+
+    def release(self, slot: int) -> None:
+        """Forget a cluster; its slot is free."""
+        self.table.release(np.array([slot]))
+        self._free.append(slot)
+
+
+class _GoldClusters:
+    """A live table of all gold clusters."""
+
+    def __init__(
+        self,
+        model: ConjugateLikelihood,
+        fragments: Sequence[Fragment],
+        clusters: Sequence[Cluster],
+    ) -> None:
+        grown = GrownClusters(model.live_clusters())
+        self._table = grown.table
+        self._x = [self._table.encode(fragment) for fragment in fragments]
+        self.alone = [self._table.log_predictive_new(x) for x in self._x]
+        self._slots: list[int] = []
+        for number, cluster in enumerate(clusters):
+            held = [self._x[i] for i in cluster]
+            if self._table.editable:
+                self._table.gather(held, number)
+                self._slots.append(number)
+            else:
+                self._slots.append(grown.add_all(held, -1))
+        self._end = 1 + max(self._slots, default=-1)
+
+    def joins(self, fragment: int) -> FloatArray:
+        """L(C + x) - L(C) of every cluster; unspecified for x's own."""
+        return self._table.log_predictive(self._x[fragment], self._end)[self._slots]
 
 
 def _by_live_tables(
@@ -122,16 +169,16 @@ def _by_live_tables(
     clusters: Sequence[Cluster],
     cluster_of: IntArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    beside = _beside(model, fragments, clusters)
+    gold = _GoldClusters(model, fragments, clusters)
     log_size = np.log([len(cluster) for cluster in clusters])
     own = _leave_one_out(model, fragments, clusters)
     existing = np.empty(len(fragments))
     new = np.empty(len(fragments))
     for i in range(len(fragments)):
-        terms = beside.joins(i) + log_size
+        terms = gold.joins(i) + log_size
         terms[cluster_of[i]] = own[i]
         existing[i] = np.logaddexp.reduce(terms)
-        new[i] = beside.alone(i)
+        new[i] = gold.alone[i]
     return own, existing, new
 
 
@@ -218,11 +265,11 @@ def _candidates(
     surrogate, most = problem.surrogate, problem.max_evals
     if surrogate is None or most is None or most >= len(clusters) - 1:
         return [np.delete(everything, c) for c in cluster_of]
-    beside = _beside(surrogate, fragments, clusters)
+    gold = _GoldClusters(surrogate, fragments, clusters)
     log_size = np.log([len(cluster) for cluster in clusters])
     out = []
     for i, c in enumerate(cluster_of):
-        score = beside.joins(i) + log_size
+        score = gold.joins(i) + log_size
         score[c] = -np.inf
         out.append(np.argsort(-score, kind="stable")[:most])
     return out

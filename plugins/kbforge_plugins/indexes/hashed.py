@@ -1,12 +1,7 @@
-"""What hashing indexes share: n-grams and words as numbers, features, and random directions.
+"""What hashing indexes share: n-grams as numbers, and random directions.
 
 All numbers are of 64 bits and the same on every machine: `mixed` is the finaliser of splitmix64
 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014), a bijection.
-
-*Features* of a fragment are the coordinates of its vector, or counts of n-grams. Vectors are
-projected on random directions. Two vectors at the angle v lie on the same side of a direction with
-the probability 1 - v / pi (Charikar, "Similarity estimation techniques from rounding algorithms",
-2002).
 """
 
 from __future__ import annotations
@@ -17,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import Features, Fragment, Likelihood
+from kbforge.contracts import Features, Fragment
 from kbforge.contracts.index import CandidateIndex, IntArray
 from kbforge.contracts.likelihood import FloatArray
 from kbforge.errors import UsageError
@@ -79,11 +74,6 @@ def mixed(numbers: Hashes) -> Hashes:
     x = (x ^ (x >> _SHIFTS[0])) * _FIRST
     x = (x ^ (x >> _SHIFTS[1])) * _SECOND
     return np.asarray(x ^ (x >> _SHIFTS[2]))
-
-
-def seeds(seed: int, n: int) -> Hashes:
-    """The first `n` numbers that follow from a seed."""
-    return mixed(mixed(np.arange(n, dtype=np.uint64)) ^ np.uint64(seed))
 
 
 def starts_of(lengths: Sequence[int] | IntArray) -> IntArray:
@@ -164,24 +154,10 @@ def grams_of(said: Sequence[Said], order: int, most: int) -> OwnedNumbers:
     lengths = np.array([len(text) for text in texts], dtype=np.int64)
     by_name = {name: digest_of(name) for name in {name for name, _ in said}}
     of_attribute = np.array([by_name[name] for name, _ in said], dtype=np.uint64)
-    return _runs(characters, lengths, np.maximum(lengths - order + 1, 1), order, of_attribute)
+    return runs_of(characters, lengths, np.maximum(lengths - order + 1, 1), order, of_attribute)
 
 
-def words_of(said: Sequence[Said], order: int, most: int) -> OwnedNumbers:
-    """By value, the hashes of each `order` words in a row; fewer are one, too."""
-    number: dict[Said, int] = {}
-    of_value = [
-        [number.setdefault((name, word), len(number)) for word in normalised(value[:most]).split()]
-        for name, value in said
-    ]
-    of_word = np.array([digest_of("\0".join(one)) for one in number], dtype=np.uint64)
-    lengths = np.array([len(words) for words in of_value], dtype=np.int64)
-    words = of_word[np.fromiter((w for words in of_value for w in words), np.int64)]
-    counts = np.where(lengths > 0, np.maximum(lengths - order + 1, 1), 0)
-    return _runs(words, lengths, counts, order, np.zeros(len(said), dtype=np.uint64))
-
-
-def _runs(
+def runs_of(
     units: Hashes, lengths: IntArray, counts: IntArray, order: int, seed: Hashes
 ) -> OwnedNumbers:
     """By text, the hashes of runs of `order` units: one from each of its first `counts` units."""
@@ -270,37 +246,7 @@ def located(vectors: FloatArray, standardised: bool) -> tuple[FloatArray, FloatA
     return median, spread
 
 
-_ORDER = 2  # characters of an n-gram
 _MOST_CHARACTERS = 65_536  # of a value that are read
-_FOLDED = 256  # dimensions of features that are not coordinates
-_AT_ONCE = 4096  # fragments that are projected at once
-
-
-def features_of(
-    fragments: Sequence[Fragment], likelihood: Likelihood, standardised: bool
-) -> Features:
-    """What a likelihood compares fragments by; by default their vectors, or else their bigrams.
-
-    If `standardised`, each dimension of vectors is centred and scaled, as in `located`.
-    """
-    own = likelihood.features(fragments)
-    if own is not None:
-        return own
-    lengths = {None if f.vector is None else len(f.vector) for f in fragments}
-    if len(lengths) == 1 and lengths != {None}:
-        vectors = ordinary(stacked(fragments))
-        if standardised:
-            centre, spread = located(vectors, standardised)
-            vectors = ordinary((vectors - centre) / spread)
-        return of_vectors(vectors)
-    return gram_counts(fragments, (), _ORDER)
-
-
-def of_vectors(vectors: FloatArray) -> Features:
-    """Coordinates other than 0 as features, of vectors [n, dimensions]."""
-    owners, names = vectors.nonzero()
-    starts = starts_of(np.bincount(owners, minlength=len(vectors)))
-    return Features(starts, names.astype(np.uint64), vectors[owners, names])
 
 
 def gram_counts(fragments: Sequence[Fragment], attributes: Sequence[str], order: int) -> Features:
@@ -315,40 +261,3 @@ def gram_counts(fragments: Sequence[Fragment], attributes: Sequence[str], order:
     counts = np.diff(first, append=len(names)).astype(np.float64)
     starts = starts_of(np.bincount(owners[first], minlength=len(fragments)))
     return Features(starts, names[first], counts)
-
-
-def sides_of(features: Features, seed: int, tables: int, rows: int) -> NDArray[np.bool_]:
-    """On which sides of random directions fragments are, shape [n, tables, rows]."""
-    directions = RandomDirections(seed, _dimensions_of(features), tables, rows)
-    n = len(features.starts) - 1
-    out = np.empty((n, tables, rows), dtype=np.bool_)
-    for begin in range(0, n, _AT_ONCE):
-        some = slice(begin, min(begin + _AT_ONCE, n))
-        out[some] = directions.projected(dense(features, some)) > 0
-    return out
-
-
-def dense(features: Features, rows: slice) -> FloatArray:
-    """Some fragments' features as vectors, shape [rows, D].
-
-    Names below D are coordinates; other features are added up with random signs.
-    """
-    low, high = features.starts[rows.start], features.starts[rows.stop]
-    owners = np.arange(rows.stop - rows.start).repeat(
-        np.diff(features.starts[rows.start : rows.stop + 1])
-    )
-    names, values = features.names[low:high], features.values[low:high]
-    dimensions = _dimensions_of(features)
-    if dimensions == _FOLDED:
-        names = mixed(names)
-        values = np.where(names >> np.uint64(63), values, -values)
-        names = names % np.uint64(_FOLDED)
-    out = np.zeros((rows.stop - rows.start, dimensions))
-    np.add.at(out, (owners, names.astype(np.int64)), values)
-    return out
-
-
-def _dimensions_of(features: Features) -> int:
-    """D of `dense`."""
-    highest = int(features.names.max(initial=np.uint64(0)))
-    return highest + 1 if highest < _FOLDED - 1 else _FOLDED

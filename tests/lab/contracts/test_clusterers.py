@@ -9,38 +9,28 @@ from kbforge.contracts import Problem
 from kbforge.errors import UsageError
 from kbforge.testing import ClustererContract
 from kbforge_lab.fastex.families import Mixture
-from kbforge_plugins.likelihoods.discrete import DirichletMultinomial
+from kbforge_lab.likelihoods.discrete import DirichletMultinomial
+from tests.contracts.conftest import Plugins
 from tests.lab.models.supervised.models import fitted
 
 
-class TestSir(ClustererContract):
-    name = "sir"
-    options: ClassVar = {"replicas": 60}
-
-
-class TestSirOftenResampled(ClustererContract):
-    name = "sir"
-    options: ClassVar = {"replicas": 30, "threshold": 1.0, "particles": 3}
-
-
-class TestRgsm(ClustererContract):
-    name = "rgsm"
-    options: ClassVar = {"sweeps": 4, "scans": 2}
-
-
-class TestSdds(ClustererContract):
-    name = "sdds"
-    options: ClassVar = {"sweeps": 5}
-
-
-class TestLshsm(ClustererContract):
-    name = "lshsm"
-    options: ClassVar = {"sweeps": 8, "rows": 3}
-
-
-class TestMinsmPublished(ClustererContract):
-    name = "minsm-published"
-    options: ClassVar = {"sweeps": 8}
+class TestOfAllProblems(ClustererContract):
+    plugins: ClassVar[Plugins] = [
+        ("gibbs", {"sweeps": 8}),
+        ("gibbs", {"sweeps": 5, "start": "sequential", "particles": 3}),
+        ("metropolis", {"sweeps": 8}),
+        ("minsm", {"sweeps": 8}),
+        ("minsm", {"sweeps": 3, "gibbs": 1, "moves": 10, "rows": 2, "start": "sequential"}),
+        ("minsm", {"sweeps": 5, "start": "one", "gibbs": 1}),
+        ("minsm-published", {"sweeps": 8}),
+        "agglomerative",
+        ("agglomerative", {"batch": 15}),
+        ("sir", {"replicas": 60}),
+        ("sir", {"replicas": 30, "threshold": 1.0, "particles": 3}),
+        ("rgsm", {"sweeps": 4, "scans": 2}),
+        ("sdds", {"sweeps": 5}),
+        ("lshsm", {"sweeps": 8, "rows": 3}),
+    ]
 
 
 class OfSomeProblems(ClustererContract):

@@ -14,8 +14,9 @@ import kbforge_lab.testing
 from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge.models.bundle import make_likelihood
-from kbforge.testing import CommandContract, Contract, LikelihoodContract, examples
+from kbforge.testing import CommandContract, Contract, IndexContract, LikelihoodContract, examples
 from kbforge_lab.testing import FeatureContract
+from tests.contracts.conftest import Plugins, plugins_of
 from tests.lab.models.supervised import models as supervised_models
 from tests.lab.training import circles_models
 
@@ -33,7 +34,12 @@ def covered() -> set[tuple[str, str]]:
     )
     members = (member for module in modules for member in vars(module).values())
     contracts = (m for m in members if isinstance(m, type) and issubclass(m, Contract))
-    return {(c.kind, c.name) for c in contracts if getattr(c, "name", None)}
+    return {
+        (c.kind, name)
+        for c in contracts
+        for name in (getattr(c, "name", ""), *(name for name, _ in plugins_of(c)))
+        if name
+    }
 
 
 def test_contract_tests_are_of_the_plugins_that_there_are() -> None:
@@ -92,6 +98,22 @@ class TestYears(FeatureContract):
             replace(item, properties={**item.properties, "born": (f"in {1900 + i}",)})
             for i, item in enumerate(items)
         ]
+
+
+class TestDiscrete(LikelihoodContract):
+    plugins: ClassVar[Plugins] = [
+        *("trigram", "beta-bernoulli", "dirichlet-multinomial"),
+        ("dirichlet-multinomial", {"reads": "words"}),
+    ]
+
+
+class TestIndexes(IndexContract):
+    plugins: ClassVar[Plugins] = [
+        "minhash",
+        ("minhash", {"unit": "character", "order": 4, "weighted": False, "rows": 1}),
+        "binary-hash",
+        ("binary-hash", {"unit": "character", "order": 3, "weighted": False, "bands": 30}),
+    ]
 
 
 class TestDiffusion(LikelihoodContract):

@@ -15,7 +15,7 @@ from kbforge_lab.fastex.families import (
 )
 from kbforge_lab.fastex.proposals import Directions
 from kbforge_lab.fastex.run import family_of
-from kbforge_plugins.likelihoods.discrete import DirichletMultinomial
+from kbforge_lab.likelihoods.discrete import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.oracle import Grouping, log_sum_exp, partitions
 

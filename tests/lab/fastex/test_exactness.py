@@ -10,10 +10,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from kbforge.clustering.batch.chain import ChainRules
-from kbforge.clustering.batch.run import Watch
 from kbforge.contracts import Fragment
 from kbforge.kernel.binding import kernel_library
+from kbforge_lab.batch.chain import ChainRules
+from kbforge_lab.batch.run import Watch
 from kbforge_lab.fastex import reference
 from kbforge_lab.fastex.families import Mixture
 from kbforge_lab.fastex.proposals import ELSEWHERE, Purpose, log_weight, stream

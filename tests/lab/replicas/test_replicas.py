@@ -13,8 +13,9 @@ from kbforge.errors import LikelihoodError, UsageError
 from kbforge.kb.consensus import similarity
 from kbforge_lab.clusterers.sir import Replicas, Sir
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from tests.clustering.test_exactness import FAMILIES, exact_posterior, vectors
+from tests.clustering.test_exactness import exact_posterior, vectors
 from tests.clustering.toys import Rule
+from tests.lab.families import FAMILIES
 
 N = 5
 

@@ -18,9 +18,9 @@ from kbforge.contracts import Fragment, Problem
 from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments, write_fragments
 from kbforge.kernel.binding import kernel_library
+from kbforge_lab.clusterers.offline import Agglomerative
 from kbforge_lab.suites.circles import SURROGATE, draw_clusters
 from kbforge_lab.suites.gauss import Gauss
-from kbforge_plugins.clusterers.offline import Agglomerative
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.program import Run
 from tests.scripts import script

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from kbforge.clustering.batch.run import Watch
 from kbforge.contracts import Cluster, Ending, FloatArray, Interrupted, Progress
 from kbforge.errors import UsageError
+from kbforge_lab.batch.run import Watch
 from kbforge_lab.clusterers.supervised import ScdpRun, ScdpSampler
 from kbforge_lab.scdp.references import References, references
 from kbforge_lab.scdp.run import run
@@ -83,7 +83,7 @@ def test_an_interrupted_run_has_what_there_was(
 ) -> None:
     """By a clock that moves as far at every look, since the machine's own depends on its load."""
     clock = itertools.count(0.0, seconds)
-    monkeypatch.setattr("kbforge.clustering.batch.run.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("kbforge_lab.batch.run.time.monotonic", lambda: next(clock))
     seen: list[Progress] = []
 
     def stop(progress: Progress) -> None:

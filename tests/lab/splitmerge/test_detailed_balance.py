@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.batch.grouping_model import model_of
+from kbforge_lab.batch.grouping_model import model_of
 from kbforge_lab.splitmerge.opposite import OppositeKernel, SignTables, TableTurn
 from kbforge_lab.splitmerge.two_clusters import (
     LikelihoodGuidedKernel,
@@ -19,8 +19,7 @@ from kbforge_lab.splitmerge.two_clusters import (
     two_clusters,
     weighted,
 )
-from tests.clustering.test_exactness import FAMILIES
-from tests.clustering.test_minsm import (
+from tests.lab.clustering.test_minsm import (
     Make,
     check_all_followed,
     check_balance,
@@ -31,6 +30,7 @@ from tests.clustering.test_minsm import (
     parts,
     same,
 )
+from tests.lab.families import FAMILIES
 from tests.profile import examples
 
 

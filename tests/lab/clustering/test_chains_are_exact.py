@@ -10,20 +10,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kbforge.clustering.batch.chain import Kernel
-from kbforge.clustering.batch.grouping import NEW
-from kbforge.clustering.batch.grouping import Grouping as State
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
+from kbforge_lab.batch.chain import Kernel
+from kbforge_lab.batch.grouping import NEW
+from kbforge_lab.batch.grouping import Grouping as State
+from kbforge_lab.clusterers.offline import Gibbs, Metropolis
+from kbforge_lab.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
 from kbforge_lm.likelihoods.ngram import Bigram
-from kbforge_plugins.clusterers.offline import Gibbs, Metropolis
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
-from kbforge_plugins.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from tests.clustering.chains import bring, chain_of, groups, total_variation
 from tests.clustering.oracle import Grouping, partitions
-from tests.clustering.test_exactness import FAMILIES, exact_posterior
+from tests.clustering.test_exactness import exact_posterior
 from tests.clustering.toys import Chain as ChainLikelihood
 from tests.clustering.toys import fragments_of, normal
+from tests.lab.clustering.chains import bring, chain_of, groups, total_variation
+from tests.lab.families import FAMILIES
 
 # a family's surrogate: another model of the same data, off by enough to be rejected now and then
 SURROGATES: dict[str, Callable[[], ConjugateLikelihood] | None] = {

@@ -76,9 +76,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.clustering.batch.chain import GibbsKernel, Kernel
-from kbforge.clustering.batch.grouping import STAY, Follower, Grouping, Move, merge, split
-from kbforge.clustering.batch.grouping_model import IMPOSSIBLE
 from kbforge.contracts import (
     Cluster,
     ConjugateLikelihood,
@@ -89,7 +86,10 @@ from kbforge.contracts import (
     SetMarginals,
 )
 from kbforge.errors import LikelihoodError
-from kbforge.models.scoring import SetScores
+from kbforge_lab.batch.chain import GibbsKernel, Kernel
+from kbforge_lab.batch.grouping import STAY, Follower, Grouping, Move, merge, split
+from kbforge_lab.batch.grouping_model import IMPOSSIBLE
+from kbforge_lab.batch.sets import SetScores
 
 
 class RandomChoices:

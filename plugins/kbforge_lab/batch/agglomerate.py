@@ -9,10 +9,6 @@ that a surrogate ranks first. A cluster's slot is its smallest fragment.
 
 with log p(C) = log alpha + lgamma(|C|) of the Dirichlet process: what a merge adds to the log
 posterior (Heller and Ghahramani 2005; split-SMC paper, section 4).
-
-*Matrix.* The matrix of all gains is symmetric. Each row remembers its best entry, so a merge, which
-changes one row and column and empties another, costs time proportional to n and to the few rows
-that had their best there. Among equals the pair of the earliest clusters is the best.
 """
 
 from __future__ import annotations
@@ -23,9 +19,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kbforge.clustering.batch.grouping import Grouping, Move, apply
-from kbforge.clustering.batch.grouping_model import GroupingModel, SetModel, merging_model_of
-from kbforge.clustering.batch.run import Watch, concluded, stretches
 from kbforge.clustering.scoring import without_model
 from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import (
@@ -43,41 +36,14 @@ from kbforge.contracts import (
     Subproblem,
 )
 from kbforge.errors import LikelihoodError, UsageError
+from kbforge.fit.hypotheses import PairMatrix
+from kbforge_lab.batch.grouping import Grouping, Move, apply
+from kbforge_lab.batch.grouping_model import GroupingModel, SetModel, merging_model_of
+from kbforge_lab.batch.run import Watch, concluded, stretches
 
 
-class PairMatrix:
-    """Gains of n clusters' pairs, shape [n, n]; -inf where there is no pair. 8 n^2 bytes."""
-
-    def __init__(self, n: int) -> None:
-        # filled row by row: all of it at once would keep a run from looking at the clock
-        self._gain = np.empty((n, n))
-        self._best = np.full(n, -np.inf)
-        self._partner = np.zeros(n, dtype=np.int64)
-
-    def fill(self, a: int, gains: FloatArray) -> None:
-        """Set a's row and column; fill all of them and call `settle` before `best`."""
-        self._gain[a] = gains
-        self._gain[:, a] = gains
-
-    def settle(self) -> None:
-        self._refresh(np.ones(len(self._best), dtype=np.bool_))
-
-    def update(self, a: int, b: int, gains: FloatArray) -> None:
-        """C_b has gone into C_a; `gains` are those of the new C_a."""
-        self._gain[b] = self._gain[:, b] = -np.inf
-        self.fill(a, gains)
-        # a row without a pair, as every row merged away is, has lost nothing
-        stale = ((self._partner == a) | (self._partner == b)) & (self._best > -np.inf)
-        stale[[a, b]] = True
-        self._refresh(stale)
-        earlier = (gains == self._best) & (a < self._partner)
-        better = ~stale & ((gains > self._best) | earlier)
-        self._best[better], self._partner[better] = gains[better], a
-
-    def best(self) -> tuple[int, int, float]:
-        """The pair that gains most, the earlier cluster first, and its gain."""
-        a = int(self._best.argmax())
-        return a, int(self._partner[a]), float(self._best[a])
+class RankedPairs(PairMatrix):
+    """Gains of which the largest are asked for."""
 
     def heaviest(self, count: int) -> tuple[IntArray, IntArray]:
         """The `count` pairs that gain most (fewer if there are fewer), best first."""
@@ -91,11 +57,6 @@ class PairMatrix:
         pair = np.unique(np.minimum(one, other) * n + np.maximum(one, other))
         pair = pair[np.argsort(-self._gain.ravel()[pair], kind="stable")][:count]
         return pair // n, pair % n
-
-    def _refresh(self, stale: np.ndarray) -> None:
-        rows = stale.nonzero()[0]
-        partner = self._gain[rows].argmax(axis=1)
-        self._partner[rows], self._best[rows] = partner, self._gain[rows, partner]
 
 
 def _largest(values: FloatArray, count: int) -> IntArray:
@@ -301,7 +262,7 @@ def _best_of_ranked(
     max_evals: int,
 ) -> Iterator[Merge | None]:
     """The best of the `max_evals` pairs that gain most by the surrogate."""
-    matrix = PairMatrix(grouping.n_slots)
+    matrix = RankedPairs(grouping.n_slots)
     yield from _fill(matrix, surrogate, grouping, gains)
     while found := _best_of(model, gains, *matrix.heaviest(max_evals)):
         yield found

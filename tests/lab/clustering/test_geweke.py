@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from kbforge.clustering.batch.chain import MakeKernel
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
-from kbforge_plugins.clusterers.offline import Gibbs, Metropolis
-from kbforge_plugins.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
+from kbforge_lab.batch.chain import MakeKernel
+from kbforge_lab.clusterers.offline import Gibbs, Metropolis
+from kbforge_lab.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from tests.clustering.chains import chain_of
+from tests.lab.clustering.chains import chain_of
 
 N, ALPHA, DRAWS, BATCHES = 4, 1.3, 800, 40
 Simulator = Callable[[np.random.Generator, int], np.ndarray]

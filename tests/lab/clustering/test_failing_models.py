@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from kbforge.clustering.batch.chain import MakeKernel, MarkovChain
-from kbforge.clustering.batch.grouping_model import SetModel
 from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import Cluster, FloatArray, Fragment, Problem
 from kbforge.errors import LikelihoodError
-from kbforge_plugins.clusterers.offline import Gibbs, Metropolis
+from kbforge_lab.batch.chain import MakeKernel, MarkovChain
+from kbforge_lab.batch.grouping_model import SetModel
+from kbforge_lab.clusterers.offline import Gibbs, Metropolis
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from tests.clustering.chains import chain_of
 from tests.clustering.toys import Chain as ChainLikelihood
 from tests.clustering.toys import fragments_of, normal
+from tests.lab.clustering.chains import chain_of
 
 POINTS = [(float(x),) for x in (0, 1, 2, 2.5, 9, 10, 10.5, 11)]
 N = len(POINTS)

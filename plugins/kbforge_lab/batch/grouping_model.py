@@ -19,7 +19,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kbforge.clustering.batch.grouping import Follower, Grouping
 from kbforge.contracts import (
     Cluster,
     ConjugateLikelihood,
@@ -30,7 +29,9 @@ from kbforge.contracts import (
     LiveClusters,
     Observation,
 )
-from kbforge.models.scoring import SetScores
+from kbforge_lab.batch.grouping import Follower, Grouping
+from kbforge_lab.batch.sets import SetScores
+from kbforge_plugins.calibrators.pseudo_likelihood import GrownClusters
 
 IMPOSSIBLE = -1e12
 
@@ -42,39 +43,6 @@ _MOVES = 1000
 def editable(table: LiveClusters) -> LiveClusters:
     """The table itself if it is editable, else one around it that rebuilds clusters."""
     return table if table.editable else RebuiltClusters(table)
-
-
-class GrownClusters:
-    """A live table whose clusters grow by fragments, and slots 0..n_slots-1 for them."""
-
-    def __init__(self, table: LiveClusters) -> None:
-        self.table = table
-        self.n_slots = 0
-        self._free: list[int] = []
-
-    def add(self, x: Observation, parent: int) -> int:
-        """The slot of parent + x; the parent stays. A parent of -1 is the empty cluster."""
-        if self._free:
-            child = self._free.pop()
-        else:
-            child, self.n_slots = self.n_slots, self.n_slots + 1
-        self.table.extend(x, np.array([parent]), np.array([child]))
-        return child
-
-    def add_all(self, xs: Sequence[Observation], parent: int) -> int:
-        """The slot of parent + all of xs; the parent stays."""
-        slot = parent
-        for x in xs:
-            child = self.add(x, slot)
-            if slot != parent:
-                self.release(slot)
-            slot = child
-        return slot
-
-    def release(self, slot: int) -> None:
-        """Forget a cluster; its slot is free."""
-        self.table.release(np.array([slot]))
-        self._free.append(slot)
 
 
 class RebuiltClusters(LiveClusters):

@@ -10,16 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.batch.agglomerate import PairMatrix, agglomerate
 from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood, Problem
 from kbforge.errors import UsageError
+from kbforge.fit.hypotheses import PairMatrix, merge_path
 from kbforge.testing import BlackBox
-from kbforge_plugins.clusterers.offline import Agglomerative
+from kbforge_lab.batch.agglomerate import RankedPairs, agglomerate
+from kbforge_lab.clusterers.offline import Agglomerative
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.oracle import Group, Grouping
-from tests.clustering.test_exactness import FAMILIES
 from tests.clustering.toys import BlackBox as Counted
 from tests.clustering.toys import fragments_of, normal
+from tests.fit.test_hypotheses import fitted_to_people, life_of
+from tests.lab.families import FAMILIES
 from tests.profile import examples
 
 TIE = 1e-9
@@ -148,63 +150,15 @@ def test_sampled_batches_get_close_and_are_seeded() -> None:
 
 @given(seed=st.integers(0, 10_000), n=st.integers(2, 14), count=st.integers(1, 40))
 @examples(40)
-def test_the_matrix_knows_its_best_after_any_merges(seed: int, n: int, count: int) -> None:
+def test_the_heaviest_pairs_after_any_merges(seed: int, n: int, count: int) -> None:
     rng = np.random.default_rng(seed)
-    matrix, plain = PairMatrix(n), np.full((n, n), -np.inf)
-    alive = np.ones(n, dtype=bool)
-
-    def gains(a: int) -> np.ndarray:
-        row = rng.integers(0, 4, size=n).astype(float)  # many ties
-        row[~alive] = -np.inf
-        row[a] = -np.inf
-        return row
-
-    for a in range(n):
-        row = gains(a)
-        matrix.fill(a, row)
-        plain[a] = plain[:, a] = row
-    matrix.settle()
-    while alive.sum() > 1:
+    matrix = RankedPairs(n)
+    for plain in life_of(matrix, rng, n):
         upper = np.where(np.triu(np.ones((n, n), dtype=bool)), plain, -np.inf)
-        a, b = divmod(int(upper.argmax()), n)
-        assert matrix.best() == (a, b, upper[a, b])
         firsts, seconds = matrix.heaviest(count)
         expected = np.sort(upper[upper > -np.inf])[::-1][:count]
         assert upper[firsts, seconds].tolist() == expected.tolist()
         assert len(set(zip(firsts.tolist(), seconds.tolist(), strict=True))) == len(firsts)
-        alive[b] = False
-        plain[b] = plain[:, b] = -np.inf
-        row = gains(a)
-        plain[a] = plain[:, a] = row
-        matrix.update(a, b, row)
-
-
-@pytest.mark.parametrize("into", [0, 1, 7])
-def test_a_merge_looks_again_only_at_rows_that_had_their_best_there(
-    into: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Among equals the earliest is the best, so that no row has its best in one of the late."""
-    looked_at: list[int] = []
-    refresh = PairMatrix._refresh
-
-    def counting(self: PairMatrix, stale: np.ndarray) -> None:
-        looked_at.append(int(stale.sum()))
-        refresh(self, stale)
-
-    monkeypatch.setattr(PairMatrix, "_refresh", counting)
-    n = 40
-    matrix = PairMatrix(n)
-    gains = np.full((n, n), 1.0)
-    gains[into] = gains[:, into] = -1.0
-    np.fill_diagonal(gains, -np.inf)
-    for a in range(n):
-        matrix.fill(a, gains[a])
-    matrix.settle()
-    looked_at.clear()
-    for b in range(n - 1, 19, -1):
-        gains[:, b] = -np.inf
-        matrix.update(into, b, gains[into])
-    assert looked_at == [2] * 20
 
 
 def test_what_was_in_memory_before_is_never_a_gain(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,8 +181,20 @@ def test_what_was_in_memory_before_is_never_a_gain(monkeypatch: pytest.MonkeyPat
 
 
 def test_too_many_fragments_for_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbforge.clustering.batch.agglomerate.MOST_FRAGMENTS", 3)
+    monkeypatch.setattr("kbforge_lab.batch.agglomerate.MOST_FRAGMENTS", 3)
     fragments = FAMILIES["gaussian"][0](np.random.default_rng(1), 4)
     with pytest.raises(UsageError, match="batch"):
         found(fragments, Problem(Gaussian(), 1.0))
     assert found(fragments, Problem(Gaussian(), 1.0), batch=2)
+
+
+@pytest.mark.parametrize("name", ["bigram", "pairs"])
+@pytest.mark.parametrize("log_alpha", [0.5, 2.0, 6.0])
+def test_a_path_is_agglomerative_clustering_at_every_alpha(name: str, log_alpha: float) -> None:
+    fragments, likelihood = fitted_to_people(name)
+    path = merge_path(likelihood, fragments, None, -5.0)
+    problem = Problem(likelihood, math.exp(log_alpha))
+    found = Agglomerative().cluster(fragments, problem, np.random.default_rng(0))
+    (labels,) = path.labels([log_alpha])
+    clusters = sorted(tuple(np.flatnonzero(labels == k)) for k in set(labels.tolist()))
+    assert clusters == sorted(map(tuple, found.clusters()))

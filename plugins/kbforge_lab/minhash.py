@@ -70,6 +70,7 @@ from kbforge_plugins.indexes.hashed import (
     HashedIndex,
     Hashes,
     OwnedNumbers,
+    Said,
     Values,
     at_numbers,
     combined,
@@ -80,15 +81,34 @@ from kbforge_plugins.indexes.hashed import (
     mixed,
     of_owners,
     require_least,
-    seeds,
+    runs_of,
     starts_of,
-    words_of,
 )
+from kbforge_plugins.texts import digest_of, normalised
 
 _SCALE = 2.0**-53
 _SHIFT = np.uint64(11)
 _AMOUNTS_AT_ONCE = 1 << 20  # numbers of which the times are worked out at once
 _DRAWS = 5  # uniform numbers of a feature
+
+
+def seeds(seed: int, n: int) -> Hashes:
+    """The first `n` numbers that follow from a seed."""
+    return mixed(mixed(np.arange(n, dtype=np.uint64)) ^ np.uint64(seed))
+
+
+def words_of(said: Sequence[Said], order: int, most: int) -> OwnedNumbers:
+    """By value, the hashes of each `order` words in a row; fewer are one, too."""
+    number: dict[Said, int] = {}
+    of_value = [
+        [number.setdefault((name, word), len(number)) for word in normalised(value[:most]).split()]
+        for name, value in said
+    ]
+    of_word = np.array([digest_of("\0".join(one)) for one in number], dtype=np.uint64)
+    lengths = np.array([len(words) for words in of_value], dtype=np.int64)
+    words = of_word[np.fromiter((w for words in of_value for w in words), np.int64)]
+    counts = np.where(lengths > 0, np.maximum(lengths - order + 1, 1), 0)
+    return runs_of(words, lengths, counts, order, np.zeros(len(said), dtype=np.uint64))
 
 
 def uniform(drawn: Hashes) -> FloatArray:

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering.batch import grouping_model
-from kbforge.clustering.batch.grouping import NEW, STAY, Grouping, Move, apply, merge, put, split
-from kbforge.clustering.batch.grouping_model import model_of
 from kbforge.contracts import Fragment, Problem
 from kbforge.testing import BlackBox
+from kbforge_lab.batch import grouping_model
+from kbforge_lab.batch.grouping import NEW, STAY, Grouping, Move, apply, merge, put, split
+from kbforge_lab.batch.grouping_model import model_of
+from kbforge_lab.clusterers.offline import Gibbs
 from kbforge_lm.likelihoods.ngram import Bigram
-from kbforge_plugins.clusterers.offline import Gibbs
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from tests.clustering.chains import chain_of, groups
 from tests.clustering.oracle import Grouping as Partition
 from tests.clustering.toys import Chain as ChainLikelihood
 from tests.clustering.toys import fragments_of, normal
+from tests.lab.clustering.chains import chain_of, groups
 
 # a table that edits and merges, one that only grows, and no table
 MODELS = {

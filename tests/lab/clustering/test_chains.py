@@ -10,21 +10,31 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering.batch import run as offline
-from kbforge.clustering.batch.agglomerate import agglomerate
-from kbforge.clustering.batch.chain import MarkovChain
-from kbforge.clustering.batch.grouping import NEW, Grouping
 from kbforge.clustering.state import DirichletProcess
-from kbforge.contracts import Ending, Interrupted, OnStep, Posterior, Problem, Progress
+from kbforge.contracts import (
+    Clusterer,
+    Constraints,
+    Decision,
+    Ending,
+    Interrupted,
+    OnStep,
+    Posterior,
+    Problem,
+    Progress,
+)
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.models.scoring import ScoreCache
-from kbforge_plugins.clusterers.offline import Agglomerative, Gibbs, Metropolis
+from kbforge_lab.batch import run as offline
+from kbforge_lab.batch.agglomerate import agglomerate
+from kbforge_lab.batch.chain import MarkovChain
+from kbforge_lab.batch.grouping import NEW, Grouping
+from kbforge_lab.clusterers.offline import Agglomerative, Gibbs, Metropolis
 from kbforge_plugins.clusterers.sequential import GreedyClusterer
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from tests.clustering.chains import chain_of
 from tests.clustering.oracle import Target
 from tests.clustering.test_exactness import represented
 from tests.clustering.toys import POINTS, BlackBox, Chain, Point, Rule, fragments_of, normal
+from tests.lab.clustering.chains import chain_of
 
 SAMPLERS: list[Any] = [Gibbs, Metropolis]
 OFFLINE: list[Any] = [*SAMPLERS, Agglomerative]
@@ -369,3 +379,12 @@ def test_long_runs_represent_the_exact_posterior() -> None:
         abs(math.exp(got.get(z, -math.inf)) - math.exp(w)) for z, w in exact.items()
     )
     assert distance < 0.02
+
+
+@pytest.mark.parametrize("clusterer", [Gibbs(sweeps=2), Agglomerative()])
+def test_batch_methods_refuse_constraints(clusterer: Clusterer) -> None:
+    items = fragments_of([(0.0,), (1.0,)])
+    for some in (Constraints((Decision(True, "f0", "f1"),)), Constraints((), "source")):
+        problem = Problem(Gaussian(), 1.0, constraints=some)
+        with pytest.raises(UsageError, match="expected split-smc, smc or greedy"):
+            clusterer.cluster(items, problem, np.random.default_rng(0))

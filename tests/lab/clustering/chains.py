@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from kbforge.clustering.batch.chain import MakeKernel, MarkovChain
-from kbforge.clustering.batch.grouping import NEW, Move
-from kbforge.clustering.batch.grouping import Grouping as State
 from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import Cluster, Fragment, Problem
+from kbforge_lab.batch.chain import MakeKernel, MarkovChain
+from kbforge_lab.batch.grouping import NEW, Move
+from kbforge_lab.batch.grouping import Grouping as State
 from tests.clustering.oracle import Grouping
 
 

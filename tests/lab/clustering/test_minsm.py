@@ -14,9 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import registry
-from kbforge.clustering.batch.chain import MarkovChain
-from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.splitmerge import (
+from kbforge.contracts import Fragment, Problem
+from kbforge.errors import UsageError
+from kbforge.testing import UniformLikelihood
+from kbforge_lab.batch.chain import MarkovChain
+from kbforge_lab.batch.grouping import Grouping
+from kbforge_lab.batch.splitmerge import (
     AlikeKernel,
     Buckets,
     RandomChoices,
@@ -24,17 +27,15 @@ from kbforge.clustering.batch.splitmerge import (
     SplitMergeGains,
     SplitMergeKernel,
 )
-from kbforge.contracts import Fragment, Problem
-from kbforge.errors import UsageError
-from kbforge.testing import UniformLikelihood
-from tests.clustering.chains import bring, total_variation
-from tests.clustering.chains import chain_of as begun
 from tests.clustering.oracle import Grouping as Partition
 from tests.clustering.oracle import partitions
-from tests.clustering.test_chains_are_exact import SEEDS, problem_of
-from tests.clustering.test_exactness import FAMILIES, exact_posterior
-from tests.clustering.test_moves import after
+from tests.clustering.test_exactness import exact_posterior
 from tests.clustering.toys import fragments_of
+from tests.lab.clustering.chains import bring, total_variation
+from tests.lab.clustering.chains import chain_of as begun
+from tests.lab.clustering.test_chains_are_exact import SEEDS, problem_of
+from tests.lab.clustering.test_moves import after
+from tests.lab.families import FAMILIES
 from tests.profile import examples
 
 T = TypeVar("T")

@@ -32,19 +32,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kbforge.clustering.batch.grouping import (
-    NEW,
-    STAY,
-    Follower,
-    Grouping,
-    Move,
-    apply,
-    leaders,
-    put,
-)
-from kbforge.clustering.batch.grouping_model import IMPOSSIBLE, GroupingModel, SetModel
-from kbforge.clustering.batch.run import Watch, concluded, require_positive, stretches
-from kbforge.clustering.batch.visits import Visits, subproblems_of
 from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import (
     Cluster,
@@ -61,6 +48,19 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.numerics import log_sum_exp
+from kbforge_lab.batch.grouping import (
+    NEW,
+    STAY,
+    Follower,
+    Grouping,
+    Move,
+    apply,
+    leaders,
+    put,
+)
+from kbforge_lab.batch.grouping_model import IMPOSSIBLE, GroupingModel, SetModel
+from kbforge_lab.batch.run import Watch, concluded, require_positive, stretches
+from kbforge_lab.batch.visits import Visits, subproblems_of
 
 _MOVING = 0.9  # see MetropolisKernel
 

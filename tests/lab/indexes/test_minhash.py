@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kbforge.contracts import Fragment
-from kbforge_plugins.indexes.minhash import BinaryHash, MinHash
+from kbforge_lab.minhash import BinaryHash, MinHash
 from kbforge_plugins.indexes.recall import recall_of
 
 

@@ -16,25 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from kbforge.clustering.batch.agglomerate import agglomerate
-from kbforge.clustering.batch.chain import (
-    ChainRules,
-    GibbsKernel,
-    Kernel,
-    MetropolisKernel,
-    run_chain,
-)
-from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.grouping_model import GroupingModel, SetModel, model_of, table_model
-from kbforge.clustering.batch.run import require_positive
-from kbforge.clustering.batch.splitmerge import (
-    AlikeKernel,
-    Buckets,
-    Rotation,
-    SplitMergeGains,
-    SplitMergeKernel,
-    WithGibbs,
-)
 from kbforge.clustering.scoring import without_model
 from kbforge.contracts import (
     Cluster,
@@ -48,8 +29,27 @@ from kbforge.contracts import (
 )
 from kbforge.errors import UsageError, quoted
 from kbforge.kb.read import read_entities
-from kbforge_plugins.indexes.hashed import features_of
-from kbforge_plugins.indexes.minhash import Amounts
+from kbforge_lab.batch.agglomerate import agglomerate
+from kbforge_lab.batch.chain import (
+    ChainRules,
+    GibbsKernel,
+    Kernel,
+    MetropolisKernel,
+    run_chain,
+)
+from kbforge_lab.batch.grouping import Grouping
+from kbforge_lab.batch.grouping_model import GroupingModel, SetModel, model_of, table_model
+from kbforge_lab.batch.run import require_positive
+from kbforge_lab.batch.splitmerge import (
+    AlikeKernel,
+    Buckets,
+    Rotation,
+    SplitMergeGains,
+    SplitMergeKernel,
+    WithGibbs,
+)
+from kbforge_lab.hashing import features_of
+from kbforge_lab.minhash import Amounts
 from kbforge_plugins.resamplers import Optimal
 
 SINGLETONS = "singletons"
@@ -167,7 +167,7 @@ class ChainSampler(Clusterer):
     def make_kernel(
         self, fragments: Sequence[Fragment], problem: Problem, grouping: Grouping, log_alpha: float
     ) -> Kernel:
-        """See `kbforge.clustering.batch.chain.MakeKernel`."""
+        """See `kbforge_lab.batch.chain.MakeKernel`."""
 
     def cluster(
         self,

@@ -11,9 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering.batch import grouping_model
-from kbforge.clustering.batch import run as offline
-from kbforge.clustering.batch.grouping_model import RebuiltClusters, editable
 from kbforge.contracts import (
     Cluster,
     ConjugateLikelihood,
@@ -28,8 +25,11 @@ from kbforge.contracts import (
     Progress,
 )
 from kbforge.testing import Categorical, LikelihoodContract
+from kbforge_lab.batch import grouping_model
+from kbforge_lab.batch import run as offline
+from kbforge_lab.batch.grouping_model import RebuiltClusters, editable
+from kbforge_lab.clusterers.offline import Agglomerative, Gibbs, Metropolis
 from kbforge_lm.likelihoods.ngram import Bigram
-from kbforge_plugins.clusterers.offline import Agglomerative, Gibbs, Metropolis
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.toys import Chain, Point, fragments_of, normal
 

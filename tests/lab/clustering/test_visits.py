@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering.batch.grouping import leaders
-from kbforge.clustering.batch.visits import LogTerms, Visits, VisitSample, subproblems_of
 from kbforge.contracts import Subproblem
+from kbforge_lab.batch.grouping import leaders
+from kbforge_lab.batch.visits import LogTerms, Visits, VisitSample, subproblems_of
 from kbforge_plugins.resamplers import Optimal
 from tests.clustering.oracle import partitions
 
