@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from kbforge.contracts import OnStage, OnStep, Progress, Stage
-    from kbforge.jobs.update import EventResult
+    from kbforge.jobs.opening import EventResult
 
 EVERY = 10.0  # seconds between two plain lines where there is no terminal
 _BESIDE_BAR = 60  # columns of a terminal for description, counts and the time left

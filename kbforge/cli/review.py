@@ -167,10 +167,10 @@ def _review_store(store: str, count: int, by_line: bool) -> None:
             review = stack.enter_context(reviewed(store))
         try:
             if by_line:
-                by_lines(review.asks, count)
+                by_lines(review, count)
             else:
-                at_terminal(review.asks, count, show_evidence)
-            if review.asks.question() is None:
+                at_terminal(review, count, show_evidence)
+            if review.question() is None:
                 console.note("no questions are left")
         except KeyboardInterrupt:
             interrupted = True

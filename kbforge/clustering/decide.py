@@ -1,4 +1,4 @@
-"""Remove, decide and bridge: changes of a session for a few fragments.
+"""Remove, enforce decisions and bridge: changes of a session for a few fragments.
 
 *Remove.* A particle without fragment x has the cluster C - x for C, or none for {x}. Its weight
 becomes its target density again:
@@ -11,7 +11,7 @@ what is left. Clusters are made anew in order of arrival: a table edited in plac
 rounding from one filled from a snapshot. If the likelihood forbids what is left of every particle,
 the fragments left are clustered again.
 
-*Decide.* Particles that violate new constraints go. If a subproblem has none left, or fragments
+*Enforce.* Particles that violate new constraints go. If a subproblem has none left, or fragments
 that are to be one are in several, those subproblems are merged, and the fragments of the heaviest
 particle's clusters that hold a fragment of the decision are clustered again under the constraints.
 
@@ -74,7 +74,7 @@ def plan_removal(core: Core, removed: Collection[int]) -> Replacement:
         return core.plan(gone, parts, removed)
 
 
-def decide(core: Core, constraints: Constraints, new: Sequence[Decision]) -> None:
+def enforce(core: Core, constraints: Constraints, new: Sequence[Decision]) -> None:
     """Put constraints in force, with `new` decisions; whatever is raised, the old ones are.
 
     Raises:

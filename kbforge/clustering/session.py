@@ -20,7 +20,7 @@ from kbforge.clustering.ahead import LookAhead
 from kbforge.clustering.compiled import CompiledRun, Records
 from kbforge.clustering.constraints import Closure, called
 from kbforge.clustering.core import Core
-from kbforge.clustering.decide import add_cornered, bridged, decide, lift, plan_removal
+from kbforge.clustering.decide import add_cornered, bridged, enforce, lift, plan_removal
 from kbforge.clustering.pages import numbers_in, subproblem_of
 from kbforge.clustering.propose import Rules
 from kbforge.clustering.revise import revised
@@ -399,7 +399,7 @@ class SmcSession:
         if decisions:
             known = self.constraints
             more = replace(known, decisions=(*known.decisions, *decisions))
-            decide(self._core, more, decisions)
+            enforce(self._core, more, decisions)
 
     def lift(self, decisions: Sequence[Decision]) -> None:
         """Honour these decisions no longer."""

@@ -17,7 +17,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kbforge.contracts import Cluster, Explanation, Fragment, Problem, Subproblem, SubproblemChanges
 from kbforge.errors import ContradictionError, KBForgeError, LikelihoodError, UsageError, quoted
@@ -189,34 +189,8 @@ def without_label(fragment: Fragment) -> dict[str, Any]:
     return shown
 
 
-class ReviewState(Protocol):
-    """A clustering that is reviewed: what can be asked about, and decided."""
-
-    def subproblem(self, name: int) -> Subproblem:
-        """As `Session`."""
-        ...
-
-    def fragment(self, number: int) -> Fragment:
-        """A fragment by its number."""
-        ...
-
-    def decide(self, question: PairQuestion, same: bool) -> SubproblemChanges:
-        """Put an answer in force as a decision and keep it; what changed.
-
-        Raises:
-            ContradictionError: it contradicts others; nothing has changed then.
-            LikelihoodError: no grouping that satisfies it is possible; likewise.
-
-        """
-        ...
-
-    def undo(self) -> SubproblemChanges:
-        """Take back the last of the decisions that `decide` made; what changed."""
-        ...
-
-
 class PosteriorReview(Review[PairQuestion]):
-    """Questions about a clustering, `state`; their answers are decided.
+    """Questions about a clustering, whose answers are honoured at once.
 
     The problem explains, the queue finds the questions, about `subproblems` too.
     """
@@ -224,15 +198,33 @@ class PosteriorReview(Review[PairQuestion]):
     _queue: PosteriorQueue
 
     def __init__(
-        self,
-        state: ReviewState,
-        problem: Problem,
-        queue: PosteriorQueue,
-        subproblems: Iterable[Subproblem] = (),
+        self, problem: Problem, queue: PosteriorQueue, subproblems: Iterable[Subproblem] = ()
     ) -> None:
         super().__init__(queue)
-        self._state, self._problem = state, problem
+        self._problem = problem
         queue.update(subproblems)
+
+    @abstractmethod
+    def _subproblem(self, name: int) -> Subproblem:
+        """As `Session.subproblem`."""
+
+    @abstractmethod
+    def _fragment(self, number: int) -> Fragment:
+        """A fragment by its number."""
+
+    @abstractmethod
+    def _honour(self, question: PairQuestion, same: bool) -> SubproblemChanges:
+        """Put an answer in force as a decision and keep it; what changed.
+
+        Raises:
+            ContradictionError: it contradicts others; nothing has changed then.
+            LikelihoodError: no grouping that satisfies it is possible; likewise.
+
+        """
+
+    @abstractmethod
+    def _withdraw(self) -> SubproblemChanges:
+        """Take back the last of the decisions that `_honour` made; what changed."""
 
     def _keep(self, evidence: Evidence[PairQuestion], same: bool | None) -> None:
         question = evidence.question
@@ -240,7 +232,7 @@ class PosteriorReview(Review[PairQuestion]):
             self._queue.add(question, None)
             return
         try:
-            touched = self._state.decide(question, same)
+            touched = self._honour(question, same)
         except (ContradictionError, LikelihoodError):
             self._queue.pass_over(question)
             raise
@@ -248,21 +240,21 @@ class PosteriorReview(Review[PairQuestion]):
         self._follow(touched)
 
     def _take_back(self, same: bool | None) -> None:
-        touched = SubproblemChanges((), ()) if same is None else self._state.undo()
+        touched = SubproblemChanges((), ()) if same is None else self._withdraw()
         self._queue.undo()
         self._follow(touched)
 
     def _follow(self, touched: SubproblemChanges) -> None:
         self._queue.gone(touched.gone)
-        self._queue.update(map(self._state.subproblem, touched.changed))
+        self._queue.update(map(self._subproblem, touched.changed))
 
     def question(self) -> Evidence[PairQuestion] | None:
         """The next question; None if there are no more."""
         question = self._queue.next()
         if question is None:
             return None
-        subproblem = self._state.subproblem(question.subproblem)
-        return evidence_on(question, subproblem, self._state.fragment, self._problem)
+        subproblem = self._subproblem(question.subproblem)
+        return evidence_on(question, subproblem, self._fragment, self._problem)
 
 
 def evidence_on(

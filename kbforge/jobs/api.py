@@ -57,10 +57,11 @@ from kbforge.jobs.decide import reviewed
 from kbforge.jobs.link import columns_of, joined, one_to_one, tables_from
 from kbforge.jobs.load import source_of
 from kbforge.jobs.notebook import followed
+from kbforge.jobs.opening import EventResult
 from kbforge.jobs.remove import erase
 from kbforge.jobs.report import Report
 from kbforge.jobs.tables import COLUMNS, Records, fragments_from, pairs_from
-from kbforge.jobs.update import EventResult, OnDuplicate, UpdateResult
+from kbforge.jobs.update import OnDuplicate, UpdateResult
 from kbforge.kb.tables import table_of
 from kbforge.kb.view import MOST_STATED, EntitiesView, GoldenView, exporter_for, read_policy
 from kbforge.kb.view import export as export_view
@@ -480,12 +481,12 @@ def review(
     """
     with in_python(), reviewed(str(store)) as held:
         asked = 0
-        while (count is None or asked < count) and (evidence := held.asks.question()) is not None:
+        while (count is None or asked < count) and (evidence := held.question()) is not None:
             try:
                 said = ask(evidence)
             except Interrupted:
                 break
-            held.asks.answer(evidence, said)
+            held.answer(evidence, said)
             asked += 1
         return held.done()
 

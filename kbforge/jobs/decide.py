@@ -1,8 +1,8 @@
 """`kbforge decide` and `kbforge review` of a store: what people say about pairs, for it to honour.
 
     with reviewed("kb.sqlite") as review:
-        while evidence := review.asks.question():
-            review.asks.answer(evidence, same=ask_somebody(evidence))
+        while evidence := review.question():
+            review.answer(evidence, same=ask_somebody(evidence))
         print(review.done().told["decisions"])
 
 Each answer of a review is a decision, which is written before the next question is asked.
@@ -49,14 +49,14 @@ from kbforge.files.answers import record_of, same_of
 from kbforge.files.fragments import read_json_lines, stop
 from kbforge.fit.questions import PairQuestion, PosteriorQueue
 from kbforge.fit.review import PosteriorReview
-from kbforge.jobs.update import (
+from kbforge.jobs.opening import (
     EventResult,
     OpenStore,
+    locked,
     opened,
     require_all,
     resume,
     unchanged,
-    writable,
 )
 from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
@@ -115,7 +115,7 @@ def honour(
     try:
         for decision in decisions:
             if _said(decision) not in in_force:
-                in_force[_said(decision)] = _decide_one(held, decision, reported)[0].number
+                in_force[_said(decision)] = _honour_one(held, decision, reported)[0].number
                 already = False
     finally:
         held.finish(told)
@@ -128,7 +128,7 @@ def _said(decision: Decision) -> tuple[bool, frozenset[str]]:
     return decision.same, frozenset((decision.first, decision.second))
 
 
-def _decide_one(
+def _honour_one(
     held: OpenStore, decision: Decision, reported: float | None = None
 ) -> tuple[DecisionRecord, SubproblemChanges]:
     """Have a store honour one decision, or change nothing and raise as `decide`.
@@ -166,7 +166,7 @@ def answers_decided(held: OpenStore, answers: Sequence[Decision]) -> list[str]:
     for answer in answers:
         if _said(answer) not in in_force:
             try:
-                _decide_one(held, answer)
+                _honour_one(held, answer)
             except (ContradictionError, LikelihoodError) as error:
                 reasons.append(f"{quoted(answer.name)} does not hold: {error}")
     return reasons
@@ -183,7 +183,7 @@ def undo(path: str, number: int) -> EventResult:
 
     """
     began = time.perf_counter()
-    with writable(path) as store:
+    with locked(path) as store:
         store.require_made()
         return take_back(store, number, began, lambda about: resume(store, "undo", about, began))
 
@@ -300,39 +300,30 @@ def decisions_of(pairs: Iterable[tuple[str, str, str]]) -> list[Decision]:
 # --- review ---------------------------------------------------------------------------------------
 
 
-class StoreReview:
-    """The review of an open store, a `kbforge.fit.review.ReviewState`.
-
-    Attributes:
-        asks: finds the questions and keeps the answers.
-
-    """
+class StoreReview(PosteriorReview):
+    """The review of an open store."""
 
     def __init__(self, held: OpenStore) -> None:
         self._held = held
         self._made: list[DecisionRecord] = []
-        self.asks = PosteriorReview(
-            self, held.prepared.problem, PosteriorQueue(), _in_doubt(held.store.pages)
-        )
+        super().__init__(held.prepared.problem, PosteriorQueue(), _in_doubt(held.store.pages))
 
-    def subproblem(self, name: int) -> Subproblem:
-        """Of a name."""
+    def _subproblem(self, name: int) -> Subproblem:
         return subproblem_of(self._held.store.pages.page(name))
 
-    def fragment(self, number: int) -> Fragment:
-        """Of a number."""
+    def _fragment(self, number: int) -> Fragment:
         return self._held.store.pages.fragments([number])[number]
 
-    def decide(self, question: PairQuestion, same: bool) -> SubproblemChanges:
-        """Put an answer in force and commit it; after an `OutputError` the review is at its end."""
-        first, second = (self.fragment(n).id for n in (question.first, question.second))
+    def _honour(self, question: PairQuestion, same: bool) -> SubproblemChanges:
+        """After an `OutputError` the review is at its end."""
+        first, second = (self._fragment(n).id for n in (question.first, question.second))
         decision = Decision(same, first, second)
-        decided, touched = _decide_one(self._held, decision, question.reported)
+        decided, touched = _honour_one(self._held, decision, question.reported)
         self._made.append(decided)
         return touched
 
-    def undo(self) -> SubproblemChanges:
-        """Take back the last decision; all is exactly as it was."""
+    def _withdraw(self) -> SubproblemChanges:
+        """All is exactly as it was."""
         held, number = self._held, self._made[-1].number
         rows = held.store.database.connection
         where = "WHERE decision = ? AND name = 'page'"

@@ -12,8 +12,8 @@ from kbforge.errors import KBForgeError, StoreError, UsageError, quoted
 from kbforge.files.io import called
 from kbforge.fit.review import explained
 from kbforge.jobs.decide import answered
+from kbforge.jobs.erasure import ERASING
 from kbforge.jobs.models import LEAST, Drift, restore
-from kbforge.jobs.update import ERASING
 from kbforge.jobs.views import store_view
 from kbforge.kb.entities import fragments_of
 from kbforge.kb.report import Explain, Facts, History, gather, report_html

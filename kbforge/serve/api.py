@@ -271,7 +271,7 @@ def _decisions(routes: APIRouter, service: Service) -> None:
 
         A decision that is in force is not made again; one that contradicts others is refused.
         """
-        future = writer.decide(said.same, said.first, said.second)
+        future = writer.honour(said.same, said.first, said.second)
         return JsonAnswer(await asyncio.wrap_future(future))
 
     @routes.post(

@@ -29,7 +29,7 @@ from kbforge.contracts import Subproblem
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError, quoted
 from kbforge.fit.questions import PairQuestion, PosteriorQueue
 from kbforge.fit.review import evidence_on
-from kbforge.jobs.update import require_all
+from kbforge.jobs.opening import require_all
 from kbforge.serve.facts import Facts, holding, references
 from kbforge.serve.readers import Readers
 from kbforge.serve.writer import Writer
@@ -124,7 +124,7 @@ class Questions:
             if same is not None:
                 reported = None if question is None else question.reported
                 try:
-                    told = self._writer.decide(same, first, second, reported).result()
+                    told = self._writer.honour(same, first, second, reported).result()
                 except (ContradictionError, LikelihoodError):
                     if question is not None:
                         self._queue.pass_over(question)

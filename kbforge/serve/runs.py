@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kbforge.errors import NotFoundError
+from kbforge.jobs.erasure import ERASES
 from kbforge.jobs.history import Grouping, Regrouping, StoreHistory, between
-from kbforge.jobs.remove import ERASES
 from kbforge.kb.entities import name_of
 from kbforge.serve.background import Computations, State, state_of
 from kbforge.serve.facts import Facts

@@ -27,7 +27,7 @@ from anyascii import anyascii
 
 from kbforge.errors import KBForgeError
 from kbforge.files.io import mode_of, sweep, temporary_folder
-from kbforge.jobs.remove import ERASES
+from kbforge.jobs.erasure import ERASES
 from kbforge.kb.entities import naming
 from kbforge.serve.readers import Readers
 from kbforge.store.database import MODE, SEARCH, connected, remove_index

@@ -35,16 +35,11 @@ import orjson
 from kbforge.contracts import Decision, Fragment
 from kbforge.errors import BusyError, KBForgeError, StoreError, UsageError, quoted
 from kbforge.fit.choices import Choices, Fit
-from kbforge.jobs.decide import honour, in_words, take_back
+from kbforge.jobs import decide as deciding
+from kbforge.jobs.erasure import finish_erasing
 from kbforge.jobs.models import restore
-from kbforge.jobs.update import (
-    OnDuplicate,
-    OpenStore,
-    finish_erasing,
-    known_in,
-    require_comparable,
-    take_in,
-)
+from kbforge.jobs.opening import OpenStore
+from kbforge.jobs.update import OnDuplicate, known_in, require_comparable, take_in
 from kbforge.serve.facts import Facts
 from kbforge.store.database import Database
 from kbforge.store.store import Store
@@ -133,7 +128,7 @@ class Writer:
         weight = sum(len(v) for one in given.values() for vs in one.properties.values() for v in vs)
         return self._submit(_Request(list(given.values()), on_duplicate, accepted, weight=weight))
 
-    def decide(
+    def honour(
         self, same: bool, first: str, second: str, reported: float | None = None
     ) -> Future[Facts]:
         """Have the store honour a decision; one that is in force is not made again.
@@ -153,9 +148,9 @@ class Writer:
         decision = Decision(same, first, second)
 
         def act(store: Store) -> Facts:
-            held = self._kept.opened(store, "decide", in_words(decision))
+            held = self._kept.opened(store, "decide", deciding.in_words(decision))
             few = store.n_stale(_AT_ONCE + 1) <= _AT_ONCE
-            done = honour(held, [decision], reported=reported, told=few).summary()
+            done = deciding.honour(held, [decision], reported=reported, told=few).summary()
             (number,) = done.pop("decisions")
             return {**done, "decision": number}
 
@@ -177,7 +172,7 @@ class Writer:
             began = time.perf_counter()
             resumed = lambda about: self._kept.opened(store, "undo", about)  # noqa: E731
             few = store.n_stale(_AT_ONCE + 1) <= _AT_ONCE
-            done = take_back(store, number, began, resumed, told=few)
+            done = deciding.take_back(store, number, began, resumed, told=few)
             if done.told["exact"]:
                 self._kept.forget()
             return done.summary()

@@ -136,42 +136,40 @@ FRAGMENTS = [
 ]
 
 
-class Memory:
-    """A session that is reviewed, and goes back by its snapshots."""
+class Memory(PosteriorReview):
+    """The review of a session, which goes back by its snapshots."""
 
     def __init__(self, likelihood: str = "bigram") -> None:
         live = open_session(FRAGMENTS, likelihood=likelihood, alpha=3)
         live.add(FRAGMENTS)
-        self.problem, self.session = live.prepared.problem, live.session
+        self.session = live.session
         self._clusterer, self._before = live.prepared.clusterer, []
         self.session.touched()
+        blocks = self.session.posterior().subproblems
+        super().__init__(live.prepared.problem, PosteriorQueue(), blocks)
 
     def _names(self):
         return {s.fragments[0] for s in self.session.posterior().subproblems}
 
-    def subproblem(self, name):
+    def _subproblem(self, name):
         return self.session.subproblem(name)
 
-    def fragment(self, number):
+    def _fragment(self, number):
         return self.session.fragments[number]
 
-    def decide(self, question, same):
-        first, second = (self.fragment(n).id for n in (question.first, question.second))
+    def _honour(self, question, same):
+        first, second = (self._fragment(n).id for n in (question.first, question.second))
         before = self.session.snapshot()
         self.session.constrain([Decision(same, first, second)])
         self._before.append(before)
         return self.session.touched()
 
-    def undo(self):
+    def _withdraw(self):
         old = self._names()
         rng = np.random.default_rng(0)
-        self.session = self._clusterer.open(self.problem, rng, self._before.pop())
+        self.session = self._clusterer.open(self._problem, rng, self._before.pop())
         new = self._names()
         return SubproblemChanges(tuple(sorted(new)), tuple(sorted(old - new)))
-
-    def reviewing(self) -> PosteriorReview:
-        blocks = self.session.posterior().subproblems
-        return PosteriorReview(self, self.problem, PosteriorQueue(), blocks)
 
 
 def pair(evidence: Evidence[Any] | None) -> tuple[str, str]:
@@ -181,9 +179,8 @@ def pair(evidence: Evidence[Any] | None) -> tuple[str, str]:
 
 def test_answers_become_decisions_and_end_the_doubt() -> None:
     memory, asked = Memory(), 0
-    reviewing = memory.reviewing()
-    while evidence := reviewing.question():
-        reviewing.answer(evidence, said_by_gold(evidence))
+    while evidence := memory.question():
+        memory.answer(evidence, said_by_gold(evidence))
         asked += 1
     assert len(memory.session.constraints.decisions) == asked > 0
     for decision in memory.session.constraints.decisions:
@@ -193,24 +190,22 @@ def test_answers_become_decisions_and_end_the_doubt() -> None:
 
 def test_undo_asks_the_same_question_again() -> None:
     memory = Memory()
-    reviewing = memory.reviewing()
-    assert not reviewing.undo()
+    assert not memory.undo()
     asked = []
     for same in (True, None, False, None):
-        asked.append(reviewing.question())
-        reviewing.answer(asked[-1], same)
+        asked.append(memory.question())
+        memory.answer(asked[-1], same)
     assert len(memory.session.constraints.decisions) == 2
     for evidence in reversed(asked):
-        assert reviewing.undo()
-        assert reviewing.question() == evidence
-    assert not reviewing.undo()
+        assert memory.undo()
+        assert memory.question() == evidence
+    assert not memory.undo()
     assert memory.session.constraints.decisions == ()
 
 
 def test_evidence_tells_both_sides_and_no_labels() -> None:
     memory = Memory("attributes")
-    reviewing = memory.reviewing()
-    evidence = reviewing.question()
+    evidence = memory.question()
     assert evidence is not None
     told = json.loads(json.dumps(evidence.to_json()))
     assert told.keys() == {"a", "b", "asked", "explanation"}
@@ -231,13 +226,12 @@ def test_evidence_tells_both_sides_and_no_labels() -> None:
 @pytest.mark.parametrize("error", [ContradictionError, LikelihoodError])
 def test_an_answer_that_cannot_hold_is_not_kept_and_asked_no_more(error) -> None:
     class Refusing(Memory):
-        def decide(self, question, same):
+        def _honour(self, question, same):
             raise error("no")
 
     memory = Refusing()
-    reviewing = memory.reviewing()
-    evidence = reviewing.question()
+    evidence = memory.question()
     with pytest.raises(error):
-        reviewing.answer(evidence, True)
+        memory.answer(evidence, True)
     assert memory.session.constraints.decisions == ()
-    assert reviewing.question() is None or pair(reviewing.question()) != pair(evidence)
+    assert memory.question() is None or pair(memory.question()) != pair(evidence)

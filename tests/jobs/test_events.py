@@ -242,15 +242,15 @@ def test_ids_lead_on_that_one_run_gave_and_took(store: str) -> None:
     with reviewed(store) as review:
         for _ in range(12):
             shown |= content(store)
-            evidence = review.asks.question()
+            evidence = review.question()
             if evidence is None:
                 break
-            review.asks.answer(evidence, True)
+            review.answer(evidence, True)
             shown |= content(store)
-            review.asks.undo()
-            review.asks.answer(evidence, False)
+            review.undo()
+            review.answer(evidence, False)
         shown |= content(store)
-        while review.asks.undo():
+        while review.undo():
             shown |= content(store)
     now = content(store)
     assert set(shown) - set(now)

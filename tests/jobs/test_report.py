@@ -78,16 +78,16 @@ def test_uncertain_entities_have_the_reasons_that_explain_gives(store: str) -> N
 
 
 def deny(review: StoreReview) -> None:
-    evidence = review.asks.question()
+    evidence = review.question()
     assert evidence is not None
-    review.asks.answer(evidence, False)
+    review.answer(evidence, False)
 
 
 def test_answers_and_decisions_are_told(store: str) -> None:
     with reviewed(store) as review:
         for _ in range(4):
             deny(review)
-        review.asks.undo()
+        review.undo()
     facts = report(store).facts
     assert facts.pairs is not None
     assert facts.pairs.count == 3

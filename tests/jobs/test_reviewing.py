@@ -39,8 +39,8 @@ def gold(evidence: Evidence) -> bool:
 
 def ask(review: StoreReview, most: int) -> list[Evidence]:
     asked = []
-    while len(asked) < most and (evidence := review.asks.question()):
-        review.asks.answer(evidence, gold(evidence))
+    while len(asked) < most and (evidence := review.question()):
+        review.answer(evidence, gold(evidence))
         asked.append(evidence)
     return asked
 
@@ -95,24 +95,24 @@ def test_questions_end_when_nothing_is_in_doubt(store: str) -> None:
         assert len(ask(review, 3)) == 3
     with reviewed(store) as review:
         assert ask(review, 1000)
-        assert review.asks.question() is None
+        assert review.question() is None
     with reviewed(store) as review:
-        assert review.asks.question() is None
+        assert review.question() is None
     assert {entity.probability for entity in entities_of(store)} == {1.0}
 
 
 def test_undo_is_exact_and_asks_again(store: str) -> None:
     states, asked = [], []
     with reviewed(store) as review:
-        assert not review.asks.undo()
+        assert not review.undo()
         for _ in range(4):
             states.append(state(store))
             asked += ask(review, 1)
         for evidence, before in zip(reversed(asked[1:]), reversed(states[1:]), strict=True):
-            assert review.asks.undo()
+            assert review.undo()
             assert state(store) == before
-            assert review.asks.question() == evidence
-        review.asks.answer(asked[1], not gold(asked[1]))
+            assert review.question() == evidence
+        review.answer(asked[1], not gold(asked[1]))
         assert review.done().told["decisions"] == [1, 5]
     assert [one.undone for one in decisions(store)] == [None, 2, 2, 2, None]
     undo(store, 5)
@@ -123,7 +123,7 @@ def test_what_was_undone_is_no_change(store: str) -> None:
     with reviewed(store) as review:
         asked = ask(review, 3)
         for _ in asked:
-            review.asks.undo()
+            review.undo()
     with Database(store) as database:
         assert list(changes(Store(database), 1)) == []
     assert [one.undone for one in decisions(store)] == [2, 2, 2]
@@ -131,16 +131,16 @@ def test_what_was_undone_is_no_change(store: str) -> None:
 
 def test_an_answer_that_contradicts_is_refused_and_nothing_else_is_lost(store: str) -> None:
     with reviewed(store) as review:
-        evidence = review.asks.question()
+        evidence = review.question()
         assert evidence is not None
     a, b = ids(evidence)
     with reviewed(store) as review:
-        found = review.asks.question()
+        found = review.question()
         assert found is not None
-        review.asks.answer(found, True)
+        review.answer(found, True)
         before = state(store)
         with pytest.raises(ContradictionError, match="decision 1"):
-            review.decide(found.question, False)
+            review.answer(found, False)
         assert state(store) == before
         ask(review, 1)
     assert len(decisions(store)) == 2
@@ -154,7 +154,7 @@ def test_the_report_hears_how_pairs_turned_out(store: str) -> None:
         assert answered(Store(database)).count == 0
     with reviewed(store) as review:
         asked = ask(review, 10)
-        review.asks.undo()
+        review.undo()
     decide(store, decisions_of([("same", *ids(asked[-1]))]))
     with Database(store) as database:
         found = answered(Store(database))
@@ -193,6 +193,6 @@ def test_fragments_that_came_since_are_asked_about(store: str) -> None:
     twins = [Fragment(f"twin-{x.id}", x.properties) for x in people(80, 6, error=0.5)[:60]]
     add_fragments(store, twins, Choices())
     with reviewed(store) as review:
-        evidence = review.asks.question()
+        evidence = review.question()
         assert evidence is not None
         assert any(id.startswith("twin-") for id in ids(evidence))

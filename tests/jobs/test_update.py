@@ -197,7 +197,7 @@ def test_a_full_disk_keeps_what_was_committed(
         return connection
 
     monkeypatch.setattr(Database, "_opened", nearly_full)
-    monkeypatch.setattr("kbforge.jobs.update.COMMIT_FRAGMENTS", 20)
+    monkeypatch.setattr("kbforge.jobs.opening.COMMIT_FRAGMENTS", 20)
     with pytest.raises(OutputError, match="free some space"):
         made(path, found[60:], Choices())
     monkeypatch.undo()

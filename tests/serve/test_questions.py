@@ -61,7 +61,7 @@ def together(path: str, first: str, second: str) -> bool:
 
 def test_it_asks_what_the_command_line_asks(path: str, base: Path, asks: Questions) -> None:
     with reviewed(str(base)) as review:
-        evidence = review.asks.question()
+        evidence = review.question()
     assert evidence is not None
     asked = question(asks)
     assert pair(asked) == (evidence.first.fragment.id, evidence.second.fragment.id)

@@ -71,8 +71,8 @@ def test_a_store_is_written_as_by_the_command_line(base: Path, path: str, tmp_pa
     served = Writer(path)
     for at in range(0, len(MORE), 9):
         assert done(served.add(MORE[at : at + 9]))["added"] == len(MORE[at : at + 9])
-    assert done(served.decide(True, A, B))["decision"] == 1
-    assert done(served.decide(False, A, C))["decision"] == 2
+    assert done(served.honour(True, A, B))["decision"] == 1
+    assert done(served.honour(False, A, C))["decision"] == 2
     undone = done(served.undo(1))
     assert (undone["run"], undone["exact"], undone["already"]) == (5, False, False)
     assert done(served.add(changed, "replace"))["replaced"] == 3
@@ -92,8 +92,8 @@ def test_what_is_there_is_passed_over(writer: Writer) -> None:
     assert (first["added"], first["skipped"], first["fragments"]) == (10, 0, 90)
     assert (again["added"], again["skipped"], again["fragments"]) == (10, 10, 100)
     assert done(writer.add(MORE[:20]))["added"] == 0
-    assert done(writer.decide(True, A, B))["already"] is False
-    assert done(writer.decide(True, B, A))["already"] is True
+    assert done(writer.honour(True, A, B))["already"] is False
+    assert done(writer.honour(True, B, A))["already"] is True
     assert done(writer.undo(1))["already"] is False
     assert done(writer.undo(1))["already"] is True
 
@@ -103,7 +103,7 @@ def test_a_plain_copy_is_whole_while_nothing_waits_and_at_the_end(path: str) -> 
     with Database(path) as reader:  # as those of a server, it stays open
         served = Writer(path)
         done(served.add(MORE[:10]))
-        done(served.decide(True, A, B))
+        done(served.honour(True, A, B))
         until = time.monotonic() + 30
         while log.stat().st_size and time.monotonic() < until:
             time.sleep(0.05)
@@ -163,14 +163,14 @@ def test_requests_with_a_fault_are_sentences(writer: Writer) -> None:
     with pytest.raises(UsageError, match='two fragments have the id "x"'):
         writer.add([Fragment("x", {"name": ("A",)}), Fragment("x", {"name": ("B",)})])
     with pytest.raises(UsageError, match="expected two fragments"):
-        writer.decide(True, A, A)
+        writer.honour(True, A, A)
     with pytest.raises(UsageError, match='has no fragment "nobody"'):
-        done(writer.decide(True, A, "nobody"))
+        done(writer.honour(True, A, "nobody"))
     with pytest.raises(UsageError, match="there is no decision 7"):
         done(writer.undo(7))
-    done(writer.decide(True, A, B))
+    done(writer.honour(True, A, B))
     with pytest.raises(ContradictionError):
-        done(writer.decide(False, A, B))
+        done(writer.honour(False, A, B))
     assert done(writer.add(MORE))["added"] == len(MORE)
 
 
@@ -184,7 +184,7 @@ def test_the_command_line_writes_beside_it(
     refit(path)
     done(writer.add(MORE[30:]))
     erase(path, [MORE[0].id])
-    assert done(writer.decide(False, C, D))["decision"] == 2
+    assert done(writer.honour(False, C, D))["decision"] == 2
     assert ids(path) == {x.id for x in PEOPLE if x != MORE[0]}
     with Database(path) as opened:
         assert opened.examined()[1] == []
@@ -322,7 +322,7 @@ def test_confidence_is_told_when_nothing_waits(
     other = str(shutil.copy(base, tmp_path / "other.sqlite"))
     served = Writer(path)
     done(served.add(MORE))
-    done(served.decide(False, A, B))
+    done(served.honour(False, A, B))
     with Database(path) as opened:
         until = time.monotonic() + 30
         while Store(opened).has_stale and time.monotonic() < until:

@@ -1,0 +1,120 @@
+"""Erasing what removed fragments said: the steps that are left after they have gone.
+
+An erasure takes three steps, each of one transaction. The fact `ERASING` says which are left:
+
+1. The fragments and the decisions about them go (`kbforge.jobs.remove`). The fact has their ids.
+2. The models learn again from what is left, because counts and rates had learned from what was
+   removed. Images of entities lose the fragments, and runs lose what they were given. The fact
+   has no ids any more. An image says that it lost some, not which or how many: whoever follows
+   the changes hears that an entity is gone or has changed, and nothing of what it was.
+3. The search index is removed; the file is written anew, and its log is emptied. The fact goes.
+
+Whoever opens a store to write finishes an erasure that was killed in between.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+import orjson
+
+from kbforge.contracts import Run
+from kbforge.kb.entities import entity_ids
+from kbforge.store.database import MARK, remove_index
+from kbforge.store.store import Store, known_of
+from kbforge.store.tables import change_rows, insert_rows, read_rows, write_rows
+from kbforge.store.writing import FILLS, begin, write_run
+
+ERASES = "remove --secure"
+"""The verb of runs that erase."""
+ERASING = "erasing"
+"""The fact that an erasure has begun and not ended, see above."""
+
+
+def finish_erasing(store: Store) -> None:
+    """Take the steps of an erasure that are left, if one was begun.
+
+    Raises:
+        KBForgeError: as `prepare`, or the file cannot be written anew; it stays to be finished.
+        LikelihoodError: no particle of a subproblem is possible any more; likewise.
+
+    """
+    pending = None if store.database.version is None else store.fact(ERASING)
+    if pending is None:
+        return
+    if pending["ids"] is not None:
+        gone, source = set(pending["ids"]), pending["source"]
+        rest = {**pending, "ids": None, "source": None}
+        if store.n_fragments:
+            from kbforge.jobs.learn import learn  # .3 s to import, and few erase
+
+            run = begin(store, ERASES, "", time.perf_counter())
+            learned = learn(store)
+            learned.facts[ERASING] = rest
+            learned.write(store, run, False, also=lambda rows: _forget(rows, gone, source))
+        else:
+            store.database.transaction(lambda rows: _empty(rows, gone, source, rest))
+    remove_index(store.database.path)
+    store.database.compact()
+    store.database.transaction(lambda rows: _end(rows, store.last_run))
+
+
+def _forget(rows: sqlite3.Connection, gone: set[str], source: str | None) -> None:
+    """Delete what images, redirects and runs tell of the fragments.
+
+    The entity of an authority had the id of a fragment, and is told by a digest of it.
+    """
+    images = []
+    for run, entity, told in list(read_rows(rows, "image")):
+        ids = orjson.loads(told)
+        left = [id for id in known_of(ids) if id not in gone]
+        if entity in gone:
+            rows.execute("DELETE FROM image WHERE run = ? AND entity = ?", (run, entity))
+            entity = next(entity_ids(entity))
+        elif len(left) == len(ids):
+            continue
+        images.append((run, entity, orjson.dumps([*left, None])))
+    insert_rows(rows, "image", images, "OR REPLACE")
+    leads = {id: orjson.loads(targets) for id, targets in read_rows(rows, "redirect")}
+    ended = {id: leads.pop(id) for id in gone.intersection(leads)}
+    now: dict[str, tuple[bytes] | None] = dict.fromkeys(ended)
+    for id, targets in leads.items():
+        found = list(targets)
+        for to in found:  # which grows: it leads where an id led that has ended
+            found += [one for one in ended.get(to, ()) if one not in found]
+        found = [to for to in found if to not in ended]
+        if found != targets or not found:
+            now[id] = (orjson.dumps(found),) if found else None
+    write_rows(rows, "redirect", now)
+    names = [*gone, *([] if source is None else [source])]
+    told_of = {
+        number: {"about": ""}
+        for number, verb, about, *_ in read_rows(rows, "run")
+        # other runs were given ids, which may stand there cut and escaped
+        if verb != FILLS or any(name in about for name in names)
+    }
+    change_rows(rows, "run", told_of)
+
+
+def _empty(
+    rows: sqlite3.Connection, gone: set[str], source: str | None, rest: Mapping[str, object]
+) -> None:
+    """Delete what models learned when nothing is left to learn from.
+
+    The store is as if new, but for the numbers of its runs and the ids that entities had: whoever
+    follows the changes goes on.
+    """
+    _forget(rows, gone, source)
+    rows.execute("DELETE FROM meta WHERE name <> ?", (MARK,))
+    for table in ("kept", "page", "led", "entity", "redirect", "confidence", "stale"):
+        rows.execute(f"DELETE FROM {table}")
+    write_rows(rows, "meta", {ERASING: (orjson.dumps(rest),)})
+
+
+def _end(rows: sqlite3.Connection, last: Run | None) -> None:
+    write_rows(rows, "meta", {ERASING: None})
+    if last is not None:
+        write_run(rows, replace(last, finished=True))

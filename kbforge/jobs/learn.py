@@ -1,0 +1,222 @@
+"""Learning again: models fitted to all fragments of a store, and its particles weighed by them.
+
+The groupings stay those that the particles hold, each with the target density under the models of
+today. The index leads where its new keys lead.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy.special import logsumexp
+
+from kbforge.clustering.scoring import without_model
+from kbforge.clustering.state import DirichletProcess
+from kbforge.contracts import (
+    CandidateIndex,
+    Checkpoint,
+    Cluster,
+    FloatArray,
+    Fragment,
+    KeyFamilies,
+    Likelihood,
+    Page,
+    Session,
+    SubproblemChanges,
+)
+from kbforge.errors import LikelihoodError, quoted
+from kbforge.files.answers import NumberedAnswer
+from kbforge.fit.choices import Fit
+from kbforge.fit.prepare import prepare
+from kbforge.jobs.confidence import WHOLE, write_confidence
+from kbforge.jobs.models import chosen, drift_of, freeze, with_likelihood
+from kbforge.store.store import Store
+from kbforge.store.tables import insert_rows
+from kbforge.store.writing import KNOWN, ActiveRun, StoreWriter
+
+OnWeighed: TypeAlias = Callable[[int, int], None]
+
+_AT_ONCE = 2000  # clusters scored in one question
+
+
+@dataclass(frozen=True, slots=True)
+class RefittedModels:
+    """Models that have learned again, and what is to be written of them."""
+
+    prepared: Fit
+    seed: int
+    facts: dict[str, Any]
+    kept: Mapping[str, bytes]  # by digest
+
+    def write(
+        self,
+        store: Store,
+        run: ActiveRun,
+        finished: bool,
+        on_step: OnWeighed | None = None,
+        also: Callable[[sqlite3.Connection], None] | None = None,
+    ) -> None:
+        """Weigh all particles by what was learned; write it, and what `also` writes, at once.
+
+        Raises:
+            LikelihoodError: no particle of a subproblem is possible any more.
+
+        """
+        made = self.prepared
+        fresh = made.clusterer.open(made.problem, np.random.default_rng(self.seed))
+        weighed, known = _weighed(store, made, fresh, on_step), store.fact(KNOWN)
+        writing = StoreWriter(store.database, weighed, run, known)
+        writing.followed()
+
+        def replace_learned(rows: sqlite3.Connection) -> None:
+            rows.execute("DELETE FROM kept")
+            insert_rows(rows, "kept", self.kept.items())
+
+        writing.also(replace_learned)
+        if also is not None:
+            writing.also(also)
+        writing.write(
+            self.facts,
+            finished,
+            then=lambda rows: write_confidence(store, rows, made.confidence, made.models.index),
+        )
+
+
+def learn(store: Store) -> RefittedModels:
+    """Fit the models to all that a store holds; nothing is written.
+
+    The likelihood stays. The models of before are not read, so that damaged ones can be replaced.
+    """
+    choices, likelihood, _ = chosen(store)
+    fragments = list(store.fragments())
+    place = {fragment.id: at for at, fragment in enumerate(fragments)}
+    decisions = store.pages.totals.constraints.decisions if store.has_session else ()
+    answers = [
+        NumberedAnswer(place[one.first], place[one.second], one.same, False)
+        for one in decisions
+        if one.first in place and one.second in place
+    ]
+    found = {} if store.made is None else store.made.options.get("likelihood", {})
+    prepared = prepare(fragments, with_likelihood(choices, likelihood, found), answers)
+    drift = drift_of(fragments, due=False)
+    frozen, kept = freeze(prepared, choices, fragments, drift)
+    facts = {"frozen": frozen["frozen"], "drift": drift.to_json(), "last": None, WHOLE: None}
+    return RefittedModels(prepared, choices.seed, facts, kept)
+
+
+@dataclass(frozen=True, slots=True)
+class ReweighedSession:
+    """All pages of a session under other models, and all that is to be written of it."""
+
+    pages: Mapping[int, Page]
+    of_all: Checkpoint
+
+    def touched(self) -> SubproblemChanges:
+        """All subproblems."""
+        return SubproblemChanges(tuple(self.pages), ())
+
+    def clusters(self, name: int) -> Sequence[Cluster]:
+        """The heaviest particle of a subproblem."""
+        page = self.pages[name]
+        clusters = clusters_of(page)
+        return [clusters[cell] for cell in page.cells[: page.rows[0]].tolist()]
+
+    def checkpoint(self) -> Checkpoint:
+        """All of it."""
+        return self.of_all
+
+
+def _weighed(
+    store: Store, prepared: Fit, fresh: Session, on_step: OnWeighed | None
+) -> ReweighedSession:
+    """The pages of a store under other models; a fresh session by them knows their settings."""
+    totals = store.pages.totals
+    problem = without_model(prepared.problem)
+    prior = DirichletProcess(problem.alpha)
+    names = store.pages.names()
+    pages: dict[int, Page] = {}
+    free = totals.free.tolist()
+    families: dict[int, dict[int, bool]] = {}
+    for done, name in enumerate(names, 1):
+        old = store.pages.page(name)
+        fragments = store.pages.fragments(np.unique(old.members).tolist())
+        pages[name] = reweighed(old, fragments, problem.likelihood, prior)
+        free += sorted({*old.slots.tolist()} - {*pages[name].slots.tolist()})
+        if problem.index is not None:
+            _lead(families, problem.index, pages[name], fragments)
+        if on_step is not None:
+            on_step(done, len(names))
+    settings = fresh.checkpoint().totals.settings
+    now = replace(totals, settings=settings, free=np.array(free, dtype=np.int64))
+    # keys of before that no fragment has any more lead nowhere
+    led = dict.fromkeys(set(store.pages.keys()) - families.keys(), KeyFamilies((), False))
+    # a key of more families of heaviest particles than the index allows is closed
+    led |= {
+        key: KeyFamilies(tuple(sorted(found)), sum(found.values()) > problem.index.families)
+        for key, found in families.items()
+        if problem.index is not None
+    }
+    return ReweighedSession(pages, Checkpoint(now, tuple(pages.values()), (), led))
+
+
+def reweighed(
+    page: Page, fragments: Mapping[int, Fragment], likelihood: Likelihood, prior: DirichletProcess
+) -> Page:
+    """A page with the scores of another likelihood, its particles by their target density."""
+    clusters = clusters_of(page)
+    sets = [[fragments[number] for number in cluster] for cluster in clusters]
+    parts = [
+        likelihood.log_marginal(sets[start : start + _AT_ONCE])
+        for start in range(0, len(sets), _AT_ONCE)
+    ]
+    scores: FloatArray = np.concatenate(parts)
+    terms = prior.log_terms(clusters, scores)
+    starts = np.concatenate([[0], np.cumsum(page.rows)])
+    weights = np.add.reduceat(terms[page.cells], starts[:-1])
+    total = logsumexp(weights)
+    if not np.isfinite(total):
+        some = quoted(fragments[int(page.members[0])].id)
+        raise LikelihoodError(f'no grouping of "{some}" and its neighbours is possible any more')
+    order = np.argsort(-weights, kind="stable")
+    order = order[weights[order] > -np.inf]
+    cells = np.concatenate([page.cells[starts[k] : starts[k + 1]] for k in order.tolist()])
+    used, cells = np.unique(cells, return_inverse=True)
+    members = [number for cell in used.tolist() for number in clusters[cell]]
+    return Page(
+        page.name,
+        page.slots[used],
+        page.lengths[used],
+        np.array(members, dtype=np.int64),
+        scores[used],
+        page.rows[order],
+        cells.ravel(),
+        weights[order] - total,
+    )
+
+
+def clusters_of(page: Page) -> list[Cluster]:
+    """The clusters of a page, by their places."""
+    ends = np.cumsum(page.lengths)
+    return [tuple(held.tolist()) for held in np.split(page.members, ends[:-1])]
+
+
+def _lead(
+    families: dict[int, dict[int, bool]],
+    index: CandidateIndex,
+    page: Page,
+    fragments: Mapping[int, Fragment],
+) -> None:
+    """Have each key of a page lead to the families of all clusters with a fragment that has it.
+
+    `families` says by key and family whether it is of a heaviest particle.
+    """
+    heaviest = set(page.cells[: page.rows[0]].tolist())
+    keys = {number: index.keys(fragment) for number, fragment in fragments.items()}
+    for cell, cluster in enumerate(clusters_of(page)):
+        for key in {key for number in cluster for key in keys[number]}:
+            led = families.setdefault(key, {})
+            led[cluster[0]] = led.get(cluster[0], False) or cell in heaviest

@@ -1,0 +1,203 @@
+"""Opening a store to write: lock, recovery, models and session, for all verbs that write."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kbforge.contracts import DecisionRecord
+from kbforge.errors import NotFoundError, quoted
+from kbforge.fit.choices import Choices, Fit
+from kbforge.jobs.erasure import finish_erasing
+from kbforge.jobs.models import Drift, reading_of, restore, seen_of
+from kbforge.store.database import Database, is_store
+from kbforge.store.store import Store
+from kbforge.store.writing import KNOWN, StoreWriter, begin, write_run
+
+COMMIT_SECONDS = 1.0
+"""Between two transactions, at least."""
+COMMIT_SHARE = 0.05
+"""Of the time that transactions may take: rows are all over the tables, so that many write much."""
+COMMIT_LATEST = 30.0
+"""Seconds after which there is one in any case: a crash loses at most these."""
+COMMIT_FRAGMENTS = 100_000
+"""Steps after which there is one in any case: what they did is held in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventResult:
+    """What a command did to a store.
+
+    Attributes:
+        run: its number; of a command that changed nothing, that of the last run.
+        fragments: how many there are now.
+        entities: likewise.
+        told: figures of its own, by name.
+
+    """
+
+    run: int
+    fragments: int
+    entities: int
+    told: Mapping[str, Any]
+
+    def summary(self) -> dict[str, Any]:
+        """The figures that the verb's `--json` prints."""
+        return {
+            "run": self.run,
+            "fragments": self.fragments,
+            "entities": self.entities,
+            **self.told,
+        }
+
+
+@contextlib.contextmanager
+def locked(path: str, make: bool = False) -> Iterator[Store]:
+    """A store that nobody else can write until the end; an interrupted erasure is finished first.
+
+    With `make`, a store that does not exist is made, and has no tables yet.
+
+    Raises:
+        KBForgeError: it cannot be opened, is written by another program, or is no store.
+
+    """
+    if not make and not is_store(path):
+        Database(path).close()  # says what is wrong
+    with Database(path, write=True) as database:
+        store = Store(database)
+        finish_erasing(store)
+        yield store
+
+
+@contextlib.contextmanager
+def opened(path: str, verb: str, about: str) -> Iterator[OpenStore]:
+    """A store, open for a run; the verb and what it was given are for people."""
+    began = time.perf_counter()
+    with locked(path) as store:
+        store.require_made()
+        yield resume(store, verb, about, began)
+
+
+def resume(store: Store, verb: str, about: str, began: float) -> OpenStore:
+    """Open a store with the models that it keeps; arguments as of `OpenStore`."""
+    prepared, choices = restore(store)
+    return OpenStore(store, prepared, choices, verb, about, began)
+
+
+class OpenStore:
+    """A store that is open to be written: its models, its session and the run at hand.
+
+    `about` says to people what the run was given. The run's seconds count from `began`, by
+    `time.perf_counter`. `facts` are written at the next commit.
+    """
+
+    def __init__(
+        self, store: Store, fit: Fit, choices: Choices, verb: str, about: str, began: float
+    ) -> None:
+        self.store, self.prepared, self.choices = store, fit, choices
+        self.facts: dict[str, object] = {}
+        self._seen = seen_of(store)
+        self.run = begin(store, verb, about, began)
+        self.reopen()
+        self._written, self._due, self._steps = time.perf_counter(), COMMIT_SECONDS, 0
+
+    def next_run(self, verb: str, about: str, began: float) -> None:
+        """Begin another run, with all of the one before committed; the session goes on."""
+        self.run = begin(self.store, verb, about, began)
+        self.writing = self._writer()
+
+    def reopen(self) -> None:
+        """Begin from the tables; they may differ from what the session knew."""
+        store = self.store
+        rng = np.random.default_rng(self.choices.seed)
+        pages = store.pages if store.has_session else None
+        self.session = self.prepared.clusterer.open(self.prepared.problem, rng, pages=pages)
+        self.writing = self._writer()
+        self.drift = Drift.from_json(store.fact("drift"), self._seen)
+        self.facts.clear()
+
+    def _writer(self) -> StoreWriter:
+        store = self.store
+        return StoreWriter(store.database, self.session, self.run, store.fact(KNOWN))
+
+    def commit(
+        self, finished: bool = False, decided: DecisionRecord | None = None, told: bool = True
+    ) -> None:
+        """Write what has happened since the last time, in one transaction, or nothing.
+
+        `finished`: the run has come to its end, and the confidence of what it changed is `told` or
+        left for later. `decided` is as of `StoreWriter.write`.
+        """
+        begin = time.perf_counter()
+        last = None if decided is None else decided.number
+        facts = {**self.facts, "drift": self.drift.to_json(), "last": last, **self.writing.facts}
+        then = self._write_confidence if finished and told else None
+        self.writing.write(facts, finished, decided, then)
+        self.run.written = True
+        self._written, self._steps = time.perf_counter(), 0
+        lasted = self._written - begin
+        self._due = min(max(lasted / COMMIT_SHARE, COMMIT_SECONDS), COMMIT_LATEST)
+
+    def stepped(self) -> None:
+        """A step is done: commit if the last time is long ago."""
+        self._steps += 1
+        late = time.perf_counter() - self._written > self._due
+        if late or self._steps >= COMMIT_FRAGMENTS:
+            self.commit()
+
+    def finish(self, told: bool = True) -> None:
+        """Note that the run has ended, if it has written anything; `told` as of `commit`."""
+        if self.run.written:
+
+            def note(rows: sqlite3.Connection) -> None:
+                if told:
+                    self._write_confidence(rows)
+                write_run(rows, self.run.row(self.writing.n_entities, True))
+
+            self.store.database.transaction(note)
+
+    def tell(self, most: int) -> None:
+        """Tell the confidence that was left for later, of so many subproblems at most."""
+        self.store.database.transaction(lambda rows: self._write_confidence(rows, most))
+
+    def result(self, **told: Any) -> EventResult:
+        """What the run has done to the store, with figures of its own."""
+        return EventResult(self.run_number, self.session.n_fragments, self.writing.n_entities, told)
+
+    @property
+    def run_number(self) -> int:
+        """Of the run at hand, or of the one before if this one has written nothing."""
+        return self.run.number if self.run.written else self.run.number - 1
+
+    def _write_confidence(self, rows: sqlite3.Connection, most: int | None = None) -> None:
+        """Tell the confidence of what the run changed, within the transaction at hand."""
+        from kbforge.jobs.confidence import write_confidence  # .1 s to import
+
+        made, store = self.prepared, self.store
+        reading = made.confidence
+        if reading is None:
+            reading = reading_of(store, made.models.likelihood, made.likelihood, self.choices)
+        last = store.fact("last")
+        write_confidence(store, rows, reading, made.models.index, last, most)
+
+
+def unchanged(store: Store, **told: Any) -> EventResult:
+    """The result of a command that changed nothing, because it had been given before."""
+    last = store.last_run
+    return EventResult(
+        0 if last is None else last.number, store.n_fragments, store.n_entities, told
+    )
+
+
+def require_all(store: Store, ids: Iterable[str], known: Collection[str]) -> None:
+    """Refuse ids that are not among those known."""
+    for id in ids:
+        if id not in known:
+            where = quoted(store.database.path, 400)
+            raise NotFoundError(f'{where} has no fragment "{quoted(id)}"')
