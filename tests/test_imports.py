@@ -27,7 +27,7 @@ ROOT = Path(__file__).parent.parent
 HEAVY = {
     *("torch", "safetensors", "tokenizers", "transformers"),
     *("datasets", "pyarrow", "arro3", "pandas", "polars", "matplotlib", "PIL", "lightgbm"),
-    *("followthemoney", "rdflib", "ray", "sklearn", "h5py"),
+    *("followthemoney", "rdflib", "sklearn", "h5py"),
 }
 # these are the neural models: whoever imports one of them has asked for it
 NEURAL = (
@@ -61,7 +61,7 @@ RANKS = {
 FOR_PLUGINS = RANKS["kb"]
 PLUGIN_ROOMS = {
     *("sources", "models", "likelihoods", "indexes", "clusterers", "resamplers", "calibrators"),
-    *("executors", "exporters", "texts"),
+    *("exporters", "texts"),
 }
 
 

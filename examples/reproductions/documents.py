@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import time
 from collections.abc import Iterator, Sequence
 
@@ -29,7 +30,7 @@ from shell import table
 
 from kbforge.contracts import IntArray, SparseCounts
 from kbforge.evaluation.scores import compare
-from kbforge.kernel.binding import use_workers
+from kbforge.kernel.binding import WORKERS
 from kbforge_lab.batch.chain import ChainRules, GibbsKernel
 from kbforge_lab.batch.grouping import Grouping, clusters_of
 from kbforge_lab.batch.grouping_model import model_of
@@ -195,7 +196,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--full", action="store_true", help="100,000 documents")
     n = 100_000 if parser.parse_args().full else 10_000
-    use_workers(1)
+    os.environ[WORKERS] = "1"
     head = ["documents", "clusters", "bits", "tries", "hashing", "updates", "hashing clusters"]
     head += ["proposals", "acceptance", "a sweep", "start", "moved", "VI, start", "VI", "found"]
     rows, rivals = [], []

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kbforge.contracts import Fragment
     from kbforge.fit.authority import Authority
     from kbforge.fit.choices import Choices
-    from kbforge.jobs.cluster import KnowledgeBase, Workers
+    from kbforge.jobs.cluster import KnowledgeBase
     from kbforge.jobs.update import UpdateResult
 
 app = typer.Typer(add_completion=False)
@@ -74,16 +74,6 @@ def cluster(
             "Rename an attribute; COLUMN= leaves it out, and with --into COLUMN=COLUMN takes a new "
             "one. May be repeated.",
             metavar="COLUMN=ATTRIBUTE",
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        further(
-            "--workers",
-            "Threads, or workers of --executor; the result is the same.",
-            min=1,
-            max=256,
-            show_default="KBFORGE_WORKERS, else one per core, at most 8 threads",
         ),
     ] = None,
     gpu: options.Gpu = False,
@@ -142,25 +132,6 @@ def cluster(
     temperature: options.Temperature = 1.0,
     seed: options.Seed = 0,
     limit: options.Limit = None,
-    executor: Annotated[
-        str | None,
-        further("--executor", "Cluster on workers: ray or a plugin's. The result is the same."),
-    ] = None,
-    address: Annotated[
-        str | None,
-        further(
-            "--address", "With --executor: address of the cluster.", show_default="this machine"
-        ),
-    ] = None,
-    scorers: Annotated[
-        int | None,
-        further(
-            "--scorers",
-            "With --executor: cluster here, and let this many workers score for a neural "
-            "likelihood.",
-            min=1,
-        ),
-    ] = None,
 ) -> None:
     """Group fragments into entities; write a knowledge base.
 
@@ -182,12 +153,10 @@ def cluster(
         kbforge cluster fragments.jsonl --estimate vi --alternatives all
 
         kbforge load people.csv | kbforge cluster - -o - | kbforge show -
-
-        kbforge cluster fragments.jsonl --executor ray --workers 4
     """
     from kbforge.files.fragments import held
     from kbforge.files.io import require_apart, require_distinct, require_writable
-    from kbforge.jobs.cluster import make_workers, partial_name
+    from kbforge.jobs.cluster import partial_name
     from kbforge.jobs.link import renamed
     from kbforge.kb.view import require_json_lines
     from kbforge.registry import named_after
@@ -198,11 +167,6 @@ def cluster(
         raise UsageError("--json and -o - both write to standard output; choose one")
     choices = options.choices_of(context)
     require_against(against, fragments, links=links is not None, all_known=all_known)
-    if executor is not None and into is not None:
-        raise UsageError(
-            "--executor and --into exclude each other: a store adds fragments without workers"
-        )
-    crew = make_workers(executor, choices, address, workers, scorers)
     if into is not None:
         if options.is_given(context, "output"):
             raise UsageError(
@@ -235,7 +199,7 @@ def cluster(
     authority = read_known(against)
     reading = time.perf_counter() - begin
     write_clustered(
-        everything, reading, choices, output, as_json, crew, links, None, authority, all_known
+        everything, reading, choices, output, as_json, links, None, authority, all_known
     )
 
 
@@ -267,7 +231,6 @@ def write_clustered(
     choices: Choices,
     output: str,
     as_json: bool,
-    crew: Workers | None = None,
     links: str | None = None,
     records: str | None = None,
     against: Authority | None = None,
@@ -283,7 +246,7 @@ def write_clustered(
     from kbforge.kb.links import write_links
 
     with console.stoppable() as check, console.following(check) as (on_step, on_stage):
-        kb = run(fragments, choices, on_step, crew, on_stage, against, all_known)
+        kb = run(fragments, choices, on_step, on_stage, against, all_known)
     console.notes((*kb.notes, *_warnings(kb)))
     target = kb.target(output)
     outputs = [path for path in (target, links, records) if path is not None]

@@ -146,7 +146,6 @@ def link(
         choices,
         output,
         as_json,
-        None,
         links,
         fragments,
         authority,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FURTHER = "Further options"
 """The panel of the options that are rarely used."""
 
-_KINDS = ("likelihood", "surrogate", "index", "clusterer", "calibrator", "executor")
+_KINDS = ("likelihood", "surrogate", "index", "clusterer", "calibrator")
 
 
 def option(*words: str, **settings: Any) -> Any:

@@ -30,7 +30,7 @@ def without_model(problem: Problem) -> Problem:
 
 
 def shared(problem: Problem) -> Problem:
-    """The problem by what is clustered by, a black box as a cache of scores that scorers share.
+    """The problem by what is clustered by, a black box as a cache of scores.
 
     Raises:
         UsageError: M = 0 without a surrogate to cluster by.

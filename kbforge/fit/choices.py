@@ -392,8 +392,6 @@ def _own(given: Plugin, base: type, kind: str, options: dict[str, object]) -> Pl
 
 _ELSEWHERE = {"likelihood", "alpha", "seed", "options", "device"}
 """Choices that `Provenance` has under names of their own, and one that changes no result."""
-_NOT_OF_RESULTS = {"executor"}
-"""Kinds of plugins that change no result."""
 
 
 def made_of(prepared: Fit, choices: Choices) -> Provenance:
@@ -407,7 +405,7 @@ def made_of(prepared: Fit, choices: Choices) -> Provenance:
     options = {
         kind: {name: _text(value) for name, value in of_kind.items()}
         for kind, of_kind in choices.options.items()
-        if of_kind and kind not in _NOT_OF_RESULTS
+        if of_kind
     }
     if choices.likelihood is None and not choices.of("likelihood"):
         found = {name: _text(value) for name, value in prepared.options.items()}

@@ -232,10 +232,6 @@ def cluster(
     fragments: Records,
     on_step: OnStep | None = None,
     *,
-    executor: str | None = None,
-    address: str | None = None,
-    workers: int | None = None,
-    scorers: int | None = None,
     against: Authority | Records | Iterable[Entity] | str | Path | None = None,
     all_known: bool = False,
     **chosen: Unpack[ClusterKeywords],
@@ -247,10 +243,6 @@ def cluster(
             of PyArrow, a relation of DuckDB, or a list of dictionaries; or the path of a file, read
             as `load` reads it. Labels are not read.
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
-        executor: where to cluster: "ray" or a plugin's; None is here. The result is the same.
-        address: of the executor's cluster.
-        workers: of the executor, or threads of the compiled kernel, for later calls, too.
-        scorers: of the executor: cluster here, and have a network's sets scored by so many.
         against: known entities, which are never merged: fragments (those of one label are one
             entity), entities, the path of either, or an `Authority`. Each takes in what belongs to
             it, the rest forms new entities; `kb.links` tells of each fragment.
@@ -272,11 +264,10 @@ def cluster(
         keywords = dict(chosen)
         columns = _columns_from(keywords)
         choices = choices_from(keywords, "cluster")
-        crew = chain.make_workers(executor, choices, address, workers, scorers)
         held, number_ids, told = fragments_from(fragments, columns, "cluster")
         known = _authority(against, columns)
         with followed(on_step) as (step, stage):
-            kb = chain.cluster(held, choices, step, crew, stage, known, all_known)
+            kb = chain.cluster(held, choices, step, stage, known, all_known)
     notes = tuple(in_keywords(note) for note in (*told, *kb.notes))
     return replace(kb, notes=notes, number_ids=number_ids and known is None)
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,26 +29,20 @@ import numpy as np
 
 from kbforge import registry
 from kbforge.clustering.constraints import rule_of
-from kbforge.clustering.scoring import without_model
-from kbforge.clustering.session import SequentialMonteCarlo
-from kbforge.clustering.sharding.conductor import cluster_on_workers
 from kbforge.contracts import (
     Cluster,
-    ConjugateLikelihood,
     Entity,
     Fragment,
     Info,
     OnStage,
     OnStep,
     Posterior,
-    Problem,
     Progress,
     Provenance,
     Session,
     Snapshot,
     SubproblemChanges,
 )
-from kbforge.contracts.executor import Executor
 from kbforge.contracts.markup import table_html
 from kbforge.errors import UsageError, quoted
 from kbforge.evaluation.reliability import entity_probabilities
@@ -65,8 +58,7 @@ from kbforge.kb.links import KnownLink, Link, known_links_of, links_of
 from kbforge.kb.read import largest, with_made
 from kbforge.kb.tables import table_of
 from kbforge.kb.view import MOST_STATED, EntitiesView, GoldenView, export, read_policy
-from kbforge.kernel.binding import kernel_notes, use_workers
-from kbforge.models.scoring import scorers
+from kbforge.kernel.binding import kernel_notes
 from kbforge.words import counted, percent
 
 _SHOWN_ENTITIES = 10
@@ -76,7 +68,6 @@ def cluster(
     fragments: Sequence[Fragment],
     choices: Choices,
     on_step: OnStep | None = None,
-    crew: Workers | None = None,
     on_stage: OnStage | None = None,
     against: Authority | None = None,
     all_known: bool = False,
@@ -87,7 +78,6 @@ def cluster(
         fragments: to cluster.
         choices: likelihood, clusterer, alpha and the rest.
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
-        crew: where to cluster or to score; None is here. The result is the same.
         on_stage: is told what is learned and tried before the first step.
         against: known entities, which the fragments may belong to. Those that are near to one of
             them come first.
@@ -95,9 +85,8 @@ def cluster(
             knowledge base, too.
 
     Raises:
-        KBForgeError: as `prepare`, or the workers cannot be started.
-        UsageError: the clusterer cannot be run on workers, or a fragment has the id of one of the
-            authority.
+        KBForgeError: as `prepare`.
+        UsageError: a fragment has the id of one of the authority.
         LikelihoodError: the likelihood failed on a fragment, which the message names.
 
     """
@@ -109,7 +98,10 @@ def cluster(
     prepared = prepare(fragments, choices, on_stage=on_stage, tables=known is None)
     prepared = honoured(prepared if known is None else known.honoured(prepared), fragments)
     ready = time.perf_counter()
-    posterior = _clustered(fragments, prepared, choices, crew, on_step)
+    if on_step is not None and not prepared.problem.likelihood.probability:
+        on_step = _telling_scores(on_step)
+    rng = np.random.default_rng(choices.seed)
+    posterior = prepared.clusterer.cluster(fragments, prepared.problem, rng, on_step)
     # an interrupted run has got to a prefix
     reached = tuple(fragments[: posterior.n_fragments])
     allow = rule_of(prepared.problem.constraints, reached)
@@ -131,23 +123,6 @@ def cluster(
         known,
         len(fragments),
     )
-
-
-def _clustered(
-    fragments: Sequence[Fragment],
-    prepared: Fit,
-    choices: Choices,
-    crew: Workers | None,
-    on_step: OnStep | None,
-) -> Posterior:
-    """The posterior of the fragments, found here or elsewhere."""
-    if on_step is not None and not prepared.problem.likelihood.probability:
-        on_step = _telling_scores(on_step)
-    if crew is not None and crew.scorers is None:
-        return _cluster_elsewhere(fragments, prepared, choices, crew, on_step)
-    with _scored_elsewhere(prepared, crew) as problem:
-        rng = np.random.default_rng(choices.seed)
-        return prepared.clusterer.cluster(fragments, problem, rng, on_step)
 
 
 def _note_of_tables(fragments: Sequence[Fragment], prepared: Fit, choices: Choices) -> str:
@@ -178,91 +153,6 @@ def _telling_scores(on_step: OnStep) -> OnStep:
     if getattr(on_step, "seldom", False):
         told.seldom = True  # type: ignore[attr-defined]
     return told
-
-
-def make_workers(
-    executor: str | None,
-    choices: Choices,
-    address: str | None = None,
-    number: int | None = None,
-    scorers: int | None = None,
-) -> Workers | None:
-    """Where to cluster, or, with `scorers`, where to score the sets of a clustering that runs here.
-
-    None is here. Without an executor, `number` sets the threads of the kernel for all later calls.
-
-    Raises:
-        UsageError: options that contradict each other, or that need an executor and have none.
-
-    """
-    options = choices.of("executor")
-    if executor is None:
-        named = [] if address is None else ["--address"]
-        named += [] if scorers is None else ["--scorers"]
-        named += [f"--set executor.{option}" for option in options]
-        if named:
-            raise UsageError(f"{named[0]}: there is no executor; name one with --executor")
-        if number is not None:
-            use_workers(number)
-        return None
-    if scorers is not None and number is not None:
-        raise UsageError(
-            "--workers and --scorers exclude each other: workers cluster and score; scorers only "
-            "score for a run on this machine"
-        )
-    if address is not None:
-        if "address" in options:
-            raise UsageError("--address and --set executor.address mean the same; choose one")
-        options["address"] = address
-    return Workers(registry.create("executors", executor, options), number, scorers)
-
-
-@contextmanager
-def _scored_elsewhere(prepared: Fit, crew: Workers | None) -> Iterator[Problem]:
-    """What to cluster by here, its sets scored elsewhere if that is asked for."""
-    problem = prepared.problem
-    if crew is None or crew.scorers is None:
-        yield problem
-        return
-    black_box = without_model(problem).likelihood
-    if problem.surrogate is None and isinstance(black_box, ConjugateLikelihood):
-        raise UsageError(
-            f"likelihood {prepared.likelihood} needs no scorers: they are for a network or "
-            "another black box; leave out --scorers"
-        )
-    if black_box is not problem.likelihood:
-        raise UsageError("max-evals 0 scores no sets; leave out --scorers")
-    with scorers(black_box, crew.executor, crew.scorers) as elsewhere:
-        yield replace(problem, likelihood=elsewhere)
-
-
-def _cluster_elsewhere(
-    fragments: Sequence[Fragment],
-    prepared: Fit,
-    choices: Choices,
-    crew: Workers,
-    on_step: OnStep | None,
-) -> Posterior:
-    clusterer = prepared.clusterer
-    if not isinstance(clusterer, SequentialMonteCarlo) or clusterer.finishes:
-        name = choices.clusterer_name
-        why = "revises in the end" if isinstance(clusterer, SequentialMonteCarlo) else "does not"
-        raise UsageError(
-            f"workers add one fragment after another, and {name} {why}; use --clusterer split-smc "
-            "or greedy without revise, or leave out the executor"
-        )
-    return cluster_on_workers(
-        crew.executor, crew.number, clusterer.rules, fragments, prepared.problem, on_step
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Workers:
-    """An executor, and how many workers it starts to cluster, or else to score for a run here."""
-
-    executor: Executor
-    number: int | None
-    scorers: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

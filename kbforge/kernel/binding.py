@@ -33,7 +33,7 @@ from kbforge.kernel.build import HERE, LIBRARY, SWITCH, about_library
 FOLDER = "KBFORGE_KERNEL_FOLDER"
 """Variable that names the folder of another library, such as one built to look for errors."""
 WORKERS = "KBFORGE_WORKERS"
-"""Variable that says how many threads the kernel uses, where nobody else does."""
+"""Variable that says how many threads the kernel uses."""
 _MOST_WORKERS = 8
 _LARGEST_WORKERS = 256
 _SLOWER = "clustering runs on the NumPy engine, which is slower"
@@ -270,12 +270,6 @@ def kernel_notes() -> tuple[str, ...]:
     """The status as a note for the user, if a kernel is there and cannot be used."""
     unused = not _switched_off() and (_folder() / LIBRARY).is_file() and kernel_library() is None
     return (kernel_status(),) if unused else ()
-
-
-def use_workers(workers: int) -> None:
-    """Have the kernel use so many threads, in processes that this one starts, too."""
-    _checked(str(workers))
-    os.environ[WORKERS] = str(workers)
 
 
 def workers() -> int:

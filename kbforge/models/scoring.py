@@ -1,6 +1,6 @@
-"""Scoring sets with a black box: a cache of scores, and workers that score for a local run.
+"""A cache of the scores of a black box.
 
-**The cache** scores each distinct content of a set once. Two sets with equal content (as multisets
+It scores each distinct content of a set once. Two sets with equal content (as multisets
 of canonical fragments) share one evaluation, whichever fragments hold it and whichever algorithm
 asks. A cache is a likelihood itself: give one instance to the problems of several runs, and they
 share their scores. A score, once given, stays, so a noisy likelihood says the same to all of them.
@@ -10,30 +10,17 @@ step may still ask for. A slow likelihood may hold scores itself, as `gpt` and `
 say the same bits whoever asks, and to serve the next run of a calibration, within a bound of bytes.
 (Measured on `gpt`, 617 sets of a second run: .03 s with its scores held, .10 s with only what it
 read, 2.4 s with neither.)
-
-**Scorers** are workers with a copy of a black box:
-
-    with scorers(likelihood, executor, 2) as elsewhere:
-        elsewhere.log_marginal(clusters)
-
-A batch is cut into pieces of consecutive sets, one a scorer, and the scores come back in the order
-of the sets. They are those of the likelihood itself, if a score does not depend on what else is in
-a batch. A lost scorer is replaced, and asked again for its piece.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
-from itertools import pairwise
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
 from kbforge.contracts import FloatArray, Fragment, Likelihood
-from kbforge.contracts.executor import Crew, Executor, WorkerLost
-from kbforge.errors import KBForgeError, LikelihoodError, UsageError, quoted
+from kbforge.errors import LikelihoodError, quoted
 from kbforge.serialize import content_key
 
 Key: TypeAlias = tuple[int, ...]
@@ -107,76 +94,3 @@ def _named(cluster: Sequence[Fragment]) -> str:
     others = len(cluster) - 1
     first = f'the set of fragment "{quoted(cluster[0].id)}"' if cluster else "no fragments"
     return f"{first} and {others} more" if others > 0 else first
-
-
-LEAST = 8
-"""Sets of a piece, at least: a batch of fewer goes to one scorer, and the others rest."""
-
-_MOST_LOSSES = 10  # without any answer between them, before the run is given up
-
-Sets = Sequence[Sequence[Fragment]]
-
-
-class ScoreWorker:
-    """See `kbforge.contracts.executor.Worker`: an order is sets of fragments."""
-
-    def __init__(self, likelihood: Likelihood) -> None:
-        self._likelihood = likelihood
-
-    def do(self, order: Sets, parcels: Sequence[Any]) -> tuple[FloatArray, None]:
-        """L of each set, nats, shape [len(order)]."""
-        return np.asarray(self._likelihood.log_marginal(order), dtype=np.float64), None
-
-
-class RemoteLikelihood(Likelihood):
-    """A likelihood that has its sets scored by a crew of `ScoreWorker`s; it lost `losses`."""
-
-    def __init__(self, crew: Crew) -> None:
-        self._crew = crew
-        self.losses = 0
-
-    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
-        """L(C) of every cluster, in nats, shape [len(clusters)]."""
-        pieces = pieces_of(clusters, len(self._crew))
-        scores: list[FloatArray | None] = [None] * len(pieces)
-        in_vain = 0
-        while missing := [k for k, known in enumerate(scores) if known is None]:
-            sent = [(k, self._crew.send(k, pieces[k])) for k in missing]
-            lost = False
-            for k, one in sent:
-                try:
-                    scores[k], _ = self._crew.wait(one)
-                    in_vain = 0
-                except WorkerLost:
-                    lost = True
-            if lost:
-                in_vain += 1
-                if in_vain > _MOST_LOSSES:
-                    raise KBForgeError(
-                        f"scorers were lost {_MOST_LOSSES} times without an answer between; check "
-                        "their logs and memory, and give them more memory"
-                    )
-                for worker in self._crew.lost():
-                    self._crew.replace(worker)
-                    self.losses += 1
-        known = [piece for piece in scores if piece is not None]
-        return np.concatenate(known) if known else np.zeros(0)
-
-
-def pieces_of(sets: Sets, scorers: int) -> list[Sets]:
-    """Consecutive sets, at most one piece a scorer, of about equal length and at least `LEAST`."""
-    n = min(scorers, max(len(sets) // LEAST, 1)) if sets else 0
-    ends = [len(sets) * k // n for k in range(n + 1)] if n else []
-    return [sets[i:j] for i, j in pairwise(ends)]
-
-
-@contextmanager
-def scorers(likelihood: Likelihood, executor: Executor, number: int) -> Iterator[RemoteLikelihood]:
-    """The likelihood, held by so many scorers for as long as this lasts; each has a copy."""
-    if number < 1:
-        raise UsageError(f"scorers: expected at least 1, got {number}")
-    crew = executor.start(partial(ScoreWorker, likelihood), number)
-    try:
-        yield RemoteLikelihood(crew)
-    finally:
-        crew.close()

@@ -49,7 +49,6 @@ KINDS: Mapping[str, str] = {
     "resamplers": "reduce putative particles to P",
     "calibrators": "choose the concentration alpha",
     "exporters": "write entities to files",
-    "executors": "distribute work over workers",
     "commands": "verbs of the command line",
     "kinds": "kinds of plugins that other distributions add, each by its base class",
 }
@@ -481,7 +480,6 @@ def _stated(kind: str, name: str) -> tuple[str, ...]:
 def _bases() -> Mapping[str, type]:
     """The base class of each kind whose plugins are classes."""
     from kbforge import contracts  # imports NumPy
-    from kbforge.contracts.executor import Executor
 
     return {
         "sources": contracts.Source,
@@ -492,7 +490,6 @@ def _bases() -> Mapping[str, type]:
         "resamplers": contracts.Resampler,
         "calibrators": contracts.Calibrator,
         "exporters": contracts.Exporter,
-        "executors": Executor,
     }
 
 

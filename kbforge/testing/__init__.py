@@ -21,7 +21,7 @@ from kbforge.testing.clusterer import (  # noqa: E402
     OnlineClustererContract,
     ResamplerContract,
 )
-from kbforge.testing.contract import CommandContract, Contract, ExecutorContract  # noqa: E402
+from kbforge.testing.contract import CommandContract, Contract  # noqa: E402
 from kbforge.testing.examples import (  # noqa: E402
     BlackBox,
     Categorical,
@@ -43,7 +43,6 @@ __all__ = [
     "ClustererContract",
     "CommandContract",
     "Contract",
-    "ExecutorContract",
     "ExporterContract",
     "GrammarContract",
     "IndexContract",

@@ -27,11 +27,12 @@ from kbforge.contracts import (
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.kernel.binding import kernel_library
 from kbforge_plugins.indexes.selective import Selective
+from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.resamplers import Greedy
 from tests.clustering.contents import contents
 from tests.clustering.test_exactness import attributes, records
 from tests.clustering.test_failures import RULES
-from tests.clustering.test_sharding import of_people as entities
+from tests.people import people
 from tests.profile import examples
 
 KERNEL = kernel_library()
@@ -89,6 +90,13 @@ def opened(
     return SmcSession(problem, rules, rng, kernel=KERNEL if compiled and wave > 1 else None)
 
 
+def indexed_people(entities: int, seed: int) -> tuple[list[Fragment], Problem]:
+    fragments = people(entities, seed)
+    likelihood = Attributes()
+    likelihood.fit(fragments)
+    return fragments, Problem(likelihood, 50.0, index=likelihood.index)
+
+
 def of_people(n: int, seed: int) -> tuple[list[Fragment], Callable[[str], tuple[Problem, Asked]]]:
     items = records(np.random.default_rng(seed), n)
 
@@ -128,7 +136,7 @@ def test_the_result_is_that_of_one_by_one(
 
 
 def test_batches_are_larger_and_little_is_in_vain() -> None:
-    items, whole = entities(100, 3)
+    items, whole = indexed_people(100, 3)
     found = {}
     for wave in (1, 32):
         assert isinstance(whole.likelihood, ConjugateLikelihood)
@@ -239,7 +247,7 @@ def test_a_hint_that_is_wrong_does_no_harm() -> None:
 
 @pytest.mark.parametrize("name", ["split-smc", "greedy"])
 def test_clusterers_have_the_option(name: str) -> None:
-    items, whole = entities(20, 11)
+    items, whole = indexed_people(20, 11)
     assert isinstance(whole.likelihood, ConjugateLikelihood)
     found, calls, heard = [], [], list[int]()
     for wave in (1, 16):

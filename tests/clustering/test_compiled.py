@@ -19,7 +19,7 @@ from kbforge.clustering.session import SmcSession
 from kbforge.clustering.tables import KernelTable
 from kbforge.contracts import ConjugateLikelihood, Constraints, Decision, Fragment, Problem, Session
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
-from kbforge.kernel.binding import WORKERS, kernel_library, kernel_status, use_workers, workers
+from kbforge.kernel.binding import WORKERS, kernel_library, kernel_status, workers
 from kbforge.models.tempering import tempered
 from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.clusterers.sequential import SplitSmc
@@ -427,16 +427,14 @@ def test_any_number_of_workers_by_fragment(
 
 
 def test_the_number_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(WORKERS, "1")  # so that it is put back
-    monkeypatch.delenv(WORKERS)
+    monkeypatch.delenv(WORKERS, raising=False)
     assert 1 <= workers() <= 8
-    use_workers(3)
+    monkeypatch.setenv(WORKERS, "3")
     assert workers() == 3
-    with pytest.raises(UsageError, match="from 1 to 256, got 0"):
-        use_workers(0)
-    monkeypatch.setenv(WORKERS, "many")
-    with pytest.raises(UsageError, match="got many"):
-        workers()
+    for wrong in ("0", "many"):
+        monkeypatch.setenv(WORKERS, wrong)
+        with pytest.raises(UsageError, match=f"from 1 to 256, got {wrong}"):
+            workers()
 
 
 def test_a_kernel_that_was_not_told_says_so() -> None:

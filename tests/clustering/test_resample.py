@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 from kbforge import registry
 from kbforge.clustering.propose import Pool, PutativeScores, Rules, resample
 from kbforge.clustering.sample import neighbourhoods
-from kbforge.clustering.session import SmcSession
-from kbforge.clustering.sharding.shard import pack_led, pack_pages, unpack_led, unpack_pages
 from kbforge.clustering.step import reweigh
-from kbforge.contracts import CandidateIndex, Fragment, KeyFamilies, Problem
+from kbforge.contracts import CandidateIndex, Fragment, Problem
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge_plugins.clusterers.sequential import Smc, SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
@@ -33,9 +31,7 @@ from tests.clustering.both_engines import (
     run_both,
     state_of,
 )
-from tests.clustering.contents import contents
 from tests.clustering.oracle import SlowSmc, Target, log_sum_exp
-from tests.clustering.test_sharding import RULES, of_people
 from tests.clustering.toys import POINTS, BlackBox, Chain, Rule, fragments_of, normal
 from tests.profile import examples
 
@@ -301,25 +297,3 @@ def test_optimal_has_the_least_squared_error() -> None:
             loss += float(((value - np.exp(log_weights)) ** 2).sum())
         errors[name] = loss
     assert errors["optimal"] < errors["stratified"] < errors["multinomial"]
-
-
-# What is packed comes out as it went in.
-
-
-LED = st.builds(KeyFamilies, st.lists(st.integers(0, 2**40)).map(tuple), st.booleans())
-
-
-@given(led=st.dictionaries(st.integers(-(2**63), 2**63 - 1), LED))
-def test_where_keys_lead(led: dict[int, KeyFamilies]) -> None:
-    assert unpack_led(pack_led(led)) == led
-    assert list(unpack_led(pack_led(led))) == list(led)
-
-
-@examples(30)
-@given(entities=st.integers(0, 12), seed=st.integers(0, 1000))
-def test_pages_of_a_session(entities: int, seed: int) -> None:
-    fragments, problem = of_people(max(entities, 1), seed)
-    session = SmcSession(problem, RULES, np.random.default_rng(0))
-    session.add(fragments if entities else [])
-    pages = session.snapshot().pages
-    assert contents(unpack_pages(pack_pages(pages))) == contents(pages)

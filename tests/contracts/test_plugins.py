@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,7 +11,6 @@ from kbforge.models.bundle import make_likelihood
 from kbforge.testing import (
     CalibratorContract,
     CommandContract,
-    ExecutorContract,
     GrammarContract,
     IndexContract,
     LikelihoodContract,
@@ -65,11 +63,6 @@ class TestIndexes(IndexContract):
 
 class TestCalibrators(CalibratorContract):
     plugins: ClassVar[Plugins] = ["pseudo-likelihood", "bcubed", "empirical-bayes"]
-
-
-@pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed, an extra")
-class TestExecutors(ExecutorContract):
-    plugins: ClassVar[Plugins] = ["ray"]
 
 
 class TestResamplers(ResamplerContract):

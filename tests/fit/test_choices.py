@@ -84,7 +84,7 @@ def test_the_values_cover_the_choices() -> None:
 @pytest.mark.parametrize(
     ("verb", "kinds"),
     [
-        ("cluster", {"likelihood", "surrogate", "index", "clusterer", "executor"}),
+        ("cluster", {"likelihood", "surrogate", "index", "clusterer"}),
         ("calibrate", {"likelihood", "surrogate", "index", "clusterer", "calibrator"}),
         ("evaluate", {"likelihood", "surrogate", "index", "clusterer"}),
         ("explain", {"likelihood"}),

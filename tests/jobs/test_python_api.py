@@ -248,14 +248,11 @@ def test_an_object_was_made_with_its_options(people: Path, kind: str) -> None:
 
 
 def test_workers_change_nothing(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(WORKERS, "1")  # so that it is put back
-    fragments = load(people)
-    entities = [cluster(fragments, alpha=5.0, workers=n).entities for n in (1, 3)]
+    fragments, entities = load(people), []
+    for number in ("1", "3"):
+        monkeypatch.setenv(WORKERS, number)
+        entities.append(cluster(fragments, alpha=5.0).entities)
     assert entities[0] == entities[1]
-    with pytest.raises(KBForgeError, match="there is no executor"):
-        cluster(fragments, address="auto")
-    with pytest.raises(KBForgeError, match="nobody"):
-        cluster(fragments, executor="nobody")
 
 
 def test_a_black_box_without_a_table_clusters(people: Path) -> None:

@@ -20,7 +20,7 @@ from tests.test_docs import README, runnable, shell
 pytestmark = pytest.mark.slow
 
 ABSENT = (
-    *("torch", "tokenizers", "datasets", "pyarrow", "pandas", "openpyxl", "matplotlib", "ray"),
+    *("torch", "tokenizers", "datasets", "pyarrow", "pandas", "openpyxl", "matplotlib"),
     *("fastapi", "uvicorn", "mcp"),
 )
 EXAMPLES = ROOT / "examples"
@@ -77,7 +77,6 @@ hf       | load hf people.csv -o never.jsonl
 excel    | load people.xlsx -o never.jsonl
 excel    | export kb.jsonl -o never.xlsx
 ftm      | export kb.jsonl --format ftm -o never.csv
-ray      | cluster people.jsonl --executor ray --workers 2 -o never.jsonl
 bench    | show kb.jsonl --similarity 1 --tree never.png
 parquet  | lab bench gauss --quick --output never
 serve    | serve kb.sqlite

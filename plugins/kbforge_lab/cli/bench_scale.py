@@ -47,17 +47,6 @@ def scale(
             help="Take the first fragments of the file for a part, or random ones in file order."
         ),
     ] = "first",
-    gib: Annotated[float, typer.Option("--gib", help="Memory of a worker, in GiB.")] = 16.0,
-    hours: Annotated[
-        float, typer.Option("--hours", help="Maximum hours for a larger file.")
-    ] = 24.0,
-    shards: Annotated[
-        str | None,
-        typer.Option(
-            help="On the largest part, simulate a router for these numbers of shards: 2,8,64.",
-            show_default="none",
-        ),
-    ] = None,
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", help="Write the report to this file, as Markdown."),
@@ -76,9 +65,8 @@ def scale(
     """Measure growing parts of a file, and plan for 10 million to 1,000 million fragments.
 
     Each part is clustered from file to knowledge base in its own process, the smallest first. Time
-    and memory are fitted against the number of fragments. For larger files the plan gives time,
-    memory and the number of workers, with intervals, and lists its assumptions. The knowledge bases
-    are not kept.
+    and memory are fitted against the number of fragments. For larger files the plan gives time and
+    memory, with intervals, and lists its assumptions. The knowledge bases are not kept.
 
     Examples:
 
@@ -90,27 +78,17 @@ def scale(
     """
     from kbforge.files.io import open_output, require_apart, require_writable
     from kbforge_lab.bench.scale.measuring import count_fragments, sizes_of
-    from kbforge_lab.bench.scale.plan import ScaleReport, WorkerLimits, markdown, summary
+    from kbforge_lab.bench.scale.plan import ScaleReport, markdown, summary
 
-    for name, number in (("gib", gib), ("hours", hours)):
-        if not 0 < number < float("inf"):
-            raise UsageError(f"--{name}: expected a number above 0, got {number:g}")
     if output is not None:
         require_apart(output, [] if file is None else [file])
         require_writable(output)
     choices = choices_of(context)
-    over = _numbers("shards", shards) or []
-    if min(over, default=1) < 1:
-        raise UsageError(f"--shards: expected numbers from 1, got {shards}")
-    named = _numbers("sizes", sizes)
-    wanted = sizes_of(None if file is None else count_fragments(file), named)
-    measured = list(_followed(file, wanted, choices, draw, sorted(over)))
-    routed = measured[-1].routed
+    wanted = sizes_of(None if file is None else count_fragments(file), _numbers(sizes))
     scaled = ScaleReport(
         "made-up people" if file is None else quoted(file, 400),
         "three records a person" if file is None else f"{draw} fragments",
-        measured,
-        WorkerLimits(gib, hours, routed[-1].busiest if routed else 0.0),
+        list(_followed(file, wanted, choices, draw)),
     )
     if output is not None:
         with open_output(output) as out:
@@ -121,20 +99,20 @@ def scale(
         _print(scaled)
 
 
-def _numbers(option: str, text: str | None) -> list[int] | None:
-    """The numbers that an option names, if it was given."""
+def _numbers(text: str | None) -> list[int] | None:
+    """The numbers that --sizes names, if it was given."""
     if text is None:
         return None
     try:
         return [int(part.replace("_", "")) for part in text.split(",")]
     except ValueError:
         raise UsageError(
-            f"--{option}: expected whole numbers separated by commas, got {quoted(text)}"
+            f"--sizes: expected whole numbers separated by commas, got {quoted(text)}"
         ) from None
 
 
 def _followed(
-    file: str | None, sizes: Sequence[int], choices: Choices, draw: Draw, shards: Sequence[int]
+    file: str | None, sizes: Sequence[int], choices: Choices, draw: Draw
 ) -> Iterator[Measurement]:
     """The measurements, with a bar of the fragments that are through."""
     from kbforge_lab.bench.scale.measuring import PARTS, measure_all
@@ -147,7 +125,7 @@ def _followed(
             done = (PARTS.index(part) + min(share, 1.0)) / len(PARTS)
             bar.update(through + int(done * size), part=part, of=f"{size:,}", last=last)
 
-        for one in measure_all(file, sizes, choices, draw, on_part, shards=shards):
+        for one in measure_all(file, sizes, choices, draw, on_part):
             through += one.fragments
             last = f"{one.fragments:,} took {one.seconds:,.1f} s"
             yield one

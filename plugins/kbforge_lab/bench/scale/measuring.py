@@ -5,9 +5,6 @@
 Standard output has lines of JSON: how far a part has come, and last the figures or one sentence on
 what went wrong. The process ends when nobody reads them any more. Without a file, people are made
 up: each is drawn from the seed and its own number, so a population of any size takes no memory.
-
-What a router of shards would send is simulated for the finished run with the router of a real run.
-Subproblems that were connected only for a while are left out, so the counts are lower bounds.
 """
 
 from __future__ import annotations
@@ -29,9 +26,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from kbforge.clustering.sharding.router import KeyCounts, Router
-from kbforge.clustering.sharding.shard import ShardReport
-from kbforge.contracts import CandidateIndex, Fragment, OnStep, Posterior, Progress
+from kbforge.contracts import Fragment, OnStep, Posterior, Progress
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.fragments import held, read_fragments, to_line
 from kbforge.files.io import open_output, read_lines
@@ -88,7 +83,6 @@ def measure_all(
     draw: Draw = "first",
     on_part: OnPart | None = None,
     environment: Mapping[str, str] | None = None,
-    shards: Sequence[int] = (),
 ) -> Iterator[Measurement]:
     """The costs of growing parts of a file, the smallest first."""
     with TemporaryDirectory(prefix="kbforge-scale-") as name:
@@ -100,7 +94,6 @@ def measure_all(
                 "file": str(source),
                 "output": str(output),
                 "choices": asdict(choices),
-                "shards": list(shards) if size == sizes[-1] else [],
             }
             yield _measured(job, size, on_part, environment)
             source.unlink()
@@ -167,7 +160,7 @@ def _measured(
             if "error" in message:
                 raise KBForgeError(f"at {size:,} fragments: {message['error']}")
             if "measured" in message:
-                return read_figures(message["measured"])
+                return Measurement(**message["measured"])
             if on_part is not None:
                 on_part(size, message["part"], message["done"] / message.get("of", size))
         code = process.wait(_SECONDS_TO_DIE)
@@ -238,102 +231,6 @@ def _slipped(value: str, rng: random.Random, spellings: int | None) -> str:
     return value[:at] + rng.choice(_DIGITS if value[at].isdigit() else _LETTERS) + value[at + 1 :]
 
 
-AHEAD = 64
-"""Fragments that are pending when the next one is routed."""
-
-
-@dataclass(frozen=True, slots=True)
-class RouterCosts:
-    """What so many shards would cost."""
-
-    shards: int
-    fragments: int
-    messages: int
-    crossing: int  # fragments that had to look at subproblems of several shards
-    moves: int
-    skew: float  # fragments of the busiest shard over the mean
-    seconds: float
-
-    @property
-    def busiest(self) -> float:
-        """The share of all fragments that the busiest shard takes."""
-        return self.skew / self.shards
-
-
-Step: TypeAlias = tuple[Sequence[int], ShardReport]
-"""A fragment's keys, and what taking it in did."""
-
-
-def simulate(steps: Iterable[Step], families: int, shards: int, ahead: int) -> KeyCounts:
-    """What a router asks of its shards; `ahead` fragments are pending at most."""
-    router, waiting = Router(shards, families), list[ShardReport]()
-    for keys, report in steps:
-        if len(waiting) == ahead:
-            router.hear(waiting.pop(0))
-        router.route(keys)
-        waiting.append(report)
-    return router.counts
-
-
-def steps_in_groups(
-    keys: Iterable[Sequence[int]], subproblem: Sequence[int], families: int
-) -> Iterator[Step]:
-    """The steps of a run of which only each fragment's last subproblem is known.
-
-    Subproblems connected for a while and all families but the first are left out, so keys close
-    later than in the run.
-    """
-    led: dict[int, set[int]] = {}
-    closed: set[int] = set()
-    begun: set[int] = set()
-    for number, (of_one, name) in enumerate(zip(keys, subproblem, strict=True)):
-        found = tuple(
-            key for key in of_one if key not in closed and len(led.get(key, ())) > families
-        )
-        closed.update(found)
-        for key in of_one:
-            if key in closed:
-                led.pop(key, None)
-            else:
-                led.setdefault(key, set()).add(name)
-        before = (name,) if name in begun else ()
-        begun.add(name)
-        yield of_one, ShardReport(number, before, ((name, (name,)),), (name,), found)
-
-
-def routed(
-    fragments: Sequence[Fragment],
-    index: CandidateIndex,
-    posterior: Posterior,
-    shards: Sequence[int],
-) -> list[RouterCosts]:
-    """The costs of each number of shards."""
-    keys = [tuple(index.keys(x)) for x in fragments]
-    names = [0] * len(fragments)
-    for subproblem in posterior.subproblems:
-        name = min(subproblem.fragments)
-        for number in subproblem.fragments:
-            names[number] = name
-    steps = list(steps_in_groups(keys, names, index.families))
-    out = []
-    for number in shards:
-        begin = time.perf_counter()
-        told = simulate(steps, index.families, number, AHEAD)
-        seconds = time.perf_counter() - begin
-        out.append(
-            RouterCosts(
-                number,
-                len(fragments),
-                told.messages,
-                told.crossing,
-                told.moves,
-                told.skew,
-                seconds,
-            )
-        )
-    return out
-
-
 PARTS = ("reading", "preparing", "clustering", "writing")
 Tell: TypeAlias = Callable[[Mapping[str, Any]], None]
 
@@ -357,7 +254,6 @@ class Measurement:
     likelihood: str
     kernel: str
     written: int
-    routed: Sequence[RouterCosts] = ()  # by number of shards
 
     @property
     def seconds(self) -> float:
@@ -373,9 +269,7 @@ class Measurement:
         return self.fragments / max(self.own("clustering"), 1e-9)
 
 
-def measured(
-    file: str, output: str, choices: Choices, shards: Sequence[int], tell: Tell
-) -> Measurement:
+def measured(file: str, output: str, choices: Choices, tell: Tell) -> Measurement:
     """Go all the way from a file to a knowledge base."""
     stages = _Stages(tell)
     starting = stages.last.cpu
@@ -401,20 +295,17 @@ def measured(
     )
     knowledge.write(output)
     stages.end("writing")
-    peak = peak_mib()  # what follows is not part of the way
-    index = prepared.problem.index
     return Measurement(
         fragments=len(fragments),
         **_found(posterior),
         wall={name: one.wall for name, one in stages.spent.items()},
         cpu={name: one.cpu for name, one in stages.spent.items()},
         starting=starting,
-        peak_mib=peak,
+        peak_mib=peak_mib(),
         held_mib=stages.held,
         likelihood=prepared.likelihood,
         kernel=kernel_status(),
         written=Path(output).stat().st_size,
-        routed=routed(fragments, index, posterior, shards) if index and shards else (),
     )
 
 
@@ -470,13 +361,7 @@ def _found(posterior: Posterior) -> dict[str, int]:
 
 def figures(one: Measurement) -> dict[str, Any]:
     """As JSON has them."""
-    out = {field.name: getattr(one, field.name) for field in fields(one)}
-    return out | {"routed": [asdict(costs) for costs in one.routed]}
-
-
-def read_figures(told: Mapping[str, Any]) -> Measurement:
-    """What `figures` wrote."""
-    return Measurement(**{**told, "routed": [RouterCosts(**costs) for costs in told["routed"]]})
+    return {field.name: getattr(one, field.name) for field in fields(one)}
 
 
 def main() -> None:
@@ -488,7 +373,7 @@ def main() -> None:
 
     try:
         choices = Choices(**job["choices"])
-        done = measured(job["file"], job["output"], choices, job["shards"], tell)
+        done = measured(job["file"], job["output"], choices, tell)
         tell({"measured": figures(done)})
     except BrokenPipeError:
         os._exit(1)  # nobody waits for it

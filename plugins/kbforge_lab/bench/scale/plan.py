@@ -14,13 +14,6 @@ for k points, s the standard deviation of the residuals by k - 2, S_xx the sum o
 their mean: 90 % if the errors were normal and the line were true beyond the measurements, which no
 figure can show (Draper and Smith, Applied Regression Analysis, section 3.1). The interval of a sum
 adds the ends of its parts' intervals: their errors go together.
-
-Workers share the clustering; one process does the rest. So W workers take
-
-    reading + preparing + writing + clustering * max(1 / W, share),
-
-where share is the part of all fragments that the busiest worker takes however many there are: 0, or
-as it was simulated. The busiest one holds as large a part of the memory.
 """
 
 from __future__ import annotations
@@ -32,10 +25,8 @@ from typing import Any, NamedTuple
 
 from kbforge import __version__
 from kbforge.errors import KBForgeError
-from kbforge.words import percent
 from kbforge_lab.bench.report import Grid
-from kbforge_lab.bench.scale.measuring import AHEAD as PENDING
-from kbforge_lab.bench.scale.measuring import PARTS, Measurement, RouterCosts, figures
+from kbforge_lab.bench.scale.measuring import PARTS, Measurement, figures
 
 LEAST_SIZES = 3
 SPAN = 100
@@ -125,9 +116,7 @@ def growth(sizes: Sequence[int], costs: Sequence[float]) -> Growth:
 
 
 AHEAD = (10**7, 10**8, 10**9)
-SHARED = "clustering"
 _MIB_A_GIB = 1024
-_SECONDS_AN_HOUR = 3600
 _LEAST_SECONDS = 1e-6  # below what clocks show
 
 
@@ -157,76 +146,20 @@ class Fits:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerLimits:
-    """What a worker has, and how long it all may take."""
-
-    gib: float = 16.0
-    hours: float = 24.0
-    share: float = 0.0  # of all fragments, that the busiest worker takes at least
-
-
-@dataclass(frozen=True, slots=True)
 class Requirements:
-    """What so many fragments would take; None where memory is not known."""
+    """What so many fragments would take in one process; None where memory is not known."""
 
     fragments: int
     seconds: Interval
     parts: Mapping[str, Interval]
-    gib: Interval | None  # in one process
-    by_memory: Interval | None  # infinitely many if the busiest worker would hold too much
-    by_time: int | None  # None if what one process does takes longer
-    workers: int  # the larger of what is known and enough, at least one
-    with_workers: Interval
-
-    @property
-    def bound(self) -> str:
-        """What asks for more workers: "memory", "time", "neither", or why none are enough.
-
-        "one process" takes too long by itself, "one worker" holds too much.
-        """
-        by_memory = 0.0 if self.by_memory is None else self.by_memory.value
-        if math.isinf(by_memory):
-            return "one worker"
-        if self.by_time is None:
-            return "one process"
-        if max(by_memory, self.by_time) <= 1:
-            return "neither"
-        return "memory" if by_memory >= self.by_time else "time"
+    gib: Interval | None
 
 
-def needs(fits: Fits, n: int, wishes: WorkerLimits) -> Requirements:
+def needs(fits: Fits, n: int) -> Requirements:
     """What so many fragments would take."""
     parts = {part: found.total(n) for part, found in fits.time.items()}
     gib = None if fits.memory is None else _memory(fits.memory, n)
-    by_memory = None
-    if gib is not None:
-        by_memory = Interval(*(_holders(value, wishes) for value in gib))
-    alone = sum(found.value for part, found in parts.items() if part != SHARED)
-    left = _SECONDS_AN_HOUR * wishes.hours - alone
-    shared = parts[SHARED].value
-    if alone + shared <= _SECONDS_AN_HOUR * wishes.hours:
-        by_time: int | None = 1
-    else:
-        by_time = math.ceil(shared / left) if left > shared * wishes.share else None
-    holders = 1.0 if by_memory is None or math.isinf(by_memory.value) else by_memory.value
-    workers = max(by_time or 1, int(holders))
-    return Requirements(
-        n,
-        _sum(parts),
-        parts,
-        gib,
-        by_memory,
-        by_time,
-        workers,
-        _sum(_shared(parts, max(1 / workers, wishes.share))),
-    )
-
-
-def _holders(gib: float, wishes: WorkerLimits) -> float:
-    """How many workers hold so much, if the busiest one has no more than it may."""
-    if gib <= wishes.gib:
-        return 1.0
-    return math.inf if gib * wishes.share > wishes.gib else float(math.ceil(gib / wishes.gib))
+    return Requirements(n, _sum(parts), parts, gib)
 
 
 def _memory(fitted: LineFit, n: int) -> Interval:
@@ -235,19 +168,10 @@ def _memory(fitted: LineFit, n: int) -> Interval:
     return Interval(value, low, high)
 
 
-def _shared(parts: Mapping[str, Interval], share: float) -> dict[str, Interval]:
-    """The parts, with such a share of the clustering on the busiest worker."""
-    return {
-        part: Interval(*(share * value for value in found)) if part == SHARED else found
-        for part, found in parts.items()
-    }
-
-
 def _sum(parts: Mapping[str, Interval]) -> Interval:
     return Interval(*(sum(ends) for ends in zip(*parts.values(), strict=True)))
 
 
-_NONE = "none are enough"
 _UNKNOWN = 1_000.0  # times the value: an interval up to there has no upper end
 _UNITS = ((86_400.0, "days"), (3_600.0, "h"), (60.0, "min"), (0.0, "s"))
 
@@ -259,7 +183,6 @@ class ScaleReport:
     source: str  # the file's name, or that the records are made up
     draw: str  # how the parts were drawn, in words
     sizes: Sequence[Measurement]
-    wishes: WorkerLimits
 
     @property
     def fits(self) -> Fits:
@@ -268,13 +191,12 @@ class ScaleReport:
     @property
     def plans(self) -> list[Requirements]:
         fits = self.fits
-        return [needs(fits, n, self.wishes) for n in AHEAD if n > self.sizes[-1].fragments]
+        return [needs(fits, n) for n in AHEAD if n > self.sizes[-1].fragments]
 
 
 def grids(scaled: ScaleReport) -> list[Grid]:
     """The tables."""
-    tables = [_measured(scaled.sizes), _fitted(scaled.fits), _planned(scaled.plans)]
-    return [*tables, *([_routed(routed)] if (routed := scaled.sizes[-1].routed) else [])]
+    return [_measured(scaled.sizes), _fitted(scaled.fits), _planned(scaled.plans)]
 
 
 def _measured(sizes: Sequence[Measurement]) -> Grid:
@@ -320,35 +242,15 @@ def _line(name: str, found: LineFit, unit: str) -> list[str]:
 
 
 def _planned(plans: Sequence[Requirements]) -> Grid:
-    head = ["fragments", "time, one process", "memory", "workers by memory", "by time"]
     rows = [
         [
             f"{one.fragments:,}",
             duration(one.seconds),
             "-" if one.gib is None else f"{_within(one.gib, 1)} GiB",
-            "-" if one.by_memory is None else _whole(one.by_memory),
-            _NONE if one.by_time is None else f"{one.by_time:,}",
-            f"{duration(one.with_workers)} on {one.workers:,}",
         ]
         for one in plans
     ]
-    return Grid("planned", [*head, "time with workers"], rows)
-
-
-def _routed(found: Sequence[RouterCosts]) -> Grid:
-    head = ["shards", "messages a fragment", "crossing", "hand-overs a fragment", "skew"]
-    rows = [
-        [
-            f"{one.shards:,}",
-            f"{one.messages / one.fragments:.3f}",
-            f"{100 * one.crossing / one.fragments:.1f} %",
-            f"{one.moves / one.fragments:.3f}",
-            f"{one.skew:.2f}",
-            f"{one.fragments / max(one.seconds, 1e-9):,.0f}",
-        ]
-        for one in found
-    ]
-    return Grid("routed", [*head, "router, fragments/s"], rows)
+    return Grid("planned", ["fragments", "time", "memory"], rows)
 
 
 def duration(seconds: Interval) -> str:
@@ -367,13 +269,6 @@ def _is_known(found: Interval) -> bool:
     return found.high < _UNKNOWN * found.value
 
 
-def _whole(found: Interval) -> str:
-    value, low, high = (_NONE if math.isinf(one) else f"{one:,.0f}" for one in found)
-    if value == _NONE:
-        return _NONE
-    return f"{value} ({low} to {high})"
-
-
 def _digits(number: float) -> str:
     """Three digits that mean something."""
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
@@ -381,7 +276,7 @@ def _digits(number: float) -> str:
 
 def sentences(scaled: ScaleReport) -> Iterator[str]:
     """What the plan takes for granted."""
-    wishes, last = scaled.wishes, scaled.sizes[-1]
+    last = scaled.sizes[-1]
     yield (
         f"Measured on {scaled.source} ({scaled.draw}), likelihood {last.likelihood}, KBForge "
         f"{__version__}, {last.kernel}. The seconds of a part are those on the wall, or of the "
@@ -403,39 +298,6 @@ def sentences(scaled: ScaleReport) -> Iterator[str]:
         "the subproblems with their clusters and particles. What does not grow: the families that "
         "a fragment is compared with (the index bounds them) and the particles of a subproblem."
     )
-    yield (
-        f"A worker has {wishes.gib:g} GiB and holds its share of everything (the busiest "
-        "one, its larger share): fragments, keys and subproblems. What several workers hold "
-        "twice, such as values that occur at all of them, is not counted."
-    )
-    yield (
-        f"Workers share the {SHARED} alone; reading, preparing and writing stay in one process. "
-        f"The shares are {'even' if not wishes.share else 'as the router was simulated'}. Messages "
-        f"between machines cost nothing here. By time means: done within {wishes.hours:g} hours."
-    )
-    if last.routed:
-        yield (
-            f"The router was simulated on the {last.fragments:,} fragments, {PENDING} of them "
-            "pending at a time, from the subproblems that the run ended with: what was connected "
-            "for a while is left out, so messages and hand-overs are counted from below. Of "
-            f"{last.routed[-1].shards:,} shards the busiest takes "
-            f"{percent(last.routed[-1].busiest)} of the fragments; no "
-            "number of workers is taken to do better."
-        )
-    yield from _bounds(scaled.plans)
-
-
-def _bounds(plans: Sequence[Requirements]) -> Iterator[str]:
-    for bound, why in (
-        ("memory", "memory asks for more workers than time does"),
-        ("time", "time asks for more workers than memory does"),
-        ("one worker", "the busiest worker holds too much, however many there are"),
-        ("one process", "what one process does alone takes longer than it may"),
-        ("neither", "one process is enough"),
-    ):
-        where = [f"{one.fragments:,}" for one in plans if one.bound == bound]
-        if where:
-            yield f"At {', '.join(where)} fragments {why}."
 
 
 def markdown(scaled: ScaleReport) -> str:
@@ -450,7 +312,7 @@ def markdown(scaled: ScaleReport) -> str:
 
 def summary(scaled: ScaleReport) -> dict[str, Any]:
     """The same for programs: seconds, MiB, GiB."""
-    fits, wishes = scaled.fits, scaled.wishes
+    fits = scaled.fits
     growths = {**fits.time, **fits.counts}
     memory = fits.memory
     return {
@@ -475,7 +337,6 @@ def summary(scaled: ScaleReport) -> dict[str, Any]:
             for name, found in growths.items()
         },
         "memory_mib": None if memory is None else _straight(memory),
-        "worker": {"gib": wishes.gib, "hours": wishes.hours, "share": wishes.share},
         "plans": [_plan(one) for one in scaled.plans],
         "assumptions": list(sentences(scaled)),
     }
@@ -491,9 +352,4 @@ def _plan(one: Requirements) -> dict[str, Any]:
         "seconds": one.seconds._asdict(),
         "parts": {part: found._asdict() for part, found in one.parts.items()},
         "gib": None if one.gib is None else one.gib._asdict(),
-        "workers_by_memory": None if one.by_memory is None else one.by_memory._asdict(),
-        "workers_by_time": one.by_time,
-        "workers": one.workers,
-        "seconds_with_workers": one.with_workers._asdict(),
-        "bound": one.bound,
     }

@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 import math
-import os
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from kbforge.clustering.propose import Rules
-from kbforge.clustering.sharding.shard import Shard
-from kbforge.contracts import Fragment, Problem
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import Choices
 from kbforge_lab.bench.scale.measuring import (
     PARTS,
     Measurement,
-    RouterCosts,
-    Step,
     count_fragments,
     measure_all,
     records,
-    simulate,
     sizes_of,
-    steps_in_groups,
     write_parts,
 )
 from kbforge_lab.bench.scale.plan import (
     Fits,
     ScaleReport,
-    WorkerLimits,
     grids,
     growth,
     line,
@@ -44,8 +35,6 @@ from kbforge_lab.bench.scale.plan import (
     sentences,
     summary,
 )
-from kbforge_plugins.resamplers import Greedy
-from tests.clustering.test_sharding import of_people, sharded
 from tests.people import write_people
 
 
@@ -70,7 +59,6 @@ def size(n: int, seconds: Callable[[int], float], mib: float | None = None) -> M
 
 
 NS = (1_000, 10_000, 100_000)
-HOUR = 3600.0
 
 
 def fits(a_fragment: float, mib_a_fragment: float | None = 0.01) -> Fits:
@@ -88,12 +76,10 @@ def fits(a_fragment: float, mib_a_fragment: float | None = 0.01) -> Fits:
 
 def test_one_process() -> None:
     """Three parts of .1 ms a fragment and one of a second; 10 KiB a fragment."""
-    found = needs(fits(1e-4), 10**7, WorkerLimits(gib=200.0, hours=24.0))
+    found = needs(fits(1e-4), 10**7)
     assert found.seconds.value == pytest.approx(3_001)
     assert found.gib is not None
     assert found.gib.value == pytest.approx((100 + 1e5) / 1024)
-    assert (found.by_time, found.workers, found.bound) == (1, 1, "neither")
-    assert found.with_workers == found.seconds
 
 
 def test_what_others_of_the_machine_took_does_not_count() -> None:
@@ -101,40 +87,11 @@ def test_what_others_of_the_machine_took_does_not_count() -> None:
     waited = [replace(one, wall={part: 3 * s for part, s in one.wall.items()}) for one in busy]
     threads = [replace(one, cpu={part: 2 * s for part, s in one.cpu.items()}) for one in busy]
     for sizes in (waited, threads):
-        assert needs(Fits.of(sizes), 10**7, WorkerLimits()).seconds.value == pytest.approx(3_001)
-
-
-def test_memory_asks_for_workers_and_they_share_the_clustering() -> None:
-    found = needs(fits(1e-4), 10**7, WorkerLimits(gib=10.0, hours=24.0))
-    assert (found.workers, found.bound) == (10, "memory")
-    assert found.with_workers.value == pytest.approx(1 + 1_000 + 1_000 + 100)
-    uneven = needs(fits(1e-4), 10**7, WorkerLimits(gib=10.0, hours=24.0, share=0.1005))
-    assert uneven.with_workers.value == pytest.approx(1 + 1_000 + 1_000 + 100.5)
-
-
-def test_a_worker_that_takes_all_cannot_be_helped() -> None:
-    found = needs(fits(1e-4), 10**7, WorkerLimits(gib=10.0, hours=0.6, share=0.99))
-    assert found.by_memory is not None
-    assert math.isinf(found.by_memory.value)
-    assert (found.by_time, found.workers, found.bound) == (None, 1, "one worker")
-    scaled = ScaleReport(
-        "x", "y", [size(n, lambda n: 1e-4 * n, 100 + 0.01 * n) for n in NS], WorkerLimits(share=1.0)
-    )
-    assert grids(scaled)[2].rows[0][3] == "none are enough"
-
-
-def test_time_asks_for_workers_until_none_are_enough() -> None:
-    """Of 3,001 seconds 2,001 stay in one process: .6 hours leave 159 for the other 1,000."""
-    hasty = needs(fits(1e-4), 10**7, WorkerLimits(gib=1_000.0, hours=0.6))
-    assert (hasty.by_time, hasty.workers, hasty.bound) == (7, 7, "time")
-    assert hasty.with_workers.value <= 0.6 * HOUR
-    never = needs(fits(1e-4), 10**7, WorkerLimits(gib=1_000.0, hours=0.5))
-    assert (never.by_time, never.bound) == (None, "one process")
+        assert needs(Fits.of(sizes), 10**7).seconds.value == pytest.approx(3_001)
 
 
 def test_a_system_that_does_not_say_its_memory() -> None:
-    found = needs(fits(1e-4, None), 10**8, WorkerLimits())
-    assert (found.gib, found.by_memory, found.workers) == (None, None, 1)
+    assert needs(fits(1e-4, None), 10**8).gib is None
 
 
 def test_what_is_told_of_a_plan() -> None:
@@ -142,7 +99,6 @@ def test_what_is_told_of_a_plan() -> None:
         "people.jsonl",
         "first fragments",
         [size(n, lambda n: 1e-4 * n, 0.01 * n + 100) for n in NS],
-        WorkerLimits(),
     )
     tables = grids(scaled)
     assert all(len(row) == len(grid.head) for grid in tables for row in grid.rows)
@@ -152,29 +108,19 @@ def test_what_is_told_of_a_plan() -> None:
     assert "50 (" not in fitted["writing, s"]
     page = markdown(scaled)
     assert "| 10,000,000 | 50 (" in page
-    said = " ".join(sentences(scaled))
-    assert "At 10,000,000, 100,000,000 fragments memory asks for more workers" in said
-    assert "what one process does alone takes longer" in said
+    assert "people.jsonl (first fragments)" in next(sentences(scaled))
     figures = summary(scaled)
-    assert figures["plans"][0]["workers"] == 7
     assert figures["memory_mib"]["a_fragment"] == pytest.approx(0.01)
 
 
-def test_a_router_is_told_of_and_an_interval_without_an_end() -> None:
+def test_an_interval_without_an_end() -> None:
     sizes = [size(n, lambda n: (3e-4 if n == NS[1] else 1e-5) * n) for n in NS]
-    routed = RouterCosts(64, 1_000, 1_010, 10, 10, 32.0, 0.5)
-    scaled = ScaleReport(
-        "x", "y", [*sizes[:-1], replace(sizes[-1], routed=[routed])], WorkerLimits()
-    )
-    table = grids(scaled)[-1]
-    assert table.rows == [["64", "1.010", "1.0 %", "0.010", "32.00", "2,000"]]
-    assert "Of 64 shards the busiest takes 50 % of the fragments" in " ".join(sentences(scaled))
-    assert "to ?)" in grids(scaled)[2].rows[0][1]
+    assert "to ?)" in grids(ScaleReport("x", "y", sizes))[2].rows[0][1]
 
 
 def test_what_was_measured_is_not_planned() -> None:
     sizes = [size(n, lambda n: 1e-4 * n) for n in (10**5, 10**6, 10**7)]
-    assert [one.fragments for one in ScaleReport("x", "y", sizes, WorkerLimits()).plans] == [
+    assert [one.fragments for one in ScaleReport("x", "y", sizes).plans] == [
         10**8,
         10**9,
     ]
@@ -341,8 +287,7 @@ def test_sizes_go_all_the_way_in_processes_of_their_own(tmp_path: Path) -> None:
             (20, 40, 80),
             Choices(likelihood="attributes"),
             on_part=lambda *part: told.append(part),
-            environment={"KBFORGE_KERNEL": "0"},
-            shards=(1, 4),
+            environment={"KBFORGE_WORKERS": "1"},
         )
     )
     assert [one.fragments for one in found] == [20, 40, 80]
@@ -352,63 +297,10 @@ def test_sizes_go_all_the_way_in_processes_of_their_own(tmp_path: Path) -> None:
         assert 0 < one.subproblems <= one.entities <= one.clusters
         assert one.entities <= one.fragments
         assert one.written > 0
-        assert one.kernel.startswith("no kernel")
     assert [part for size, part, _ in told if size == 80] == list(PARTS)
-    assert [len(one.routed) for one in found] == [0, 0, 2]
-    alone, four = found[-1].routed
-    assert (alone.shards, alone.messages, alone.crossing, alone.skew) == (1, 80, 0, 1.0)
-    assert four.shards == 4
-    assert four.messages == 80 + four.moves
-    assert 1.0 <= four.skew <= 4.0
-    assert os.environ.get("KBFORGE_KERNEL") != "0"
 
 
 def test_a_run_that_fails_says_at_which_size() -> None:
     choices = Choices(likelihood="gaussian")
     with pytest.raises(KBForgeError, match="at 10 fragments: "):
         list(measure_all(None, (10, 20, 30), choices))
-
-
-# A router of shards without shards: what it would send, as counted in a run.
-
-
-def steps_of(fragments: Iterable[Fragment], problem: Problem, rules: Rules) -> Iterator[Step]:
-    """The steps of a run: exactly what shards would report."""
-    index, shard = problem.index, None
-    assert index is not None
-    for number, x in enumerate(fragments):
-        if shard is None:
-            shard = Shard(problem, rules, x)
-        keys = index.keys(x)
-        yield keys, shard.add(number, x, ())
-
-
-def test_a_simulation_counts_what_a_run_does() -> None:
-    fragments, problem = of_people(120, 4)
-    rules = Rules(20, Greedy(), splits=True)
-    _, real = sharded(problem, rules, fragments, 3, 15)
-    assert problem.index is not None
-    families = problem.index.families
-    steps = list(steps_of(fragments, problem, rules))
-    assert simulate(steps, families, 3, 16) == real
-    alone = simulate(steps, families, 1, 16)
-    assert (alone.fragments, alone.moves, alone.skew) == ([len(fragments)], 0, 1.0)
-    assert simulate([], families, 3, 16).skew == 1.0
-
-
-def test_a_simulation_of_groups() -> None:
-    """0 and 1 are one, 2 is another; 3 has a key of both, and 4 one that has led too far."""
-    keys = [(1, 9), (1,), (2, 9), (1, 2), (9,)]
-    steps = list(steps_in_groups(keys, [0, 0, 2, 0, 4], 1))
-    assert [report.before for _, report in steps] == [(), (0,), (), (0,), ()]
-    assert [report.closed for _, report in steps] == [(), (), (), (), (9,)]
-    counts = simulate(steps, 1, 2, 1)
-    # 2 has a key of 0, so that both are on one shard; so is what asks for both
-    assert counts.fragments == [5, 0]
-    assert counts.skew == 2
-
-
-def test_unconnected_fragments_are_spread_evenly() -> None:
-    counts = simulate(steps_in_groups([(i,) for i in range(90)], range(90), 8), 8, 3, 10)
-    assert counts.fragments == [30, 30, 30]
-    assert (counts.moves, counts.crossing, counts.messages) == (0, 0, 90)

@@ -1,1 +1,0 @@
-"""Sharding: one clustering on several workers, each of which owns some of the subproblems."""
