@@ -121,12 +121,14 @@ def draw_tree(
     """A dendrogram; branches meet at the probability that they are one entity.
 
     Names and entities (a colour each) are of n fragments; `together` is the posterior similarity,
-    [n, n]; `kind` the linkage of `kbforge.kb.consensus.tree_of`.
+    [n, n]; `kind` the linkage: the distance of two clusters is the smallest,
+    the largest or the mean of their fragments' 1 - p ("single", "complete", "average").
     """
     import numpy as np
-    from scipy.cluster.hierarchy import dendrogram
+    from scipy.cluster.hierarchy import dendrogram, linkage
+    from scipy.spatial.distance import squareform
 
-    from kbforge.kb.consensus import tree_of
+    from kbforge.kb.similarity import DIGITS
 
     n = len(names)
     if not 2 <= n <= MOST_LEAVES:
@@ -135,11 +137,13 @@ def draw_tree(
             f"got {n}"
         )
     colour = {e: PALETTE[k % len(PALETTE)] for k, e in enumerate(dict.fromkeys(entities))}
+    apart = np.round(1 - np.minimum(together, together.T), DIGITS)
+    np.fill_diagonal(apart, 0.0)
     figure = new_figure(_WIDTH, 0.9 + _LINE * n)
     axes = figure.add_subplot()
     with warnings.catch_warnings(action="ignore"):  # of limits, which are set below
         drawn = dendrogram(
-            tree_of(together, kind),
+            linkage(squareform(apart, checks=False), kind),
             orientation="left",
             labels=[quoted(name, _LONGEST) for name in names],
             color_threshold=0.0,

@@ -10,8 +10,8 @@ entity is in both. Labels are read to fit the map and to judge, never to cluster
 to `kbforge calibrate` as they are.
 
 Writes test.jsonl, train.jsonl, confidence.toml (the map) and reliability.json to the folder, and
-prints both tables as Markdown. --unlabelled also measures the raw errors at several temperatures
-and over several orders of the data, which need no labels and have no target.
+prints both tables as Markdown. --unlabelled also measures the raw errors over several orders
+of the data, which need no labels and have no target.
 """
 
 from __future__ import annotations
@@ -34,11 +34,7 @@ SET = "splink_hist50k/historical_50k.jsonl.gz"
 # name -> options; what is not named is as by default
 UNLABELLED = {
     "raw": [],
-    "temperature 1.5": ["--temperature", 1.5],
-    "temperature 2": ["--temperature", 2],
-    "temperature 4": ["--temperature", 4],
     "5 orders": ["--shuffles", 5],
-    "5 orders, temperature 2": ["--shuffles", 5, "--temperature", 2],
 }
 
 

@@ -69,7 +69,7 @@ def readme_cases() -> Iterator[tuple[str, Case]]:
             ["lab", "sample", "confusable", "f.jsonl", "--entities", "5", "-o", "hard"],
         ],
     )
-    for calibrator in ("bcubed", "pseudo-likelihood", "empirical-bayes"):
+    for calibrator in ("bcubed", "pseudo-likelihood"):
         line = ["calibrate", train, "--likelihood", "bigram", "--calibrator", calibrator]
         yield f"readme: calibrate {calibrator}", [[*line, "-o", "c.toml"]]
     yield (
@@ -125,7 +125,6 @@ def gaussian_cases(folder: Path) -> Iterator[tuple[str, Case]]:
     for setting, options in others.items():
         job = cluster("f.jsonl", *model, *options, "--set", f"clusterer.{setting}")
         yield f"gauss: {setting}", [load, job]
-    yield "gauss: temperature", [load, cluster("f.jsonl", *model, "--temperature", 2)]
     small = ["--likelihood", "diffusion", "--limit", 40]
     yield "gauss: diffusion", [load, cluster("f.jsonl", *small)]
 

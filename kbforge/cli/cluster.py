@@ -96,23 +96,13 @@ def cluster(
         ),
     ] = None,
     estimate: Annotated[
-        Literal["map", "binder", "vi", "single", "complete", "average"],
+        Literal["map", "binder", "vi"],
         further(
             "--estimate",
-            "Which grouping to write: the most probable one (map); the one with the smallest "
-            "expected loss over pairs (binder) or variation of information (vi); or a cut of the "
-            "tree of pair probabilities with single, complete or average linkage.",
+            "Which grouping to write: the most probable one (map), or the one with the smallest "
+            "expected loss over pairs (binder) or variation of information (vi).",
         ),
     ] = "map",
-    entities: Annotated[
-        int | None,
-        further(
-            "--entities",
-            "Cut the tree of --estimate into this many entities.",
-            min=1,
-            show_default="best cut",
-        ),
-    ] = None,
     alternatives: Annotated[
         Literal["few", "all"],
         further(
@@ -129,7 +119,6 @@ def cluster(
             "With --into: refuse or replace a stored fragment whose content has changed.",
         ),
     ] = "error",
-    temperature: options.Temperature = 1.0,
     seed: options.Seed = 0,
     limit: options.Limit = None,
 ) -> None:

@@ -70,7 +70,6 @@ def evaluate(
     bins: Annotated[
         int, further("--bins", "Bins of equal width, for tables and errors.", min=1, max=1000)
     ] = 15,
-    temperature: options.Temperature = 1.0,
     clusterer: options.Clusterer = "split-smc",
     particles: options.Particles = None,
     surrogate: options.Surrogate = None,
@@ -90,8 +89,8 @@ def evaluate(
     --reliability clusters labelled fragments, without reading their labels, and puts the reported
     probabilities into bins: for pairs above 1 %, that they share an entity; for entities, that they
     are exactly right. The options of clustering need --reliability. kbforge calibrate --confidence
-    fits a map that corrects the probabilities. Two remedies need no labels, but may not help: a
-    --temperature above 1, and the mean over --shuffles of the data.
+    fits a map that corrects the probabilities. The mean over --shuffles of the data needs no
+    labels, but may not help.
 
     Examples:
 
@@ -309,7 +308,7 @@ def _errors(raw: Reliability, mapped: Reliability | None) -> Table:
 calibrate_app = typer.Typer(add_completion=False)
 
 _OF_ALPHA = ("calibrator", "low", "high")
-_OF_CONFIDENCE = ("test_on", "alpha", "calibration", "temperature", "shuffles", "bins")
+_OF_CONFIDENCE = ("test_on", "alpha", "calibration", "shuffles", "bins")
 
 
 @calibrate_app.command()
@@ -330,9 +329,7 @@ def calibrate(
     ],
     calibrator: Annotated[
         str,
-        option(
-            "--calibrator", "pseudo-likelihood, bcubed, empirical-bayes (no labels) or a plugin's."
-        ),
+        option("--calibrator", "pseudo-likelihood, bcubed or a plugin's."),
     ] = "pseudo-likelihood",
     confidence: Annotated[
         bool, option("--confidence", "Fit a confidence map instead of choosing alpha.")
@@ -375,12 +372,6 @@ def calibrate(
         int,
         further("--bins", "With --confidence: bins of equal width, for tables.", min=1, max=1000),
     ] = 15,
-    temperature: Annotated[
-        float,
-        further(
-            "--temperature", "With --confidence: divide log likelihoods and log alpha by this."
-        ),
-    ] = 1.0,
     low: Annotated[
         float | None, further("--low", "Smallest alpha to try.", show_default="4.5e-05")
     ] = None,
@@ -410,9 +401,6 @@ def calibrate(
 
     - bcubed: the B-cubed F1 of clustering with alpha. It clusters once per alpha that it tries.
 
-    - empirical-bayes: how probable alpha makes the fragments. It needs no labels, but a
-      likelihood whose probabilities are good.
-
     --confidence fits a map from the reported probabilities to how often they are right, by size of
     subproblem, and tests it on entities that it was not fitted on. kbforge cluster reads it and
     gives every entity its calibrated confidence.
@@ -422,8 +410,6 @@ def calibrate(
         kbforge calibrate labelled.jsonl -o calibration.toml
 
         kbforge cluster fragments.jsonl --calibration calibration.toml
-
-        kbforge calibrate f.jsonl --calibrator empirical-bayes -o c.toml
 
         kbforge calibrate train.jsonl --confidence -o map.toml
 

@@ -147,13 +147,6 @@ AllKnown: TypeAlias = Annotated[
         "With --against: also write the known entities that took in nothing.",
     ),
 ]
-Temperature: TypeAlias = Annotated[
-    float,
-    further(
-        "--temperature",
-        "Divide log likelihoods and log alpha by this; above 1, evidence counts less.",
-    ),
-]
 Seed: TypeAlias = Annotated[int, further("--seed", "Random seed.", min=0)]
 Limit: TypeAlias = Annotated[
     int | None, further("--limit", "Read at most this many fragments.", min=1)

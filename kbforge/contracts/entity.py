@@ -125,7 +125,7 @@ class Explanation:
 class Provenance(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """How a knowledge base was made; its JSON object has the same fields, without empty ones.
 
-    `kbforge` is the version, `alpha` the concentration before tempering, `likelihood` a name or the
+    `kbforge` is the version, `alpha` the concentration, `likelihood` a name or the
     path of a bundle. `model` is the SHA-256 of the bundle's manifest or of the default model, None
     if the likelihood read none. `choices` are the other choices that were not the default, and
     `options` those of plugins, by kind, as texts.

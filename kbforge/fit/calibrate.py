@@ -218,8 +218,7 @@ class ReliabilityReport:
     entities: MappedReliability  # claims that a cluster is exactly an entity
     scores: Scores  # of the point estimate
     settings: ReliabilitySettings
-    alpha: float  # before tempering
-    temperature: float
+    alpha: float
     notes: tuple[str, ...]  # sentences for the user
 
     def summary(self) -> dict[str, Any]:
@@ -228,7 +227,6 @@ class ReliabilityReport:
             "fragments": self.fragments,
             "unlabelled": self.unlabelled,
             "alpha": self.alpha,
-            "temperature": self.temperature,
             "shuffles": self.settings.shuffles,
             "least_probability": self.settings.least,
             "bins": self.settings.bins,
@@ -280,7 +278,6 @@ def measure_reliability(
         scores=compare([predicted[k] for k in labelled], [labels[k] for k in labelled]),
         settings=settings,
         alpha=prepared.alpha,
-        temperature=choices.temperature,
         notes=tuple(notes),
     )
 
@@ -313,7 +310,6 @@ def fit_confidence(
         options={key: str(value) for key, value in choices.of("likelihood").items()},
         clusterer=choices.clusterer_name,
         alpha=prepared.alpha,
-        temperature=float(choices.temperature),
         shuffles=settings.shuffles,
         fragments=len(fragments),
         sha256=fingerprint(fragments),

@@ -11,7 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,7 +36,6 @@ from kbforge.models.bundle import (
     make_surrogate,
     takes,
 )
-from kbforge.models.tempering import tempered
 from kbforge.version import __version__
 from kbforge.words import counted, did_you_mean, listed
 
@@ -47,8 +46,7 @@ if TYPE_CHECKING:
 DEFAULT_LIKELIHOOD = "attributes"
 NO_INDEX = "none"
 
-_TREES = ("single", "complete", "average")
-ESTIMATES = ("map", "binder", "vi", *_TREES)
+ESTIMATES = ("map", "binder", "vi")
 
 _MOST = (1 << 63) - 1  # JSON and SQLite hold no larger number
 _DEVICES = ("cpu", "cuda")
@@ -81,13 +79,10 @@ class Choices:
         answers: a file that `kbforge review` wrote; every grouping honours it, and it chooses
             likelihood and alpha where nothing else does.
         estimate: which grouping is taken: "map", the heaviest particle; "binder" or "vi", the one
-            that loses least on average; "single", "complete" or "average", a cut of the tree of the
-            probabilities of pairs (`kbforge.kb.consensus`).
-        entities: how many the tree is cut into; None takes the cut that loses least.
+            that loses least on average (`kbforge.kb.consensus`).
         alternatives: which other groupings an entity keeps: "few", the three most probable above
             1 %; or "all".
         link: an attribute, or "source": fragments with the same value of it are not one entity.
-        temperature: all log likelihoods are divided by it.
         seed: of all random numbers.
         device: "cpu" or "cuda".
         options: plugin kind ("likelihood", "surrogate", "index", "clusterer") -> option -> value.
@@ -110,10 +105,8 @@ class Choices:
     defaults: str | None = None
     answers: str | None = None
     estimate: str = "map"
-    entities: int | None = None
     alternatives: str = "few"
     link: str | None = None
-    temperature: float = 1.0
     seed: int = 0
     device: str = "cpu"
     options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
@@ -122,7 +115,7 @@ class Choices:
         for name, number in (("max-evals", self.max_evals), ("seed", self.seed)):
             if number is not None and number < 0:
                 raise UsageError(f"--{name}: expected a whole number from 0, got {number}")
-        for name in ("seed", "max_evals", "particles", "entities"):
+        for name in ("seed", "max_evals", "particles"):
             if (number := getattr(self, name)) is not None and number > _MOST:
                 got = quoted(number, 40)
                 flag = f"--{name.replace('_', '-')}"
@@ -134,11 +127,6 @@ class Choices:
         ):
             if chosen not in known:
                 raise UsageError(f"--{name}: expected {' or '.join(known)}, got {quoted(chosen)}")
-        if self.entities is not None and (self.entities < 1 or self.estimate not in _TREES):
-            raise UsageError(
-                f"--entities cuts a tree into at least 1 entity: expected --estimate "
-                f"{' or '.join(_TREES)}, got --entities {self.entities} --estimate {self.estimate}"
-            )
 
     def of(self, kind: str) -> dict[str, object]:
         """The options for a kind of plugin."""
@@ -219,20 +207,19 @@ _GREEDY_MAX_EVALS = 100
 class Models:
     """The plugins that the choices name."""
 
-    likelihood: Likelihood  # before tempering
+    likelihood: Likelihood
     surrogate: ConjugateLikelihood | None
     index: CandidateIndex | None  # which clusters to compare with; None is all
     max_evals: int | None  # M
 
     def problem(self, alpha: float, choices: Choices) -> Problem:
-        """What to cluster by, at the temperature chosen."""
+        """What to cluster by."""
         index = self.index
         if index is not None and choices.exact:
             index = copy(index)  # it may be the user's own; what it learned is shared
             index.compared = 0
-        problem = Problem(self.likelihood, alpha, self.surrogate, self.max_evals, index)
         linked = Constraints(link=choices.link)
-        return replace(tempered(problem, choices.temperature), constraints=linked)
+        return Problem(self.likelihood, alpha, self.surrogate, self.max_evals, index, linked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +227,8 @@ class Fit:
     """What suits a file: a clusterer with its problem, a confidence map, and why."""
 
     clusterer: Clusterer
-    problem: Problem  # at the temperature chosen
-    alpha: float  # before tempering
+    problem: Problem
+    alpha: float
     confidence: ConfidenceMap | None  # the map that goes with the choices, if any
     likelihood: str  # its name, or the path of its bundle
     models: Models
@@ -423,7 +410,8 @@ def made_of(prepared: Fit, choices: Choices) -> Provenance:
 
 
 def choices_of(made: Provenance, kb: str) -> Choices:
-    """Likelihood, alpha, temperature and options that a knowledge base, `kb`, was made with."""
+    """Likelihood, alpha and options that a knowledge base, `kb`, was made with."""
+    require_untempered(made.choices, kb)
     options, link = dict(made.options.get("likelihood", {})), made.choices.get("link")
     digest = model_digest(made.likelihood, options)
     plain = is_name(made.likelihood)
@@ -438,10 +426,19 @@ def choices_of(made: Provenance, kb: str) -> Choices:
     return Choices(
         likelihood=made.likelihood,
         alpha=made.alpha,
-        temperature=float(made.choices.get("temperature", 1.0)),
         link=None if link is None else str(link),
         options={"likelihood": options},
     )
+
+
+def require_untempered(choices: Mapping[str, Any], path: str) -> None:
+    """Refuse what an earlier version made with an option that no longer exists."""
+    temperature = choices.get("temperature", 1.0)
+    if temperature != 1:
+        raise UsageError(
+            f"{quoted(path, 400)} was made with --temperature {quoted(temperature, 40)}, which "
+            "KBForge no longer has; make it again without"
+        )
 
 
 def model_digest(likelihood: str, options: Mapping[str, object]) -> str | None:

@@ -27,7 +27,6 @@ posterior:
     [clustering]                   # how the reports came about that it was fitted on
     clusterer = "split-smc"
     alpha = 12.5
-    temperature = 1.0
     shuffles = 1
 
     [data]
@@ -192,8 +191,7 @@ class MonotoneConfidence:
     entities: MonotoneMap  # of "this cluster is exactly an entity"
     likelihood: str  # name or path of the likelihood that it was fitted with
     clusterer: str
-    alpha: float  # given or calibrated, before tempering
-    temperature: float
+    alpha: float  # given or calibrated
     shuffles: int  # orders of the data that the reports were averaged over
     fragments: int  # that were clustered to fit it, with those that have no label
     sha256: str  # their fingerprint
@@ -224,7 +222,6 @@ def lines_of(found: MonotoneConfidence, within: str = "") -> Iterator[str]:
     yield f"[{within}clustering]"
     yield f"clusterer = {toml_value(found.clusterer)}"
     yield f"alpha = {found.alpha!r}"
-    yield f"temperature = {found.temperature!r}"
     yield f"shuffles = {found.shuffles}"
     yield from data_lines(found.fragments, found.sha256, within)
     for name, part in (("pairs", found.pairs), ("entities", found.entities)):
@@ -269,9 +266,10 @@ def parse_confidence(top: Record) -> MonotoneConfidence:
     top.version(FORMAT)
     likelihood = top.table("likelihood").only("name", "options")
     how = top.table("clustering").only("clusterer", "alpha", "temperature", "shuffles")
-    for key in ("alpha", "temperature"):
-        if not how.number(key) > 0:
-            raise how.wrong(key, "a number above 0", repr(how.number(key)))
+    if not how.number("alpha") > 0:
+        raise how.wrong("alpha", "a number above 0", repr(how.number("alpha")))
+    if "temperature" in how and how.number("temperature") != 1:  # an earlier version had it
+        raise how.wrong("temperature", "1 or nothing", repr(how.number("temperature")))
     data = top.table("data").only("fragments", "sha256")
     return MonotoneConfidence(
         pairs=_map(top, "pairs"),
@@ -280,7 +278,6 @@ def parse_confidence(top: Record) -> MonotoneConfidence:
         options=likelihood.table("options").options(),
         clusterer=how.get("clusterer", str),
         alpha=how.number("alpha"),
-        temperature=how.number("temperature"),
         shuffles=how.count("shuffles"),
         fragments=data.count("fragments"),
         sha256=data.get("sha256", str),

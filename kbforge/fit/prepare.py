@@ -277,10 +277,10 @@ def _note_other_choices(
             f"the confidence map {where} was fitted with the likelihood {found.likelihood}, used "
             f"here with {used}"
         )
-    if found.clusterer != clusterer or found.temperature != choices.temperature:
+    if found.clusterer != clusterer:
         notes.append(
-            f"the confidence map {where} was fitted with {found.clusterer} at temperature "
-            f"{found.temperature:g}, used here with {clusterer} at {choices.temperature:g}"
+            f"the confidence map {where} was fitted with {found.clusterer}, used here with "
+            f"{clusterer}"
         )
 
 

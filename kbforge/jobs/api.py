@@ -104,10 +104,8 @@ class ChoiceKeywords(TypedDict, total=False):
     defaults: str | Path | None
     answers: str | Path | None
     estimate: str
-    entities: int | None
     alternatives: str
     link: str | None
-    temperature: float
     seed: int
     device: str
     options: Mapping[str, Mapping[str, object]]
@@ -249,7 +247,7 @@ def cluster(
         all_known: whether known entities that took in nothing are in the result, too.
         chosen: `clusterer`, `likelihood`, `surrogate` and `index`, by name or as objects;
             `particles`, `max_evals`, `alpha`, `calibration`, `confidence_map`, `answers`,
-            `temperature`, `seed`, `device`; and `options`, such as {"likelihood": {"scale": 10}}.
+            `seed`, `device`; and `options`, such as {"likelihood": {"scale": 10}}.
             All mean what `kbforge cluster --help` says. Of a table also `id`, `label`, `map`,
             `vector`, `separator` and `null`, which mean what `kbforge load csv --help` says; every
             other column is an attribute.

@@ -105,7 +105,7 @@ def cluster(
     # an interrupted run has got to a prefix
     reached = tuple(fragments[: posterior.n_fragments])
     allow = rule_of(prepared.problem.constraints, reached)
-    taken = consensus(posterior, choices.estimate, choices.entities, allow)
+    taken = consensus(posterior, choices.estimate, allow)
     tables = _note_of_tables(fragments, prepared, choices)
     too_large = _too_large(posterior, choices.estimate)
     made = made_of(prepared, choices)
@@ -178,7 +178,7 @@ class KnowledgeBase:
         fragments: those that were clustered, in order.
         posterior: the groupings and their probabilities.
         times: what each part of the run took.
-        alpha: the concentration used, before tempering.
+        alpha: the concentration used.
         confidence: how to read the confidence of the entities, None if nothing says.
         notes: sentences for the user: what was fitted, what was ignored.
         likelihood: name of the likelihood used, or the path of its bundle.
@@ -444,7 +444,6 @@ class LiveClustering:
             consensus(
                 self.session.posterior(),
                 self.choices.estimate,
-                self.choices.entities,
                 rule_of(self.session.constraints, self.fragments),
             ),
             self.times,

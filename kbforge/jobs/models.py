@@ -33,6 +33,7 @@ from kbforge.fit.choices import (
     made_of,
     make_clusterer,
     make_models,
+    require_untempered,
 )
 from kbforge.kb.entities import columns_of
 from kbforge.kb.spelling import Words
@@ -188,6 +189,7 @@ def restore(store: Store, confidence: bool = False) -> tuple[Fit, Choices]:
 def chosen(store: Store) -> tuple[Choices, str, float]:
     """What the user chose for a store, and the likelihood and alpha that it has."""
     frozen = store.fact("frozen")
+    require_untempered(store.fact("choices"), store.database.path)
     return _from_json(store.fact("choices")), frozen["likelihood"], float(frozen["alpha"])
 
 

@@ -164,8 +164,8 @@ def _chosen(store: Store, drift: Drift) -> list[tuple[str, str]]:
         ("alpha", f"{frozen['alpha']:,.6g}, {by['alpha']}"),
         ("clusterer", asked["clusterer"]),
     ]
-    plain = ("particles", "link", "estimate", "temperature", "seed")
-    defaults = {"estimate": "map", "temperature": 1.0, "seed": 0}
+    plain = ("particles", "link", "estimate", "seed")
+    defaults = {"estimate": "map", "seed": 0}
     rows += [
         (name, str(asked[name]))
         for name in plain
@@ -202,7 +202,7 @@ class Status:
         decisions: in force.
         link: the attribute of which no entity has a value twice, if any.
         likelihood: name, or path of its bundle.
-        alpha: before tempering.
+        alpha: concentration.
         kbforge: the version that learned the models, None if it did not say.
         learned_from: fragments.
         came_since: fragments.

@@ -21,12 +21,6 @@ to where they lose least, in their order and again as long as one moves; then it
 clusters whose union loses least, and begins again, until nothing gains. It takes the best that it
 comes to, which never loses more than the best particle.
 
-Three more estimates, "single", "complete" and "average", are cuts of a tree: of each subproblem the
-one that loses least by VI, or as many clusters as are asked for in all. Hierarchical clustering
-begins with every fragment alone and joins the two nearest clusters, again and again. The distance
-of two fragments is d_ij = 1 - p_ij. That of two clusters is the smallest of their fragments'
-(`single`), the largest (`complete`) or the mean (`average`). A cut of the tree is a grouping.
-
 A subproblem of more than `MOST` fragments keeps its heaviest particle.
 """
 
@@ -35,13 +29,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
-from scipy.cluster.hierarchy import linkage
-from scipy.spatial.distance import squareform
 
 from kbforge.contracts import Cluster, FloatArray, IntArray, Posterior, Subproblem
 from kbforge.kb.similarity import DIGITS
@@ -51,9 +43,6 @@ MOST = 2_000
 
 _EXACT = 8  # 4,140 groupings
 _ROUNDS = 100
-
-
-LINKAGES = ("single", "complete", "average")
 
 
 def similarity(subproblem: Subproblem) -> FloatArray:
@@ -95,44 +84,17 @@ Allow: TypeAlias = Callable[[Sequence[Cluster]], bool]
 def consensus(
     posterior: Posterior,
     estimate: str,
-    entities: int | None = None,
     allow: Allow = lambda clusters: True,
 ) -> Posterior:
     """The posterior with a point estimate of another kind; weights and particles are the same.
 
-    `estimate` is "map" (no change), one of `LOSSES` or of `LINKAGES`, whose trees are cut into so
-    many `entities` in all; None minimizes the loss. Only groupings that `allow` accepts are taken:
-    if no other is, the heaviest particle.
+    `estimate` is "map" (no change) or one of `LOSSES`. Only groupings that `allow` accepts are
+    taken: if no other is, the heaviest particle.
     """
     if estimate == "map":
         return posterior
-    if entities is not None:
-        made = _of_number(posterior.subproblems, estimate, entities, allow)
-    else:
-        made = tuple(_estimated(s, estimate, allow) for s in posterior.subproblems)
+    made = tuple(_estimated(s, estimate, allow) for s in posterior.subproblems)
     return replace(posterior, subproblems=made)
-
-
-def _of_number(
-    subproblems: Sequence[Subproblem], kind: str, entities: int, allow: Allow
-) -> tuple[Subproblem, ...]:
-    """So many clusters, or as near as the subproblems and constraints allow."""
-    small = [s for s in subproblems if len(s.fragments) <= MOST]
-    others = sum(len(s.clusters) for s in subproblems if len(s.fragments) > MOST)
-    trees = [tree_of(similarity(s), kind) for s in small]
-    counts = iter(zip(trees, cuts_for(trees, entities - others), strict=True))
-    return tuple(
-        _cut_near(s, *next(counts), allow) if len(s.fragments) <= MOST else s for s in subproblems
-    )
-
-
-def _cut_near(subproblem: Subproblem, joins: FloatArray, n_joins: int, allow: Allow) -> Subproblem:
-    """The allowed cut with about so many joins; the heaviest particle if there is none."""
-    for made in sorted(range(len(joins) + 1), key=lambda n: (abs(n - n_joins), -n)):
-        found = _grouped(subproblem, cut(joins, made))
-        if allow(found.clusters):
-            return found
-    return subproblem
 
 
 def _estimated(subproblem: Subproblem, estimate: str, allow: Allow) -> Subproblem:
@@ -145,9 +107,6 @@ def _estimated(subproblem: Subproblem, estimate: str, allow: Allow) -> Subproble
 def _by_loss(subproblem: Subproblem, estimate: str) -> Iterator[IntArray]:
     """Groupings, the one that loses least first."""
     together = similarity(subproblem)
-    if estimate in LINKAGES:
-        yield from cuts_by_loss(tree_of(together, estimate), partial(variation, together))
-        return
     loss = LOSSES[estimate]
     started = sorted(_labels(subproblem), key=lambda labels: round(loss(together, labels), DIGITS))
     best = started[0]
@@ -305,45 +264,3 @@ def _unions_vi(together: FloatArray, labels: IntArray) -> FloatArray:
     entropy = sizes * np.log(sizes)
     found: FloatArray = union * np.log(union) - entropy[:, None] - entropy - 2 * (gained + gained.T)
     return found
-
-
-def tree_of(together: FloatArray, kind: str) -> FloatArray:
-    """The joins of n fragments, nearest first, in the format of `linkage`, [n - 1, 4]."""
-    if len(together) < 2:
-        return np.zeros((0, 4))
-    apart = np.round(1 - np.minimum(together, together.T), DIGITS)
-    np.fill_diagonal(apart, 0.0)
-    joins: FloatArray = linkage(squareform(apart, checks=False), kind)
-    return joins
-
-
-def cut(joins: FloatArray, n_joins: int) -> IntArray:
-    """The grouping after so many joins, labels 0, 1, ... by smallest fragment, shape [n]."""
-    n = len(joins) + 1
-    parent = np.arange(n + n_joins)
-    for made, (one, other) in enumerate(joins[:n_joins, :2].astype(np.int64).tolist()):
-        parent[[one, other]] = n + made
-    for node in reversed(range(len(parent))):
-        parent[node] = parent[parent[node]]
-    _, first, label = np.unique(parent[:n], return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[label.reshape(-1)]
-
-
-def cuts_by_loss(joins: FloatArray, loss: Callable[[IntArray], float]) -> list[IntArray]:
-    """All cuts, each shape [n]: the one that loses least first, of equals that of most clusters."""
-    cuts = [cut(joins, made) for made in range(len(joins) + 1)]
-    return sorted(cuts, key=lambda labels: round(loss(labels), DIGITS))
-
-
-def cuts_for(trees: Sequence[FloatArray], clusters: int) -> list[int]:
-    """How many joins of each tree to make, so that so many clusters (or nearly) are left in all.
-
-    The nearest joins of all trees are made: no two clusters that stay apart are nearer than two
-    that are joined within a tree.
-    """
-    heights = np.concatenate([np.zeros(0), *(joins[:, 2] for joins in trees)])
-    owners = np.repeat(np.arange(len(trees)), [len(joins) for joins in trees])
-    wanted = min(max(len(heights) + len(trees) - clusters, 0), len(heights))
-    made = owners[np.argsort(heights, kind="stable")[:wanted]]
-    counts: list[int] = np.bincount(made, minlength=len(trees)).tolist()
-    return counts

@@ -123,20 +123,13 @@ def entity_from_json(record: object, where: str) -> Entity:
         vector=None if read.vector is UNSET else read.vector,
         reported=None if read.reported is UNSET else read.reported,
         explanations=explanations,
-        made=None if read.made is UNSET else _checked(read.made, where),
+        made=None if read.made is UNSET else read.made,
     )
 
 
 def made_from_json(record: object, where: str) -> Provenance:
     """Check one parsed JSON value; the inverse of `Provenance.to_json`."""
-    return _checked(convert(record, Provenance, where, "made"), where)
-
-
-def _checked(made: Provenance, where: str) -> Provenance:
-    warmth = made.choices.get("temperature", 1.0)
-    if isinstance(warmth, str):
-        raise BadRecord(where, "a number", quoted(warmth, 40), "made.choices.temperature")
-    return made
+    return convert(record, Provenance, where, "made")
 
 
 def _value(read: _Value, attribute: str, fragments: frozenset[str], where: str) -> Value:

@@ -127,7 +127,7 @@ class Rival(Structure):
     _fields_ = (("slots", _INTS), ("weights", _DOUBLES), ("alone", c_double))
 
 
-VERSION = 11
+VERSION = 12
 """Of the interface; a library of another one is not used."""
 
 Prototype: TypeAlias = tuple[Any, tuple[Any, ...]]
@@ -195,7 +195,6 @@ _PROTOTYPES: dict[str, Prototype] = {
     ),
     "kb_attributes_new": (c_void_p, ()),
     "kb_table_free": (None, (c_void_p,)),
-    "kb_tempered_new": (c_void_p, (c_void_p, c_double)),
     "kb_attributes_begin": (
         None,
         (

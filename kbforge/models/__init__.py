@@ -1,1 +1,1 @@
-"""Models ready to use: found by name or bundle, calibrated, tempered, their scores remembered."""
+"""Models ready to use: found by name or bundle, calibrated, their scores remembered."""

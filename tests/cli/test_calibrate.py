@@ -28,7 +28,7 @@ def points(tmp_path):
 GAUSSIAN = ("--likelihood", "gaussian", "--set", "likelihood.a=2", "--set", "likelihood.b=0.5")
 
 
-@pytest.mark.parametrize("calibrator", ["pseudo-likelihood", "bcubed", "empirical-bayes"])
+@pytest.mark.parametrize("calibrator", ["pseudo-likelihood", "bcubed"])
 def test_calibrated_alpha_is_written_and_clusters(program, points, tmp_path, calibrator):
     out = tmp_path / "calibration.toml"
     ran = program(
@@ -48,9 +48,9 @@ def test_calibrated_alpha_is_written_and_clusters(program, points, tmp_path, cal
     assert 10 <= ran.json["entities"] <= 14
 
 
-@pytest.mark.parametrize("calibrator", ["pseudo-likelihood", "bcubed", "empirical-bayes"])
+@pytest.mark.parametrize("calibrator", ["pseudo-likelihood", "bcubed"])
 def test_the_default_likelihood_can_be_calibrated(program, tmp_path, calibrator):
-    """It finds an alpha itself, but labels tell it better; empirical Bayes needs none."""
+    """It finds an alpha itself, but labels tell it better."""
     lines = [
         {"properties": {"name": [name], "town": [town], "born": [born]}, "label": name}
         for name, town, born in (
@@ -61,8 +61,6 @@ def test_the_default_likelihood_can_be_calibrated(program, tmp_path, calibrator)
     ]
     for i, line in enumerate(lines):
         line["id"] = f"f{i}"
-        if calibrator == "empirical-bayes":
-            del line["label"]
     people, out, kb = (tmp_path / name for name in ("p.jsonl", "c.toml", "kb.jsonl"))
     write_lines(people, lines)
     # nobody is alone, so the pseudo-likelihood takes the least alpha that it may

@@ -166,7 +166,7 @@ def test_a_damaged_map_in_a_model_is_refused(program, model):
     ran.require_refusal("confidence.toml: format: expected 1, got 9", 1)
 
 
-def test_orders_are_averaged_and_the_likelihood_is_tempered(program, test):
+def test_orders_are_averaged(program, test):
     def sure(*more):
         found = program("evaluate", "--reliability", test, *JOB, *more, "--json").json
         table = found["pairs"]["raw"]["table"]
@@ -180,11 +180,6 @@ def test_orders_are_averaged_and_the_likelihood_is_tempered(program, test):
     assert shuffled["pairs"]["raw"]["count"] > plain["pairs"]["raw"]["count"]
     assert averaged < before
     assert shuffled["scores"] == plain["scores"]
-    warm, tempered = sure("--temperature", 3)
-    assert warm["temperature"] == 3
-    assert warm["alpha"] == plain["alpha"] == 5
-    assert tempered != before
-    assert warm["scores"] != plain["scores"]
 
 
 def test_same_seed_same_figures(program, test):
@@ -226,7 +221,7 @@ def test_a_map_for_other_reports_is_told(program, test, train, tmp_path):
     given = ("--confidence-map", out, "--shuffles", 2, "--clusterer", "smc")
     ran = program("evaluate", "--reliability", test, *JOB, *given)
     assert "fitted on reports of 1 orders, and reads reports of 2" in ran.err
-    assert "fitted with split-smc at temperature 1, used here with smc at 1" in ran.err
+    assert "fitted with split-smc, used here with smc" in ran.err
     ran = program("cluster", test, "--likelihood", "names", "--alpha", 1,
                   "--confidence-map", out, "-o", tmp_path / "kb.jsonl")  # fmt: skip
     assert "gaussian" in ran.err
@@ -253,8 +248,6 @@ VECTOR = '{"id": "a", "properties": {}, "vector": [1, 2]%s}'
         (f"{FIT} -o m.toml --low 2", 2, "--low is for choosing alpha"),
         (f"{JUDGE} test.jsonl --confidence-map none.toml", 1, "cannot read none.toml"),
         (f"{JUDGE} test.jsonl --confidence-map test.jsonl", 1, "a confidence map, got fragments"),
-        (f"{JUDGE} test.jsonl --temperature 0", 2, "--temperature: expected a number above 0"),
-        (f"{JUDGE} test.jsonl --temperature nan", 2, "--temperature: expected a number above 0"),
         (f"{JUDGE} test.jsonl --shuffles 0", 2, "--shuffles"),
         (f"{JUDGE} test.jsonl --bins 0", 2, "--bins"),
         (f"{JUDGE} test.jsonl test.jsonl", 2, "clusters labelled fragments; leave out GOLD"),

@@ -166,17 +166,6 @@ def test_a_tree_of_one_fragment(program, files):
     ran.require_refusal("expected 2 to 200 of them, got 1", 2)
 
 
-def test_as_many_entities_as_asked_for(program, doubtful):
-    job = ("cluster", "people.jsonl", "--likelihood", "bigram", "--alpha", "100")
-    found = program(*job, "-o", "kb.jsonl", "--json").json
-    few, many = found["subproblems"], found["fragments"]
-    for wanted, expected in ((1, few), (few + 3, few + 3), (many + 9, many)):
-        tree = ("--estimate", "average", "--entities", str(wanted))
-        assert program(*job, *tree, "-o", "kb.jsonl", "--json").json["entities"] == expected
-    ran = program(*job, "--entities", "20", "-o", "kb.jsonl")
-    ran.require_refusal("expected --estimate single or complete or average", 2)
-
-
 def test_the_table_of_scores(program, files):
     ran = program("evaluate", "kb.jsonl", "gold.jsonl")
     assert (ran.code, ran.err) == (0, "")

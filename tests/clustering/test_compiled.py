@@ -20,10 +20,8 @@ from kbforge.clustering.tables import KernelTable
 from kbforge.contracts import ConjugateLikelihood, Constraints, Decision, Fragment, Problem, Session
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
 from kbforge.kernel.binding import WORKERS, kernel_library, kernel_status, workers
-from kbforge.models.tempering import tempered
 from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.clusterers.sequential import SplitSmc
-from kbforge_plugins.indexes.ngrams import Ngrams
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.gaussian import Gaussian
@@ -93,34 +91,6 @@ def test_merging_and_splitting_streams(particles: int, splits: bool) -> None:
         assert reference.n_fragments == len(points)
     assert (merged > 0) == (splits and particles > 1)
     assert (split > 0) == (splits and particles > 1)
-
-
-@pytest.mark.parametrize("temperature", [0.7, 3.0])
-@pytest.mark.parametrize("model", [Attributes, Bigram, Gaussian, Pairs])
-def test_tempered_tables_are_in_the_kernel_too(
-    model: type[ConjugateLikelihood], temperature: float
-) -> None:
-    fragments = people(40, 4)
-    if model is Gaussian:
-        rng = np.random.default_rng(2)
-        fragments = [replace(each, vector=tuple(rng.normal(size=2))) for each in fragments]
-    problem = tempered(fitted(model(), fragments, 4.0), temperature)
-    _, compiled = run(problem, fragments, Rules(10, Greedy(), splits=True))
-    assert isinstance(compiled._core.table, KernelTable)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n_workers", ["1", "3"])
-def test_what_workers_return_is_divided_once(
-    monkeypatch: pytest.MonkeyPatch, n_workers: str
-) -> None:
-    fragments = people(300, 5)
-    monkeypatch.setenv(WORKERS, n_workers)
-    for model in (Attributes(), Bigram()):
-        problem = tempered(fitted(model, fragments, 4.0), 2.0)
-        index = problem.index or Ngrams()
-        index.fit(fragments)
-        run(replace(problem, index=index), fragments, Rules(10, Greedy(), splits=True), 400)
 
 
 def test_a_few_people_for_ever() -> None:

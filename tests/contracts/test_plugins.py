@@ -62,7 +62,7 @@ class TestIndexes(IndexContract):
 
 
 class TestCalibrators(CalibratorContract):
-    plugins: ClassVar[Plugins] = ["pseudo-likelihood", "bcubed", "empirical-bayes"]
+    plugins: ClassVar[Plugins] = ["pseudo-likelihood", "bcubed"]
 
 
 class TestResamplers(ResamplerContract):

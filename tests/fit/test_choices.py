@@ -43,11 +43,9 @@ VALUES = {
     "confidence_map": "m.toml",
     "defaults": "models/",
     "answers": "a.jsonl",
-    "estimate": "average",
-    "entities": 3,
+    "estimate": "vi",
     "alternatives": "all",
     "link": "source",
-    "temperature": 1.5,
     "seed": 3,
     "device": "cuda",
 }

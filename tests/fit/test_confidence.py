@@ -149,7 +149,6 @@ scale = "25"
 [clustering]
 clusterer = "split-smc"
 alpha = 12.5
-temperature = 1.0
 shuffles = 1
 [data]
 fragments = 5000
@@ -190,7 +189,6 @@ found = st.builds(
     likelihood=texts,
     clusterer=texts,
     alpha=st.floats(1e-300, 1e300),
-    temperature=st.floats(0.01, 100),
     shuffles=st.integers(1, 99),
     fragments=st.integers(1, 10**9),
     sha256=texts,
@@ -230,7 +228,7 @@ def test_the_documented_file_is_read(tmp_path):
         ("format = 1\n", "format = 2\n", "format: expected 1, got 2"),
         ("format = 1\n", "format = 1\nmore = 1\n", "more: expected one of"),
         ("alpha = 12.5", "alpha = 0.0", "clustering.alpha: expected a number above 0, got 0.0"),
-        ("temperature = 1.0", "temperature = -1", "clustering.temperature: expected a number"),
+        ("alpha = 12.5", "alpha = 12.5\ntemperature = 2.0", "temperature: expected 1 or nothing"),
         ("shuffles = 1", 'shuffles = "1"', "clustering.shuffles: expected a whole number, got 1"),
         ("shuffles = 1", "shuffles = 0", "clustering.shuffles: expected a whole number above 0"),
         ("fragments = 5000", "fragments = -1", "data.fragments: expected a whole number above 0"),

@@ -28,7 +28,7 @@ from tests.profile import examples
 
 PEOPLE = people(9, 3)
 IDS = [one.id for one in PEOPLE]
-ESTIMATES = ("map", "binder", "vi", "single", "average")
+ESTIMATES = ("map", "binder", "vi")
 
 Said = tuple[str, str, bool | None]
 

@@ -14,7 +14,6 @@ CHOICES: list[dict[str, Any]] = [
     {"likelihood": "bigram", "alpha": 3},
     {"likelihood": "bigram", "alpha": 3, "clusterer": "smc", "particles": 7},
     {"likelihood": "attributes", "surrogate": "bigram", "alpha": 2, "clusterer": "greedy"},
-    {"likelihood": "bigram", "alpha": 3, "temperature": 2},
 ]
 
 

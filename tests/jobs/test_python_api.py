@@ -106,9 +106,8 @@ SAME: list[tuple[str, dict[str, Any]]] = [
         {"likelihood": "bigram", "clusterer": "smc", "particles": np.int64(7), "seed": 5},
     ),
     (
-        "--likelihood bigram --temperature 2 "
-        "--set likelihood.scale=9 --set clusterer.weights=marginal",
-        {"temperature": 2, "likelihood": "bigram"}
+        "--likelihood bigram --set likelihood.scale=9 --set clusterer.weights=marginal",
+        {"likelihood": "bigram"}
         | {"options": {"likelihood": {"scale": 9}, "clusterer": {"weights": "marginal"}}},
     ),
     (
@@ -150,7 +149,6 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("--likelihood /nowhere/model", {"likelihood": Path("/nowhere/model")}),
     ("--alpha 1 --calibration c.toml", {"alpha": 1, "calibration": "c.toml"}),
     ("--likelihood bigram -M 3", {"likelihood": "bigram", "max_evals": 3}),
-    ("--temperature 0", {"temperature": 0}),
     ("--set index.most=3", {"options": {"index": {"most": 3}}}),
     ("--set likelihood.no=3", {"options": {"likelihood": {"no": 3}}}),
     ("-P 3 --set clusterer.particles=4", {"particles": 3, "options": {"clusterer": PARTICLES}}),

@@ -7,7 +7,6 @@
 #include "keys.hpp"
 #include "pairs.hpp"
 #include "run.hpp"
-#include "tempered.hpp"
 #include "trees.hpp"
 #include "urns.hpp"
 
@@ -38,7 +37,7 @@ std::vector<std::unique_ptr<kbforge::Urns>>& attributes_of(Table* table) {
 
 }  // namespace
 
-std::int32_t kb_version(void) { return 11; }
+std::int32_t kb_version(void) { return 12; }
 
 void kb_functions(std::int64_t n, const double* x, double* out) {
   for (std::int64_t k = 0; k < n; ++k) {
@@ -218,10 +217,6 @@ std::int64_t kb_keys_of(KeyMaker* keys, std::int64_t n, const std::int64_t* valu
 Table* kb_attributes_new(void) { return new AttributeTable(); }
 
 void kb_table_free(Table* table) { delete table; }
-
-Table* kb_tempered_new(Table* table, double temperature) {
-  return new kbforge::TemperedTable(*table, temperature);
-}
 
 void kb_attributes_begin(Table* table, double concentration, double discount,
                          std::int64_t n_weights, const double* weights, std::int32_t numeric,

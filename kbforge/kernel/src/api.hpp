@@ -196,8 +196,6 @@ KB_API std::int64_t kb_keys_of(kbforge::KeyMaker* keys, std::int64_t n,
 
 KB_API kbforge::Table* kb_attributes_new(void);
 KB_API void kb_table_free(kbforge::Table* table);
-// Another table's scores divided by a temperature; free it before the other one.
-KB_API kbforge::Table* kb_tempered_new(kbforge::Table* table, double temperature);
 KB_API void kb_attributes_begin(kbforge::Table* table, double concentration,
                                 double discount, std::int64_t n_weights, const double* weights,
                                 std::int32_t numeric, std::int64_t alphabet,

@@ -33,8 +33,6 @@ class Table {
   virtual Ahead ahead() const { return Ahead::kNever; }
   // There will be so many threads.
   virtual void set_workers(std::size_t) {}
-  // What the two functions below return is divided by this, once the parts are added up.
-  virtual double temperature() const { return 1.0; }
   // If by fragment: as `log_predictive`, by a thread that has this number.
   virtual void log_predictive_by(std::size_t, const Record&, const std::vector<Slot>&, double*) {}
   // If by part: how many parts the sum has, and one term of it, what a part says of what x states

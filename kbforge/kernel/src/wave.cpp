@@ -68,7 +68,6 @@ void Waves::look(std::int64_t first, const Batch& batch, const State& state, con
 
 void Waves::compare(const Batch& batch, Table& table) {
   const bool by_part = table.ahead() == Ahead::kByPart;
-  temperature_ = table.temperature();
   for (std::int64_t k = 0; k < n_looked_; ++k) {
     Looked& looked = looked_[k];
     const std::vector<Slot>& slots = looked.lookup.slots;
@@ -114,9 +113,6 @@ const Lookup* Waves::found(std::int64_t k, std::vector<double>& predictive) {
   predictive.assign(n, 0.0);
   for (std::size_t i = 0; i < looked.stated; ++i) {
     for (std::size_t j = 0; j < n; ++j) predictive[j] += looked.terms[i * n + j];
-  }
-  if (temperature_ != 1.0) {
-    for (double& value : predictive) value /= temperature_;
   }
   return &looked.lookup;
 }

@@ -81,7 +81,6 @@ class Waves {
   std::vector<Tallies> tallies_;  // by worker
   std::vector<Looked> looked_;
   std::int64_t first_ = 0, end_ = 0;          // of the wave, or of a pause
-  double temperature_ = 1.0;
   std::int64_t n_looked_ = 0, lost_ = 0;      // of the last wave; none: it was a pause
   std::int64_t pause_ = 0;                    // how long the last one was
   Numbers keys_, families_;

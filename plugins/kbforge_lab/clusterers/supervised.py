@@ -145,7 +145,7 @@ def model_of(problem: Problem, clusterer: str) -> Supervised:
         called = type(likelihood).__name__.lstrip("_").lower()
         raise UsageError(
             f"clusterer {clusterer} learns from labelled fragments: expected --likelihood MODEL "
-            f"from kbforge lab train-supervised, at temperature 1, got {called}"
+            f"from kbforge lab train-supervised, got {called}"
         )
     return likelihood
 

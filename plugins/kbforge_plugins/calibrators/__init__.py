@@ -17,7 +17,7 @@ def labelled_only(fragments: Sequence[Fragment], calibrator: str) -> list[Fragme
     if not labelled:
         raise KBForgeError(
             f"calibrator {calibrator}: none of the {len(fragments):,} fragments has a label; "
-            f"label some or use --calibrator empirical-bayes"
+            "label some"
         )
     return labelled
 

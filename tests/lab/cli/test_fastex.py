@@ -106,9 +106,3 @@ def test_other_likelihoods_are_refused(fastex: Callable[..., Any]) -> None:
     done = fastex(reading=bigram)
     assert done.code != 0
     assert "expected dirichlet-multinomial or gaussian" in done.err
-
-
-def test_a_tempered_likelihood_is_refused(fastex: Callable[..., Any]) -> None:
-    ran = fastex("--temperature", "2")
-    assert ran.code == 2
-    assert ran.err.startswith("kbforge: --temperature: at temperature 2 DirichletMultinomial is ")

@@ -109,7 +109,7 @@ def test_the_trace_has_a_line_a_chain_and_round(program: Run, here: Path) -> Non
 
 
 def test_a_consensus_and_another_start(program: Run, here: Path) -> None:
-    program(*cluster(*FAST, "--estimate", "average", "-o", "kb.jsonl"))
+    program(*cluster(*FAST, "--estimate", "vi", "-o", "kb.jsonl"))
     members = [
         line["fragments"] for line in program("export", "kb.jsonl", "--format", "jsonl").lines
     ]
@@ -159,7 +159,6 @@ def test_vectors_are_examples_too(program: Run, here: Path) -> None:
             2,
             "expected --likelihood MODEL from kbforge lab train-sup",
         ),
-        (["--likelihood", "model", "--temperature", "2"], 2, "at temperature 1"),
         (["--likelihood", "supervised"], 2, "--likelihood FOLDER names it"),
         (["--likelihood", "model", "--set", "clusterer.model=4"], 2, "expected one of 1, 2, 3"),
         (["--likelihood", "model", "--set", "clusterer.sweeps=1"], 2, "whole number from 2, got 1"),

@@ -7,11 +7,15 @@ import pytest
 
 from kbforge.contracts import Problem
 from kbforge.errors import UsageError
-from kbforge.testing import ClustererContract
+from kbforge.testing import CalibratorContract, ClustererContract
 from kbforge_lab.fastex.families import Mixture
 from kbforge_lab.likelihoods.discrete import DirichletMultinomial
 from tests.contracts.conftest import Plugins
 from tests.lab.models.supervised.models import fitted
+
+
+class TestEmpiricalBayes(CalibratorContract):
+    name = "empirical-bayes"
 
 
 class TestOfAllProblems(ClustererContract):
