@@ -356,7 +356,7 @@ class Sir(Clusterer):
     The weights say how much more or less probable what a grouping has seen was to it than to the
     others; when they vary too much, groupings are drawn anew by their weights. What comes out says
     of any two fragments how probable it is that they are one entity (`kbforge show
-    --similarity`), and `--estimate average` cuts the tree of these similarities. `smc` and
+    --similarity`), and its `--tree` draws the tree of these similarities. `smc` and
     `split-smc` keep the heaviest groupings instead of drawing them, and need far fewer. A black box
     scores every cluster of every replica with every fragment; a surrogate is of no use here, except
     that --max-evals 0 clusters by it alone.
