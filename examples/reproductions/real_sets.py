@@ -35,8 +35,8 @@ from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments, write_fragments
 from kbforge.fit.alpha import read_calibration
 from kbforge_lab.bench.baselines import group
-from kbforge_lab.contracts.suite import Baseline
 from kbforge_lab.suites.accuracy import first_entities
+from kbforge_lab.suites.plan import Baseline
 
 CLUSTERERS = ("greedy", "smc", "split-smc")
 Trivial: TypeAlias = Baseline | Literal["all together"]

@@ -28,8 +28,8 @@ from kbforge.contracts import Cluster, Fragment, Posterior, Problem, Subproblem
 from kbforge.evaluation.scores import compare
 from kbforge.kb.consensus import similarity, variation
 from kbforge_lab.bench.runs import order
-from kbforge_lab.contracts.suite import Task
 from kbforge_lab.suites.gauss import Gauss
+from kbforge_lab.suites.plan import Task
 
 METHODS = (
     *(("sir", "replicas", n) for n in (60, 250, 1000, 5000)),

@@ -50,7 +50,6 @@ KINDS: Mapping[str, str] = {
     "calibrators": "choose the concentration alpha",
     "exporters": "write entities to files",
     "commands": "verbs of the command line",
-    "kinds": "kinds of plugins that other distributions add, each by its base class",
 }
 
 _PACKED = (".gz", ".bz2", ".zst", ".zstd")
@@ -87,15 +86,10 @@ class Plugin:
 
 
 def installed(kind: str | None = None) -> list[Plugin]:
-    """All plugins (of a kind), by kind in the order of `kinds`, then name, then distribution."""
-    kinds = _kinds(_scan()[0])
+    """All plugins (of a kind), by kind in the order of `KINDS`, then name, then distribution."""
+    order = list(KINDS)
     found = [plugin for plugin in _scan()[0] if kind is None or plugin.kind == kind]
-    return sorted(found, key=lambda p: (kinds.index(p.kind), p.name, p.distribution))
-
-
-def kinds() -> list[str]:
-    """The kinds of KBForge, then those that distributions add."""
-    return _kinds(_scan()[0])
+    return sorted(found, key=lambda p: (order.index(p.kind), p.name, p.distribution))
 
 
 def names(kind: str) -> list[str]:
@@ -125,10 +119,9 @@ def load(kind: str, name: str) -> Any:
         cause = quoted(f"{type(error).__name__}: {error}", 400)
         raise PluginError(f"{_called(plugin)} cannot be loaded: {cause}") from error
     # the page of help loads all commands, and can do without NumPy
-    if kind in ("commands", "kinds"):
+    if kind == "commands":
         return loaded
-    base = None if kind in KINDS else load("kinds", kind)
-    return checked(loaded, kind, _called(plugin), base)
+    return checked(loaded, kind, _called(plugin))
 
 
 def glance(plugin: Plugin) -> tuple[str, str]:
@@ -237,12 +230,7 @@ def _scan() -> tuple[tuple[Plugin, ...], tuple[tuple[str, str], ...]]:
         except Exception as error:  # damaged metadata may raise anything, in any reader
             folder = Path(str(getattr(distribution, "_path", "a distribution"))).name
             broken.append((folder, f"{type(error).__name__}: {error}"))
-    known = _kinds(found)
-    return _mark_duplicates([p for p in found if p.kind in known]), tuple(broken)
-
-
-def _kinds(found: Iterable[Plugin]) -> list[str]:
-    return list(dict.fromkeys([*KINDS, *sorted(p.name for p in found if p.kind == "kinds")]))
+    return _mark_duplicates([p for p in found if p.kind in KINDS]), tuple(broken)
 
 
 def _announces_plugins(distribution: Distribution) -> bool:
@@ -387,12 +375,11 @@ def singular(kind: str) -> str:
 
 def kind_called(text: str) -> str:
     """The kind that `text` names, in the plural or the singular; a UsageError if there is none."""
-    known = kinds()
-    for kind in known:
+    for kind in KINDS:
         if text in (kind, singular(kind)):
             return kind
-    meant = did_you_mean(text, [*known, *map(singular, known)])
-    raise UsageError(f'there is no kind "{quoted(text)}"; kinds: {", ".join(known)}{meant}')
+    meant = did_you_mean(text, [*KINDS, *map(singular, KINDS)])
+    raise UsageError(f'there is no kind "{quoted(text)}"; kinds: {", ".join(KINDS)}{meant}')
 
 
 def _short(plugin: Plugin) -> str:
@@ -493,13 +480,13 @@ def _bases() -> Mapping[str, type]:
     }
 
 
-def checked(factory: Any, kind: str, called: str, base: type | None = None) -> Any:
+def checked(factory: Any, kind: str, called: str) -> Any:
     """The plugin's class, which has the base class of its kind and all methods that it needs.
 
-    Errors call the plugin `called`; `base` is the base class of a kind that other distributions
-    add. Raises a PluginError if it is no class, lacks the base class, or lacks a method.
+    Errors call the plugin `called`. Raises a PluginError if it is no class, lacks the base class,
+    or lacks a method.
     """
-    base = _bases().get(kind, base)
+    base = _bases().get(kind)
     if base is None:
         return factory
     if not inspect.isclass(factory):

@@ -1,4 +1,16 @@
-"""Features of strings: what they read of a fragment, and distances in batches.
+"""Features: how far apart two fragments are in one respect, from 0 to 1.
+
+A feature reads something of every fragment, and compares what it read. Supervised clustering learns
+from labelled fragments which features matter; it makes vectors of their distances. Laws:
+
+1. A reading depends on the fragment's properties alone, and on what the feature was fitted to; None
+   says that the fragment has nothing to compare.
+2. Distances are from 0 to 1, 0 between equal readings, and the same whichever way round.
+3. The distance of two readings does not depend on which others are asked for beside them.
+4. Deterministic: the same fit and the same readings give the same bits.
+
+A feature need not be a metric, but one that nearly keeps the triangle inequality is embedded
+better.
 
 Source: Daumé and Marcu (2005), section 7.3.2, which compares first, last and full names, years and
 conference names, and section 7.3.3, which compares initials and the longest common subsequence.
@@ -11,9 +23,9 @@ weights: 1 - (weight of the words that both have) / (weight of the words that ei
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from rapidfuzz.distance import LCSseq, Levenshtein
@@ -22,15 +34,14 @@ from scipy.sparse import csr_array
 
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import UsageError
-from kbforge_lab.contracts.feature import Feature
 from kbforge_plugins.likelihoods.attributes.kinds import normalised, words_of
 
 ALL = "*"
 """In place of an attribute: the values of all of them."""
 
 
-class TextFeature(Feature):
-    """A feature of the text that an attribute's values make together."""
+class Feature(ABC):
+    """One respect in which the texts differ that an attribute's values make together."""
 
     def __init__(self, attribute: str = "name") -> None:
         """Take what all of them take.
@@ -45,6 +56,10 @@ class TextFeature(Feature):
         if not attribute:
             raise UsageError(f"attribute: expected a name, or {ALL} for all")
         self.attribute = attribute
+
+    def fit(self, fragments: Sequence[Fragment]) -> None:
+        """Look at all fragments, of which those to be compared are some, if that helps."""
+        return
 
     def reading(self, fragment: Fragment) -> str | None:
         """What `part` makes of the values as they are compared, in order, spaces between them."""
@@ -63,21 +78,21 @@ class TextFeature(Feature):
         return np.asarray(cdist(one, other, scorer=scorer, dtype=np.float64))
 
 
-class Edit(TextFeature):
+class Edit(Feature):
     """Edit distance of two values, divided by the length of the longer one."""
 
     def part(self, text: str) -> str:
         return text
 
 
-class FirstWord(TextFeature):
+class FirstWord(Feature):
     """Edit distance of the first words, divided by the length of the longer one."""
 
     def part(self, text: str) -> str:
         return next(iter(words_of(text)), "")
 
 
-class LastWord(TextFeature):
+class LastWord(Feature):
     """Edit distance of the last words, divided by the length of the longer one."""
 
     def part(self, text: str) -> str:
@@ -88,7 +103,7 @@ _LONGEST = 4
 """Letters of a single word that is taken for an abbreviation already."""
 
 
-class Initials(TextFeature):
+class Initials(Feature):
     """Edit distance of the words' initials, as a share; a short single word is its own initials."""
 
     def part(self, text: str) -> str:
@@ -98,7 +113,7 @@ class Initials(TextFeature):
         return "".join(word[0] for word in words)
 
 
-class Subsequence(TextFeature):
+class Subsequence(Feature):
     """The share of the longer value that is not in the longest common subsequence."""
 
     def part(self, text: str) -> str:
@@ -112,7 +127,7 @@ class Subsequence(TextFeature):
 _YEAR = re.compile(r"(?<!\d)[12]\d{3}(?!\d)", re.ASCII)
 
 
-class Years(TextFeature):
+class Years(Feature):
     """Difference of the first years in two values, divided by a span; at most 1."""
 
     def __init__(self, attribute: str = "date", span: float = 10.0) -> None:
@@ -140,7 +155,7 @@ class Years(TextFeature):
         return np.minimum(np.abs(rows[:, None] - columns) / self._span, 1.0)
 
 
-class RareWords(TextFeature):
+class RareWords(Feature):
     """The share of words that only one of two values has; rare words count most."""
 
     def __init__(self, attribute: str = "name") -> None:
@@ -185,3 +200,14 @@ def _table(readings: Sequence[str], number: dict[str, int]) -> csr_array:
     columns = np.array([word for words in held for word in words], dtype=np.int64)
     shape = (len(readings), len(number))
     return csr_array((np.ones(len(columns)), columns, starts), shape)
+
+
+FEATURES: Mapping[str, type[Feature]] = {
+    "edit": Edit,
+    "first-word": FirstWord,
+    "initials": Initials,
+    "last-word": LastWord,
+    "rare-words": RareWords,
+    "subsequence": Subsequence,
+    "years": Years,
+}

@@ -17,13 +17,10 @@ from kbforge import registry
 from tests.program import Run
 from tests.registry.distributions import Distribution, kbforge, python
 
-KINDS = [kind for kind in registry.kinds() if kind not in ("suites", "features")]
-LABORATORY = [kind for kind in registry.kinds() if kind not in KINDS]
-
 
 def name_for(kind: str) -> str:
-    """A name that no plugin of ours has; a kind is named in the plural."""
-    return "checks" if kind == "kinds" else f"my-{registry.singular(kind)}"
+    """A name that no plugin of ours has."""
+    return f"my-{registry.singular(kind)}"
 
 
 @pytest.fixture
@@ -47,12 +44,8 @@ def announced(folder: Path, site: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kinds",
-    [KINDS, *([pytest.param(LABORATORY, marks=pytest.mark.lab)] if LABORATORY else [])],
-)
-def test_the_tests_of_every_kind_pass(kinds: list[str], here: Path, program: Run) -> None:
-    folders = [written(program, kind) for kind in kinds]
+def test_the_tests_of_every_kind_pass(here: Path, program: Run) -> None:
+    folders = [written(program, kind) for kind in registry.KINDS]
     site = here / "site"
     site.mkdir()
     for folder in folders:
@@ -60,7 +53,7 @@ def test_the_tests_of_every_kind_pass(kinds: list[str], here: Path, program: Run
     path = os.pathsep.join(map(str, [site, *folders]))
     checked = kbforge("plugins", "list", "--check", cwd=here, PYTHONPATH=path)
     rows = [line for line in checked.out.splitlines() if re.search(r" kbforge-\S+ +1\.0 ", line)]
-    assert len(rows) >= len(kinds)
+    assert len(rows) >= len(registry.KINDS)
     assert all(row.endswith("ok") for row in map(str.rstrip, rows)), rows
     tests = [str(test) for folder in folders for test in folder.glob("test_*.py")]
     options = ("-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(here))
@@ -68,10 +61,10 @@ def test_the_tests_of_every_kind_pass(kinds: list[str], here: Path, program: Run
     assert ran.code == 0, ran.out
     passed = re.search(r"(\d+) passed", ran.out)
     assert passed
-    assert int(passed[1]) > 3 * len(kinds)
+    assert int(passed[1]) > 3 * len(registry.KINDS)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, *LABORATORY])
+@pytest.mark.parametrize("kind", registry.KINDS)
 def test_what_is_written_is_well_formed(kind: str, here: Path, program: Run) -> None:
     folder = written(program, kind)
     ruff = shutil.which("ruff") or str(Path(sys.executable).parent / "ruff")
@@ -141,7 +134,6 @@ def test_what_is_there_stays(there: str, here: Path, program: Run) -> None:
         ("source", "lines\n", "expected a name of small letters, digits and dashes"),
         ("source", "csv", 'the source "csv" is installed already'),
         ("grammar", "flat-json", 'the grammar "flat-json" is installed already'),
-        ("kind", "sources", 'the kind "sources" is installed already'),
         ("sauce", "lines", 'there is no kind "sauce"'),
     ],
 )
@@ -150,15 +142,3 @@ def test_bad_names_are_refused(
 ) -> None:
     program("plugins", "new", kind, name).require_refusal(sentence, 2)
     assert list(here.iterdir()) == []
-
-
-def test_a_kind_of_another_distribution_may_have_no_template(tmp_path: Path) -> None:
-    points = {"kbforge.kinds": {"checks": "kbforge_checks:Check"}}
-    Distribution("kbforge-checks", "1.0", points, {"kbforge_checks": "class Check: ..."}).write(
-        tmp_path
-    )
-    ran = kbforge("plugins", "new", "check", "long", path=tmp_path, cwd=tmp_path)
-    assert ran.code == 2
-    assert ran.err == (
-        "kbforge: there is no template for checks: expected kbforge_checks/templates/checks\n"
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +15,6 @@ from kbforge.registry import checked
 from kbforge.registry.options import PluginOption, bind_options, describe, parse_settings
 from kbforge.testing import Categorical
 from kbforge.version import DISTRIBUTION
-from tests.registry.distributions import Distribution, kbforge
 
 WHO = 'the plugin "x" of kb-x 1.0'
 
@@ -57,38 +55,6 @@ def test_a_method_that_the_contract_needs_is_asked_for(
 ) -> None:
     with pytest.raises(PluginError, match=f"^{WHO} has no method .*{expected}"):
         checked(plugin, kind, WHO)
-
-
-SCALES = '''
-from abc import ABC, abstractmethod
-
-class Scale(ABC):
-    """Weighs."""
-
-    @abstractmethod
-    def weigh(self, x): ...
-
-class Good(Scale):
-    """Weighs well."""
-
-    def weigh(self, x):
-        return 1
-
-class Bad(Scale):
-    """Does not weigh."""
-'''
-
-
-def test_a_distribution_adds_a_kind_by_its_base_class(tmp_path: Path) -> None:
-    entries = {
-        "kbforge.kinds": {"scales": "kb_scales:Scale"},
-        "kbforge.scales": {"good": "kb_scales:Good", "bad": "kb_scales:Bad"},
-    }
-    Distribution("kb-scales", "1.0", entries, {"kb_scales": SCALES}).write(tmp_path)
-    listed = kbforge("plugins", "list", "--kind", "scale", "--check", "--json", path=tmp_path)
-    rows = {row["name"]: row for row in json.loads(listed.out)["plugins"]}
-    assert (rows["good"]["status"], rows["bad"]["status"]) == ("ok", "broken")
-    assert "has no method weigh, expected weigh(x)" in rows["bad"]["cause"]
 
 
 @pytest.mark.parametrize(

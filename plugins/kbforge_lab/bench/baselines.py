@@ -34,7 +34,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
-from kbforge_lab.contracts.suite import Baseline
+from kbforge_lab.suites.plan import Baseline
 
 ALIKE, ALIKE_IN_TABLES = 0.6, 0.3
 MOST = 100_000

@@ -21,7 +21,8 @@ from kbforge_lab.bench.results import Results, Row, alone_in
 from kbforge_lab.bench.runs import BenchRun, BenchSettings, described, narrowed, runs_of, select
 from kbforge_lab.bench.summary import Line, Verdict, failures, lines, shortfalls, verdicts
 from kbforge_lab.bench.workers import Failure, perform_all
-from kbforge_lab.contracts.suite import TASK_NAME, Suite, SuitePlan
+from kbforge_lab.suites import make_suite
+from kbforge_lab.suites.plan import TASK_NAME, SuitePlan
 
 OnRun: TypeAlias = Callable[[int, Row | Failure | None], None]
 """Called with how many runs are over and what came of the last one, None at the start."""
@@ -82,8 +83,7 @@ class BenchWork:
 
 def prepare(suite_name: str, settings: BenchSettings) -> BenchWork:
     """Find out what there is to do."""
-    suite: Suite = registry.create("suites", suite_name, settings.options)
-    plan = suite.plan(settings.quick)
+    plan = make_suite(suite_name, settings.options).plan(settings.quick)
     if find_spec("pyarrow") is None:  # the tables are also written as Parquet
         raise registry.library_missing("pyarrow", "kbforge lab bench") or ImportError("pyarrow")
     if settings.figures and plan.of_clusterers:

@@ -20,7 +20,7 @@ from kbforge.contracts import FloatArray
 from kbforge.pictures import INK, PALETTE, look, new_figure
 from kbforge_lab.bench.results import Row, TraceRow
 from kbforge_lab.bench.summary import Spread, is_of
-from kbforge_lab.contracts.suite import Method, Metric
+from kbforge_lab.suites.plan import Method, Metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

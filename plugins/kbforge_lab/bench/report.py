@@ -27,7 +27,7 @@ from kbforge_lab.bench import figures
 from kbforge_lab.bench.results import Row, TraceRow
 from kbforge_lab.bench.runs import setting
 from kbforge_lab.bench.summary import Line, Spread, Verdict, footnotes
-from kbforge_lab.contracts.suite import Baseline, Method, Metric, Standing, SuitePlan, Task
+from kbforge_lab.suites.plan import Baseline, Method, Metric, Standing, SuitePlan, Task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

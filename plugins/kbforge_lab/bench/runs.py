@@ -23,7 +23,7 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.errors import UsageError, quoted
 from kbforge.models.bundle import MANIFEST, is_name
 from kbforge_lab.bench.results import Format
-from kbforge_lab.contracts.suite import Method, Model, SuitePlan, Task
+from kbforge_lab.suites.plan import Method, Model, SuitePlan, Task
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from kbforge.words import counted
 from kbforge_lab.bench.results import Row, TraceRow
 from kbforge_lab.bench.runs import BenchRun
 from kbforge_lab.bench.workers import Failure
-from kbforge_lab.contracts.suite import Expectation, Method, Metric, SuitePlan
 from kbforge_lab.convergence import LEAST, bulk_effective_size, scale_reduction
+from kbforge_lab.suites.plan import Expectation, Method, Metric, SuitePlan
 
 # equal groupings differ by less, which are summed in another order or, by a language model, scored
 # in other batches in single precision; relative, and absolute for what is near 0

@@ -54,7 +54,6 @@ import orjson
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist
 
-from kbforge import registry
 from kbforge.contracts import AdditiveLikelihood, FloatArray, Fragment, IntArray
 from kbforge.errors import BadRecord, LikelihoodError, ModelError, UsageError, quoted
 from kbforge.evaluation.scores import compare
@@ -62,9 +61,8 @@ from kbforge.files.records import Record, json_value
 from kbforge.fit.alpha import CALIBRATION_FILE
 from kbforge.fit.confidence import IN_BUNDLE
 from kbforge.models.bundle import Bundle, read_bundle
-from kbforge.words import counted
-from kbforge_lab.contracts.feature import Feature
-from kbforge_lab.features import ALL
+from kbforge.words import counted, did_you_mean
+from kbforge_lab.features import ALL, FEATURES, Feature
 from kbforge_lab.scdp.references import embedding
 from kbforge_plugins.likelihoods.attributes.kinds import Kind, kind_of, stated
 
@@ -94,8 +92,12 @@ class Comparison:
     feature: str
 
     def made(self) -> Feature:
-        made: Feature = registry.create("features", self.feature, {"attribute": self.attribute})
-        return made
+        if self.feature not in FEATURES:
+            raise UsageError(
+                f'there is no feature "{quoted(self.feature)}"'
+                f"{did_you_mean(self.feature, FEATURES)}; available: {', '.join(FEATURES)}"
+            )
+        return FEATURES[self.feature](self.attribute)
 
     def __str__(self) -> str:
         return f"{self.attribute}={self.feature}"

@@ -35,7 +35,8 @@ import numpy as np
 from kbforge.contracts.fragment import Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.fragments import read_fragments
-from kbforge_lab.contracts.suite import (
+from kbforge_lab.suites.data import data_files, labelled
+from kbforge_lab.suites.plan import (
     Baseline,
     Expectation,
     Method,
@@ -46,7 +47,6 @@ from kbforge_lab.contracts.suite import (
     SuitePlan,
     Task,
 )
-from kbforge_lab.suites.data import data_files, labelled
 from kbforge_lab.training.defaults.families import LabelledFile
 from kbforge_lab.training.defaults.shapes import SHAPES, in_shape
 

@@ -32,7 +32,8 @@ from scipy.special import i0e, logsumexp
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray
 from kbforge.errors import UsageError
-from kbforge_lab.contracts.suite import (
+from kbforge_lab.suites.data import GREEDY, offline, smc, split_smc
+from kbforge_lab.suites.plan import (
     Expectation,
     Method,
     Model,
@@ -41,7 +42,6 @@ from kbforge_lab.contracts.suite import (
     SuitePlan,
     Task,
 )
-from kbforge_lab.suites.data import GREEDY, offline, smc, split_smc
 
 # nats below the best centre, so that all others together are less than a float can tell
 _NEGLIGIBLE = 60.0

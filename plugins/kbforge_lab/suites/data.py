@@ -13,7 +13,7 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.errors import KBForgeError, quoted
 from kbforge.files.fragments import read_fragments
 from kbforge.files.io import called
-from kbforge_lab.contracts.suite import Method
+from kbforge_lab.suites.plan import Method
 
 
 def data_files(suite: str, names: Sequence[str], instead: str) -> list[Path]:

@@ -21,7 +21,7 @@ import numpy as np
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import IntArray
 from kbforge.errors import UsageError
-from kbforge_lab.contracts.suite import Method, Model, Suite, SuitePlan, Task
+from kbforge_lab.suites.plan import Method, Model, Suite, SuitePlan, Task
 
 WORDS_A_DOCUMENT = 8
 

@@ -38,7 +38,8 @@ import numpy as np
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray, IntArray
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge_lab.contracts.suite import (
+from kbforge_lab.suites.data import AGGLOMERATIVE, GREEDY, data_files, gibbs, smc, split_smc
+from kbforge_lab.suites.plan import (
     Expectation,
     Method,
     Metric,
@@ -48,7 +49,6 @@ from kbforge_lab.contracts.suite import (
     SuitePlan,
     Task,
 )
-from kbforge_lab.suites.data import AGGLOMERATIVE, GREEDY, data_files, gibbs, smc, split_smc
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,11 +55,11 @@ from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.errors import KBForgeError, quoted
 from kbforge.evaluation.scores import compare
 from kbforge.registry import install_command
-from kbforge_lab.contracts.suite import GroupingSample
 from kbforge_lab.scdp.gaussian import Near
 from kbforge_lab.scdp.references import References, references
 from kbforge_lab.scdp.run import Trace, run, scored, warmed_up
 from kbforge_lab.scdp.sampler import Scdp, start
+from kbforge_lab.suites.plan import GroupingSample
 
 
 def rows_of(fragments: Sequence[Fragment]) -> FloatArray:

@@ -28,7 +28,6 @@ import numpy as np
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.registry import install_command
-from kbforge_lab.contracts.suite import Expectation, Method, PaperFigures, Suite, SuitePlan, Task
 from kbforge_lab.scdp import sampler
 from kbforge_lab.scdp.gaussian import Near
 from kbforge_lab.scdp.sampler import SCDP1, SCDP2, SCDP3, Scdp
@@ -42,6 +41,7 @@ from kbforge_lab.suites.groupers import (
     Start,
     XingKMeans,
 )
+from kbforge_lab.suites.plan import Expectation, Method, PaperFigures, Suite, SuitePlan, Task
 
 UNTRAINED = "CDP"
 """Sees no examples."""

@@ -27,8 +27,8 @@ from kbforge.contracts.likelihood import ConjugateLikelihood
 from kbforge.errors import UsageError
 from kbforge.files.fragments import read_fragments
 from kbforge.models.bundle import make_likelihood
-from kbforge_lab.contracts.suite import Expectation, Method, Model, Suite, SuitePlan, Task
 from kbforge_lab.suites.data import GREEDY, data_files, labelled, offline, smc, split_smc
+from kbforge_lab.suites.plan import Expectation, Method, Model, Suite, SuitePlan, Task
 
 _NAME = "name"
 _SEED = 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbforge_lab.contracts.suite import Method
+from kbforge_lab.suites.plan import Method
 from tests.lab.bench.toys import GREEDY, SPLIT, row, trace_row
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from kbforge_lab.bench import figures
 from kbforge_lab.bench.figures import log_posterior_by_seconds, seconds_by_size
 from kbforge_lab.bench.report import draw
 from kbforge_lab.bench.results import Row
-from kbforge_lab.contracts.suite import Method
 from kbforge_lab.suites import data
 from kbforge_lab.suites.circles import CirclesSuite
 from kbforge_lab.suites.gauss import Gauss
+from kbforge_lab.suites.plan import Method
 from tests.lab.bench.drawn import (
     GIBBS,
     LABELS,

@@ -25,8 +25,8 @@ from kbforge_lab.bench.report import Grid, details, long_table, overview, standi
 from kbforge_lab.bench.results import Row
 from kbforge_lab.bench.runs import BenchRun
 from kbforge_lab.bench.summary import lines
-from kbforge_lab.contracts.suite import Baseline, Method, Model, SuitePlan, Task
 from kbforge_lab.suites.accuracy import invented
+from kbforge_lab.suites.plan import Baseline, Method, Model, SuitePlan, Task
 from tests.lab.bench import toys
 
 APART = Method("all apart", baseline="all apart")

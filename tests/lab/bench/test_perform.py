@@ -28,7 +28,7 @@ from kbforge.evaluation.scores import compare
 from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import cluster
 from kbforge_lab.bench.perform import perform
-from kbforge_lab.contracts.suite import Method, Model
+from kbforge_lab.suites.plan import Method, Model
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.lab.bench.toys import GREEDY, SPLIT, run
 

@@ -36,7 +36,8 @@ from kbforge_lab.bench.runs import (
 )
 from kbforge_lab.bench.summary import lines
 from kbforge_lab.bench.workers import Failure, perform_all
-from kbforge_lab.contracts.suite import (
+from kbforge_lab.convergence import bulk_effective_size, scale_reduction
+from kbforge_lab.suites.plan import (
     Expectation,
     GroupingSample,
     Method,
@@ -45,7 +46,6 @@ from kbforge_lab.contracts.suite import (
     SuitePlan,
     Task,
 )
-from kbforge_lab.convergence import bulk_effective_size, scale_reduction
 from tests.lab.bench.toys import FAILING, GREEDY, SPLIT, die, install_failing, plan, run, task
 
 

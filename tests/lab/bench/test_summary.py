@@ -17,7 +17,7 @@ from kbforge_lab.bench.report import race_part, reached, table
 from kbforge_lab.bench.results import Row
 from kbforge_lab.bench.summary import Spread, failures, footnotes, lines, shortfalls, verdicts
 from kbforge_lab.bench.workers import Failure
-from kbforge_lab.contracts.suite import Expectation, Method, PaperFigures
+from kbforge_lab.suites.plan import Expectation, Method, PaperFigures
 from tests.lab.bench.toys import GREEDY, SPLIT, plan, row, run
 
 ROWS = [

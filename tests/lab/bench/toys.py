@@ -12,7 +12,7 @@ import numpy as np
 from kbforge.contracts.fragment import Fragment
 from kbforge_lab.bench.results import Row, TraceRow
 from kbforge_lab.bench.runs import BenchRun
-from kbforge_lab.contracts.suite import Method, Model, SuitePlan, Task
+from kbforge_lab.suites.plan import Method, Model, SuitePlan, Task
 from tests.registry.distributions import Distribution
 
 GREEDY = Method("Greedy", "greedy")
@@ -22,7 +22,7 @@ FAILING = Method("Failing", "failing")
 _STRANGER = """
 import os
 from kbforge_plugins.clusterers.sequential import GreedyClusterer
-from kbforge_lab.contracts.suite import Suite
+from kbforge_lab.suites.plan import Suite
 from tests.lab.bench.toys import FAILING, GREEDY, plan
 
 class Failing(GreedyClusterer):

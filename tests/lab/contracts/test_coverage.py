@@ -1,21 +1,16 @@
-"""Every plugin of the laboratory has contract tests, and so has every kind that it adds."""
+"""Every plugin of the laboratory has contract tests."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-import kbforge_lab.testing
 from kbforge import registry
-from kbforge.contracts import Fragment
 from kbforge.models.bundle import make_likelihood
-from kbforge.testing import CommandContract, Contract, IndexContract, LikelihoodContract, examples
-from kbforge_lab.testing import FeatureContract
+from kbforge.testing import CommandContract, Contract, IndexContract, LikelihoodContract
 from tests.contracts.conftest import Plugins, plugins_of
 from tests.lab.models.supervised import models as supervised_models
 from tests.lab.training import circles_models
@@ -23,7 +18,7 @@ from tests.lab.training import circles_models
 PLUGINS = {
     (p.kind, p.name)
     for p in registry.installed()
-    if p.entry_point.module.startswith("kbforge_lab.") and p.kind != "kinds"
+    if p.entry_point.module.startswith("kbforge_lab.")
 }
 
 
@@ -46,58 +41,8 @@ def test_contract_tests_are_of_the_plugins_that_there_are() -> None:
     assert covered() == PLUGINS
 
 
-def test_a_kind_of_ours_has_a_test_kit() -> None:
-    ours = {p.name for p in registry.installed("kinds")}
-    kits = {member.kind for member in vars(kbforge_lab.testing).values() if hasattr(member, "kind")}
-    assert ours == kits
-
-
 class TestLab(CommandContract):
     name = "lab"
-
-
-# Our features keep the laws of their contract.
-
-
-class TestEdit(FeatureContract):
-    name = "edit"
-
-
-class TestFirstWord(FeatureContract):
-    name = "first-word"
-
-
-class TestLastWord(FeatureContract):
-    name = "last-word"
-
-
-class TestInitials(FeatureContract):
-    name = "initials"
-
-
-class TestSubsequence(FeatureContract):
-    name = "subsequence"
-
-
-class TestRareWords(FeatureContract):
-    name = "rare-words"
-
-
-class TestRareWordsOfTheWholeRecord(FeatureContract):
-    name = "rare-words"
-    options: ClassVar = {"attribute": "*"}
-
-
-class TestYears(FeatureContract):
-    name = "years"
-    options: ClassVar = {"attribute": "born"}
-
-    def fragments(self) -> Sequence[Fragment]:
-        items = examples.fragments()
-        return [
-            replace(item, properties={**item.properties, "born": (f"in {1900 + i}",)})
-            for i, item in enumerate(items)
-        ]
 
 
 class TestDiscrete(LikelihoodContract):

@@ -10,18 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
-from kbforge_lab.contracts.feature import Feature
+from kbforge_lab.features import FEATURES, Feature
 
 TEXTS = st.text("ab c.1é", max_size=8)
-FEATURES = ("edit", "first-word", "initials", "last-word", "rare-words", "subsequence", "years")
 
 
 def made(name: str, **options: object) -> Feature:
-    feature: Feature = registry.create("features", name, options)
-    return feature
+    return FEATURES[name](**options)
 
 
 def said(*values: str, attribute: str = "name") -> Fragment:

@@ -10,7 +10,6 @@ import pytest
 
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.fragments import write_fragments as write_records
-from kbforge_lab.contracts.suite import SuitePlan
 from kbforge_lab.suites.accuracy import (
     SETS,
     UNSEEN,
@@ -19,8 +18,9 @@ from kbforge_lab.suites.accuracy import (
     first_entities,
     invented,
 )
-from kbforge_lab.testing import SuiteContract
+from kbforge_lab.suites.plan import SuitePlan
 from kbforge_lab.training.defaults.families import FAMILIES
+from tests.lab.suites.laws import SuiteLaws
 from tests.lab.suites.test_suites import write_fragments
 
 
@@ -44,7 +44,7 @@ def names(plan: SuitePlan) -> list[str]:
     return [task.name for task in plan.tasks]
 
 
-class TestAccuracyOnAFile(SuiteContract):
+class TestAccuracyOnAFile(SuiteLaws):
     name = "accuracy"
 
     @pytest.fixture(autouse=True)

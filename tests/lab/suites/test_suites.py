@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.registry.options import describe
-from kbforge_lab.contracts.suite import TASK_NAME, SuitePlan
+from kbforge_lab.suites import make_suite, suite_class
 from kbforge_lab.suites.documents import DocumentMixture, Documents
 from kbforge_lab.suites.gauss import Gauss
+from kbforge_lab.suites.plan import TASK_NAME, SuitePlan
 from kbforge_lab.suites.text import Text, name_variants
-from kbforge_lab.testing import SuiteContract
 from kbforge_lm.likelihoods.gpt.likelihood import Gpt
 from tests.lab.bench.toys import plan, task
+from tests.lab.suites.laws import SuiteLaws
 
 TEXT_TASKS = ("wd50", "dwie50", "webnlg-names")
 ONLINE = ("greedy", "smc", "split-smc")
@@ -61,8 +61,8 @@ def test_without_data_the_sentence_says_what_to_do(
 @pytest.mark.parametrize("suite", ["gauss", "circles", "hashing", "text"])
 def test_what_is_shown_of_a_suite_names_its_tasks_and_methods(suite: str, tmp_path: Path) -> None:
     file = write_fragments(tmp_path / "people.jsonl", "a", "b")
-    plan = registry.create("suites", suite, {"data": file} if suite == "text" else {}).plan()
-    summary, _ = describe(registry.load("suites", suite))
+    plan = make_suite(suite, {"data": file} if suite == "text" else {}).plan()
+    summary, _ = describe(suite_class(suite))
     said = re.search(r"Tasks?: (.*?)\. Methods: (.*?)\. Quick: .*\.", summary)
     assert said, summary
     tasks = list(TEXT_TASKS) if suite == "text" else [task.name for task in plan.tasks]
@@ -100,7 +100,7 @@ def test_fragments_without_labels_cannot_be_compared_on(tmp_path: Path) -> None:
         Text(data=str(tmp_path / "none.jsonl")).plan()
 
 
-class TestTextOnAFile(SuiteContract):
+class TestTextOnAFile(SuiteLaws):
     name = "text"
 
     @pytest.fixture(autouse=True)
@@ -136,7 +136,7 @@ def test_another_likelihood_for_text_needs_its_own_alpha() -> None:
 
 @pytest.mark.parametrize("name", ["a/b", "a b", "../a", "-a", ".a", "", "a|b", "a,b", "a" * 101])
 def test_the_contract_refuses_tasks_that_cannot_name_a_file(name: str) -> None:
-    class Named(SuiteContract):
+    class Named(SuiteLaws):
         def make(self) -> Any:
             return self
 

@@ -13,7 +13,6 @@ import pytest
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.evaluation.scores import compare
-from kbforge_lab.contracts.suite import Grouper, GroupingSample
 from kbforge_lab.scdp.gaussian import Near
 from kbforge_lab.scdp.sampler import SCDP1, SCDP3, UNTRAINED, Scdp
 from kbforge_lab.suites.groupers import (
@@ -29,6 +28,7 @@ from kbforge_lab.suites.groupers import (
     hidden_labels,
     rows_of,
 )
+from kbforge_lab.suites.plan import Grouper, GroupingSample
 from kbforge_lab.suites.supervised import Digits, SupervisedSuite, drawn
 from tests.program import Run
 

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from kbforge.contracts import Fragment
-from kbforge.errors import KBForgeError, LikelihoodError, ModelError, PluginError, UsageError
+from kbforge.errors import KBForgeError, LikelihoodError, ModelError, UsageError
 from kbforge.models.bundle import Bundle, make_likelihood, read_bundle, write_bundle
 from kbforge.testing import examples
 from kbforge_lab.likelihoods import supervised
@@ -156,7 +156,7 @@ def test_no_damage_of_a_byte_goes_further_than_one_sentence(tmp_path: Path) -> N
 def test_a_feature_that_is_not_installed_is_named(tmp_path: Path) -> None:
     trained = replace(small_model(), compared=(Comparison("name", "gone"),))
     likelihood = make_likelihood(str(write(trained, tmp_path / "model")))
-    with pytest.raises(PluginError, match='there is no feature "gone"'):
+    with pytest.raises(UsageError, match='there is no feature "gone"'):
         likelihood.fit(examples.fragments(4))
 
 

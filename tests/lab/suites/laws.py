@@ -1,18 +1,23 @@
-"""The laws of `kbforge_lab.contracts.suite`, as tests."""
+"""The laws of `kbforge_lab.suites.plan`, as tests of one suite; `test_laws.py` tests ours."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
-from kbforge.testing.contract import Contract
-from kbforge_lab.contracts.suite import TASK_NAME, Method, SuitePlan
+from kbforge_lab.suites import make_suite
+from kbforge_lab.suites.plan import TASK_NAME, Method, SuitePlan
 
 
-class SuiteContract(Contract):
+class SuiteLaws:
     """A comparison that can be run: whole, unambiguous, and only about what it declares."""
 
-    kind: ClassVar[str] = "suites"
+    name: ClassVar[str]
+    options: ClassVar[Mapping[str, object]] = {}
+
+    def make(self) -> Any:
+        """The suite."""
+        return make_suite(self.name, self.options)
 
     def plans(self) -> Iterator[SuitePlan]:
         """The whole plan and the quick one."""

@@ -13,7 +13,7 @@ comparison of this kind is one table over all tasks, and measures how far a grou
 can be trusted. The third is of groupings by examples: its tasks have labelled examples of other
 entities, and its methods are groupers that learn from them.
 
-Laws, tested for every member by `kbforge_lab.testing.suite`:
+Laws, tested for every suite by `tests/lab/suites/laws.py`:
 
 1. Same options, same plan; a quick plan runs no longer than the whole one.
 2. Every fragment of a task, examples included, has a label and an id of its own.

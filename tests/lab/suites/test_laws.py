@@ -4,47 +4,47 @@ from typing import ClassVar
 
 import pytest
 
-from kbforge_lab.testing import SuiteContract
+from tests.lab.suites.laws import SuiteLaws
 
 
-class TestGauss(SuiteContract):
+class TestGauss(SuiteLaws):
     name = "gauss"
 
 
-class TestCircles(SuiteContract):
+class TestCircles(SuiteLaws):
     name = "circles"
 
 
-class TestDocuments(SuiteContract):
+class TestDocuments(SuiteLaws):
     name = "documents"
     options: ClassVar = {"documents": 300, "clusters": 5}
 
 
 @pytest.mark.data
 @pytest.mark.usefixtures("data_dir")
-class TestGaussPublished(SuiteContract):
+class TestGaussPublished(SuiteLaws):
     name = "gauss"
     options: ClassVar = {"data": "published"}
 
 
 @pytest.mark.data
 @pytest.mark.usefixtures("data_dir")
-class TestText(SuiteContract):
+class TestText(SuiteLaws):
     name = "text"
 
 
 @pytest.mark.data
 @pytest.mark.usefixtures("data_dir")
-class TestAccuracy(SuiteContract):
+class TestAccuracy(SuiteLaws):
     name = "accuracy"
     options: ClassVar = {"most": 1000}
 
 
-class TestHashing(SuiteContract):
+class TestHashing(SuiteLaws):
     name = "hashing"
 
 
-class TestSupervised(SuiteContract):
+class TestSupervised(SuiteLaws):
     name = "supervised"
 
     @pytest.fixture(autouse=True)

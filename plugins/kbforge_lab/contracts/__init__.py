@@ -1,1 +1,0 @@
-"""The kinds of plugins that the laboratory adds, each with its laws."""
