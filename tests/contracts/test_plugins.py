@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import pytest
-
-from kbforge.models.bundle import make_likelihood
 from kbforge.testing import (
     CalibratorContract,
     CommandContract,
@@ -18,9 +14,7 @@ from kbforge.testing import (
     ResamplerContract,
     SerializerContract,
 )
-from kbforge.testing.examples import fragments
 from tests.contracts.conftest import Plugins
-from tests.likelihoods.gpt.language_models import small_model, write
 
 
 class TestCommands(CommandContract):
@@ -38,7 +32,6 @@ class TestCommands(CommandContract):
         ),
         *("link", "load", "mcp", "plugins", "refit", "remove", "report", "review", "run"),
         *("serve", "show", "status"),
-        *("train-attributes", "train-lm", "train-ngram"),
     ]
 
 
@@ -80,9 +73,7 @@ class TestOnlineClusterers(OnlineClustererContract):
 
 
 class TestLikelihoods(LikelihoodContract):
-    plugins: ClassVar[Plugins] = [
-        *("attributes", "gaussian", "bigram", "names", "gpt"),
-    ]
+    plugins: ClassVar[Plugins] = ["attributes", "gaussian", "names"]
 
 
 class TestPairs(LikelihoodContract):
@@ -96,17 +87,3 @@ class TestPairs(LikelihoodContract):
             *(f"worths/{k}/values" for k in range(3)),
         }
     )
-
-
-class TestGptOfABundle(LikelihoodContract):
-    name = "gpt"
-
-    folder: ClassVar[Path]
-
-    @pytest.fixture(autouse=True, scope="class")
-    @classmethod
-    def _write(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
-        cls.folder = write(small_model(fragments()), tmp_path_factory.mktemp("gpt") / "model")
-
-    def make(self) -> Any:
-        return make_likelihood(str(self.folder))

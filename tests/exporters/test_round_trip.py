@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,11 +9,6 @@ from hypothesis import strategies as st
 from kbforge.contracts import Fragment, Particle, Posterior, Subproblem
 from kbforge.kb.entities import assemble
 from kbforge.testing.examples import HOSTILE_VALUES
-from kbforge_graphs.exporters.linked import (
-    JsonLdExporter,
-    Neo4jExporter,
-    NQuadsExporter,
-)
 from kbforge_plugins.exporters.ftm import FtmExporter
 from kbforge_plugins.exporters.records import ParquetExporter
 from tests.exporters import readers
@@ -77,47 +70,12 @@ def one_entity(*fragments):
     return list(assemble(fragments, Posterior((block,), 0.0, len(fragments), 0)))
 
 
-@pytest.mark.parametrize(
-    ("exporter", "read"),
-    [
-        (ParquetExporter, readers.parquet),
-        (NQuadsExporter, readers.nquads),
-        (JsonLdExporter, readers.jsonld),
-    ],
-)
 @pytest.mark.parametrize("known", [False, True])
 @given(made=knowledge())
 @examples(40)
-def test_fragment_for_fragment(exporter, read, known, made):
-    assert read_back(exporter(), read, *made, known) == expected(*made, known)
-
-
-@pytest.mark.parametrize("known", [False, True])
-@given(made=knowledge())
-@examples(60)
-def test_neo4j_has_every_value_under_a_plain_name(known, made):
-    def clean(text):
-        return text.replace("\x1f", "\ufffd")
-
-    def told(fragment):
-        return {value for _, value in said(fragment)}
-
-    found = read_back(Neo4jExporter(), readers.neo4j, *made, known)
-    plain = {
-        clean(entity): {
-            clean(i): (source, {value for _, value in held}) for i, (source, held) in of.items()
-        }
-        for entity, of in found.items()
-    }
-    assert plain == {
-        entity: {
-            clean(i): (source and clean(source), set(map(clean, values)))
-            for i, (source, values) in of.items()
-        }
-        for entity, of in expected(*made, known, told).items()
-    }
-    names = {name for of in found.values() for _, held in of.values() for name, _ in held}
-    assert all(re.fullmatch(r"\w+", name) for name in names)
+def test_fragment_for_fragment(known, made):
+    found = read_back(ParquetExporter(), readers.parquet, *made, known)
+    assert found == expected(*made, known)
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -149,18 +107,7 @@ def test_a_real_entity_in_every_vocabulary():
     }
 
 
-@pytest.mark.parametrize(
-    ("exporter", "text"),
-    [
-        (FtmExporter, "in.csv:12"),
-        (NQuadsExporter, '<urn:kbforge:relation:row> "12"^^'),
-        (JsonLdExporter, '"source":"in.csv","row":12'),
-        (Neo4jExporter, '{""row"":12}'),
-    ],
-)
-def test_the_row_of_a_table_is_in_every_format_with_sources(exporter, text):
-    def read(target):
-        return (target / "fragments.csv" if target.is_dir() else target).read_text()
-
+def test_the_row_of_a_table_is_in_ftm():
     fragment = Fragment("a", {"name": ("Ada",)}, source="in.csv", metadata={"row": 12})
-    assert text in exported(exporter(), one_entity(fragment), [fragment], read)
+    read = exported(FtmExporter(), one_entity(fragment), [fragment])
+    assert "in.csv:12" in read.decode()

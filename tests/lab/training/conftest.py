@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.training.conftest import one_thread
+from tests.lm.training.conftest import one_thread
 
 __all__ = ["one_thread"]
