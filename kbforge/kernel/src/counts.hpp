@@ -1,6 +1,6 @@
 // Dirichlet-multinomial likelihoods, of n-grams, values or numbers: counts of rows.
 //
-// See kbforge_plugins/likelihoods/counts.py for the model. The log factors of a row are told, and
+// See kbforge_lm/likelihoods/counts.py for the model. The log factors of a row are told, and
 // lie on the grid: sums of them are exact in any order, whether over the rows of one cluster or,
 // where many clusters are asked for, over the clusters of one row.
 #pragma once

@@ -62,7 +62,7 @@ from kbforge.contracts.likelihood import (
 from kbforge.errors import LikelihoodError, OtherModelError, UsageError, quoted
 from kbforge.models.keeping import KeptReader
 from kbforge.numerics import capacity_for, grown
-from kbforge_plugins.likelihoods.counts import CompiledRows, DirichletRows, LiveRows, RowsOfSets
+from kbforge_lm.likelihoods.counts import CompiledRows, DirichletRows, LiveRows, RowsOfSets
 from kbforge_plugins.likelihoods.gaussian import vector_of
 from kbforge_plugins.texts import LARGEST, Places, digests_of, nowhere
 

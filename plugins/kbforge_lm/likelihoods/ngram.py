@@ -50,15 +50,15 @@ from kbforge.files.fragments import DigestSet
 from kbforge.models.bundle import read_bundle
 from kbforge.models.keeping import KeptReader
 from kbforge.words import listed
-from kbforge_plugins.indexes.hashed import gram_counts
-from kbforge_plugins.indexes.ngrams import Ngrams
-from kbforge_plugins.likelihoods.counts import (
+from kbforge_lm.likelihoods.counts import (
     CompiledRows,
     DirichletRows,
     LiveRows,
     RowCounts,
     RowsOfSets,
 )
+from kbforge_plugins.indexes.hashed import gram_counts
+from kbforge_plugins.indexes.ngrams import Ngrams
 from kbforge_plugins.texts import END, START, normalised
 
 COUNTS_FILE = "counts.json"

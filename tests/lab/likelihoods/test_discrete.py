@@ -20,7 +20,6 @@ from kbforge_lab.likelihoods.trigram import Trigram
 from kbforge_lm.likelihoods.ngram import Bigram
 from tests.fit.people import made
 from tests.fit.test_judge import judged
-from tests.likelihoods.test_counts import check_edits_and_merges, check_random_life, small
 from tests.likelihoods.test_ngram import (
     check_strings,
     check_urn,
@@ -28,6 +27,7 @@ from tests.likelihoods.test_ngram import (
     counted,
     folder,
 )
+from tests.lm.likelihoods.test_counts import check_edits_and_merges, check_random_life, small
 from tests.profile import examples
 from tests.training.test_ngram import check_evidence
 
