@@ -87,19 +87,17 @@ Information prefers what is most in doubt, the value what most depends on. Both 
 alone, and none that comes after.
 
 Particles are few, and a model that is wrong about one pair is wrong about others in the same way.
-So the belief reads v = (logit p, logit r), where p is what the particles report and r what a map of
-pairs makes of it, if there is one. Before any answer w_1 is 1, or with a map w_1 = w_2 = 1/2;
-standard deviations are 1 nat for w_0 and 1/2 for the others.
-The queue follows the posterior (`update`, `gone`), which answers change.
+So the belief reads v = logit p of what the particles report, p. Before any answer w_1 is 1; the
+standard deviations are 1 nat for w_0 and 1/2 for w_1. The queue follows the posterior (`update`,
+`gone`), which answers change.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -575,14 +573,11 @@ def information(believed: FloatArray, error: float) -> FloatArray:
     return np.asarray(np.maximum(entropy - of_errors, 0.0))
 
 
-PairMap: TypeAlias = Callable[[IntArray, IntArray, FloatArray], FloatArray]
-"""A map of pairs: numbers of the ones and the others, what is reported, to a probability each."""
-
 MOST_EACH = 16
 """Questions about a subproblem that are held; its answer brings others."""
 
-_SLOPE_SPREAD = 0.5  # sd of w_1 and w_2
-_LEAST = 1e-3  # what is reported, or read, is no surer
+_SLOPE_SPREAD = 0.5  # sd of w_1
+_LEAST = 1e-3  # what is reported is no surer
 
 
 @dataclass(frozen=True, slots=True)
@@ -593,34 +588,20 @@ class PairQuestion:
     first: int
     second: int
     reported: float  # probability that they are one, by the particles
-    believed: float  # the same, by earlier answers and by the map, if there is one
+    believed: float  # the same, by earlier answers
     joined: bool  # whether the point estimate has them together
     value: float  # fragments that the answer is expected to correct
     information: float  # what the answer tells, in nats
 
 
 class PosteriorQueue:
-    """What to ask, to correct the point estimate of a posterior.
+    """What to ask, to correct the point estimate of a posterior."""
 
-    `read` is a map of pairs, None for what the particles say; `error` is how often an answer is
-    wrong, in [0, 1/2); questions are ordered by `worth`, the value or the information.
-    """
-
-    def __init__(
-        self,
-        read: PairMap | None = None,
-        error: float = REVIEW_ERROR,
-        worth: Literal["gain", "information"] = "gain",
-    ) -> None:
-        if not 0 <= error < 0.5:
-            raise ValueError(f"error: expected a number from 0 to below 0.5, got {error:g}")
-        self._read, self._error, self._worth = read, error, worth
-        mean = np.array([0.0, 1.0, 0.0] if read is None else [0.0, 0.5, 0.5])
-        spread = np.array([_OFFSET, _SLOPE_SPREAD, _SLOPE_SPREAD])
-        self._before = self._belief = Belief(mean, np.diag(spread**2))
-        self._answers: list[tuple[PairQuestion, FloatArray, bool | None]] = []
-        # by subproblem its questions, and what the belief reads of them, shape [questions, 2]
-        self._held: dict[int, tuple[QuestionTable, FloatArray]] = {}
+    def __init__(self) -> None:
+        spread = np.array([_OFFSET, _SLOPE_SPREAD])
+        self._before = self._belief = Belief(np.array([0.0, 1.0]), np.diag(spread**2))
+        self._answers: list[tuple[PairQuestion, bool | None]] = []
+        self._held: dict[int, QuestionTable] = {}  # the questions of each subproblem
         self._passed: set[tuple[int, int]] = set()
         self._heap: list[tuple[float, int, int]] = []  # (-rank, name, place), the best of each
         self._stale = False
@@ -631,27 +612,16 @@ class PosteriorQueue:
 
     def update(self, subproblems: Iterable[Subproblem]) -> None:
         """Take in subproblems that are new or other than before; a name is the first fragment."""
-        found: dict[int, QuestionTable] = {}
         for subproblem in subproblems:
             name = subproblem.fragments[0]
             self._held.pop(name, None)
             asked = pairs_of(parts_of(subproblem))
             if len(asked):
-                found[name] = asked.where(self._best(asked))
-        if not found:
-            return
-        # a map reads many pairs at once in the time of one
-        told = self._columns(
-            *(
-                np.concatenate([getattr(asked, field) for asked in found.values()])
-                for field in ("reported", "first", "second")
-            )
-        )
-        ends = np.cumsum([len(asked) for asked in found.values()])[:-1]
-        for (name, asked), columns in zip(found.items(), np.split(told, ends), strict=True):
-            self._held[name] = asked, columns
-            if not self._stale:
-                self._push(name)
+                # the best if all reports are true
+                value = values(asked, asked.reported, REVIEW_ERROR)
+                self._held[name] = asked.where(np.argsort(-value, kind="stable")[:MOST_EACH])
+                if not self._stale:
+                    self._push(name)
 
     def gone(self, names: Iterable[int]) -> None:
         """Forget subproblems that are no more; names that are not known are passed over."""
@@ -680,19 +650,15 @@ class PosteriorQueue:
 
     def add(self, question: PairQuestion, same: bool | None) -> None:
         """Learn from an answer how far reports can be believed; None passes over the question."""
-        told = np.zeros((1, 2))
+        self._answers.append((question, same))
         if same is None:
             self.pass_over(question)
         else:
-            pair = (question.reported, question.first, question.second)
-            told = self._columns(*(np.array([one]) for one in pair))
-        self._answers.append((question, told[0], same))
-        if same is not None:
             self._learn()
 
     def undo(self) -> None:
         """Unlearn the last answer; `update` takes in the subproblems that it had changed."""
-        question, _, same = self._answers.pop()
+        question, same = self._answers.pop()
         if same is None:
             self._passed.discard((question.first, question.second))
             self._stale = True
@@ -700,28 +666,11 @@ class PosteriorQueue:
             self._learn()
 
     def _learn(self) -> None:
-        known = [(told, same) for _, told, same in self._answers if same is not None]
-        told = np.array([told for told, _ in known]).reshape(-1, 2)
+        known = [(question.reported, same) for question, same in self._answers if same is not None]
+        reported = np.array([p for p, _ in known], np.float64)
         same = np.array([same for _, same in known], np.bool_)
-        self._belief = update(self._before, told, same, self._error)
+        self._belief = update(self._before, _logit(reported), same, REVIEW_ERROR)
         self._stale = True
-
-    def _best(self, asked: QuestionTable) -> IntArray:
-        """The places of the questions to hold: the best if all reports are true."""
-        rank = self._ranks(asked, asked.reported)
-        return np.argsort(-rank, kind="stable")[:MOST_EACH]
-
-    def _ranks(self, asked: QuestionTable, believed: FloatArray) -> FloatArray:
-        if self._worth == "information":
-            return information(believed, self._error)
-        return values(asked, believed, self._error)
-
-    def _columns(self, reported: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """What the belief reads, shape [pairs, 2]."""
-        read = np.full(len(reported), 0.5)
-        if self._read is not None:
-            read = self._read(first, second, reported)
-        return np.column_stack([_logit(reported), _logit(read)])
 
     def _push(self, name: int) -> None:
         top = self._top(name)
@@ -732,8 +681,8 @@ class PosteriorQueue:
         """The rank and the place of the best question about a subproblem that is held, if any."""
         if name not in self._held:
             return None
-        asked, told = self._held[name]
-        rank = self._ranks(asked, self._belief.probability(told))
+        asked = self._held[name]
+        rank = values(asked, self._belief.probability(_logit(asked.reported)), REVIEW_ERROR)
         pairs = zip(asked.first.tolist(), asked.second.tolist(), strict=True)
         for place, pair in enumerate(pairs):
             if pair in self._passed:
@@ -742,9 +691,8 @@ class PosteriorQueue:
         return None if rank[place] == -np.inf else (float(rank[place]), place)
 
     def _question(self, name: int, place: int) -> PairQuestion:
-        asked, told = self._held[name]
-        one = asked.where(np.array([place]))
-        believed = self._belief.probability(told[place : place + 1])
+        one = self._held[name].where(np.array([place]))
+        believed = self._belief.probability(_logit(one.reported))
         return PairQuestion(
             subproblem=name,
             first=int(one.first[0]),
@@ -752,11 +700,12 @@ class PosteriorQueue:
             reported=float(one.reported[0]),
             believed=float(believed[0]),
             joined=bool(one.joined[0]),
-            value=float(values(one, believed, self._error)[0]),
-            information=float(information(believed, self._error)[0]),
+            value=float(values(one, believed, REVIEW_ERROR)[0]),
+            information=float(information(believed, REVIEW_ERROR)[0]),
         )
 
 
 def _logit(p: FloatArray) -> FloatArray:
+    """What the belief reads, shape [pairs, 1]."""
     inside = np.clip(p, _LEAST, 1 - _LEAST)
-    return np.asarray(np.log(inside) - np.log1p(-inside))
+    return np.asarray(np.log(inside) - np.log1p(-inside))[:, None]

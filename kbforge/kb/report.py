@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from kbforge.contracts import Alternative, Entity, Explanation, Value, View
+from kbforge.contracts import Alternative, Entity, Explanation, View
 from kbforge.contracts.entity import Change, DecisionRecord, Kind, Run
 from kbforge.errors import quoted
 from kbforge.evaluation.reliability import Reliability
@@ -48,11 +48,9 @@ _MOST_COUNTED = 4_096  # attributes
 _MOST_ATTRIBUTES = 8
 _MOST_VALUES = 3
 _MOST_ALTERNATIVES = 3
-_MOST_MEMBERS = 12  # of a group
 _MOST_REASONS = 12  # attributes of an explanation
 _MOST_IDS = 6
 _LIST_CHARACTERS = 60
-_CHARACTERS = 120
 
 Explain: TypeAlias = Callable[[Entity], Mapping[str, Explanation]]
 """From an entity to why some of its fragments are in it, by fragment; none if nobody can say."""
@@ -73,30 +71,6 @@ class ConfidenceBand(NamedTuple):
     stated_known: float  # mean confidence of the known, 0 without
 
 
-class ShownAlternative(NamedTuple):
-    """Another grouping; of each group only the first fragments are kept."""
-
-    probability: float  # as reported
-    groups: tuple[tuple[str, ...], ...]  # ids of fragments
-    sizes: tuple[int, ...]  # of the groups
-
-
-class UncertainEntity(NamedTuple):
-    """An entity that much of what is uncertain depends on; texts are cut."""
-
-    id: str
-    name: str
-    size: int  # fragments
-    confidence: float  # calibrated where there is a map
-    fragments: tuple[str, ...]  # ids of the first
-    # the name, then others: first values with counts, how many more
-    attributes: tuple[tuple[str, tuple[tuple[str, int], ...], int], ...]
-    more: int  # attributes left out
-    alternatives: tuple[ShownAlternative, ...]
-    own: frozenset[str]  # all its fragments
-    reason: tuple[str, Explanation] | None  # the fragment that fits least, and why it is here
-
-
 @dataclass(frozen=True, slots=True)
 class Facts:
     """All that a report says."""
@@ -114,7 +88,7 @@ class Facts:
     # first values of the entity with most values
     conflicts: tuple[tuple[str, int, int, str, tuple[str, ...]], ...]
     listed: tuple[EntityRow, ...]  # the largest, the least certain, and the first by name
-    doubtful: tuple[UncertainEntity, ...] = ()  # by fragments times doubt
+    doubtful: tuple[Entity, ...] = ()  # by fragments times doubt, attributes as in the file
     fragment_names: Mapping[str, str] = field(default_factory=dict)  # by id, of those on the page
     entity_names: Mapping[str, str] = field(default_factory=dict)  # likewise, of those still there
     pairs: Reliability | None = None  # how often pairs turned out to be one; None if unknown
@@ -193,7 +167,9 @@ def gather(
     chief = [entity for *_, entity in worst]
     if again:
         facts = _with_names(facts, view, chief)
-    return _with_doubtful(facts, chief, conflicts.order(), explain or _explained)
+    place = {attribute: at for at, attribute in enumerate(conflicts.order())}
+    shown = tuple(_shown(one, place, explain) for one in chief)
+    return replace(facts, doubtful=shown)
 
 
 def _list(entity: Entity, number: int, lists: Sequence[list[tuple[Any, ...]]]) -> None:
@@ -352,63 +328,27 @@ class _ConflictCounter:
         )
 
 
-def _with_doubtful(
-    facts: Facts, chief: Sequence[Entity], order: Sequence[str], explain: Explain
-) -> Facts:
-    """The same, with the entities that most depends on."""
-    place = {attribute: at for at, attribute in enumerate(order)}
-    doubtful = tuple(_doubtful(one, place, explain) for one in chief)
-    return replace(facts, doubtful=doubtful)
-
-
-def _doubtful(entity: Entity, place: Mapping[str, int], explain: Explain) -> UncertainEntity:
-    last = len(place)
-    names = sorted(entity.properties, key=lambda attribute: place.get(attribute, last))
-    return UncertainEntity(
-        id=quoted(entity.id, _CHARACTERS),
-        name=quoted(entity.name, _CHARACTERS),
-        size=len(entity.fragments),
-        confidence=entity.confidence,
-        fragments=tuple(quoted(id, _CHARACTERS) for id in entity.fragments[:_MOST_IDS]),
-        attributes=tuple(
-            _attribute(name, entity.properties[name]) for name in names[:_MOST_ATTRIBUTES]
-        ),
-        more=max(len(names) - _MOST_ATTRIBUTES, 0),
-        alternatives=tuple(
-            ShownAlternative(
-                one.probability,
-                tuple(group[:_MOST_MEMBERS] for group in one.groups),
-                tuple(map(len, one.groups)),
-            )
-            for one in _alternatives(entity)
-        ),
-        own=frozenset(entity.fragments),
-        reason=_reason(explain(entity)),
+def _shown(entity: Entity, place: Mapping[str, int], explain: Explain | None) -> Entity:
+    """An entity with those alternatives and explanations alone that the page tells."""
+    names = sorted(entity.properties, key=lambda attribute: place.get(attribute, len(place)))
+    said = entity.explanations if explain is None else explain(entity)
+    return replace(
+        entity,
+        properties={name: entity.properties[name] for name in names},
+        alternatives=tuple(_alternatives(entity)),
+        explanations=_least_fitting(said) if said else None,
     )
 
 
-def _explained(entity: Entity) -> Mapping[str, Explanation]:
-    """What an entity itself says of why its fragments are in it."""
-    return entity.explanations or {}
-
-
-def _reason(explanations: Mapping[str, Explanation]) -> tuple[str, Explanation] | None:
+def _least_fitting(explanations: Mapping[str, Explanation]) -> dict[str, Explanation]:
     """The fragment that fits least, with the attributes that say most."""
-    if not explanations:
-        return None
     id = min(explanations, key=lambda id: explanations[id].total)
     why = explanations[id]
     most = sorted(why.attributes, key=lambda name: -abs(why.attributes[name]))
     shown = {name: why.attributes[name] for name in most[:_MOST_REASONS]}
     if others := most[_MOST_REASONS:]:
         shown["all others"] = sum(why.attributes[name] for name in others)
-    return quoted(id, _CHARACTERS), Explanation(why.prior, shown)
-
-
-def _attribute(name: str, values: Sequence[Value]) -> tuple[str, tuple[tuple[str, int], ...], int]:
-    first = values[:_MOST_VALUES]
-    shown = tuple((quoted(value.value, _CHARACTERS), value.count) for value in first)
-    return quoted(name, _CHARACTERS), shown, len(values) - len(shown)
+    return {id: Explanation(why.prior, shown)}
 
 
 def _with_names(facts: Facts, view: View, chief: Sequence[Entity]) -> Facts:
@@ -484,6 +424,8 @@ def report_html(facts: Facts) -> str:
         version=__version__,
         tiles=_tiles(facts),
         most_ids=_MOST_IDS,
+        most_values=_MOST_VALUES,
+        most_attributes=_MOST_ATTRIBUTES,
         intervals=[(_interval(share), share.entities) for share in facts.confidences],
         shares=shares,
         known=sum(share.known for share in shares),
@@ -498,7 +440,7 @@ def report_html(facts: Facts) -> str:
 @cache
 def _template() -> Template:
     made = environment()
-    made.filters |= {"interval": _interval}
+    made.filters |= {"interval": _interval, "set": frozenset}
     return made.get_template(
         "report.html", globals={"style": part("style.css"), "script": part("table.js")}
     )

@@ -63,42 +63,29 @@ class Trees:
         if rows.ndim != 2 or rows.shape[1] != len(self.features):
             raise ValueError(f"rows of {len(self.features)} columns, got {rows.shape}")
         values = np.ascontiguousarray(rows, dtype=np.float64)
-        out = np.full(len(values), self.offset[0])
-        by = kernel_library() or _Room(self._masks, min(len(values), _ROWS_AT_ONCE))
+        sums = np.full(len(values), self.offset[0])
+        kernel = kernel_library()
         for start in range(0, len(values), _ROWS_AT_ONCE):
-            part = values[start : start + _ROWS_AT_ONCE]
+            part, out = values[start : start + _ROWS_AT_ONCE], sums[start : start + _ROWS_AT_ONCE]
+            if kernel is None:
+                for root in self.roots.tolist():
+                    out += self.leaves[self._leaves_of(part, root)]
+                continue
             # by column, a missing value once as what goes left everywhere, once as what goes right
             missing = np.isnan(part)
             sides = np.concatenate([np.where(missing, far, part).T for far in (np.inf, -np.inf)])
-            sums = out[start : start + len(part)]
+            sides = np.ascontiguousarray(sides)
             for masks in self._masks:
-                sums = self._added(sums, masks, part, sides, by)
-            out[start : start + len(part)] = sums
-        return out
+                if masks.root is None:
+                    masks.add(kernel, out, self.leaves, sides)
+                else:
+                    out += self.leaves[self._leaves_of(part, masks.root)]
+        return sums
 
     @cached_property
     def _masks(self) -> tuple[_Masks, ...]:
         """All trees in order, some at a time; one that has too many leaves is alone."""
         return tuple(_grouped(self))
-
-    def _added(
-        self,
-        sums: NDArray[np.float64],
-        masks: _Masks,
-        part: NDArray[np.float64],
-        sides: NDArray[np.float64],
-        by: CDLL | _Room,
-    ) -> NDArray[np.float64]:
-        """The sums and what some trees add, one after the other, as sums of floats depend on it."""
-        if masks.root is not None:
-            return sums + self.leaves[self._leaves_of(part, masks.root)]
-        if isinstance(by, CDLL):
-            return masks.added_compiled(by, sums, self.leaves, sides)
-        adds = np.empty((len(masks.whole) + 1, len(part)))
-        adds[0] = sums
-        adds[1:] = self.leaves[masks.leaves_of(sides, by)]
-        added: NDArray[np.float64] = np.add.accumulate(adds, axis=0)[-1]
-        return added
 
     def _leaves_of(self, rows: NDArray[np.float64], root: int) -> NDArray[np.int64]:
         """The leaf of one tree that each row ends at: [N]."""
@@ -137,60 +124,29 @@ class _Masks:
     root: int | None  # of a tree that has too many leaves for bits, which is alone
     shape: tuple[int, int]  # trees, nodes of each
     feature: NDArray[np.int64]  # [all nodes] row of the values, missing ones inf above, -inf below
-    threshold: NDArray[np.float64]  # [all nodes, 1] the largest value that goes left
-    kept_right: NDArray[np.uint64]  # [all nodes, 1] leaves within reach of a row that went right
-    whole: NDArray[np.uint64]  # [trees, 1] the bits of all leaves
-    first: NDArray[np.int64]  # [trees, 1] the place of each tree's first leaf
+    threshold: NDArray[np.float64]  # [all nodes] the largest value that goes left
+    kept_right: NDArray[np.uint64]  # [all nodes] leaves within reach of a row that went right
+    whole: NDArray[np.uint64]  # [trees] the bits of all leaves
+    first: NDArray[np.int64]  # [trees] the place of each tree's first leaf
     leaves: NDArray[np.int64]  # the number of each bit's leaf, tree after tree
 
-    def leaves_of(self, sides: NDArray[np.float64], room: _Room) -> NDArray[np.int64]:
-        """The leaf that each row ends at, without following any row: [trees, rows]."""
-        (trees, nodes), rows = self.shape, sides.shape[1]
-        size = trees * nodes * rows
-        values, goes_left, kept = (
-            flat[:size].reshape(-1, rows) for flat in (room.values, room.goes_left, room.kept)
-        )
-        np.take(sides, self.feature, axis=0, out=values, mode="clip")
-        np.less_equal(values, self.threshold, out=goes_left)
-        # a row that goes right keeps the bits of the mask, any other keeps all
-        np.copyto(kept, goes_left)
-        np.negative(kept, out=kept)
-        np.bitwise_or(kept, self.kept_right, out=kept)
-        reached = np.bitwise_and.reduce(kept.reshape(trees, nodes, rows), axis=1) & self.whole
-        lowest = reached & -reached
-        at: NDArray[np.int64] = self.leaves[self.first + np.bitwise_count(lowest - np.uint64(1))]
-        return at
-
-    def added_compiled(
+    def add(
         self,
         kernel: CDLL,
         sums: NDArray[np.float64],
         values: NDArray[np.float64],
         sides: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
-        """The sums and the values of the leaves that each row ends at, tree after tree."""
-        out = sums.copy()
-        sides = np.ascontiguousarray(sides)
+    ) -> None:
+        """Add to the sums the values of the leaves that each row ends at, tree after tree."""
         masks = self.feature, self.threshold, self.kept_right, self.whole, self.first, self.leaves
         kernel.kb_trees_add(
             *self.shape,
             *map(address, masks),
             address(values),
-            len(out),
+            len(sums),
             address(sides),
-            address(out),
+            address(sums),
         )
-        return out
-
-
-class _Room:
-    """Where some rows are compared with some trees; large arrays take long to make."""
-
-    def __init__(self, all_masks: Sequence[_Masks], rows: int) -> None:
-        size = max((masks.shape[0] * masks.shape[1] for masks in all_masks), default=0) * rows
-        self.values = np.empty(size)
-        self.goes_left = np.empty(size, dtype=np.bool_)
-        self.kept = np.empty(size, dtype=np.uint64)
 
 
 def _grouped(trees: Trees) -> Iterator[_Masks]:
@@ -227,10 +183,10 @@ def _joined(trees: Trees, some: Sequence[_Bits]) -> _Masks:
         root=None,
         shape=(len(some), most),
         feature=feature.astype(np.int64) + len(trees.features) * left.astype(np.int64),
-        threshold=threshold[:, None],
-        kept_right=kept.reshape(-1, 1),
-        whole=np.array([(1 << n) - 1 for n in leaves.tolist()], dtype=np.uint64)[:, None],
-        first=(np.cumsum(leaves) - leaves)[:, None],
+        threshold=threshold,
+        kept_right=kept.ravel(),
+        whole=np.array([(1 << n) - 1 for n in leaves.tolist()], dtype=np.uint64),
+        first=np.cumsum(leaves) - leaves,
         leaves=np.concatenate([np.array(of_tree) for _, _, of_tree in some]),
     )
 

@@ -252,12 +252,7 @@ def test_the_page_says_what_conflicts_in_words_and_in_the_order_of_the_file() ->
     facts = gather(view_of([ANN, BOB]), "kb")
     (born,) = facts.conflicts
     assert born == ("born", 1, 1, "Ann Lee", ("1900", "1901"))
-    assert [name for name, *_ in facts.doubtful[0].attributes] == [
-        "surname",
-        "name",
-        "born",
-        "town",
-    ]
+    assert list(facts.doubtful[0].properties) == ["surname", "name", "born", "town"]
     told = Page(report_html(facts)).text
     assert "Ann Lee: 1900; 1901" in told
 
@@ -276,7 +271,7 @@ def test_other_groupings_and_decisions_name_what_they_speak_of() -> None:
         decisions=[DecisionRecord(1, Decision(False, "0-0", "1-0"), 1, None)],
     )
     facts = gather(view_of([ANN, BOB]), "kb", past=past)
-    assert facts.doubtful[0].alternatives == ((0.4, (("0-0",), ("0-1", "1-0")), (1, 2)),)
+    assert facts.doubtful[0].alternatives == ANN.alternatives
     page = report_html(facts)
     assert '<li class="other"><bdi>Bob Ray</bdi> <small><bdi>1-0</bdi></small></li>' in page
     assert "<bdi>Bob Ray</bdi> <small><bdi>1-0</bdi></small>" in page
@@ -325,11 +320,10 @@ def test_the_fragment_that_fits_least_is_explained() -> None:
         gather(view_of([replace(ANN, explanations=why)]), "kb"),
         gather(view_of([ANN]), "kb", explain=lambda _: why),
     ):
-        reason = facts.doubtful[0].reason
-        assert reason is not None
-        assert reason[0] == "0-1"
-        assert reason[1].total == pytest.approx(why["0-1"].total)
-        assert len(reason[1].attributes) == 13
+        ((fragment, reason),) = (facts.doubtful[0].explanations or {}).items()
+        assert fragment == "0-1"
+        assert reason.total == pytest.approx(why["0-1"].total)
+        assert len(reason.attributes) == 13
         page = Page(report_html(facts)).text
         assert "Why the fragment 0-1 is here" in page
         assert f"total{why['0-1'].total:+.2f}" in page
