@@ -1,4 +1,4 @@
-"""KBForge: entity fragments in, a knowledge base out.
+"""KBForge: turns entity fragments into a knowledge base.
 
     from kbforge import cluster
 

@@ -1,4 +1,4 @@
-"""The `kbforge` program, which is ready for Ctrl-C before it loads anything.
+"""The `kbforge` program; it handles Ctrl-C before it loads anything.
 
 Loading takes a moment, and in that moment there is nothing to tidy up: a signal ends the program
 at once. `kbforge.cli.main` handles signals from then on.

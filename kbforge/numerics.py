@@ -1,4 +1,4 @@
-"""Arithmetic that several rooms share: log sums, a grid on which they are exact, growing arrays.
+"""Shared arithmetic: log sums, a grid on which sums are exact, growing arrays.
 
 *The grid.* Log weights are multiples of 2^-34 nats (6e-11). Sums of such numbers below 2^19 nats in
 size have no rounding error at all in float64. So a weight does not depend on the order of

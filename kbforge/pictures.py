@@ -1,4 +1,4 @@
-"""Pictures with matplotlib, an extra: one look for all of them, and trees of merges.
+"""Pictures with matplotlib (an extra): one style, and trees of merges.
 
 Figures are made without pyplot, so no window system is needed, and without dates: same data, same
 bytes. Whatever makes or writes one does so within `look`, which restores the program's settings.

@@ -1,4 +1,4 @@
-"""The name of the distribution, and the version that program, files and plugins are checked by."""
+"""The name and the version of the distribution."""
 
 from __future__ import annotations
 

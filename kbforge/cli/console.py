@@ -1,4 +1,4 @@
-"""The terminal, for all verbs: messages go to stderr, results to stdout."""
+"""The terminal of all verbs: messages go to stderr, results to stdout."""
 
 from __future__ import annotations
 

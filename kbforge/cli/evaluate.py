@@ -1,4 +1,4 @@
-"""The verbs that need labels: evaluate and calibrate."""
+"""The verbs that read labels: evaluate and calibrate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kbforge link`: finds the records of tables that are one entity."""
+"""`kbforge link`: finds records of the same entity in several tables."""
 
 from __future__ import annotations
 

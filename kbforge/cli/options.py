@@ -1,4 +1,4 @@
-"""The options that several verbs share, and the choices that a clustering takes from them.
+"""The options that several verbs share, and the choices that they stand for.
 
 `further` marks the rarely used ones. The help of a verb with more than a dozen options leaves them
 out, and `--help-all` shows them (`kbforge.cli.main`).

@@ -1,4 +1,4 @@
-"""`kbforge plugins`: the installed plugins, their options, which are broken, and a new one."""
+"""`kbforge plugins`: lists plugins and their options, checks them, and writes new ones."""
 
 from __future__ import annotations
 

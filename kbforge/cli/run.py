@@ -1,4 +1,4 @@
-"""`kbforge run`: runs the steps of a pipeline that changed."""
+"""`kbforge run`: runs the changed steps of a pipeline."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Clustering: fragments one after another, by sessions that revise what they found."""
+"""Clustering: sessions add fragments one after another and revise earlier groupings."""

@@ -1,4 +1,4 @@
-"""Look ahead: score in one batch the sets that the next fragments will ask a black box for.
+"""Look ahead: scores in one batch the sets that the next fragments will need.
 
 A step asks for few sets, and a network wants many at once. So where a step has to ask, the
 fragments after it, a *wave*, are proposed on the same state, and their sets are scored in the same

@@ -1,4 +1,4 @@
-"""The clusters that an index leads to, growing with the run.
+"""The clusters that an index retrieves for a fragment.
 
 A key leads to *families*: all live clusters with the same first fragment. A cluster only grows from
 one with the same first fragment, so a family keeps its name whatever happens to its clusters.

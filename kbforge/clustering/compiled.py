@@ -1,4 +1,4 @@
-"""A run of the compiled kernel: it adds fragments, reports what changed, and is copied."""
+"""A run of the compiled kernel."""
 
 from __future__ import annotations
 

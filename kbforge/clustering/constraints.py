@@ -1,4 +1,4 @@
-"""Constraints: which fragments are one entity, and which clusters a fragment may join.
+"""Constraints: which fragments must be together, and which clusters a fragment may join.
 
 Must-links close transitively into *components*, named by their smallest ids; a cannot-link of two
 fragments holds of their components. A constrained fragment has *tags*: its component, and its

@@ -1,4 +1,4 @@
-"""Remove, enforce decisions and bridge: changes of a session for a few fragments.
+"""Remove, enforce decisions and bridge: changes of a session that affect a few fragments.
 
 *Remove.* A particle without fragment x has the cluster C - x for C, or none for {x}. Its weight
 becomes its target density again:

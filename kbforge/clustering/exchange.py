@@ -1,4 +1,4 @@
-"""Exchange: move fragments to places that are taken, where a linking attribute keeps them apart.
+"""Exchange: swaps fragments between places that a linking attribute keeps apart.
 
 Under a link a cluster has at most one fragment of each table. The first to come takes the place, a
 better partner that comes later finds it taken, and no single move mends that. So a fragment goes

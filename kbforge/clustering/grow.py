@@ -1,4 +1,4 @@
-"""Merge, grow and split: the kept putative particles become subproblems.
+"""Merge, grow and split: turns the kept putative particles into subproblems.
 
 *Merge.* Each kept putative particle fixes x and the grouping of its own subproblem; the groupings
 of the other subproblems are independent of it, so every combination with their old particles is a

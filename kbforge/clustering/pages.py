@@ -1,4 +1,4 @@
-"""Pages as plain data: what they hold, and what must agree where a session continues."""
+"""Subproblems as plain data, and the checks when a session continues from them."""
 
 from __future__ import annotations
 

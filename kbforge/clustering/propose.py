@@ -1,4 +1,4 @@
-"""Rules of the family, and two phases of a step: propose and resample putative particles.
+"""Propose and resample: two phases of a step, and the rules that all steps share.
 
 A putative particle is a live particle with the new fragment x put into one of its clusters (a
 *cell* of the arena), or into a new one (a singleton, cell -1). Canonical order is heaviest first,

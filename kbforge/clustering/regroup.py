@@ -1,4 +1,4 @@
-"""Regroup: give subproblems other particles.
+"""Regroup: gives subproblems other particles.
 
 A removal, a decision and a revision each end here, with rows for the fragments of some subproblems.
 A row is one particle's clusters, by smallest fragment; the rows of one list group the same

@@ -1,4 +1,4 @@
-"""Revise: search for more probable groupings of earlier fragments.
+"""Revise: searches for more probable groupings of earlier fragments.
 
 *Revisit.* A step takes a few neighbouring clusters of the heaviest particles and clusters their
 fragments again, by themselves and in random order. The results stand beside the old particles:

@@ -1,4 +1,4 @@
-"""A sample of fragments with whole neighbourhoods, whatever order the fragments come in.
+"""A sample of fragments with complete neighbourhoods, independent of their order.
 
 A sample drawn fragment by fragment would tear entities apart. So seeds are drawn, and all that
 share a key of an index with a seed come along: what was learned of the seeds' clusters holds for

@@ -1,4 +1,4 @@
-"""Which problem is scored, and the scores of a session's sets.
+"""What is scored: the model of a run, and the scores of its sets.
 
 A black box is asked for L of whole sets, each distinct content once, through a cache
 (`ScoreCache`), so that sets of later fragments may be scored ahead (`kbforge.clustering.ahead`).

@@ -1,4 +1,4 @@
-"""A session of sequential Monte Carlo: it adds fragments one after another and keeps the state.
+"""A session of sequential Monte Carlo: adds fragments one after another and keeps the state.
 
 The compiled kernel takes the steps, or else the reference engine, to the same bits. Some of the
 next fragments are read ahead: what the likelihood reads of them, their keys, and, where subproblems

@@ -1,4 +1,4 @@
-"""The live clusters of a run, by three kinds of likelihoods.
+"""Live clusters of a run, for three kinds of likelihoods.
 
 One has a table in the kernel, another one in Python, asked between the run's steps. Both are
 settled by the first fragment that they are shown, and filled again along the lineage of clusters,

@@ -1,4 +1,4 @@
-"""The terms of the domain, and one base class for each kind of plugin, with its laws."""
+"""The terms of the domain, and a base class with laws for each kind of plugin."""
 
 from kbforge.contracts.additive import AdditiveLikelihood
 from kbforge.contracts.calibrator import CalibrationResult, Calibrator, Search

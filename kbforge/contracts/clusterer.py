@@ -1,4 +1,4 @@
-"""Clusterers: fragments in, a posterior over groupings out.
+"""Clusterers: compute a posterior over groupings of fragments.
 
 One signature for the family, and a second one for those that are online:
 

@@ -1,4 +1,4 @@
-"""Entity: one record of the knowledge base; View: reading a knowledge base; Exporter: writing it.
+"""Entity, a record of the knowledge base; View, which reads it; Exporter, which writes it.
 
 An entity is one JSON object a line, every value traced to its fragments:
 

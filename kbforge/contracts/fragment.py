@@ -1,4 +1,4 @@
-"""Fragment: one partial observation of one entity; and Source: from files to fragments.
+"""Fragment, one observation of an entity; and Source, which reads fragments from files.
 
 A fragment is one JSON object a line:
 

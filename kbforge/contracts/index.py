@@ -1,4 +1,4 @@
-"""Candidate indexes: the clusters that a fragment is compared with.
+"""Candidate indexes: choose the clusters that a fragment is compared with.
 
 One signature for the family:
 

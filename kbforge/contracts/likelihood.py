@@ -1,4 +1,4 @@
-"""Likelihoods: how probable is it that these fragments are one entity?
+"""Likelihoods: the probability that fragments describe one entity.
 
 One signature for the family, in nats:
 

@@ -1,4 +1,4 @@
-"""HTML for notebooks: escaped, short, and without colours of its own, so that dark mode stays dark.
+"""HTML for notebooks: escaped, short, and readable in dark mode.
 
 Whatever comes from data passes through `cell_html`, which cuts it and leaves no control character.
 """

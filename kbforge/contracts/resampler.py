@@ -1,4 +1,4 @@
-"""Resamplers: from many weighted putative particles to at most P.
+"""Resamplers: reduce many weighted putative particles to at most P.
 
 One signature for the family:
 

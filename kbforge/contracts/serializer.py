@@ -1,4 +1,4 @@
-"""Serializers: a set of fragments as text that a model reads.
+"""Serializers: write a set of fragments as text that a model reads.
 
 Laws, tested for every member by `kbforge.testing.SerializerContract`:
 

@@ -1,4 +1,4 @@
-"""Sessions: a clustering that goes on, fragment by fragment, and that is kept as plain data.
+"""Sessions: a clustering that accepts more fragments and can be saved as plain data.
 
 *Numbers and places.* A fragment's number says how many came before it. No number is given twice,
 not even when a removed fragment comes again. A subproblem's name is its smallest number. `Info`,

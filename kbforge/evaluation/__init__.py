@@ -1,1 +1,1 @@
-"""How good is a grouping? Scores of a predicted clustering against gold labels."""
+"""Scores of a predicted clustering against gold labels."""

@@ -1,4 +1,4 @@
-"""Scores of one labelling of n items against another, from their sparse contingency table.
+"""Scores of one labelling of n items against another, from their contingency table.
 
 | symbol | meaning |
 |---|---|

@@ -1,1 +1,1 @@
-"""Files: opened, read strictly, written atomically, locked and told apart by digests."""
+"""Files: strict reading, atomic writing, locks and digests."""

@@ -1,4 +1,4 @@
-"""Answers about pairs of fragments as JSON lines: what `kbforge review` writes and a run reads.
+"""Answers about pairs of fragments, as JSON lines.
 
     {"a": "row-3", "b": "row-17", "same": true,
      "asked": {"number": 1, "how": "informative", "joined": 0.41, "share": 0.02},

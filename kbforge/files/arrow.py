@@ -1,4 +1,4 @@
-"""Tables in memory: the rows of any table that speaks Arrow, and tables to hand out.
+"""Tables in memory: reads and writes any table that speaks Arrow.
 
 A table speaks Arrow if it has `__arrow_c_stream__`: a data frame of pandas or polars, a table of
 PyArrow, a relation of DuckDB, and many more. KBForge reads and makes such tables with arro3, which

@@ -1,4 +1,4 @@
-"""Cells of CSV files that no spreadsheet computes."""
+"""CSV cells that no spreadsheet evaluates as formulas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fragments: read one at a time with unique ids, and written; bad records set aside.
+"""Files of fragments: reads one at a time, checks ids, and sets bad records aside.
 
 Every verb writes JSON lines and reads them, in the REBEL/KeBAB shape too (`Fragment.from_json`), or
 whatever a source takes by the ending of the file, such as a table. A bad record is handed to

@@ -1,4 +1,4 @@
-"""Reading and writing files: plain or packed; "-" for the standard streams; locks.
+"""Reading and writing files: plain, packed, or standard streams; and locks.
 
 Lines have a bounded length, and so has what is skipped. Writing is atomic: a file or folder appears
 under its name when it is whole. A killed run leaves hidden temporary files, whose locks end with

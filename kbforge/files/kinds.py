@@ -1,4 +1,4 @@
-"""The kind of a file, by its first bytes, for messages about a wrong file.
+"""Recognizes a file by its first bytes, for messages about a wrong file.
 
 A reader that cannot read a file asks `what_is`, and puts the answer into its error: "a store
 (kbforge show kb.sqlite reads it)". Reading is bounded, and nothing heavy is imported.

@@ -1,4 +1,4 @@
-"""Records read strictly: JSON values without repeated keys, small TOML files, field by field.
+"""Strict readers of records: JSON without repeated keys, small TOML files, typed fields.
 
 A field that is missing, unknown, of the wrong type or contradictory is one sentence that names the
 file, the field, the expected value and the actual one.

@@ -1,1 +1,1 @@
-"""What suits a file, and how sure it is: likelihood, alpha, confidence map, and why."""
+"""Chooses likelihood, alpha and confidence map for a file, and says why."""

@@ -1,4 +1,4 @@
-"""Alpha from a calibration file, and alpha from a grouping.
+"""Alpha from a calibration file or from a grouping.
 
 `kbforge calibrate` writes a small TOML that `kbforge cluster` reads:
 

@@ -1,4 +1,4 @@
-"""An authority: entities that are known, and which of them fragments may belong to.
+"""An authority: known entities, and which of them each fragment may belong to.
 
 A known entity is one fragment with all that its fragments state: that one of its names is unlike a
 mention is no evidence against it. Known entities are clustered first, and no cluster has two. One

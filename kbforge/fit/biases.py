@@ -1,4 +1,4 @@
-"""Hypotheses by the pair model with another bias, which only answers can tell from the others.
+"""Hypotheses with another bias of the pair model, for answers to choose from.
 
 On data that the model does not know, all its log odds may be too high or too low. A constant added
 to those of every compared pair corrects that, and reaches groupings that no alpha gives, since

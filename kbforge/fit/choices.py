@@ -1,4 +1,4 @@
-"""The choices of a user for a clustering, the plugins that they name, and the record of both.
+"""What a user chooses for a clustering, the plugins that it names, and their record.
 
 The command line makes `Choices` of its options, and the Python API of its keywords. The plugins
 are not fitted yet: `kbforge.fit.prepare` fits them to fragments, and a store restores what they had

@@ -1,4 +1,4 @@
-"""What suits one file, found from its fragments: a likelihood, its alpha, and why.
+"""Chooses likelihood and alpha for a file, with reasons.
 
 The likelihoods that can read the file are fitted to it, and the judge (`kbforge.fit.judge`)
 compares their groupings.

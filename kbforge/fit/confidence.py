@@ -1,4 +1,4 @@
-"""Confidence maps: a monotone map from what a posterior reports to how often that is true.
+"""Confidence maps: monotone maps from reported probabilities to observed frequencies.
 
 A truncated posterior under a misspecified likelihood is too sure of itself, and the more so the
 more fragments there are in a subproblem to be wrong about. The map therefore reads the report p and

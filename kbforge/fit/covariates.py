@@ -1,4 +1,4 @@
-"""Covariates: facts about an entity, besides its reported probability, that a confidence map reads.
+"""Features of an entity that a confidence map reads besides its reported probability.
 
 No label is read. The fragments say how many of them and how many names an entity has, whether
 another entity has its name, how similar the nearest other name is, and whether other values agree

@@ -1,4 +1,4 @@
-"""Fragments as numbers: their names, which names are similar, their other values.
+"""Fragments as numbers: names, similar names, and other values.
 
 Nothing here reads a label, an id or a source. A part of a file is described with the counts of the
 whole file (`FileCounts`), so that a name or value is as rare in the part as in the file.

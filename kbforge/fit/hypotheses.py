@@ -1,4 +1,4 @@
-"""Hypotheses: groupings of a sample of a file, along the merge path of each likelihood.
+"""Hypotheses: groupings of a sample of a file along each likelihood's merge path.
 
 **The sample** is seeds, each with the fragments that a model of pairs finds most similar: a sample
 by rare keys alone would flatter every grouping. Comparing all pairs of a large file takes long, so

@@ -1,4 +1,4 @@
-"""The judge: from a file without labels to the likelihood and the alpha that suit it.
+"""The judge: chooses likelihood and alpha for an unlabelled file.
 
     sample       the file, or whole neighbourhoods of a large one
     hypotheses   exact names, and each likelihood's groupings along its merge path

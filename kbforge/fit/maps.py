@@ -1,4 +1,4 @@
-"""Confidence maps of a file: trees that ship, and a map that audits shift; how a store keeps them.
+"""The confidence maps that ship, a correction for shift, and how a store saves them.
 
 1. Answers about a file shift a map that was made from other files. The map gives a claim the
 probability c; with offset o the claim has logit c + o. The offset is nothing beforehand, o ~ N(0,

@@ -1,4 +1,4 @@
-"""The one call from a file to likelihood, alpha and confidence map, with the reasons.
+"""Prepares a run: chooses likelihood, alpha and confidence map for a file, with reasons.
 
 The user's choices count first. Next come alpha and confidence map of earlier runs, from the file
 that the choices name or else from the model bundle. If such a file was made for other choices, it

@@ -1,4 +1,4 @@
-"""Which pairs to ask people about: two queues, most useful first, and what answers make believed.
+"""Chooses the most useful pairs to ask people about.
 
 Both have `next`, `add` (an answer; None is "unknown") and `undo`. A `GroupingQueue` chooses between
 candidate groupings of a sample, a `PosteriorQueue` corrects the groupings of a posterior.

@@ -1,4 +1,4 @@
-"""Questions to people: a review of a file before it is clustered, and of a clustering.
+"""Reviews: questions to people about a file or a clustering.
 
 Both ask about the most useful pair first, and take answers back:
 

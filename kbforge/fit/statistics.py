@@ -1,4 +1,4 @@
-"""Unlabelled statistics of a file and of groupings of it: all that the judge reads.
+"""Statistics of an unlabelled file and its groupings, which the judge reads.
 
 All groupings of a sample are measured on the same pairs, so the pairs are compared once: how
 similar their names are, and whether each attribute that both have agrees or contradicts, and how

@@ -1,4 +1,4 @@
-"""Whether linked tables are free of duplicates: records that say the same as another of theirs.
+"""Finds duplicates within each of several linked tables.
 
 A link keeps the records of a table apart, so an entity that a table lists twice ends up as two.
 A record has a *twin* if another one of its table states the same, whatever the case of letters. It

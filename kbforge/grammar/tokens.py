@@ -1,4 +1,4 @@
-"""Texts of a grammar as tokens: the table of legal tokens, and texts to tokens and back.
+"""Texts of a grammar as tokens: the table of legal tokens, encoding and decoding.
 
 A state is a node of the skeleton, and inside a string also how far its value has come. The masks of
 a batch are look-ups: `next_state[states] >= 0`. What is forced has no token (see `skeleton`).

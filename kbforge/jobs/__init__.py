@@ -1,1 +1,1 @@
-"""The use cases of KBForge without the command line, one module each."""
+"""The use cases of KBForge, each in a module, independent of the command line."""

@@ -1,4 +1,4 @@
-"""The Python API: what `from kbforge import ...` gives, as docs/python.md explains it.
+"""The Python API: the functions that `kbforge` exports (docs/python.md).
 
     kb = cluster(df, id="id")   # a data frame, or fragments = load("people.csv", id="id")
     df.merge(kb.members().to_pandas(), on="id")

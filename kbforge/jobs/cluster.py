@@ -1,4 +1,4 @@
-"""The chain: load -> prepare -> cluster -> assemble -> write.
+"""Clusters a file: load, prepare, cluster, assemble, write.
 
     fragments = list(read_fragments("people.jsonl"))   # load: `kbforge.jobs.load` reads any format
     kb = cluster(fragments, Choices(alpha=20))         # prepare and cluster

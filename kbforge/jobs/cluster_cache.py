@@ -1,4 +1,4 @@
-"""Clusters of a store in live tables, which matches ask what a fragment would add to them."""
+"""Caches the live clusters of a store for matching."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The confidence of a store's entities: computed for changed entities when a run ends.
+"""Recomputes the confidence of a store's changed entities when a run ends.
 
 What a map reads of an entity is mostly its own. Some of it is the file's: how rare words and values
 are, which attributes name entities, what groupings are expected to be worth. That is read once all

@@ -1,4 +1,4 @@
-"""`kbforge decide` and `kbforge review` of a store: what people say about pairs, for it to honour.
+"""Decisions in a store: `kbforge decide`, and `kbforge review` of a store.
 
     with reviewed("kb.sqlite") as review:
         while evidence := review.question():

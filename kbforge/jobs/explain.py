@@ -1,4 +1,4 @@
-"""Explaining: why a fragment is in its entity, attribute by attribute."""
+"""Explains why a fragment is in its entity, attribute by attribute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed between two runs of a store: entities that merged, parted, exchanged fragments.
+"""Compares two runs of a store: which entities merged, split or exchanged fragments.
 
 `kbforge.store.store.changes` says what became of each entity. Here changes that belong together are
 one: entities are connected if a fragment is in one of them before and in the other after, and what

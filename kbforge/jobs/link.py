@@ -1,4 +1,4 @@
-"""Linking tables: read each as one source, and have their records clustered one to one.
+"""Links tables one to one: reads each table as one source and clusters their records.
 
 A record's source is the name of its table, and `--link source` keeps the records of a table apart.
 The links themselves are read of the posterior (`kbforge.kb.links`).

@@ -1,4 +1,4 @@
-"""Loading: from any source to canonical fragments, with bad records stopped or set aside."""
+"""Loads fragments from any source; bad records stop the run or are set aside."""
 
 from __future__ import annotations
 

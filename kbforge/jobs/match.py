@@ -1,4 +1,4 @@
-"""Matching: the entity of a store that a fragment would join, without adding the fragment.
+"""Matches a fragment with the entities of a store without adding it.
 
 The answer is the posterior of the step that would add fragment x, exact over the particles that the
 store keeps (symbols as in `kbforge.clustering.step`). x joins cluster C of particle i of subproblem

@@ -1,4 +1,4 @@
-"""The models of a store: kept when they have learned, and made again by the next command.
+"""Saves the models of a store, and restores them for the next command.
 
 Vocabulary, base counts, rates, alpha and confidence map are those of the fragments that the store
 was made with, or that `kbforge refit` learned from since. Another command makes the same models of

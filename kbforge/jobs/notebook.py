@@ -1,4 +1,4 @@
-"""Progress in a notebook: a bar below the cell, which is gone when the run has ended.
+"""A progress bar for notebooks.
 
 rich needs ipywidgets to draw in a notebook; the bar is an element of HTML, which needs nothing.
 """

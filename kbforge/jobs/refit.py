@@ -1,4 +1,4 @@
-"""`kbforge refit`: the models of a store learn again, or better groupings are searched for.
+"""`kbforge refit`: learns the models of a store again, or searches for better groupings.
 
 No source is read. Decisions are heard as answers where likelihood or alpha follow from the file.
 """

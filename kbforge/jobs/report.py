@@ -1,4 +1,4 @@
-"""The report of a knowledge base, for a store with its history; and the status of a store."""
+"""Gathers the report of a knowledge base and the status of a store."""
 
 from __future__ import annotations
 

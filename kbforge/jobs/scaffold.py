@@ -1,4 +1,4 @@
-"""A new plugin of any kind, as a distribution whose tests pass: `kbforge plugins new`.
+"""Writes a new plugin as a distribution with passing tests: `kbforge plugins new`.
 
 The files come from templates: `kbforge/templates/KIND/` has the module and its tests, and
 `kbforge/templates/` the files that all kinds share.

@@ -1,4 +1,4 @@
-"""Tables as input: what the Python functions take, fragments or any table, as fragments.
+"""Turns the tables that Python functions accept into fragments.
 
 Columns become attributes as in `kbforge load csv`, by the same code and with the same options. A
 path is a file that the verbs of the command line take.

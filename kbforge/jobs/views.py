@@ -1,4 +1,4 @@
-"""Reading a knowledge base from a file of entities or a store."""
+"""Reads a knowledge base from a file of entities or from a store."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The knowledge base: entities assembled from a posterior, read back, chosen and shown."""
+"""The knowledge base: assembles, reads, selects and shows entities."""

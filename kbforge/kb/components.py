@@ -1,4 +1,4 @@
-"""What reports and pages are made of: templates with one set of filters, a style, and a script.
+"""Templates, filters, style and script that reports and pages share.
 
 `components.html` has the macros: charts, tables, meters, waterfalls. `style.css` is the look of all
 of them, and `table.js` sorts and filters their tables. Text from data passes the filter `text`,

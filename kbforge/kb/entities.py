@@ -1,4 +1,4 @@
-r"""From a posterior over groupings to entities with provenance, confidence and alternatives.
+r"""Assembles entities with provenance, confidence and alternatives from a posterior.
 
 An entity is a cluster of its subproblem's heaviest particle, or of another point estimate
 (`kbforge.kb.consensus`). What is reported of it is the total probability of the particles that

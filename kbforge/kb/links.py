@@ -1,4 +1,4 @@
-"""Links between tables: which record of one is which record of another, and how sure that is.
+"""Links between tables, with probabilities.
 
 A table is a source of fragments, and the first table is that of the first fragment. A link tells of
 a record of a table and of its partner in a later one. Every record of the first table has a link

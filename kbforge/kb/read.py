@@ -1,4 +1,4 @@
-"""Reading a knowledge base strictly, for another program may have written it; choosing entities.
+"""Reads a knowledge base strictly, and selects entities from it.
 
 The laws checked are those of `Entity`: types, counts that match provenance, provenance within the
 entity, and every fragment (and every id) in one entity only. Choosing takes one pass and bounded

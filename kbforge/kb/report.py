@@ -1,4 +1,4 @@
-"""The report of a knowledge base: its facts, gathered in one pass, and the page of HTML.
+"""The report of a knowledge base: gathers its facts in one pass and renders the page.
 
 Only what the page lists is kept of the entities, and a few bytes of each for labels: whether one is
 right is known after the last. The page loads nothing, and prints; its only script sorts and

@@ -1,4 +1,4 @@
-"""Entities for people: panels on a terminal, plain lines elsewhere; groupings in words.
+"""Prints entities: panels on a terminal, plain lines elsewhere.
 
 Everything that comes from data passes through `quoted`, which leaves no control character, and is
 printed as `Text`, in which rich sees no markup.

@@ -1,4 +1,4 @@
-"""The probability that two fragments are one entity, from the groupings that entities keep.
+"""The probability that two fragments are one entity, from an entity's alternatives.
 
 An entity's cluster and its alternatives are all that the particles make of its fragments, as far as
 they were kept. So they say of every pair with a fragment in the entity:

@@ -1,4 +1,4 @@
-"""The best of several spellings of one thing: of a name, or of another value.
+"""Chooses the best of several spellings of a name or another value.
 
 Spellings that differ in case, accents or punctuation alone are one value. So are "Surname, Given"
 and "Given Surname"; but "Acme, Inc." is "Acme Inc.", where that is another spelling. The best value

@@ -1,4 +1,4 @@
-"""Tables of a knowledge base for data frames: the rows of the exporters of the same names.
+"""Tables of a knowledge base for data frames: members, wide and pairs.
 
 | table | a row is | columns |
 |---|---|---|

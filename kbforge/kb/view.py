@@ -1,4 +1,4 @@
-"""Views of a knowledge base in a file or in memory, golden records, and export by a plugin.
+"""Views of a knowledge base, golden records, and export by a plugin.
 
 A golden record is an entity with those values alone that a *policy* selects for each attribute:
 

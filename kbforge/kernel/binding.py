@@ -1,4 +1,4 @@
-"""The compiled kernel: found, checked and loaded when it is first asked for.
+"""Finds, checks and loads the compiled kernel when it is first needed.
 
 The signatures of its functions for ctypes are those of `src/api.hpp`, line by line.
 """

@@ -1,4 +1,4 @@
-"""Build the kernel: the C++ sources of `src` become one shared library beside this file.
+"""Builds the kernel: compiles the C++ sources of `src` to a shared library.
 
 The system's compiler is taken if one works, else that of the wheel `ziglang`. The kernel must call
 the floating-point functions of the process's C library, as Python does, so that library is never

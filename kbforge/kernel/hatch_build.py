@@ -1,4 +1,4 @@
-"""The build hook: wheels and editable installations contain the kernel, and say what is in them.
+"""The build hook: puts the kernel into wheels and editable installations.
 
 The bill of materials is a CycloneDX document in the wheel's folder of metadata (PEP 770). It lists
 what the distribution requires, the tables of other projects that it contains, and the compiler of

@@ -1,1 +1,1 @@
-"""Models ready to use: found by name or bundle, calibrated, their scores remembered."""
+"""Models that are ready to use: found by name or bundle, calibrated, with cached scores."""

@@ -1,4 +1,4 @@
-"""Likelihoods by name or by bundle, and bundles: folders with a manifest of every byte of them.
+"""Bundles: folders with a trained model and a manifest of checksums; likelihoods by name.
 
     model/
       manifest.json      format, plugin kind and name, recipe, data, size and SHA-256 of each file

@@ -1,4 +1,4 @@
-"""Reading learned states strictly: every field and array is checked before a plugin continues.
+"""Strict readers of saved models: check every field and array.
 
 A field or array that is missing, of another type or shape, or out of range is a ModelError that
 names it. `together` puts several states into one, each under a name of its own.

@@ -1,4 +1,4 @@
-"""A cache of the scores of a black box.
+"""Caches the scores of a black box.
 
 It scores each distinct content of a set once. Two sets with equal content (as multisets
 of canonical fragments) share one evaluation, whichever fragments hold it and whichever algorithm

@@ -1,4 +1,4 @@
-"""Ensembles of decision trees with named features: read, written and applied.
+"""Ensembles of decision trees with named features: reads, writes and applies them.
 
 An ensemble is the sum of its trees' leaves and an offset. At a node a row goes left if its value
 is at most the node's threshold; where the value is missing (NaN) it goes where the node says. The

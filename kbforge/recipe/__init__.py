@@ -1,1 +1,1 @@
-"""Pipeline files: reads them, runs their steps, and remembers them so that none runs twice."""
+"""Pipeline files: reads them, runs their steps, and skips unchanged ones."""

@@ -1,4 +1,4 @@
-"""Runs a pipeline: its steps in order, except those that did not change.
+"""Runs a pipeline: its steps in order, except unchanged ones.
 
 `run_pipeline` reads the file, and for each step decides, runs and remembers. A step runs a verb in
 this process, in the folder of the pipeline file. A step that fails ends the run. The steps before

@@ -1,4 +1,4 @@
-"""The plugin registry: what is installed, made by name with options, and held to its contract.
+"""The plugin registry: lists plugins, makes them by name, and checks their contracts.
 
 A plugin is a class in some installed distribution, announced by an entry point in the group
 `kbforge.<kind>`. Listing reads distribution metadata and imports nothing. Creating a plugin imports

@@ -1,4 +1,4 @@
-"""Options: `--set kind.option=value` and TOML tables, typed by the constructors they reach.
+"""Options of plugins: `--set kind.option=value` and TOML tables, typed by constructors.
 
 A plugin documents and types its options once, in its constructor's signature. Text from the
 command line and values from TOML are converted to the annotated type here.

@@ -1,4 +1,4 @@
-"""The API under /api: the facts that pages show, and all that writes.
+"""The API under /api: what pages show as JSON, and everything that writes.
 
 The OpenAPI document is /api/openapi.json. Whatever an answer says was written is on disk. Adding
 fragments is idempotent by id, so a request whose answer was lost can be made again; when too much

@@ -1,4 +1,4 @@
-"""The web application: the doors in one place, behind one guard.
+"""The web application: combines pages, API, reconciliation and MCP behind one guard.
 
 Each door is a module with `router(service)`. Handlers are plain functions, which run in a thread
 each; those that wait for something else are coroutines.

@@ -1,4 +1,4 @@
-"""Answers that take long: computed by a thread of their own, once for each state of the store."""
+"""Computes slow answers in a thread, once for each state of the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Export as a stream: an exporter writes into a pipe, and the answer reads from it.
+"""Streams an export: an exporter writes into a pipe that the answer reads.
 
 Memory is bounded by the exporter's, which is one entity. An exporter that writes slowly, or a
 client that reads slowly, holds a snapshot of the store all the time, so few may do so at once.

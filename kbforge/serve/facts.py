@@ -1,4 +1,4 @@
-"""What the doors say of a store: plain objects, with an upper bound for each list.
+"""What pages and API say about a store, as plain objects with bounded lists.
 
 An entity is referred to as {"id", "name", "size", "confidence"}. A fragment is the object that went
 in without its label, which is for evaluation. Subproblems go by their names in the store.

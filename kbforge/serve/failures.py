@@ -1,4 +1,4 @@
-"""Errors as answers: one sentence and a status, in JSON for programs and as a page for people.
+"""Errors as answers: a sentence and a status, as JSON for programs or a page for people.
 
 {"ok": false, "error": "the knowledge base has no fragment \\"x\\"", "status": 404}
 """

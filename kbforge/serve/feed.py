@@ -1,4 +1,4 @@
-"""The change feed of a served store: what runs changed, told to whoever waits for it.
+"""The change feed of a served store, and clients that wait for changes.
 
 A position in the feed is the number of a run that has ended. Changes from one run to another stay
 the same whenever they are asked for, except that erased fragments are left out.

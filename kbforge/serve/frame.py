@@ -1,4 +1,4 @@
-"""The frame of all pages: their templates, the files that they load, and facts as JSON.
+"""What all pages share: templates, static files, and their content as JSON.
 
 A page works without scripts. Nothing in it has a style attribute or an inline script, so that the
 Content-Security-Policy forbids both; text from data passes the filter `text` of

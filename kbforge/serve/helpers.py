@@ -1,4 +1,4 @@
-"""Processes that score for a server: what takes long leaves its threads free for everybody else.
+"""Processes that do slow scoring for a server.
 
 A helper opens the store itself, with models of its own, and gets a function's name and arguments.
 It ends with the server, also if that is killed.

@@ -1,4 +1,4 @@
-"""The neighbourhood of an entity: entities that some grouping joins with it, or that resemble it.
+"""The neighbourhood of an entity: possible merges and similar entities.
 
 Neighbours are those with which it shares a cluster on some particle, then those to which keys of
 the index lead; a key that leads to few entities says more. The drawing follows Fruchterman and

@@ -1,4 +1,4 @@
-"""Pages: each is a template of the object that its address with `.json` behind it gives."""
+"""Pages: each renders the object that its `.json` address returns."""
 
 from __future__ import annotations
 

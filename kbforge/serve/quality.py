@@ -1,4 +1,4 @@
-"""How good a store is: sizes, confidence, calibration, and scores against gold.
+"""Measures a store: sizes, confidence, calibration, and scores against gold.
 
 Sizes and confidence are counted by SQLite from the confidence that the store keeps. What labels say
 takes a pass over all fragments; it is computed in the background, once for each state of the store.

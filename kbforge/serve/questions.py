@@ -1,4 +1,4 @@
-"""The review of a served store: the next question with its evidence, and what an answer does.
+"""The review of a served store: the next question, and the effect of an answer.
 
 One queue of questions (`kbforge.fit.questions`) is shared by all who answer. What an answer can
 correct is at most the fragments that are in doubt, and reported probabilities say how many these

@@ -1,4 +1,4 @@
-"""Reading a store from several threads: connections that are lent, and models that they share."""
+"""Reads a store from several threads: a pool of connections, and shared models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doors say of reasons: where a fragment would go, and why entities are what they are.
+"""Explains matches, places of fragments, and why two entities are separate.
 
 Totals and explanations are in nats (`unit`), or in points of a score if the likelihood gives scores
 and no probabilities.

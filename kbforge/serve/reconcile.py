@@ -1,4 +1,4 @@
-"""Reconciliation: a column of names matched with the entities of a store, as by OpenRefine.
+"""Reconciliation: matches a column of names with a store, for OpenRefine.
 
 The service speaks version 0.2 of the Reconciliation Service API (W3C Entity Reconciliation
 Community Group) at /reconcile. A query becomes a fragment that is matched and not kept:

@@ -1,4 +1,4 @@
-"""The runs of a store, and what changed between two of them, with names and bounded lists."""
+"""The runs of a store, and the changes between two of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search: entities by the words of their fragments, as a person types them.
+"""Search: finds entities by words of their fragments.
 
 An index of words (`kbforge.serve.words`) says where to look; what is shown comes from the store. A
 search takes these steps until it has enough fragments:

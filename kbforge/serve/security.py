@@ -1,4 +1,4 @@
-"""Who may ask the server what: the guard before all doors.
+"""The guard of the server: who may send which request.
 
 A page of a stranger, open in the user's browser, can send requests to this machine. So
 

@@ -1,4 +1,4 @@
-"""Runs an application on a socket until a signal ends it.
+"""Runs a web application until a signal ends it.
 
 Whoever can open connections could take all of them, so their number is bounded, below the number of
 files that the process may open, and so is the time that a client takes for its turn: to send the

@@ -1,4 +1,4 @@
-"""What all doors ask: one store with its readers, search, writer, review and feed."""
+"""A served store: its readers, search, writer, review and change feed."""
 
 from __future__ import annotations
 

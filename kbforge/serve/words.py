@@ -1,4 +1,4 @@
-"""The words of a store's fragments: an index that leads from words to fragments.
+"""The search index: from words to the fragments of a store that have them.
 
 It is a database of FTS5 in a file beside the store (`kb.sqlite-search`), derived from it: it can be
 deleted, and is made again when it is missing, damaged or of another store. It is a temporary file

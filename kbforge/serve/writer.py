@@ -1,4 +1,4 @@
-"""Writing a served store: one thread, which takes what waits in groups, one transaction each.
+"""Writes to a served store: one thread commits waiting requests in groups.
 
 A future has the result when it is on disk. Additions that wait together are one group; a decision
 is a group of its own, so that it can be undone exactly. A request is written whole or not at all.

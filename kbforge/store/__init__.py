@@ -1,1 +1,1 @@
-"""The store: a knowledge base that lives on, in one SQLite file."""
+"""Stores: knowledge bases in one SQLite file that can be updated."""

@@ -1,4 +1,4 @@
-"""Copying a store while others read and write it."""
+"""Copies a store while others read and write it."""
 
 from __future__ import annotations
 

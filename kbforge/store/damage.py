@@ -1,4 +1,4 @@
-"""Examining a store: what SQLite finds amiss, damaged rows, and references between them."""
+"""Examines a store: finds what SQLite reports, damaged rows, and broken references."""
 
 from __future__ import annotations
 

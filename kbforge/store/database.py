@@ -1,4 +1,4 @@
-"""The file of a store: opened to read or to write, written in whole transactions, and examined.
+"""The SQLite file of a store: opens, writes in transactions, and checks it.
 
 SQLite keeps a write-ahead log beside the file, so readers and the writer never wait for each other.
 There is one writer at a time, and each transaction checks that nobody else wrote since the last.

@@ -1,4 +1,4 @@
-"""The pages of a session in a store, read on demand, and the content of rows as bytes.
+"""Subproblems in a store: read on demand, and converted from and to bytes.
 
 All bytes are little-endian. A page is seven arrays preceded by their lengths; a model's learned
 state is a line of JSON, followed by the bytes of its arrays.

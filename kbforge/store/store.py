@@ -1,4 +1,4 @@
-"""A store to read: facts, runs, decisions, models, fragments, entities, and the changes of runs."""
+"""Reads a store: facts, runs, decisions, models, fragments, entities and changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of a store: their rows with checksums, their version, and the update of older stores.
+"""The tables of a store: rows with checksums, versions, and updates of older stores.
 
 | table | a row is |
 |---|---|

@@ -1,4 +1,4 @@
-"""Writing a session into its store: the effects of each step in transactions, runs, stable ids.
+"""Writes a session to its store: transactions, runs and stable ids.
 
 A transaction holds whole steps, so the store is always that of a prefix of the stream, however many
 steps a transaction holds.

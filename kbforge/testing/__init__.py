@@ -1,4 +1,4 @@
-"""Contract tests that a plugin's author runs on it, one module a kind.
+"""Contract tests that authors of plugins run, one module for each kind.
 
 Subclass the kind's contract under pytest; every law at the top of `kbforge/contracts/<kind>.py`
 then becomes a test of your plugin:

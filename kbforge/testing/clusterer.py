@@ -1,4 +1,4 @@
-"""The laws of clusterers, resamplers and calibrators, as tests; see `kbforge.contracts`."""
+"""Tests of the laws of clusterers, resamplers and calibrators (`kbforge.contracts`)."""
 
 from __future__ import annotations
 

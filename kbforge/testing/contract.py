@@ -1,4 +1,4 @@
-"""What all contracts share, and the laws of commands, as tests."""
+"""What all contract tests share, and tests of the laws of commands."""
 
 from __future__ import annotations
 

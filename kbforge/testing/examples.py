@@ -1,4 +1,4 @@
-"""Fragments, entities, likelihoods and pages of our own making, on which everything is tested.
+"""Example fragments, entities, likelihoods and pages for contract tests.
 
 `Categorical` is a Dirichlet-multinomial over one attribute with K known values. For a cluster of n
 fragments, n_v of which have value v,

@@ -1,4 +1,4 @@
-"""The laws of sources, exporters, serializers and grammars, as tests; see `kbforge.contracts`."""
+"""Tests of the laws of sources, exporters, serializers and grammars (`kbforge.contracts`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The laws of likelihoods and indexes, and of what they keep, as tests; see `kbforge.contracts`."""
+"""Tests of the laws of likelihoods and indexes, and of what they save."""
 
 from __future__ import annotations
 

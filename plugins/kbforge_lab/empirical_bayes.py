@@ -1,4 +1,4 @@
-"""Calibrate without labels: the alpha that makes the data most probable (empirical Bayes).
+"""The calibrator `empirical-bayes`: the alpha that makes the data most probable.
 
 The evidence of alpha sums over all partitions z, and keeps the prior's normaliser:
 

@@ -1,4 +1,4 @@
-"""What split-merge samplers hash: the features of fragments, and sides of random directions.
+"""What split-merge samplers hash: features of fragments, and signs of random projections.
 
 *Features* of a fragment are the coordinates of its vector, or counts of n-grams. Vectors are
 projected on random directions. Two vectors at the angle v lie on the same side of a direction with

@@ -1,4 +1,4 @@
-"""Indexes of long texts and of sets of many features: by MinHash, or by signs of projections.
+"""Indexes of long texts and many features: MinHash, and signs of random projections.
 
 The features of a fragment are its words, or its character n-grams, each with its attribute.
 

@@ -1,4 +1,4 @@
-"""Points in the colours of their entities, and films of how groupings came about.
+"""Pictures of points coloured by entity, and films of a clustering.
 
 A scene comes from a posterior or from a knowledge base, which keeps the best grouping alone. The
 heaviest groupings of all fragments stand side by side: subproblems are independent, so the best

@@ -1,4 +1,4 @@
-"""Sampling hard test sets: entities that share a name, as in the main paper's REBEL-50 and -200.
+"""Samples hard test sets: entities that share a name, like REBEL-50 and REBEL-200.
 
 A uniform sample of entities is easy to cluster, because few of them are alike. The recipe (paper,
 appendix D.2.1): two entities are *confusing* if some fragment of each has the same name (exact,

@@ -1,4 +1,4 @@
-"""Resamplers: from many weighted putative particles to at most P.
+"""Resamplers: reduce many weighted putative particles to at most P.
 
 *Greedy* keeps the P heaviest, the optimal choice in reverse KL divergence (split-SMC paper,
 appendix B.2). The others are unbiased:

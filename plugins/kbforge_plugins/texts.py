@@ -1,4 +1,4 @@
-"""Texts as numbers of 63 bits, and texts with folded characters.
+"""Hashes texts to 63 bits, and folds characters.
 
 *Digests* are the same on every machine. Two of n texts share one with probability n^2 / 2^64,
 3e-7 for ten million. `Places` stores arrays of many texts in the order of their digests.

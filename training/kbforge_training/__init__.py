@@ -1,1 +1,1 @@
-"""Training of the models that the library loads."""
+"""Trains the models that the library loads."""

@@ -1,4 +1,4 @@
-"""Training the attribute likelihood: learn the rates, measure the index, write a bundle.
+"""Trains the likelihood `attributes`: learns rates, measures the index, writes a bundle.
 
 Without labels the rates come from a greedy clustering of a sample (`attributes.fitting`); with
 labels from the gold clusters. Either way the bundle's calibration is the alpha under which as many

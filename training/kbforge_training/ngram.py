@@ -1,4 +1,4 @@
-"""Training n-gram models: count text, choose the scale by model evidence, write a bundle.
+"""Trains n-gram models: counts text, chooses the scale, writes a bundle.
 
 The scale says how much a cluster's characters may differ from the language's. With labels it
 maximises the evidence of the true clustering, the sum of L(C) over the labelled clusters (split-SMC

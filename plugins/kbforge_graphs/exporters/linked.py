@@ -1,4 +1,4 @@
-r"""Graphs: RDF as JSON-LD and as N-Quads, and a folder for Neo4j.
+r"""Exporters of graphs: RDF as JSON-LD and N-Quads, and a folder for Neo4j.
 
 *RDF* has these IRIs, in both formats:
 

@@ -1,4 +1,4 @@
-"""The way back: a graph with its entities merged, as GraphRAG's tables, GraphML or triples.
+"""Writes a loaded graph with its entities merged: GraphRAG's tables, GraphML or triples.
 
 An exporter reads the graph that was loaded once more (`--graph`), and finds the entity of each end
 of a relation in each text unit by the id of its fragment (`fragment_id`). So a relation that

@@ -1,1 +1,1 @@
-"""Sources: graphs, triples, recognised spans and Wikidata in, fragments out."""
+"""Sources: graphs, triples, recognised spans and Wikidata."""

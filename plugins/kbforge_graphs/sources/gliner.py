@@ -1,4 +1,4 @@
-"""The gliner source: entities, and relations between them, that GLiNER finds in texts.
+"""The gliner source: entities and relations that GLiNER finds in texts.
 
 GLiNER gives a list of entities for each text: objects with `start`, `end`, `text`, `label` and
 `score`, and for relations `head`, `tail` and `relation`. Files that programs make of that are read:

@@ -1,4 +1,4 @@
-"""From a graph to fragments: what the sources of graphs share.
+"""Turns a graph into fragments; what the sources of graphs share.
 
 Language models write graphs one text unit (a chunk, a document, the context of a triple) after
 another, and their tools merge entities of equal name. So homonyms are one entity there, and aliases

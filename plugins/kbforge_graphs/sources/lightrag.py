@@ -1,4 +1,4 @@
-"""The lightrag source: the graph that LightRAG or nano-graphrag keeps, as GraphML.
+"""The lightrag source: the GraphML graph of LightRAG or nano-graphrag.
 
 An input is the folder of its storage, or the graph's file. The id of a node is the entity's name,
 `source_id` its text chunks. LightRAG caps that list and says so in `truncate`; then the chunks come

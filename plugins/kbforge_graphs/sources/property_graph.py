@@ -1,4 +1,4 @@
-"""The property-graph source: graphs as JSON, as four libraries write them.
+"""The property-graph source: JSON graphs of four libraries.
 
 | flavor | a document has | its text unit |
 |---|---|---|

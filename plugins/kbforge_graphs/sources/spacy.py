@@ -1,4 +1,4 @@
-"""The spacy source: documents of spaCy with their entities, as JSON or as a DocBin.
+"""The spacy source: spaCy documents with entities, as JSON or DocBin.
 
 JSON is what `doc.to_json()` gives, one document a line, in an array or alone: the keys `text` and
 `ents` are read, or `spans` where there are no `ents`, as Prodigy writes. Offsets are characters.

@@ -1,4 +1,4 @@
-"""From the spans of a text to fragments: what the sources of recognised entities share.
+"""Turns spans of a text into fragments; what the sources of recognised entities share.
 
 A recogniser marks spans of a text and gives each a type. Spans of one text with the same words and
 the same type are one entity there, and each entity of each text gives one fragment:

@@ -1,4 +1,4 @@
-"""The triples source: head, relation and tail, one triple a row, object or line.
+"""The triples source: head, relation and tail in each row, object or line.
 
 - *csv*: columns of these names, and `context` if it is there. The option `columns` names those of a
   file without a header.

@@ -1,4 +1,4 @@
-"""The wikidata source: entities of Wikidata or another Wikibase, as their JSON dumps have them.
+"""The wikidata source: entities from JSON dumps of Wikidata or another Wikibase.
 
 A dump is one array with an entity a line; it is read line by line, packed or not. Files with one
 entity (Special:EntityData) and JSON lines are read too. Each entity gives one fragment, and its id

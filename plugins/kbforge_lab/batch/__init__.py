@@ -1,4 +1,4 @@
-"""Offline clusterers: Markov chains and merges, which visit all fragments again and again.
+"""Offline clusterers: Markov chains and merges that visit all fragments repeatedly.
 
 | module | contents |
 |---|---|

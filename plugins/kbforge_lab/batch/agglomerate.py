@@ -1,4 +1,4 @@
-"""Agglomerative clustering: the best merge of two clusters, until none gains anything.
+"""Agglomerative clustering: takes the best merge until none gains.
 
 Three functions find the next merge: of all pairs, of a sampled batch of pairs, and of the pairs
 that a surrogate ranks first. A cluster's slot is its smallest fragment.

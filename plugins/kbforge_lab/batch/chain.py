@@ -1,4 +1,4 @@
-"""A run of a Markov chain: its start, sweeps until a stop rule holds, then the posterior.
+"""Runs a Markov chain until a stop rule holds, and computes its posterior.
 
 *Kernels* propose moves that leave the posterior over groupings invariant. A kernel proposes a
 `Move` given the grouping; a rejected proposal is `STAY`. The chain makes the move. Proposing only

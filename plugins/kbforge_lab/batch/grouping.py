@@ -1,4 +1,4 @@
-"""One grouping of all fragments, and the moves that change it, for offline clusterers.
+"""A grouping of all fragments, and moves that change it.
 
 Clusters are addressed by slot. The lowest free slot is used first, which keeps every table that is
 indexed by slots short.

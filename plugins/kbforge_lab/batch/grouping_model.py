@@ -1,4 +1,4 @@
-"""What a likelihood says of the clusters of one grouping.
+"""Scores the clusters of a grouping by a likelihood.
 
 How well does a fragment fit each cluster, how well its own without it, what do two clusters gain by
 a merge? Two classes answer: `TableModel` by a live table of a conjugate likelihood, which has the

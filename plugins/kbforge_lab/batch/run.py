@@ -1,4 +1,4 @@
-"""The run of an offline clusterer: its budget of seconds, its progress reports, and its ending."""
+"""A run of an offline clusterer: its time budget, progress and ending."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that split a cluster in two and merge two clusters; MinSM is the one that ships.
+"""Transition kernels that split a cluster and merge two: MinSM, and what others share.
 
 *Metropolis-Hastings.* A kernel suggests to split a cluster C into {A, B}, or to merge A and B into
 C, and says how much more often the way back is suggested than the way there. The suggestion is

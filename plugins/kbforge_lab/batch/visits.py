@@ -1,4 +1,4 @@
-"""The groupings that a Markov chain visits, and the posterior that they show.
+"""The groupings that a Markov chain visits, and their posterior.
 
 After a burn-in, the first half of the sweeps, they are a sample of the posterior. This module makes
 them a `Posterior` of the common form: subproblems, each with at most P distinct weighted groupings.

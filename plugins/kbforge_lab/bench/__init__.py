@@ -1,4 +1,4 @@
-"""The bench: all algorithms side by side on the same data, with a report.
+"""The bench: compares algorithms on the same data, with a report.
 
 suites (plugins) -> runs -> workers -> results -> summary, figures, report
 """

@@ -1,4 +1,4 @@
-"""Groupings that no model makes, to stand beside those that one does.
+"""Baselines: groupings that need no model.
 
 | baseline | an entity |
 |---|---|

@@ -1,4 +1,4 @@
-"""A bench from beginning to end: run what is missing, then report everything.
+"""Runs what a bench lacks, and reports everything.
 
 plan -> runs -> (finished ones are skipped) -> workers -> results -> table, figures, report
 """

@@ -1,4 +1,4 @@
-"""One run in this process: group, watch, score, and measure its cost.
+"""Runs one method in this process: groups, scores, and measures its cost.
 
 Of a whole way to a grouping everything that a user gets is measured: fitting is part of the time,
 and the memory and the error of the confidence are measured, raw and mapped. The scores of a grouper

@@ -1,4 +1,4 @@
-"""Results: one row a finished run, and a trace of each, as JSON lines that survive a crash.
+"""Results of a bench: a row and a trace for each run, as JSON lines.
 
     FOLDER/results.jsonl   one `Row` a line, appended when the run is finished
     FOLDER/trace.jsonl     some `TraceRow`s a run, appended just before its row

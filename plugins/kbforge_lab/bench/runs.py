@@ -1,4 +1,4 @@
-"""Runs: one method on one order of one task; their keys, and the settings of a bench.
+"""Runs of a bench: one method on one order of one task; their keys and settings.
 
 The key is a digest of everything that decides the result: the data in order, the models, the
 method with its setting, the budget, and the version of the program. A run whose key is among the

@@ -1,4 +1,4 @@
-"""Summary: rows of one method, setting and task as means and standard deviations."""
+"""Summarizes runs of one method, setting and task by means and standard deviations."""
 
 from __future__ import annotations
 

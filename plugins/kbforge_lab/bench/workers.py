@@ -1,4 +1,4 @@
-"""Workers: runs in processes of their own, a fixed number at a time.
+"""Runs a fixed number of processes at a time.
 
 A worker is a fresh interpreter at the other end of a pipe. It takes one run after another; of whole
 ways to a grouping only one, so that the measured memory is that run's. It ends when the pipe does,

@@ -1,4 +1,4 @@
-"""`kbforge lab bench`: every algorithm side by side."""
+"""`kbforge lab bench`: compares algorithms side by side."""
 
 from __future__ import annotations
 

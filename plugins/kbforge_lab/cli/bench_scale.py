@@ -1,4 +1,4 @@
-"""`kbforge lab bench scale`: what a larger file would take."""
+"""`kbforge lab bench scale`: predicts the cost of larger files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kbforge lab`: what reproduces and compares the source papers; here is `lab sample`, too."""
+"""`kbforge lab`: the verbs of the laboratory, and `lab sample`."""
 
 from __future__ import annotations
 

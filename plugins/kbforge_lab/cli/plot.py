@@ -1,4 +1,4 @@
-"""`kbforge lab plot`: groupings of points as pictures."""
+"""`kbforge lab plot`: draws groupings of points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequential importance resampling (MacEachern, Clyde and Liu 1999), as clustering uses it.
+"""Sequential importance resampling (MacEachern, Clyde and Liu 1999) for clustering.
 
 Each of R replicas places the next fragment x in cluster C with probability q(C) / g, where
 

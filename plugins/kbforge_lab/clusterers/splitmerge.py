@@ -1,4 +1,4 @@
-"""Split-merge samplers to compare with `minsm`: LSHSM, RGSM, SDDS, MinSM as published, offline."""
+"""Split-merge samplers to compare with `minsm`: LSHSM, RGSM, SDDS, and MinSM as published."""
 
 from __future__ import annotations
 

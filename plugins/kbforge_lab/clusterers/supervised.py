@@ -1,4 +1,4 @@
-"""Clusterers that learn from labelled fragments: average linkage, and chains of `scdp`, offline.
+"""Clusterers that learn from labelled fragments: average linkage, and chains of `scdp`.
 
 Chains start alike and move by draws of their own; their sample is of the second half of their
 sweeps. Groupings are ranked by visits: the joint density depends on types and means, too.

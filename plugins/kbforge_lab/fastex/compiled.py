@@ -1,4 +1,4 @@
-"""The sampler in the compiled kernel, with the moves of `reference` (`src/fastex_api.hpp`).
+"""FastEx in the compiled kernel, with the moves of `reference` (`src/fastex_api.hpp`).
 
 The sources stay in the kernel of KBForge: a library of the laboratory's own would have to be built,
 shipped and checked a second time.

@@ -1,4 +1,4 @@
-"""The exponential families that FastEx knows, and the prior of the groupings.
+"""The exponential families of FastEx, and the prior of groupings.
 
 **Documents** as bags of words: the Dirichlet-multinomial family, sparse. Of a cluster with counts n
 and pseudo-counts a, both by row (`SparseCounts` has the words), x_r the counts of a fragment:

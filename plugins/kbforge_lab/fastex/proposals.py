@@ -1,4 +1,4 @@
-"""Random numbers by (seed, sweep, fragment, purpose): they do not depend on who draws when.
+"""Random numbers by seed, sweep, fragment and purpose, independent of the order of draws.
 
 SplitMix64 (Steele, Lea and Flood 2014), as `mixed` in kbforge/kernel/src/numbers.hpp.
 

@@ -1,4 +1,4 @@
-"""Runs of FastEx and of its rival: sweeps until a stop rule holds, then the posterior.
+"""Runs FastEx or its rival until a stop rule holds, and computes the posterior.
 
 The rival draws memberships and parameters in turn, each given the other, of K components.
 

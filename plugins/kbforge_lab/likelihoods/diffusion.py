@@ -1,4 +1,4 @@
-"""The diffusion model's likelihood: how probable are these points as one cluster?
+"""The likelihood `diffusion`: the probability of points as one cluster.
 
     L(C) = log p(x_1..x_n | n), an exchangeable density of n points, in nats
 

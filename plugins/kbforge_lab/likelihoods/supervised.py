@@ -1,4 +1,4 @@
-"""Models that `kbforge lab train-supervised` makes: what labelled fragments teach of new ones.
+"""The likelihood of models that `kbforge lab train-supervised` makes.
 
 `scdp` samples by all of it (`kbforge_lab.scdp`). Any other clusterer is given L(C) with one scatter
 for all entities, so that it takes such a model, too.

@@ -1,4 +1,4 @@
-"""Character trigrams, of the same family as the likelihood `bigram`."""
+"""The likelihood `trigram`: like `bigram`, with character trigrams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normal references around their publications' means, scattered by their types' precisions.
+"""Gaussian references around their publications' means, with precisions by type.
 
 | symbol | meaning |
 |---|---|

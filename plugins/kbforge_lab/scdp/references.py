@@ -1,4 +1,4 @@
-"""References: the vectors to group, and the publications of those that are labelled.
+"""References: vectors to group, and labelled ones with their publications.
 
 Source: Daumé and Marcu (2005), "A Bayesian model for supervised clustering with the Dirichlet
 process prior", JMLR 6, section 3; its words are kept here. A *reference* is a vector, its

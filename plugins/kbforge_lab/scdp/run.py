@@ -1,4 +1,4 @@
-"""Chains from start to end, several of them side by side, and the choice of a model by them.
+"""Runs chains side by side, and chooses a model by them.
 
 A trace of the unnormalised log joint density shows whether chains that started differently have met
 (`kbforge_lab.convergence`). In an annealed warm-up the likelihood has a power that grows to the

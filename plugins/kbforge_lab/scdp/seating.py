@@ -1,4 +1,4 @@
-"""One scan over the clusters of references: each leaves its own and chooses one, or opens one.
+"""One scan over the references: each leaves its cluster and joins or opens one.
 
 It serves both Dirichlet processes, whose clusters have explicit values: publications have means and
 types have precisions. A reference r of cluster value v has log density fit(r, v); n_v others sit

@@ -1,4 +1,4 @@
-"""LSHSM: fragments on opposite sides of random directions are parted, those on the same merge.
+"""LSHSM: splits and merges fragments by signs of random projections.
 
 Luo and Shrivastava, "Scaling-up split-merge MCMC with locality sensitive sampling" (2018), section
 3.1. There are L tables of K signs of random projections. S(u) are the fragments with the K signs of

@@ -1,4 +1,4 @@
-"""RGSM and SDDS: proposals that deal fragments out to two clusters, one after another.
+"""RGSM and SDDS: proposals that deal fragments to two clusters one after another.
 
 What a kernel tries out must not change the grouping, so there are two clusters more: in a live
 table of their own, or as whole sets where the likelihood is a black box.

@@ -1,4 +1,4 @@
-"""Suite `accuracy`: what `kbforge cluster FILE` gives on every labelled set, and what else would.
+"""The suite `accuracy`: the default and its rivals on every labelled set.
 
 | method | what |
 |---|---|

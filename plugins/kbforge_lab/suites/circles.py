@@ -1,4 +1,4 @@
-"""Suite `circles`: points on overlapping circles (split-SMC paper, sections 4.1, A.3 and D.2).
+"""The suite `circles`: points on overlapping circles (split-SMC paper, 4.1, A.3, D.2).
 
 The target is a diffusion model of sets of points, a black box, and a Gaussian proposes for it.
 Points and model are not the paper's, so log posteriors are of something else; the F1 must be

@@ -1,4 +1,4 @@
-"""What suites share: real sets in a folder, any labelled file, the methods of the split-SMC paper.
+"""What suites share: data sets, labelled files, and methods of the split-SMC paper.
 
 What the paper calls MCMC is two methods here, Gibbs and Metropolis.
 """

@@ -1,4 +1,4 @@
-"""Suite `documents`: the comparison of the FastEx poster, on generated documents.
+"""The suite `documents`: the comparison of the FastEx poster, on generated documents.
 
 Documents from the Dirichlet-multinomial model, sparse, with up to a thousand clusters.
 

@@ -1,4 +1,4 @@
-"""Suites `gauss` and `hashing`: Gaussian mixtures.
+"""The suites `gauss` and `hashing`: Gaussian mixtures.
 
 `gauss` is the mixture of the split-SMC paper (section 4.2): close groups of clusters of very
 different sizes (appendix D.2).

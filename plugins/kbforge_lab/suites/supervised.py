@@ -1,4 +1,4 @@
-"""Suite `supervised`: groupings by examples (Daumé and Marcu 2005, section 7.3.1, table 1).
+"""The suite `supervised`: grouping by examples (Daumé and Marcu 2005, 7.3.1, table 1).
 
 Digits 1, 3, 5, 8 and 9 are labelled, 0, 2, 4, 6 and 7 are to be grouped. Of methods that draw, a
 run is one seed: of a chain's, R-hat and the effective sample size say whether they have met.

@@ -1,4 +1,4 @@
-"""Suite `text`: confusable entities in text, as the paper's REBEL-50 and TweetNERD (section 4.3).
+"""The suite `text`: confusable entities like the paper's REBEL-50 and TweetNERD (4.3).
 
 wd50 (FewRel, KnowledgeNet and Tweeki, with Wikidata's identifiers) and dwie50 (the news of DWIE)
 are sets of about 50 entities that share names. webnlg-names is built as the paper's TweetNERD set

@@ -1,1 +1,1 @@
-"""How the models of the laboratory are trained, and the models that KBForge ships."""
+"""Trains the models of the laboratory, and the default models that ship."""

@@ -1,4 +1,4 @@
-"""Training a diffusion model of circles, from recipe to bundle.
+"""Trains a diffusion model of circles, from recipe to bundle.
 
 `fit` is the loop of the language models on simulated clusters, `measure` the entropy of held-out
 clusters, which the loss cannot fall below, `publish` the bundle. While it runs, everything is in

@@ -1,4 +1,4 @@
-"""Training supervised clustering: what labelled fragments say of settings, and a model bundle.
+"""Trains supervised clustering: chooses settings by labelled fragments, writes a bundle.
 
 The entities of the labelled fragments are parted into folds. Each fold is hidden in turn and
 grouped beside the others, as new fragments will be; the settings whose groupings have the best

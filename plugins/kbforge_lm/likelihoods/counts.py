@@ -1,4 +1,4 @@
-"""Dirichlet-multinomial counts: rows of features with their log factors, and clusters of counts.
+"""Dirichlet-multinomial counts: rows of features, and clusters of counts.
 
 A cluster is a bag of draws, each from one of several categorical distributions (one for every
 history of an n-gram model, one for every attribute of a table) with Dirichlet priors. Its log

@@ -1,4 +1,4 @@
-"""Calibrators choose the concentration alpha; here is what they share: gold clusters, and runs."""
+"""Calibrators choose the concentration alpha; what they share: gold clusters and runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calibration by clustering: the alpha whose point estimate agrees best with the gold labels.
+"""The calibrator `bcubed`: clusters with each alpha and compares with gold labels.
 
 The objective, mean per-item B-cubed F1, is a step function of log alpha with plateaus. So it is
 searched on a grid. Then both flanks of the best plateau are halved a few times, which sharpens a

@@ -1,4 +1,4 @@
-r"""Calibrate by the pseudo-likelihood of the gold clustering (Besag 1975, on assignments).
+r"""The calibrator `pseudo-likelihood` of the gold clustering (Besag 1975).
 
     f(a) = sum over labelled i of  log p(z_i = gold | all other gold assignments, x),  a = log alpha
 

@@ -1,1 +1,1 @@
-"""Clusterers: fragments in, a posterior over groupings out."""
+"""Clusterers: compute a posterior over groupings of fragments."""

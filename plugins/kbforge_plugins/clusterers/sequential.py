@@ -1,4 +1,4 @@
-"""Online clusterers: sequential Monte Carlo plain and split into subproblems, and greedy.
+"""Online clusterers: greedy, plain and split sequential Monte Carlo.
 
 Plain SMC (Fearnhead 2004) keeps one subproblem; greedy clustering is SMC with P = 1.
 """

@@ -1,1 +1,1 @@
-"""Exporters: knowledge bases as files of other programs."""
+"""Exporters: write knowledge bases as files of other programs."""

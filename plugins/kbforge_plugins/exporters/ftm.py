@@ -1,4 +1,4 @@
-"""FollowTheMoney statements.
+"""The exporter `ftm`: FollowTheMoney statements.
 
 The exporter writes statements as CSV, which name a fragment (`entity_id`) and its entity
 (`canonical_id`) in two columns. So another grouping of the same fragments rewrites one column.

@@ -1,4 +1,4 @@
-"""Entities as JSON lines, as KBLaM's training data and as Parquet.
+"""Exporters of records: JSON lines, KBLaM's training data and Parquet.
 
 *jsonl*: every verb reads it back.
 

@@ -1,4 +1,4 @@
-"""Tables: `csv`, `members`, `pairs` and `wide` as CSV, and `xlsx`.
+"""Exporters of tables: `csv`, `members`, `pairs` and `wide` as CSV, and `xlsx`.
 
 The dialect of CSV is RFC 4180 in UTF-8, and every cell stands in quotes, so that a program that
 splits at semicolons or tabs still finds the cells. A cell that a spreadsheet would take for a

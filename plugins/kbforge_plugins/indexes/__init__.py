@@ -1,1 +1,1 @@
-"""Candidate indexes: the clusters that a fragment is compared with."""
+"""Candidate indexes: choose the clusters that a fragment is compared with."""

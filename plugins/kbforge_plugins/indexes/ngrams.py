@@ -1,4 +1,4 @@
-"""Index of names and other short texts by their rarest character n-grams.
+"""The index `ngrams`: names and short texts by their rarest character n-grams.
 
 Two texts of one entity share most of their n-grams, and the rare ones say most: a text's keys are
 its rarest n-grams, by how many values of the file have each. It is a prefix filter (Chaudhuri,

@@ -1,4 +1,4 @@
-"""Index of vectors by random projections: near ones fall into the same cells.
+"""The index `projection`: vectors by cells of random projections.
 
 A vector x is projected on random directions a with offsets b, and a cell is the integers
 

@@ -1,4 +1,4 @@
-"""The recall of an index, measured on labelled fragments.
+"""Measures the recall of an index on labelled fragments.
 
 Each fragment in turn is looked up, then added to its gold entity. What counts is whether an entity
 that is there already is found, and how many others have to be compared.

@@ -1,4 +1,4 @@
-"""Index by the values of all attributes, as selective as the data make them.
+"""The index `selective`: the rare values of all attributes.
 
 The keys of a fragment are its values, and features that survive distortion (`attributes.kinds`):
 words, the parts of a date, the district of a postcode. Two fragments with a key in common are

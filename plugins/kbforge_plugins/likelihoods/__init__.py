@@ -1,1 +1,1 @@
-"""Likelihoods: how probable it is that fragments describe one entity."""
+"""Likelihoods: the probability that fragments describe one entity."""

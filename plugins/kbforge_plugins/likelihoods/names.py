@@ -1,4 +1,4 @@
-"""Equal names are one entity: the likelihood `names`.
+"""The likelihood `names`: equal names are one entity.
 
 A fragment says its exact name (`kbforge.fit.hypotheses`) and nothing else. Two fragments with
 equal names are one entity with the probability q(name): of a cluster with k different names

@@ -1,1 +1,1 @@
-"""Sources: files of many formats in, fragments out."""
+"""Sources: read fragments from files of many formats."""

@@ -1,4 +1,4 @@
-"""The csv source: tables as text, streamed; and lines of files in any text encoding, as UTF-8.
+"""The csv source: streams tables of text in any encoding.
 
 The first record is the header. Fields may be quoted and then may hold line breaks; a doubled quote
 stands for one. A record that cannot be parsed (an unclosed quote swallows the rest of a file)

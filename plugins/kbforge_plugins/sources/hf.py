@@ -1,4 +1,4 @@
-"""The hf source: Hugging Face data sets, or local files, through `datasets`, streamed.
+"""The hf source: streams Hugging Face data sets through `datasets`.
 
 An input is the name of a data set on the hub (`owner/name`), or a local file that `datasets` can
 read: json, jsonl, csv, parquet or arrow. `datasets` parses blocks of a file and gives none of a

@@ -1,4 +1,4 @@
-"""Sources of mentions of entities in texts: the releases of REBEL and of TweetNERD.
+"""Sources of mentions: the releases of REBEL and TweetNERD.
 
 *rebel*: raw REBEL documents (JSON lines, or the release's zip). Each line is a Wikipedia abstract
 with entity mentions and triples. The rules are those of MS-KeBAB, the benchmark that the main paper

@@ -1,4 +1,4 @@
-"""The parquet source: columnar tables, read lazily in batches of rows.
+"""The parquet source: columnar tables, read in batches of rows.
 
 A small file may unpack to gigabytes: as one long text, as one long list of equal values, or as a
 text that a million rows share. The first two are refused, by what the file says of its columns; a

@@ -1,4 +1,4 @@
-"""From a row of a table to a fragment: what the sources of tables share.
+"""Turns rows of a table into fragments; what the sources of tables share.
 
 Every column is an attribute of its own name, except the columns of the id, the label and the
 vector; `column=attribute` renames one, and `column=` leaves it out. Cells may be text, numbers,

@@ -1,4 +1,4 @@
-"""JSON values of a file, one at a time, and their fields.
+"""Streams the JSON values of a file, and reads their fields.
 
 A file whose text begins with `[`, or whose first line is `{` alone, is read as a stream of values:
 the elements of arrays, and whatever else there is. An array that is `[`, one element a line, and

@@ -1,4 +1,4 @@
-"""The xlsx source: one sheet of a spreadsheet, streamed.
+"""The xlsx source: streams one sheet of a spreadsheet.
 
 The first row that is not empty is the header. A formula is what it gave when the file was last
 saved; dates are ISO 8601, whole numbers have no point, and a spreadsheet's error (#N/A, #DIV/0!)

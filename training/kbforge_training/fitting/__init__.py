@@ -1,1 +1,1 @@
-"""Fitting a network: the loop, its schedule and optimizers, and resumption."""
+"""Fits networks: the training loop, schedules, optimizers and resumption."""

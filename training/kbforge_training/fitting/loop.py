@@ -1,4 +1,4 @@
-"""The training loop: read batches, step, measure, checkpoint; and the picture of its losses.
+"""The training loop: reads batches, steps, measures, saves; and plots the losses.
 
 A run is a function of recipe, data and step number: the stream of batches is seeded by its place,
 dropout by the step. So a run that was killed and resumed computes what it would have computed. On a

@@ -1,4 +1,4 @@
-"""Recipes of training runs: TOML files, the schedule of a run, and its optimizers.
+"""Recipes of training runs: TOML files, schedules and optimizers.
 
 *Optimizers.* AdamW (Loshchilov and Hutter 2019) scales each number by its own history. Muon (Jordan
 et al. 2024) replaces the averaged gradient of a matrix by the nearest matrix with singular values

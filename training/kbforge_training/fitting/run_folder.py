@@ -1,4 +1,4 @@
-"""The folder of a training run: FOLDER.training, beside the bundle that it will become.
+"""The folder of a training run, FOLDER.training, beside the bundle that it becomes.
 
     run.json                  what identifies the run: recipe and data
     lock                      held while a process trains here

@@ -1,1 +1,1 @@
-"""Training language models of sets of fragments."""
+"""Trains language models of sets of fragments."""

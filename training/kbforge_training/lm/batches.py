@@ -1,4 +1,4 @@
-"""Batches of training sets, and their losses: of tokens, and of pairs of sets.
+"""Batches of training sets, and the losses of tokens and of pairs of sets.
 
 *Batches* are token arrays of about equal length, in an order that a seed determines. An epoch
 visits the entities in random order, a pool at a time: its sets are drawn, sorted by length and cut

@@ -1,4 +1,4 @@
-"""The data of a language model: entities to learn from and to validate on, and training sets.
+"""The data of a language model: training and validation entities, and training sets.
 
 Per entity min(5, n) sets are drawn, each of a size uniform in 1..min(100, n), without replacement
 (the published rule). Two options of recipes, off by default, make up for entities that were seen

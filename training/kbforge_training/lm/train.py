@@ -1,4 +1,4 @@
-"""Training a language model from fragments to bundle, by a recipe.
+"""Trains a language model from fragments to bundle, by a recipe.
 
     read       fragments -> entities, some held out to validate on
     tokenize   byte-level BPE of their keys and values

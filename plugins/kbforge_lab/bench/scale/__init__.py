@@ -1,1 +1,1 @@
-"""What a larger file would take: measure growing parts of one, fit their costs, plan past them."""
+"""Predicts the cost of larger files from growing parts of one."""

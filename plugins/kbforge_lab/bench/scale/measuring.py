@@ -1,4 +1,4 @@
-"""Costs from file to knowledge base of growing parts of a file, each in a process of its own.
+"""Measures the cost of growing parts of a file, each in its own process.
 
     python -m kbforge_lab.bench.scale.measuring < JOB.json
 

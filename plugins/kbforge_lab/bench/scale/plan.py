@@ -1,4 +1,4 @@
-"""What larger files would take: fits of measurements, a plan with intervals, and its report.
+"""Fits measured costs and plans larger files, with intervals.
 
 | cost | fitted as | where a fragment gets cheaper |
 |---|---|---|

@@ -1,1 +1,1 @@
-"""Training of the models behind the plain default: labelled families, trees, judges and maps."""
+"""Trains the default models: families of labelled data, trees, judge and maps."""

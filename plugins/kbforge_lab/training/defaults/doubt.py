@@ -1,4 +1,4 @@
-"""The confidence maps that ship: claims of many labelled files, and trees fitted to their truth.
+"""Trains the confidence maps that ship, on claims about many labelled files.
 
     python -m kbforge_lab.training.defaults.doubt --data DATA --claims CLAIMS --out OUT
 

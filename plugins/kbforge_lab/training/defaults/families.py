@@ -1,4 +1,4 @@
-"""Labelled families of data, and files resampled from them that each look like a file of its own.
+"""Families of labelled data, and files resampled from them.
 
 A family is one kind of data from one origin. Models that ship are judged on families left out: the
 model for a family has seen none of its files, nor those of two or three others. A resampled file

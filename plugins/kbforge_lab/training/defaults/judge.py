@@ -1,4 +1,4 @@
-"""Training the judge: run every hypothesis on many labelled files, learn what they gain.
+"""Trains the judge on the gains of every hypothesis on many labelled files.
 
 Groupings along each merge path, and what the judge reads of them with their F1, are kept on disk,
 so an interrupted run goes on; deleting a folder makes its part anew. The pair model of a file has

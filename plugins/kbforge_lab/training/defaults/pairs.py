@@ -1,4 +1,4 @@
-"""Train the pair model that ships, and those without some families to judge it by.
+"""Trains the pair model that ships, and models without some families for evaluation.
 
     python -m kbforge_lab.training.defaults.pairs DATA OUT
 

@@ -1,4 +1,4 @@
-"""Other shapes of a labelled file: the same entities, as real files tell of them and ours do not.
+"""Rewrites a labelled file in other shapes, such as namesakes or one long text.
 
     namesakes   two to four entities bear the names of one, so that equal names say little
     flattened   name and attributes are one text, and nearly all texts differ

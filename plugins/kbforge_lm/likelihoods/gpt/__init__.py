@@ -1,1 +1,1 @@
-"""The language model of sets of fragments: its `model`, its `scoring` and the `likelihood`."""
+"""The language model of sets of fragments: `model`, `scoring` and `likelihood`."""

@@ -1,4 +1,4 @@
-"""The language model's likelihood: how probable is the text of a set of fragments?
+"""The likelihood `gpt`: the probability of the text of a set of fragments.
 
     L(C) = log p(canonical text of C), a sum over tokens of log-probabilities renormalised over
     the tokens that the grammar allows (split-SMC paper, appendix D.2.1; Koo et al. 2024)

@@ -1,4 +1,4 @@
-"""Scoring token sequences with the language model, many at once and fast.
+"""Scores many token sequences at once with the language model.
 
 What makes it fast, in order of effect: a beginning that sets share, with each other or with sets
 scored before, is read once (`Passage`); batches hold stretches of about equal length and few

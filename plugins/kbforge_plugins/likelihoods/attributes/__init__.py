@@ -1,4 +1,4 @@
-"""The parts of the likelihood `attributes`: what the values of a record say about its entity.
+"""The likelihood `attributes`: records with several noisy attributes.
 
 kinds        the kinds of attributes, the features that their values share, and counts of values
 vocabulary   an attribute's values as numbers, with base probabilities; fragments as records

@@ -1,4 +1,4 @@
-"""Attributes in which related records agree no more often than any two: source, campaign, clerk.
+"""Finds attributes that say nothing about entities: source, campaign, clerk.
 
 Two records are *related* if they share rare values of two other attributes. If they agree on most
 of the rest, they are mostly one entity, and what describes entities agrees more often among them

@@ -1,4 +1,4 @@
-"""Rates and alpha from unlabelled fragments: expectation maximisation over a greedy clustering.
+"""Learns rates and alpha without labels: expectation maximisation over greedy clusterings.
 
     vocabulary and kind of each attribute          from all fragments
     a sample: fragments and all that resemble them

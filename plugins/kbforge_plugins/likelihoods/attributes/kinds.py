@@ -1,4 +1,4 @@
-"""Kinds of attributes: what sort of values they have, and which features two values may share.
+"""Kinds of attributes: what their values are, and which features two values may share.
 
 A feature is a part of a value that survives when the rest is distorted. `urn` draws a variant of a
 value from all values that have a feature in common with it.

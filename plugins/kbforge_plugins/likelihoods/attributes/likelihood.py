@@ -1,4 +1,4 @@
-"""The attribute likelihood: records with several noisy attributes, trained without labels.
+"""The likelihood `attributes`: learns from unlabelled records.
 
 Every attribute of an entity has a true value; a record's value is a copy of it, a slip of the pen,
 a variant that shares something with it, or unrelated. The family is Copas and Hilton's hit-miss

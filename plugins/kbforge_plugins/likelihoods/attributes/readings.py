@@ -1,4 +1,4 @@
-"""Values read by what they mean, so that two spellings of one thing are one value.
+"""Normalizes values by their meaning: dates, telephone numbers, e-mail addresses.
 
 | kind | "as written" | as read |
 |---|---|---|

@@ -1,4 +1,4 @@
-"""How probable an attribute's values are in one cluster, and the rates that say so.
+"""The probability of an attribute's values in a cluster, and its error rates.
 
 *One value.* G(u | v) is the probability of an observed value u if the true value is v. It mixes
 ways a value can come about, each a distribution of its own over u:

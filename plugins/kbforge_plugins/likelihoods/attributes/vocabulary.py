@@ -1,4 +1,4 @@
-"""An attribute's values as numbers, each with its base probability; fragments as records of these.
+"""Encodes values as numbers with base probabilities, and fragments as records of these.
 
     base(v) = (n_v - d) / (N + 1) + (d D + 1) / (N + 1) * spelling(v)         v seen
     base(v) = (1 - d) / (N + 1)                                               otherwise

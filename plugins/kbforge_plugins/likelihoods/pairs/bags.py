@@ -1,4 +1,4 @@
-"""Texts, bags of their tokens as sparse rows, and arrays of a fitted model read back strictly.
+"""Texts as sparse bags of tokens, and strict readers of saved arrays.
 
 A token's weight is log((rows + 1) / (rows that have it + 1/2)). Tokens that the file does not have
 share columns by their digest, so that two new texts still agree in what they have in common.

@@ -1,4 +1,4 @@
-"""Codes, units and figures that a record states anywhere: model numbers, sizes, versions.
+"""Finds codes, units and figures in texts: model numbers, sizes, versions.
 
 | kind | of "Denon TU-1500RD tuner, 40 stations, 17 in" |
 |---|---|

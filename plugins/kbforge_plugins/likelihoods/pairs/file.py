@@ -1,4 +1,4 @@
-"""A file as the pair model describes it: candidate pairs, and the features of a pair.
+"""The features of a file's candidate pairs.
 
 All that features read is frozen when the file is read: later rows change nothing in it.
 

@@ -1,4 +1,4 @@
-"""What is known about names in general: nicknames, legal forms, abbreviations, acronyms, numbers.
+"""Knowledge about names: nicknames, legal forms, abbreviations, acronyms, numbers.
 
 A folded name is read once into sets of its words and parts. Words are compared for all pairs of
 names at once, each pair of words once; sets of parts, legal forms and numbers only where there are

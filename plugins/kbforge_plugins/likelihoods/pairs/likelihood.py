@@ -1,4 +1,4 @@
-"""The pair likelihood: trained on other kinds of data, it reads any attributes without training.
+"""The likelihood `pairs`: needs no training on the file at hand.
 
 A model that ships scores whether two fragments are the same entity, from numbers that need no
 schema: how near their names are, how rare what they share, which attributes agree or conflict, and

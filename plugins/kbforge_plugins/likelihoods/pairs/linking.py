@@ -1,4 +1,4 @@
-"""The prior of a match between tables without duplicates, from the pairs' log odds alone.
+"""Estimates the prior of a match between tables without duplicates.
 
 A record has at most one partner in another table, so its second best partner is none: the log odds
 of second best partners show how near records of different entities come in this file. Where the

@@ -1,4 +1,4 @@
-"""The pairs of rows that are compared, and how near the nearest rows are.
+"""Finds candidate pairs: the nearest rows of each row.
 
 A row is compared with the nearest rows by letters and by words, with the nearest rows in other
 scripts by consonants, and with rows that have equal forms of a name. Nearness is the cosine of rows

@@ -1,4 +1,4 @@
-"""The log odds that two rows are one entity, by trees, for all candidate pairs at once.
+"""Computes the log odds of all candidate pairs at once, by decision trees.
 
 Log odds are clipped, in whole numbers of a small unit, and stored by row as the difference from the
 fixed log odds of rows that are no candidates. To those of two different rows a constant may be

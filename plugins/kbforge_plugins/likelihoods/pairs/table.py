@@ -1,4 +1,4 @@
-"""The distinct fragments of a file as a table: one row for all that state the same.
+"""A file as a table: one row for all identical fragments.
 
 A table holds each distinct name and value once, in the forms that are compared. A `StatementReader`
 makes tables of one file, which can be joined. The names of a fragment are the values of `name`, or
