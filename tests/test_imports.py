@@ -1,6 +1,6 @@
 """The direction of imports, read from the syntax trees.
 
-    contracts <- {registry, files, numerics, serialize, grammar, evaluation}
+    contracts <- {registry, files, numerics, serialize, evaluation}
               <- {models, clustering} <- {fit, kb, store} <- jobs
               <- {recipe, pictures, serve} <- cli
 
@@ -46,7 +46,7 @@ RANKS = {
     for rank, rooms in enumerate(
         [
             {"", "contracts", *LOOSE},
-            {"registry", "files", "numerics", "kernel", "serialize", "grammar", "evaluation"},
+            {"registry", "files", "numerics", "kernel", "serialize", "evaluation"},
             {"models", "clustering"},
             {"fit", "kb", "store"},
             {"jobs"},

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from kbforge import registry
 from kbforge.contracts import Fragment, Grammar, Serializer
-from kbforge.grammar.skeleton import Edge, compile_skeleton
-from kbforge.grammar.tokens import START, compile_table
+from kbforge_lm.grammar.skeleton import Edge, compile_skeleton
+from kbforge_lm.grammar.tokens import START, compile_table
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

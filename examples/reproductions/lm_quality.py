@@ -28,10 +28,10 @@ from byte_ngram import ByteNgram
 from entity_pairs import Pair, area, draw_pairs, gains, namesakes
 from shell import data_folder, table
 
-from kbforge import registry
 from kbforge.contracts import Fragment, Likelihood
 from kbforge.files.fragments import read_fragments
 from kbforge.models.bundle import make_likelihood
+from kbforge_grammars import grammar as grammar_called
 from kbforge_training.lm.data import Entity, SetRule, by_entity, draw
 from kbforge_training.lm.train import read_recipe
 
@@ -159,7 +159,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the records here")
     options = parser.parse_args()
     rule = read_recipe(options.recipe).sets if options.recipe else SetRule()
-    grammar = registry.create("grammars", "canonical-json")
+    grammar = grammar_called("canonical-json")
     baseline = ByteNgram.trained(grammar, drawn(entities_of(options.train), rule))
     alone = {"surrogate_weight": 0.0}
     models = {name: make_likelihood(name, alone) for name in options.models}

@@ -55,7 +55,7 @@ from kbforge.contracts.posterior import (
     Subproblems,
 )
 from kbforge.contracts.resampler import Resampler
-from kbforge.contracts.serializer import Canonical, Grammar, Serializer
+from kbforge.contracts.serializer import Canonical, Serializer
 from kbforge.contracts.session import (
     Checkpoint,
     Constraints,
@@ -99,7 +99,6 @@ __all__ = [
     "Features",
     "FloatArray",
     "Fragment",
-    "Grammar",
     "Info",
     "IntArray",
     "Interrupted",

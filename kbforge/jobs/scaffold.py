@@ -17,7 +17,6 @@ from kbforge.version import DISTRIBUTION, __version__
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _TEMPLATES = Path(__file__).parents[1] / "templates"
-_OBJECTS = {"commands": "app", "grammars": "grammar"}  # functions, and what Typer calls an app
 
 
 def new_plugin(kind: str, name: str, target: str | None = None) -> list[Path]:
@@ -60,20 +59,11 @@ def _require_name(kind: str, name: str) -> None:
             f'"{quoted(name)}": expected a name of small letters, digits and dashes that begins '
             "with a letter, such as my-lines"
         )
-    for taken, of_kind in _claims(kind):
-        if name in taken:
-            one = registry.singular(of_kind)
-            raise UsageError(
-                f'the {one} "{name}" is installed already, and a name that two distributions '
-                "claim belongs to neither; choose another one"
-            )
-
-
-def _claims(kind: str) -> list[tuple[list[str], str]]:
-    """The names that a new plugin of this kind cannot have, and the kind that has them."""
-    # a grammar comes with a serializer of its own
-    also = ["serializers"] if kind == "grammars" else []
-    return [(registry.names(one), one) for one in (kind, *also)]
+    if name in registry.names(kind):
+        raise UsageError(
+            f'the {registry.singular(kind)} "{name}" is installed already, and a name that two '
+            "distributions claim belongs to neither; choose another one"
+        )
 
 
 def _values(kind: str, name: str) -> dict[str, str]:
@@ -85,13 +75,12 @@ def _values(kind: str, name: str) -> dict[str, str]:
         "singular": singular,
         "name": name,
         "prefix": prefix,
-        "object": _OBJECTS.get(kind, prefix + _camel(singular)),
+        "object": "app" if kind == "commands" else prefix + _camel(singular),
         "distribution": f"kbforge-{name}",
         "module": f"kbforge_{name.replace('-', '_')}",
         "kbforge": DISTRIBUTION,
         "least": f"{major}.{minor}",
         "next": f"{major}.{int(minor) + 1}",
-        "rules": "",
     }
 
 

@@ -42,7 +42,6 @@ from kbforge.words import did_you_mean
 KINDS: Mapping[str, str] = {
     "sources": "read fragments from files",
     "serializers": "write a set of fragments as text",
-    "grammars": "define which texts a language model can score",
     "likelihoods": "score a set of fragments as one entity",
     "indexes": "retrieve candidate clusters",
     "clusterers": "group fragments into entities",

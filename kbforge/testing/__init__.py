@@ -30,7 +30,6 @@ from kbforge.testing.examples import (  # noqa: E402
 )
 from kbforge.testing.formats import (  # noqa: E402
     ExporterContract,
-    GrammarContract,
     SerializerContract,
     SourceContract,
 )
@@ -44,7 +43,6 @@ __all__ = [
     "CommandContract",
     "Contract",
     "ExporterContract",
-    "GrammarContract",
     "IndexContract",
     "LikelihoodContract",
     "MemoryPages",

@@ -17,7 +17,7 @@ from kbforge.files.fragments import held, read_fragments
 from kbforge.testing import Contract
 from tests.contracts.conftest import plugins_of
 
-PACKAGES = ("kbforge", "kbforge_grammars", "kbforge_plugins", "kbforge_training")
+PACKAGES = ("kbforge", "kbforge_plugins", "kbforge_training")
 PACKAGES += ("kbforge_graphs", "kbforge_lm")
 TESTS = Path(__file__).parent.parent
 

@@ -7,7 +7,6 @@ from typing import ClassVar
 from kbforge.testing import (
     CalibratorContract,
     CommandContract,
-    GrammarContract,
     IndexContract,
     LikelihoodContract,
     OnlineClustererContract,
@@ -36,10 +35,6 @@ class TestCommands(CommandContract):
 
 
 class TestSerializers(SerializerContract):
-    plugins: ClassVar[Plugins] = ["canonical-json", "flat-json"]
-
-
-class TestGrammars(GrammarContract):
     plugins: ClassVar[Plugins] = ["canonical-json", "flat-json"]
 
 

@@ -13,14 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import registry
-from kbforge.contracts import Fragment, Grammar
+from kbforge.contracts import Fragment
 from kbforge.errors import GrammarError
-from kbforge.grammar.tokens import ILLEGAL, OPEN, WHOLE, Codec, string_state
-from kbforge.testing.formats import PIECES, longest_pieces, sample
+from kbforge_grammars import Grammar
+from kbforge_grammars import grammar as grammar_called
+from kbforge_lm.grammar.tokens import ILLEGAL, OPEN, WHOLE, Codec, string_state
+from tests.grammar.pieces import PIECES, longest_pieces, sample
 from tests.grammar.slow import is_beginning, is_whole
 
 NAMES = ["canonical-json", "flat-json"]
-CODECS = {name: Codec(registry.create("grammars", name), PIECES, longest_pieces) for name in NAMES}
+CODECS = {name: Codec(grammar_called(name), PIECES, longest_pieces) for name in NAMES}
 VALUE = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 SETS = st.lists(
     st.dictionaries(VALUE, st.lists(VALUE, min_size=1, max_size=3), min_size=1, max_size=3),
@@ -102,7 +104,7 @@ def test_illegal_tokens_are_not_decoded() -> None:
 
 def test_a_grammar_may_accept_the_empty_text() -> None:
     rules = 'records = (STRING ";")*'
-    codec = Codec(Grammar("maybe", 1, "canonical-json", rules), PIECES, longest_pieces)
+    codec = Codec(Grammar("maybe", 1, rules), PIECES, longest_pieces)
     assert codec.encode("") == []
     assert codec.decode([]) == ""
     assert codec.decode(codec.encode('"x";"Ada";')) == '"x";"Ada";'
@@ -110,7 +112,7 @@ def test_a_grammar_may_accept_the_empty_text() -> None:
 
 def test_a_grammar_that_cannot_be_compiled_names_itself() -> None:
     with pytest.raises(GrammarError) as error:
-        Codec(Grammar("mine", 1, "canonical-json", "a = b"), PIECES, longest_pieces)
+        Codec(Grammar("mine", 1, "a = b"), PIECES, longest_pieces)
     expected = 'grammar mine:1: expected STRING or the name of a rule, got "b"'
     assert str(error.value) == expected
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.errors import GrammarError
-from kbforge.grammar.skeleton import compile_skeleton
+from kbforge_lm.grammar.skeleton import compile_skeleton
 from tests.profile import examples
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge.errors import GrammarError
-from kbforge.grammar.skeleton import Skeleton, compile_skeleton
+from kbforge_grammars import grammar as grammar_called
+from kbforge_lm.grammar.skeleton import Skeleton, compile_skeleton
 from tests.grammar.random_grammars import LETTERS, TREES, spoiled, text_of
 from tests.grammar.slow import CANONICAL_STRING, EndlessError, SlowTable, Tree, accepts, rules_of
 from tests.profile import examples
@@ -28,7 +29,7 @@ CODE_POINTS = st.characters(exclude_categories=["Cs"])
 
 
 def skeleton(name: str) -> Skeleton:
-    return compile_skeleton(registry.create("grammars", name).rules, name)
+    return compile_skeleton(grammar_called(name).rules, name)
 
 
 SKELETONS = {name: skeleton(name) for name in REGULAR_EXPRESSION}

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge import registry
 from kbforge.errors import GrammarError
-from kbforge.grammar.skeleton import Skeleton, compile_skeleton
-from kbforge.grammar.tokens import START, STATES, Codec, TokenTable, compile_table
-from kbforge.testing.formats import PIECES, longest_pieces, reachable
+from kbforge_grammars import grammar as grammar_called
+from kbforge_lm.grammar.skeleton import Skeleton, compile_skeleton
+from kbforge_lm.grammar.tokens import START, STATES, Codec, TokenTable, compile_table
+from tests.grammar.pieces import PIECES, longest_pieces, reachable
 from tests.grammar.random_grammars import LETTERS, TREES
 from tests.grammar.slow import EndlessError, Place, SlowTable, Tree, rules_of
 from tests.profile import examples
@@ -29,7 +29,7 @@ FEW_PIECES = [
 
 
 def codec(name: str) -> Codec:
-    return Codec(registry.create("grammars", name), PIECES, longest_pieces)
+    return Codec(grammar_called(name), PIECES, longest_pieces)
 
 
 def table_of(tree: Tree) -> tuple[Skeleton, TokenTable] | None:
@@ -130,7 +130,7 @@ def test_every_state_of_ours_has_a_choice(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_probabilities_of_all_continuations_sum_to_one(name: str) -> None:
     """Over all sequences of three tokens, those that are legal have all the mass."""
-    skeleton = compile_skeleton(registry.create("grammars", name).rules, name)
+    skeleton = compile_skeleton(grammar_called(name).rules, name)
     table = compile_table(skeleton, [b" ", b" x", b"x", b"\xc3", b"\xa9"])
     rng = np.random.default_rng(8)
     total = 0.0

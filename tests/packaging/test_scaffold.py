@@ -133,7 +133,6 @@ def test_what_is_there_stays(there: str, here: Path, program: Run) -> None:
         ("source", "a--b", "expected a name of small letters, digits and dashes"),
         ("source", "lines\n", "expected a name of small letters, digits and dashes"),
         ("source", "csv", 'the source "csv" is installed already'),
-        ("grammar", "flat-json", 'the grammar "flat-json" is installed already'),
         ("sauce", "lines", 'there is no kind "sauce"'),
     ],
 )

@@ -11,9 +11,9 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge.serialize import serialize
+from kbforge_grammars import grammar as grammar_called
 from tests.scripts import script
 
 byte_ngram = script("byte_ngram")
@@ -23,7 +23,7 @@ SYMBOLS = (KEY_END, NEXT_VALUE, NEXT_KEY, OBJECT_END)
 TOKENS = (None, *SYMBOLS, *range(256))
 ORDER = 5
 
-CANONICAL = registry.create("grammars", "canonical-json")
+CANONICAL = grammar_called("canonical-json")
 
 
 def random_sets(seed: int, n: int) -> list[list[Fragment]]:
@@ -160,7 +160,7 @@ def test_counting_by_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("grammar", ["canonical-json", "flat-json"])
 def test_legal_tokens_share_all_probability(grammar: str) -> None:
-    plugin = registry.create("grammars", grammar)
+    plugin = grammar_called(grammar)
     model = byte_ngram.ByteNgram.trained(plugin, random_sets(0, 40))
     legal_by_state = byte_ngram.ByteTexts(plugin).table.legal
     states = np.flatnonzero(legal_by_state.any(axis=1))

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from kbforge import registry
 from kbforge.contracts import Fragment
+from kbforge_grammars import grammar as grammar_called
 from kbforge_lm.likelihoods.gpt.model import GPT, GptShape, SetTokenizer
 from kbforge_training.fitting.loop import Loop, LoopSettings, Step
 from kbforge_training.lm.batches import Batches, GrammarLoss, dev_batches
@@ -95,7 +95,7 @@ def people(n: int = 60, seed: int = 0) -> list[Fragment]:
 def tokenizer(name: str = "canonical-json", pieces: int = 270) -> SetTokenizer:
     """Of the names of `people`."""
     values = [value for f in people() for a, vs in f.properties.items() for value in (a, *vs)]
-    return SetTokenizer(registry.create("grammars", name), train_bpe(values, pieces))
+    return SetTokenizer(grammar_called(name), train_bpe(values, pieces))
 
 
 def model(n_tokens: int, seed: int = 0, **sizes: int) -> GPT:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from kbforge import registry
 from kbforge.contracts import Fragment
+from kbforge_grammars import grammar as grammar_called
 from kbforge_lm.likelihoods.gpt.model import SetTokenizer
 from kbforge_training.lm.train import train_bpe
 
@@ -26,7 +26,7 @@ def bpe(size: int = 400) -> Any:
 @cache
 def tokenizer(grammar: str = "canonical-json") -> SetTokenizer:
     """A tokenizer of the little corpus under a grammar."""
-    return SetTokenizer(registry.create("grammars", grammar), bpe())
+    return SetTokenizer(grammar_called(grammar), bpe())
 
 
 def entity(n: int, name: str = "Ada Lovelace") -> list[Fragment]:

@@ -37,7 +37,7 @@ from torch import Tensor
 
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
-from kbforge.grammar.tokens import TokenTable
+from kbforge_lm.grammar.tokens import TokenTable
 from kbforge_lm.likelihoods.gpt.model import GPT, SetTokenizer
 from kbforge_training.fitting.run_folder import Place
 from kbforge_training.lm.data import Entity, SetRule, draw, viewed

@@ -41,8 +41,7 @@ import torch
 from tokenizers import Tokenizer, pre_tokenizers, trainers
 from torch import Tensor
 
-from kbforge import registry
-from kbforge.contracts import Fragment, Grammar
+from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.io import open_output, require_writable
 from kbforge.fit.alpha import CALIBRATION_FILE, fingerprint, to_toml
@@ -56,6 +55,7 @@ from kbforge.models.bundle import (
     require_place,
     write_bundle,
 )
+from kbforge_grammars import VERSIONS, grammar
 from kbforge_lm.likelihoods.gpt.model import (
     GPT,
     TOKENIZER,
@@ -136,10 +136,10 @@ def read_recipe(name_or_path: str) -> Recipe:
 
 def _check(recipe: Recipe, where: str) -> None:
     shape, sets, pairs = recipe.shape, recipe.sets, recipe.pairs
-    if recipe.grammar not in registry.names("grammars"):
+    if recipe.grammar not in VERSIONS:
         raise UsageError(
             f'{where}: there is no grammar "{quoted(recipe.grammar)}", expected one of '
-            f"{', '.join(registry.names('grammars'))}"
+            f"{', '.join(VERSIONS)}"
         )
     require_schedule(recipe.schedule, where)
     whole = {**dataclasses.asdict(shape), "draws": sets.draws, "largest": sets.largest}
@@ -357,10 +357,10 @@ def _tokenizer(
     """The tokenizer of the first model, of the run that continues, or a new one."""
     if start is not None:
         return start.tokenizer
-    grammar: Grammar = registry.create("grammars", recipe.grammar)
+    made = grammar(recipe.grammar)
     path = work / TOKENIZER
     if path.exists():
-        return SetTokenizer.from_bytes(grammar, path.read_bytes())
+        return SetTokenizer.from_bytes(made, path.read_bytes())
     sample = random.Random(0).sample(fragments, min(len(fragments), _BPE_FRAGMENTS))
     values = (
         text
@@ -368,7 +368,7 @@ def _tokenizer(
         for attribute, of_attribute in fragment.properties.items()
         for text in (attribute, *of_attribute)
     )
-    tokenizer = SetTokenizer(grammar, train_bpe(values, recipe.pieces))
+    tokenizer = SetTokenizer(made, train_bpe(values, recipe.pieces))
     with open_output(str(path)) as out:
         out.write(tokenizer.to_bytes())
     return tokenizer

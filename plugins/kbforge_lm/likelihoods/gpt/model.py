@@ -3,7 +3,7 @@
 *Tokenizer.* Text of sets to tokens and back: symbols of the grammar, byte-level BPE inside its
 strings. Any Unicode text has tokens (all 256 bytes are pieces) and equal texts have equal tokens,
 so a model's score is a function of the text. Values are read with a space before them (see
-`kbforge.grammar.tokens`).
+`kbforge_lm.grammar.tokens`).
 
 *Network.* A decoder-only transformer over tokens of a grammar: pre-norm blocks of causal
 self-attention and SwiGLU, RMSNorm, rotary positions, tied embeddings, no biases (split-SMC paper,
@@ -43,10 +43,12 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor, nn
 
 from kbforge import registry
-from kbforge.contracts import Fragment, Grammar, Serializer
-from kbforge.errors import ModelError, PluginError, quoted
-from kbforge.grammar.tokens import Codec
+from kbforge.contracts import Fragment, Serializer
+from kbforge.errors import GrammarError, ModelError, quoted
 from kbforge.models.bundle import Bundle
+from kbforge_grammars import Grammar
+from kbforge_grammars import grammar as grammar_called
+from kbforge_lm.grammar.tokens import Codec
 
 _MOST_CACHED = 1 << 17  # values whose pieces are cached, because names recur
 # a word with the space before it, at most two digits, or another sign with its space: dates and
@@ -74,7 +76,7 @@ class SetTokenizer:
         self.bpe = bpe
         self._codec = Codec(grammar, pieces_of(bpe), self._split)
         self.table = self._codec.table
-        self._serializer: Serializer = registry.create("serializers", grammar.serializer)
+        self._serializer: Serializer = registry.create("serializers", grammar.name)
         self._known: dict[str, list[int]] = {}
 
     @classmethod
@@ -392,8 +394,8 @@ def _grammar(found: Any, where: str) -> Grammar:
     if not isinstance(found, dict) or set(found) != {"name", "version", "sha256"}:
         raise ModelError(f"{where}: its recipe should name a grammar, its version and its sha256")
     try:
-        grammar: Grammar = registry.create("grammars", str(found["name"]))
-    except PluginError as error:
+        grammar = grammar_called(str(found["name"]))
+    except GrammarError as error:
         raise ModelError(f"{where}: its grammar: {error}") from error
     if grammar.version != found["version"]:
         raise ModelError(

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kbforge.contracts.likelihood import FloatArray, IntArray
-from kbforge.grammar.tokens import START, TokenTable
+from kbforge_lm.grammar.tokens import START, TokenTable
 from kbforge_lm.likelihoods.gpt.model import GPT, DecoderBlock, LanguageModel, rotary
 
 Key = TypeVar("Key", bound=Hashable)

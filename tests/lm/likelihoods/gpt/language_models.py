@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge.files.fragments import read_fragments
 from kbforge.models.bundle import write_bundle
+from kbforge_grammars import grammar as grammar_called
 from kbforge_lm.likelihoods.gpt.model import (
     GPT,
     GptShape,
@@ -33,7 +33,7 @@ def quickstart() -> list[Fragment]:
 def small_model(fragments: Sequence[Fragment], context: int = 256, seed: int = 0) -> LanguageModel:
     """Random weights that read far back, in bfloat16 as bundles hold them."""
     values = [text for f in fragments for key, of in f.properties.items() for text in (key, *of)]
-    tokenizer = SetTokenizer(registry.create("grammars", "canonical-json"), train_bpe(values, 400))
+    tokenizer = SetTokenizer(grammar_called("canonical-json"), train_bpe(values, 400))
     torch.manual_seed(seed)
     gpt = GPT(GptShape(tokenizer.table.n_tokens, 64, 2, 4, 128, context))
     with torch.no_grad():

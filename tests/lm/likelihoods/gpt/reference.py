@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.grammar.tokens import START, TokenTable
+from kbforge_lm.grammar.tokens import START, TokenTable
 from kbforge_lm.likelihoods.gpt.model import GPT
 
 Array = NDArray[np.float64]

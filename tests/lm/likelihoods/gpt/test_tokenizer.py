@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge.errors import GrammarError, ModelError
-from kbforge.grammar.tokens import EMPTY, WHOLE, string_state
+from kbforge_grammars import grammar as grammar_called
+from kbforge_lm.grammar.tokens import EMPTY, WHOLE, string_state
 from kbforge_lm.likelihoods.gpt.model import SetTokenizer, pieces_of
 from kbforge_training.lm.train import train_bpe
 from tests.lm.training.toys import VALUES, bpe, tokenizer
@@ -222,7 +222,7 @@ WORDS = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}
 )  # fmt: skip
 def test_a_tokenizer_that_was_changed_is_refused(content: bytes, sentence: str) -> None:
     with pytest.raises(ModelError, match=rf"(?s)^{sentence}$") as error:
-        SetTokenizer.from_bytes(registry.create("grammars", "canonical-json"), content)
+        SetTokenizer.from_bytes(grammar_called("canonical-json"), content)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 300
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
-from kbforge.grammar.tokens import START
+from kbforge_lm.grammar.tokens import START
 from kbforge_training.fitting.run_folder import Place
 from kbforge_training.lm import batches as module
 from kbforge_training.lm.batches import Batch, Batches, Tokens, cut

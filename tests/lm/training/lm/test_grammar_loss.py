@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kbforge.contracts import Fragment
-from kbforge.grammar.tokens import TokenTable
+from kbforge_lm.grammar.tokens import TokenTable
 from kbforge_lm.likelihoods.gpt.model import GPT
 from kbforge_training.lm.batches import Batch, GrammarLoss, states_of
 from kbforge_training.lm.data import by_entity

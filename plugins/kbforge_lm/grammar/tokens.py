@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import Grammar
 from kbforge.errors import GrammarError
-from kbforge.grammar.skeleton import Edge, Skeleton, compile_skeleton
+from kbforge_grammars import Grammar
+from kbforge_lm.grammar.skeleton import Edge, Skeleton, compile_skeleton
 
 # the states inside a string: OPEN, where a space must follow; EMPTY, behind it; WHOLE, where the
 # string can close; the rest inside a character of several bytes (RFC 3629: no surrogates, no

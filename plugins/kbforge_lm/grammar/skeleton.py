@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import orjson
 
 from kbforge.errors import GrammarError, quoted
-from kbforge.grammar.rules import STRING, Dfa, compile_rules
+from kbforge_lm.grammar.rules import STRING, Dfa, compile_rules
 
 _MOST_WAYS = 4_096
 _STRING_CONTENT = re.compile(r'(?:[^"\\\x00-\x1f\ud800-\udfff]+|\\.)*')

@@ -10,7 +10,7 @@ literals in double quotes, STRING (a quoted string, quotation marks included), n
 sequences, alternatives `|` and parentheses. Behind a part stands at most one of the repetitions
 `*`, `+` and `?`. `#` begins a comment. Rules may not refer to themselves: the language must be
 regular, so that a table can hold it. Literals cannot go on for ever without a STRING or a place
-where the text may end (`kbforge.grammar.skeleton` says why).
+where the text may end (`kbforge_lm.grammar.skeleton` says why).
 
 A grammar becomes the smallest deterministic automaton that accepts its texts. The alphabet is the
 characters of the literals and one symbol for a whole quoted string. Thompson's construction, the
