@@ -81,12 +81,12 @@ def twins_note(fragments: Iterable[Fragment], link: str) -> str:
     if not shared:
         return ""
     exact = {name: n for name, of in shared.items() if (n := len(_twins(of)))}
-    said = "no record states the same as another of its table"
+    said = "no table has identical records"
     if exact:
         parts = [f"{n:,} of {len(shared[name]):,} of {_called(name)}" for name, n in exact.items()]
         said = (
-            f"{counted(sum(exact.values()), 'record')} ({listed(parts, _MOST_NAMED)}) state "
-            "exactly what another of their table states, and are kept apart"
+            f"{counted(sum(exact.values()), 'record')} ({listed(parts, _MOST_NAMED)}) are "
+            "identical to another one of their table, and stay separate"
         )
     shares = {name: _share_of_twins(of) for name, of in shared.items()}
     many = [f"{_called(n)} ({share:.0%})" for n, share in shares.items() if share > _MOST_SHARE]

@@ -21,14 +21,13 @@ def distinct(source: str, count: int) -> list[Fragment]:
 
 def test_tables_without_duplicates() -> None:
     fragments = [*distinct("a", 40), *distinct("b", 40)]
-    assert twins_note(fragments, "source") == "no record states the same as another of its table"
+    assert twins_note(fragments, "source") == "no table has identical records"
 
 
 def test_equal_records_are_counted_by_table_whatever_their_case() -> None:
     twice = [*distinct("a", 40), *table("a", {"name": "NAME 3", "n": "A3"}), *distinct("b", 40)]
     assert twins_note(twice, "source") == (
-        "2 records (2 of 41 of a) state exactly what another of their table states, and are kept "
-        "apart"
+        "2 records (2 of 41 of a) are identical to another one of their table, and stay separate"
     )
 
 
@@ -36,7 +35,7 @@ def test_a_table_of_many_near_records_is_named() -> None:
     # equal names, and what both state agrees: three of twenty records are near another one
     near = table("a", {"name": "name 3"}, {"name": "name 3", "n": "a3", "town": "Rome"})
     said = twins_note([*distinct("a", 18), *near, *distinct("b", 40)], "source")
-    assert said.startswith("no record states the same")
+    assert said.startswith("no table has identical")
     assert "a (15%) may have duplicates" in said
     assert "kbforge cluster without --link" in said
     assert "b (" not in said

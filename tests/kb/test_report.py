@@ -218,7 +218,7 @@ def test_the_past_is_told_the_latest_and_the_biggest_first() -> None:
 def test_little_is_told_of_little(entities) -> None:
     page = report_html(gather(view_of(entities), "kb"))
     told = Page(page).text
-    for absent in ("Runs", "Decisions", "Changes", "How it was made", "Most depends"):
+    for absent in ("Runs", "Decisions", "Changes", "How it was made", "Review these first"):
         assert absent not in told
     assert page == report_html(gather(view_of(entities), "kb"))
 

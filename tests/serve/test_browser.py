@@ -401,9 +401,9 @@ def test_a_page_shows_what_was_under_way_once_it_is_there(
     with served(mentions) as address:
         page = opened()
         page.goto(f"{address}/quality")
-        page.get_by_text("The scores are under way.").wait_for()
+        page.get_by_text("Computing scores.").wait_for()
         go.set()
-        page.get_by_text("The scores are under way.").wait_for(state="detached")
+        page.get_by_text("Computing scores.").wait_for(state="detached")
         assert page.get_by_text("B-cubed, mean F1 of the items").is_visible()
 
 
