@@ -1,4 +1,4 @@
-"""How long functions and modules may be, and that each module says first what is in it."""
+"""Limits for functions and modules, and that each module says first what is in it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = ("kbforge", "plugins", "training", "grammars", "examples", "docs")
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_LINES_OF_A_MODULE = 800
+MOST_PARAMETERS = 16
 
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 ROOMS, ARROWS = re.findall(r"^```text\n(.*?)^```$", ARCHITECTURE, re.MULTILINE | re.DOTALL)
@@ -65,6 +66,18 @@ def test_a_module_is_short_and_says_first_what_is_in_it(module: str) -> None:
     first, *others = (ast.get_docstring(tree) or "").splitlines()[:2] or [""]
     assert first.endswith((".", "?", "!"))
     assert others in ([], [""])
+
+
+def parameters(function: Function) -> int:
+    """How many parameters a function has, of every kind."""
+    given = function.args
+    return len([*given.posonlyargs, *given.args, *given.kwonlyargs])
+
+
+@pytest.mark.parametrize("module", modules())
+def test_no_function_has_many_parameters(module: str) -> None:
+    found = {f.name: parameters(f) for f in functions(parsed(module))}
+    assert {name: n for name, n in found.items() if n > MOST_PARAMETERS} == {}
 
 
 def test_verbs_are_known_by_their_decorator() -> None:

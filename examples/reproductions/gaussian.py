@@ -59,7 +59,7 @@ def main() -> None:
         for (clusterer, order), (log_posterior, f1) in PUBLISHED.items():
             fragments, kb = shuffled(folder, order), folder / "kb.jsonl"
             job = ["cluster", fragments, "-o", kb, "--likelihood", "gaussian", "--alpha", 20]
-            job += ["--clusterer", clusterer, "--particles", 100, *settings]
+            job += ["--set", f"clusterer={clusterer}", "--set", "particles=100", *settings]
             runs = [kbforge_json(*job) for _ in range(REPEATS)]
             scores = kbforge_json("evaluate", kb, fragments)
             rows.append(

@@ -113,7 +113,14 @@ def run_set(name: str, results: Path) -> None:
                 append(results, {"set": name, "row": baseline, **trivial(fragments, baseline)})
         model = ["--likelihood", "bigram", "--set", f"likelihood.attributes={real.attributes}"]
         calibration = Path(folder) / "calibration.toml"
-        search = ["--calibrator", "bcubed", "--low", 10, "--high", real.high, "-P", 20]
+        search = [
+            "--calibrator",
+            "bcubed",
+            "--between",
+            f"10,{real.high}",
+            "--set",
+            "particles=20",
+        ]
         kbforge("calibrate", train, *model, *search, "-o", calibration)
         found = read_calibration(str(calibration))
         growth = 1.0 if real.train else len(fragments) / found.fragments
@@ -122,7 +129,7 @@ def run_set(name: str, results: Path) -> None:
                 continue
             kb = Path(folder) / "kb.jsonl"
             job = [test, "-o", kb, *model, "--alpha", found.alpha * growth]
-            job += ["--clusterer", clusterer]
+            job += ["--set", f"clusterer={clusterer}"]
             summary = capped(real.seconds, "cluster", *job)
             scored = kb if summary["complete"] else Path(f"{kb}.partial")
             scores = kbforge_json("evaluate", scored, test, "--partial")

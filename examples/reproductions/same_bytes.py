@@ -60,12 +60,12 @@ def readme_cases() -> Iterator[tuple[str, Case]]:
             ["load", "csv", mentions, *columns, "-o", "f.jsonl"],
             ["train-ngram", train, "-o", "model", "--attributes", _NGRAM],
             ["calibrate", train, *model, "-o", "calibration.toml"],
-            cluster("f.jsonl", *model, "--calibration", "calibration.toml"),
+            cluster("f.jsonl", *model, "--set", "calibration=calibration.toml"),
             ["evaluate", "kb.jsonl", "f.jsonl", "--json"],
             ["show", "kb.jsonl", "--top", "3"],
             ["export", "kb.jsonl", "--format", "csv", "-o", "kb.csv"],
             ["calibrate", "f.jsonl", *model, "--confidence", "-o", "map.toml", "--json"],
-            cluster("f.jsonl", *model, "--confidence-map", "map.toml", out="mapped.jsonl"),
+            cluster("f.jsonl", *model, "--set", "confidence-map=map.toml", out="mapped.jsonl"),
             ["lab", "sample", "confusable", "f.jsonl", "--entities", "5", "-o", "hard"],
         ],
     )
@@ -106,16 +106,16 @@ def gaussian_cases(folder: Path) -> Iterator[tuple[str, Case]]:
         "smc": [],
         "split-smc": [],
         "gibbs": ["--set", "clusterer.sweeps=5"],
-        "metropolis": ["--set", "clusterer.sweeps=5", "--surrogate", "gaussian"],
+        "metropolis": ["--set", "clusterer.sweeps=5", "--set", "surrogate=gaussian"],
         "agglomerative": [],
     }
     for order in ("0", "1", "2"):
         points = str(gaussian.points_in_order(folder, order))
         load = ["load", "csv", points, *gaussian.LOAD, "-o", "f.jsonl"]
         for name, options in methods.items():
-            job = cluster("f.jsonl", *model, "--clusterer", name, *options)
+            job = cluster("f.jsonl", *model, "--set", f"clusterer={name}", *options)
             yield f"gauss {order}: {name}", [load, job]
-    few = ["--particles", 20, "--seed", 3]
+    few = ["--set", "particles=20", "--seed", 3]
     others: dict[str, list[object]] = {
         **{f"resampler={n}": few for n in ("multinomial", "stratified", "optimal")},
         "merge=multinomial": few,
@@ -150,17 +150,17 @@ def data_cases(data: Path) -> Iterator[tuple[str, Case]]:
         if count > 1000:
             continue
         for clusterer in ("greedy", "smc"):
-            yield f"{name}: {clusterer}", [cluster(path, "--clusterer", clusterer)]
+            yield f"{name}: {clusterer}", [cluster(path, "--set", f"clusterer={clusterer}")]
         yield (
             f"{name}: gpt",
-            [cluster(path, "--likelihood", "gpt", "--limit", 40, "--particles", 10)],
+            [cluster(path, "--likelihood", "gpt", "--limit", 40, "--set", "particles=10")],
         )
-        short = ["--limit", 150, "--set", "clusterer.sweeps=3", "--clusterer"]
+        short = ["--limit", 150, "--set", "clusterer.sweeps=3", "--set"]
         for clusterer in ("gibbs", "metropolis"):
-            job = cluster(path, "--likelihood", "bigram", *short, clusterer)
-            surrogate = ["--surrogate", "bigram"] if clusterer == "metropolis" else []
+            job = cluster(path, "--likelihood", "bigram", *short, f"clusterer={clusterer}")
+            surrogate = ["--set", "surrogate=bigram"] if clusterer == "metropolis" else []
             yield f"{name}: {clusterer}", [[*job, *surrogate]]
-        job = cluster(path, "--limit", 150, "--clusterer", "agglomerative")
+        job = cluster(path, "--limit", 150, "--set", "clusterer=agglomerative")
         yield f"{name}: agglomerative", [job]
         multinomial = ["--likelihood", "dirichlet-multinomial", "--limit", 300]
         yield f"{name}: dirichlet-multinomial", [cluster(path, *multinomial)]

@@ -97,10 +97,16 @@ class Bench:
         yield self._row("train-attributes --labels", ["--likelihood", labelled], spent)
         model, spent = self._trained(["lab", "train-supervised"])
         for number in (1, 2, 3):
-            options = ["--clusterer", "scdp", "--set", f"clusterer.model={number}", *self._budget]
+            options = [
+                "--set",
+                "clusterer=scdp",
+                "--set",
+                f"clusterer.model={number}",
+                *self._budget,
+            ]
             chosen = " *" if spent["scdp"] == number else ""
             yield self._row(f"SCDP-{number}{chosen}", ["--likelihood", model, *options], spent)
-        yield self._row("linkage", ["--likelihood", model, "--clusterer", "linkage"], spent)
+        yield self._row("linkage", ["--likelihood", model, "--set", "clusterer=linkage"], spent)
         yield self._row("one scatter, split-smc", ["--likelihood", model], spent)
 
     def _trained(self, command: list[str]) -> tuple[str, dict[str, Any]]:

@@ -15,14 +15,14 @@ from pathlib import Path
 from shell import data_folder, kbforge, kbforge_json, table
 
 FAMILIES = ("wd50", "dwie50")
-SEARCH = ("--calibrator", "bcubed", "--low", 100, "--high", 1e9)
+SEARCH = ("--calibrator", "bcubed", "--between", "100,1e9")
 
 
 def evaluate(train: Path, test: Path, folder: Path, model: list[object]) -> list[str]:
     """Calibrate on train, cluster test: alpha, train and test F1, entities and gold."""
     calibration, kb = folder / "calibration.toml", folder / "kb.jsonl"
     found = kbforge_json("calibrate", train, *model, *SEARCH, "-o", calibration)
-    kbforge("cluster", test, *model, "--calibration", calibration, "-o", kb)
+    kbforge("cluster", test, *model, "--set", f"calibration={calibration}", "-o", kb)
     scores = kbforge_json("evaluate", kb, test)
     return [
         f"{found['log_alpha']:.2f}",

@@ -38,7 +38,7 @@ def alpha_per_fragment() -> float:
     with tempfile.TemporaryDirectory() as folder:
         held_out, found = Path(folder) / "held_out.jsonl", Path(folder) / "calibration.toml"
         write_fragments(list(islice(fragments, 90_000, 90_000 + CALIBRATED_ON)), held_out)
-        search = ["--calibrator", "bcubed", "--low", 1e3, "--high", 1e12, "-P", 20]
+        search = ["--calibrator", "bcubed", "--between", "1e3,1e12", "--set", "particles=20"]
         kbforge("calibrate", held_out, "--likelihood", LIKELIHOOD, *search, "-o", found)
         return read_calibration(str(found)).alpha / CALIBRATED_ON
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -17,7 +17,7 @@ import typer
 
 from kbforge import interrupts
 from kbforge.cli import console, options
-from kbforge.cli.options import further, option
+from kbforge.cli.options import option
 from kbforge.errors import OutputError, UsageError, quoted
 from kbforge.words import counted, listed
 
@@ -30,10 +30,18 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
+
+@dataclass(frozen=True, slots=True)
+class _OfAStore:
+    """What `--set store.OPTION=VALUE` says of taking fragments into a store."""
+
+    on_duplicate: Literal["error", "replace"] = "error"  # one whose content has changed
+
+
 _FEW = 20  # up to so many fragments may well be one entity
 
 
-@app.command()
+@app.command(epilog=options.names_explained())
 def cluster(
     context: typer.Context,
     fragments: options.Fragments,
@@ -42,9 +50,23 @@ def cluster(
     ] = "NAME.kb.jsonl",
     into: Annotated[
         str | None,
-        option("--into", "Create this store or add to it, instead of -o.", metavar="STORE"),
+        option(
+            "--into",
+            "Create this store or add to it, instead of -o. --set store.on-duplicate=replace "
+            "replaces stored fragments whose content has changed.",
+            metavar="STORE",
+        ),
     ] = None,
     id_column: options.IdColumn = None,
+    column_map: Annotated[
+        list[str] | None,
+        option(
+            "--map",
+            "Rename an attribute; COLUMN= leaves it out, and with --into COLUMN=COLUMN takes a new "
+            "one. May be repeated.",
+            metavar="COLUMN=ATTRIBUTE",
+        ),
+    ] = None,
     likelihood: options.Likelihood = None,
     alpha: options.Alpha = None,
     link: Annotated[
@@ -57,70 +79,12 @@ def cluster(
         ),
     ] = None,
     against: options.Against = None,
-    links: Annotated[
-        str | None,
-        further(
-            "--links",
-            "With --against: also write each fragment's known entity and the runner-up, with "
-            "probabilities, as CSV or as .jsonl.",
-            metavar="FILE",
-        ),
-    ] = None,
     answers: options.Answers = None,
-    column_map: Annotated[
-        list[str] | None,
-        further(
-            "--map",
-            "Rename an attribute; COLUMN= leaves it out, and with --into COLUMN=COLUMN takes a new "
-            "one. May be repeated.",
-            metavar="COLUMN=ATTRIBUTE",
-        ),
-    ] = None,
-    gpu: options.Gpu = False,
-    settings: options.Settings = None,
-    as_json: Annotated[bool, option("--json", "Print the summary as one JSON object.")] = False,
-    clusterer: options.Clusterer = "split-smc",
-    particles: options.Particles = None,
-    surrogate: options.Surrogate = None,
-    max_evals: options.MaxEvals = None,
-    index: options.Index = None,
-    exact: options.Exact = False,
-    calibration: options.Calibration = None,
-    confidence_map: options.ConfidenceMap = None,
-    defaults: Annotated[
-        str | None,
-        further(
-            "--defaults",
-            "Use your own default models (a folder from kbforge lab train-default).",
-            metavar="FOLDER",
-        ),
-    ] = None,
-    estimate: Annotated[
-        Literal["map", "binder", "vi"],
-        further(
-            "--estimate",
-            "Which grouping to write: the most probable one (map), or the one with the smallest "
-            "expected loss over pairs (binder) or variation of information (vi).",
-        ),
-    ] = "map",
-    alternatives: Annotated[
-        Literal["few", "all"],
-        further(
-            "--alternatives",
-            "Which other groupings to keep for an entity: the three most probable above 1 %, "
-            "or all.",
-        ),
-    ] = "few",
-    all_known: options.AllKnown = False,
-    on_duplicate: Annotated[
-        Literal["error", "replace"],
-        further(
-            "--on-duplicate",
-            "With --into: refuse or replace a stored fragment whose content has changed.",
-        ),
-    ] = "error",
-    seed: options.Seed = 0,
     limit: options.Limit = None,
+    seed: options.Seed = 0,
+    gpu: options.Gpu = False,
+    settings: options.RunSettings = None,
+    as_json: options.JsonSummary = False,
 ) -> None:
     """Group fragments into entities; write a knowledge base.
 
@@ -133,43 +97,42 @@ def cluster(
 
         kbforge cluster new.jsonl --into kb.sqlite
 
-        kbforge cluster mentions.jsonl --against authority.jsonl --links links.csv
+        kbforge cluster mentions.jsonl --against authority.jsonl
 
         kbforge cluster fragments.jsonl --likelihood model/ --json
 
         kbforge cluster points.jsonl --likelihood gaussian --alpha 20
 
-        kbforge cluster fragments.jsonl --estimate vi --alternatives all
+        kbforge cluster fragments.jsonl --set estimate=vi --set alternatives=all
 
         kbforge load people.csv | kbforge cluster - -o - | kbforge show -
     """
     from kbforge.files.fragments import held
-    from kbforge.files.io import require_apart, require_distinct, require_writable
+    from kbforge.files.io import require_apart, require_writable
     from kbforge.jobs.cluster import partial_name
     from kbforge.jobs.link import renamed
     from kbforge.kb.view import require_json_lines
     from kbforge.registry import named_after
+    from kbforge.registry.options import bind_options
 
     if not options.is_given(context, "output"):
         output = named_after(output, [fragments])
     if as_json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
     choices = options.choices_of(context)
-    require_against(against, fragments, links=links is not None, all_known=all_known)
+    of_store = bind_options(_OfAStore, "store", options.set_of(context, "store"))
+    require_against(against, fragments)
+    inputs = [fragments, answers, against, *options.files_of(settings, likelihood)]
     if into is not None:
         if options.is_given(context, "output"):
             raise UsageError(
                 "--into and -o exclude each other: kbforge export STORE -o FILE writes what a "
                 "store has"
             )
-        if links is not None or all_known:
-            option = "--links" if links is not None else "--all-known"
-            raise UsageError(f"{option} and --into exclude each other: a store has all of it")
-        files = [fragments, calibration, confidence_map, answers, against]
-        pairs = column_map or ()
-        _take_in(context, into, fragments, pairs, choices, on_duplicate, as_json, files, against)
+        _take_in(context, into, choices, inputs, _OfAStore(**of_store))
         return
-    inputs = [fragments, calibration, confidence_map, answers, against]
+    if of_store:
+        raise UsageError("--set store.on-duplicate goes with --into")
     require_json_lines(
         output,
         "a knowledge base is",
@@ -177,29 +140,19 @@ def cluster(
         f"-o {quoted(output, 400)}",
         f"kbforge cluster {quoted(fragments, 400)} --into {quoted(output, 400)} creates a store",
     )
-    require_apart(output, [*inputs, *options.files_of(settings, likelihood, surrogate)])
-    require_distinct([("knowledge base", output), ("links", links)])
-    for path in filter(None, (partial_name(output), links)):
+    for path in filter(None, (output, partial_name(output))):
         require_apart(path, inputs)
-    for path in filter(None, (output, links)):
-        require_writable(path)
+    require_writable(output)
     begin = time.perf_counter()
     everything, _ = renamed(held(options.read(context, fragments)), column_map or ())
     authority = read_known(against)
     reading = time.perf_counter() - begin
-    write_clustered(
-        everything, reading, choices, output, as_json, links, None, authority, all_known
-    )
+    write_clustered(everything, reading, choices, output, as_json, against=authority)
 
 
-def require_against(
-    against: str | None, fragments: str, *, links: bool = False, all_known: bool = False
-) -> None:
-    """Refuse options that need --against and lack it, and standard input twice."""
-    if against is None and (links or all_known):
-        option = "--links" if links else "--all-known"
-        raise UsageError(f"{option} is of an authority: expected --against AUTHORITY, got none")
-    if against == "-" and fragments == "-":
+def require_against(against: str | None, fragments: str) -> None:
+    """Refuse standard input twice."""
+    if against == fragments == "-":
         raise UsageError(
             "--against -: standard input has the fragments; write one of the two to a file"
         )
@@ -235,7 +188,14 @@ def write_clustered(
     from kbforge.kb.links import write_links
 
     with console.stoppable() as check, console.following(check) as (on_step, on_stage):
-        kb = run(fragments, choices, on_step, on_stage, against, all_known)
+        kb = run(
+            fragments,
+            choices,
+            on_step,
+            on_stage=on_stage,
+            against=against,
+            all_known=all_known,
+        )
     console.notes((*kb.notes, *_warnings(kb)))
     target = kb.target(output)
     outputs = [path for path in (target, links, records) if path is not None]
@@ -326,33 +286,42 @@ def _print_summary(kb: KnowledgeBase, target: str) -> None:
 def _take_in(
     context: typer.Context,
     into: str,
-    fragments: str,
-    pairs: Sequence[str],
     choices: Choices,
-    on_duplicate: Literal["error", "replace"],
-    as_json: bool,
     inputs: Sequence[str | None],
-    against: str | None,
+    of_store: _OfAStore,
 ) -> None:
-    """Add a file to a store and print a summary; `pairs` rename attributes."""
+    """Add the verb's file to a store and print a summary."""
     from kbforge.files.io import require_apart
     from kbforge.jobs.link import renamed
     from kbforge.jobs.update import add_fragments as run
 
     require_apart(into, inputs)
+    given = context.params
+    fragments: str = given["fragments"]
     begin = time.perf_counter()
-    new, named = renamed(list(options.read(context, fragments)), pairs)
-    known = read_known(against)
+    new, named = renamed(list(options.read(context, fragments)), given["column_map"] or ())
+    known = read_known(given["against"])
     about = "standard input" if fragments == "-" else fragments
     with console.stoppable() as check, console.following(check) as (on_step, on_stage):
-        taken = run(into, new, choices, on_duplicate, about, on_step, on_stage, begin, known, named)
+        taken = run(
+            into,
+            new,
+            choices,
+            of_store.on_duplicate,
+            about,
+            on_step,
+            on_stage,
+            begin,
+            known,
+            named,
+        )
     console.notes(taken.notes)
     if taken.worth_it:
         console.note(
             f"note: the fragments added since the models learned differ by {taken.drift:.2f}, or "
             f"outnumber the others; kbforge refit {quoted(into, 400)} learns again"
         )
-    if as_json:
+    if given["as_json"]:
         console.print_json(taken.summary())
     else:
         _print_taken(taken, into)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbforge.cli import console, options
-from kbforge.cli.options import further, option
+from kbforge.cli.options import option
 from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +30,10 @@ _ALWAYS = ("kb", "as_json", "id_column", "settings")
 _OF_A_KB = ("gold", "partial")
 
 
-@evaluate_app.command()
+_OF_RELIABILITY = (*options.OF_CLUSTERING, "calibration", "confidence-map")
+
+
+@evaluate_app.command(epilog=options.names_listed(_OF_RELIABILITY, " with --reliability"))
 def evaluate(
     context: typer.Context,
     kb: Annotated[
@@ -61,25 +64,11 @@ def evaluate(
     likelihood: options.Likelihood = None,
     alpha: options.Alpha = None,
     answers: options.Answers = None,
-    confidence_map: options.ConfidenceMap = None,
-    calibration: options.Calibration = None,
-    shuffles: Annotated[
-        int,
-        further("--shuffles", "Average over this many orders of the fragments.", min=1, max=1000),
-    ] = 1,
-    bins: Annotated[
-        int, further("--bins", "Bins of equal width, for tables and errors.", min=1, max=1000)
-    ] = 15,
-    clusterer: options.Clusterer = "split-smc",
-    particles: options.Particles = None,
-    surrogate: options.Surrogate = None,
-    max_evals: options.MaxEvals = None,
-    index: options.Index = None,
-    exact: options.Exact = False,
-    seed: options.Seed = 0,
+    shuffles: options.Shuffles = 1,
     limit: options.Limit = None,
+    seed: options.Seed = 0,
     gpu: options.Gpu = False,
-    settings: options.Settings = None,
+    settings: options.RunSettings = None,
     as_json: options.Json = False,
 ) -> None:
     """Score a knowledge base against gold labels.
@@ -89,8 +78,8 @@ def evaluate(
     --reliability clusters labelled fragments, without reading their labels, and puts the reported
     probabilities into bins: for pairs above 1 %, that they share an entity; for entities, that they
     are exactly right. The options of clustering need --reliability. kbforge calibrate --confidence
-    fits a map that corrects the probabilities. The mean over --shuffles of the data needs no
-    labels, but may not help.
+    fits a map that corrects the probabilities. One remedy needs no labels, but may not help: the
+    mean over --shuffles of the data.
 
     Examples:
 
@@ -102,7 +91,7 @@ def evaluate(
 
         kbforge evaluate labelled.jsonl --reliability
 
-        kbforge evaluate test.jsonl --reliability --confidence-map map.toml
+        kbforge evaluate test.jsonl --reliability --set confidence-map=map.toml
     """
     if reliability:
         if (named := options.first_given(context, _OF_A_KB)) is not None:
@@ -138,8 +127,8 @@ def _measure(context: typer.Context, fragments: str) -> None:
     from kbforge.fit.calibrate import ReliabilitySettings, measure_reliability
 
     given = context.params
-    choices = options.choices_of(context)
-    settings = ReliabilitySettings(given["bins"], given["shuffles"])
+    choices = options.choices_of(context, _OF_RELIABILITY)
+    settings = ReliabilitySettings(shuffles=given["shuffles"])
     read = list(options.read(context, fragments))
     with _bar_of_orders("clustering to test", settings.shuffles) as on_order:
         done = measure_reliability(read, choices, settings, on_order=on_order)
@@ -307,11 +296,15 @@ def _errors(raw: Reliability, mapped: Reliability | None) -> Table:
 
 calibrate_app = typer.Typer(add_completion=False)
 
-_OF_ALPHA = ("calibrator", "low", "high")
-_OF_CONFIDENCE = ("test_on", "alpha", "calibration", "shuffles", "bins")
+_KINDS = (*options.KINDS, "calibrator")
+_OF_ALPHA = ("calibrator", "between")
+_OF_CONFIDENCE = ("test_on", "alpha", "shuffles")
+_OF_A_MAP = (*options.OF_CLUSTERING, "calibration")
 
 
-@calibrate_app.command()
+@calibrate_app.command(
+    epilog=options.names_listed(_OF_A_MAP) + " calibration goes with --confidence."
+)
 def calibrate(
     context: typer.Context,
     fragments: Annotated[
@@ -324,7 +317,7 @@ def calibrate(
             "--output",
             "-o",
             "Calibration file (TOML); - for standard output. With --confidence: a TOML file, "
-            "a model folder, or the file that --calibration names.",
+            "a model folder, or the file that --set calibration names.",
         ),
     ],
     calibrator: Annotated[
@@ -346,48 +339,26 @@ def calibrate(
     likelihood: options.Likelihood = None,
     alpha: Annotated[
         float | None,
-        further(
+        option(
             "--alpha",
             "With --confidence: concentration to cluster with.",
             show_default="chosen to suit the file",
         ),
     ] = None,
-    calibration: Annotated[
+    shuffles: options.Shuffles = 1,
+    between: Annotated[
         str | None,
-        further(
-            "--calibration",
-            "With --confidence: take alpha from this file, which kbforge calibrate wrote.",
+        option(
+            "--between",
+            "Smallest and largest alpha to try.",
+            metavar="LOW,HIGH",
+            show_default="4.5e-05,5.2e+21",
         ),
     ] = None,
-    shuffles: Annotated[
-        int,
-        further(
-            "--shuffles",
-            "With --confidence: average over this many orders of the fragments.",
-            min=1,
-            max=1000,
-        ),
-    ] = 1,
-    bins: Annotated[
-        int,
-        further("--bins", "With --confidence: bins of equal width, for tables.", min=1, max=1000),
-    ] = 15,
-    low: Annotated[
-        float | None, further("--low", "Smallest alpha to try.", show_default="4.5e-05")
-    ] = None,
-    high: Annotated[
-        float | None, further("--high", "Largest alpha to try.", show_default="5.2e+21")
-    ] = None,
-    clusterer: options.Clusterer = "split-smc",
-    particles: options.Particles = None,
-    surrogate: options.Surrogate = None,
-    max_evals: options.MaxEvals = None,
-    index: options.Index = None,
-    exact: options.Exact = False,
-    seed: options.Seed = 0,
     limit: options.Limit = None,
+    seed: options.Seed = 0,
     gpu: options.Gpu = False,
-    settings: options.Settings = None,
+    settings: options.RunSettings = None,
     as_json: options.Json = False,
 ) -> None:
     """Choose alpha, or fit a confidence map.
@@ -409,11 +380,11 @@ def calibrate(
 
         kbforge calibrate labelled.jsonl -o calibration.toml
 
-        kbforge cluster fragments.jsonl --calibration calibration.toml
+        kbforge cluster fragments.jsonl --set calibration=calibration.toml
 
         kbforge calibrate train.jsonl --confidence -o map.toml
 
-        kbforge cluster fragments.jsonl --confidence-map map.toml
+        kbforge cluster fragments.jsonl --set confidence-map=map.toml
     """
     named = options.first_given(context, _OF_ALPHA if confidence else _OF_CONFIDENCE)
     if named is not None:
@@ -439,10 +410,10 @@ def _choose(context: typer.Context, fragments: str, output: str, as_json: bool) 
     if as_json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
     given = context.params
-    choices = options.choices_of(context)
-    models = (given["likelihood"], given["surrogate"])
-    require_apart(output, [fragments, *options.files_of(given["settings"], *models)])
-    search = search_between(given["low"], given["high"])
+    choices = options.choices_of(context, options.OF_CLUSTERING, _KINDS)
+    files = options.files_of(given["settings"], given["likelihood"])
+    require_apart(output, [fragments, *files])
+    search = search_between(given["between"])
     read = list(options.read(context, fragments))
     with _bar_of_evaluations(len(read)) as on_evaluation:
         done = calibrate(read, choices, given["calibrator"], search, on_evaluation)
@@ -497,14 +468,14 @@ def _fit(context: typer.Context, fragments: str, output: str, as_json: bool) -> 
         raise UsageError("only one of FRAGMENTS and --test-on can be standard input")
     require_apart(output, [fragments, test_on, *options.files_of(given["settings"])])
     require_place(output)
-    settings = ReliabilitySettings(given["bins"], given["shuffles"])
-    choices = options.choices_of(context)
+    settings = ReliabilitySettings(shuffles=given["shuffles"])
+    choices = options.choices_of(context, _OF_A_MAP, _KINDS)
     fitted, tested = _parts(context, fragments, test_on)
     with _bar_of_orders("clustering to fit", settings.shuffles) as on_order:
         found = fit_confidence(fitted, choices, settings, on_order)
     with _bar_of_orders("clustering to test", settings.shuffles) as on_order:
         done = measure_reliability(tested, choices, settings, found, on_order)
-    place = save_confidence(found, output, given["calibration"])
+    place = save_confidence(found, output, choices.calibration)
     console.note(f"wrote {place}, fitted on {found.fragments:,} fragments")
     _print_reliability(done, as_json)
 

@@ -61,7 +61,7 @@ def export(
             metavar="exporter.OPTION=VALUE",
         ),
     ] = None,
-    as_json: Annotated[bool, option("--json", "Print a summary as one JSON object.")] = False,
+    as_json: options.JsonSummary = False,
 ) -> None:
     """Write a knowledge base in another format.
 
@@ -168,7 +168,7 @@ def report(
     title: Annotated[
         str | None, option("--title", "Title of the page.", show_default="the file's name")
     ] = None,
-    as_json: Annotated[bool, option("--json", "Print a summary as one JSON object.")] = False,
+    as_json: options.JsonSummary = False,
 ) -> None:
     """Write a knowledge base as one HTML page.
 

@@ -16,7 +16,7 @@ from kbforge.words import counted, listed
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@app.command(epilog=options.names_listed(options.OF_A_RUN))
 def link(
     context: typer.Context,
     tables: Annotated[
@@ -65,16 +65,17 @@ def link(
         ),
     ] = None,
     against: options.Against = None,
+    all_known: Annotated[
+        bool,
+        option(
+            "--all-known", "With --against: also write the known entities that took in nothing."
+        ),
+    ] = False,
     likelihood: options.Likelihood = None,
     alpha: options.Alpha = None,
-    settings: options.Settings = None,
-    as_json: Annotated[bool, option("--json", "Print the summary as one JSON object.")] = False,
-    clusterer: options.Clusterer = "split-smc",
-    particles: options.Particles = None,
-    index: options.Index = None,
-    exact: options.Exact = False,
-    all_known: options.AllKnown = False,
     seed: options.Seed = 0,
+    settings: options.RunSettings = None,
+    as_json: options.JsonSummary = False,
 ) -> None:
     """Find the records that tables have in common, one to one.
 
@@ -113,7 +114,9 @@ def link(
         output = named_after(output, tables)
     if as_json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
-    require_against(against, tables[0], all_known=all_known)
+    require_against(against, tables[0])
+    if all_known and against is None:
+        raise UsageError("--all-known is of an authority: expected --against AUTHORITY, got none")
     choices = options.choices_of(context)
     if against is None:
         choices = one_to_one(choices)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from kbforge.cli import console, options
-from kbforge.cli.options import further, option
+from kbforge.cli.options import option
 from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def load(
     ] = None,
     delimiter: Annotated[
         str | None,
-        further(
+        option(
             "--delimiter",
             "Character between the columns of a csv file, or tab.",
             show_default="detected",
@@ -57,25 +57,17 @@ def load(
     ] = None,
     encoding: Annotated[
         str | None,
-        further(
+        option(
             "--encoding",
             "Encoding of a text file: utf-8, cp1252, latin-1, utf-16, ...",
             show_default="detected",
         ),
     ] = None,
     sheet: Annotated[
-        str | None, further("--sheet", "Sheet of a spreadsheet.", show_default="the first")
+        str | None, option("--sheet", "Sheet of a spreadsheet.", show_default="the first")
     ] = None,
     vector: Annotated[
-        str | None, further("--vector", "Columns of numbers, separated by commas: x,y.")
-    ] = None,
-    flavor: Annotated[
-        str | None,
-        further(
-            "--flavor",
-            "Whose property graph: langchain, llamaindex, neo4j-graphrag or cognee.",
-            show_default="detected",
-        ),
+        str | None, option("--vector", "Columns of numbers, separated by commas: x,y.")
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -92,9 +84,9 @@ def load(
     ] = "stop",
     quarantine: Annotated[
         str | None,
-        further("--quarantine", "File for bad records.", show_default="OUTPUT.quarantine.jsonl"),
+        option("--quarantine", "File for bad records.", show_default="OUTPUT.quarantine.jsonl"),
     ] = None,
-    as_json: Annotated[bool, option("--json", "Print a summary as one JSON object.")] = False,
+    as_json: options.JsonSummary = False,
 ) -> None:
     """Read fragments from files of any known format.
 
@@ -135,7 +127,7 @@ def load(
 
         kbforge load lightrag rag_storage -o mentions.jsonl
 
-        kbforge load property-graph graph.json --flavor langchain -o f.jsonl
+        kbforge load property-graph graph.json --set source.flavor=langchain -o f.jsonl
 
         zcat dump.gz | kbforge load jsonl - --on-error quarantine -o f.jsonl
 
@@ -159,8 +151,8 @@ def load(
 
     - lightrag: the storage folder of LightRAG or nano-graphrag, or the GraphML in it.
 
-    - property-graph: JSON of LangChain, LlamaIndex, neo4j-graphrag or Cognee (--flavor, where the
-    keys do not tell).
+    - property-graph: JSON of LangChain, LlamaIndex, neo4j-graphrag or Cognee (option flavor:
+    langchain, llamaindex, neo4j-graphrag or cognee, where the keys do not tell).
 
     - triples: head, relation, tail and context, as csv, json or N-Triples (options head, relation,
     tail, context, columns, format, delimiter, encoding).
@@ -196,7 +188,6 @@ def load(
         "delimiter": delimiter,
         "encoding": encoding,
         "sheet": sheet,
-        "flavor": flavor,
     }
     chosen: dict[str, object] = {key: value for key, value in columns.items() if value is not None}
     chosen |= parse_settings(settings or (), ["source"])["source"]

@@ -12,14 +12,13 @@ import difflib
 import functools
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from kbforge import interrupts, registry
-from kbforge.cli.options import FURTHER
 from kbforge.errors import KBForgeError, PluginError, UsageError, escaped, quoted
 from kbforge.registry import blamed
 from kbforge.version import DISTRIBUTION, __version__
@@ -46,7 +45,6 @@ _PANELS = {
     "More": ("run", "plugins", "lab"),
 }
 _MOST = (1 << 63) - 1  # of a whole number
-_MOST_OPTIONS = 12  # of a help page; a verb that has more shows the others by --help-all
 
 # Typer has its own copy of click, which exports only this subclass
 UsageMistake: Any = typer.BadParameter.__base__
@@ -169,48 +167,10 @@ def _panel(verb: str) -> str:
 
 
 def _shorten_help(command: Any) -> None:
-    """Unwrap the help of a command and of its sub-commands, and fold their options."""
+    """Unwrap the help of a command and of its sub-commands, one line per paragraph."""
     command.help = _unwrapped(command.help or "")
-    _fold(command)
     for member in getattr(command, "commands", {}).values():
         _shorten_help(member)
-
-
-def _fold(command: Any) -> None:
-    """Hide the further options of a verb that has many: `--help-all` shows them."""
-    shown = [p for p in command.params if p.param_type_name == "option" and not p.hidden]
-    further = [p for p in shown if p.rich_help_panel == FURTHER]
-    many = len(shown) > _MOST_OPTIONS
-    for parameter in further:
-        parameter.hidden = many
-        parameter.rich_help_panel = FURTHER if many else None
-    command.params.append(_help_all(further, hidden=not (many and further)))
-
-
-def _help_all(further: Sequence[Any], hidden: bool) -> Any:
-    """The option `--help-all`, which shows these options as well."""
-
-    def show(context: typer.Context, wanted: bool) -> None:
-        if wanted and not context.resilient_parsing:
-            for one in further:
-                one.hidden = False
-            typer.echo(context.get_help(), color=context.color)
-            raise typer.Exit
-
-    app = typer.Typer(add_completion=False)
-
-    @app.command()
-    def command(
-        help_all: bool = typer.Option(
-            False, "--help-all", is_eager=True, callback=show, help="Show all options and exit."
-        ),
-    ) -> None:
-        del help_all
-
-    option: Any
-    (option,) = typer.main.get_command(app).params
-    option.expose_value, option.hidden = False, hidden
-    return option
 
 
 def _unwrapped(text: str) -> str:

@@ -1,13 +1,12 @@
 """The options that several verbs share, and the choices that they stand for.
 
-`further` marks the rarely used ones. The help of a verb with more than a dozen options leaves them
-out, and `--help-all` shows them (`kbforge.cli.main`).
+What is rarely set has no option of its own: `--set NAME=VALUE` takes the names of `OF_A_RUN`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import fields
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -16,10 +15,75 @@ if TYPE_CHECKING:
     from kbforge.contracts import Fragment
     from kbforge.fit.choices import Choices
 
-FURTHER = "Further options"
-"""The panel of the options that are rarely used."""
+KINDS = ("likelihood", "surrogate", "index", "clusterer")
+"""The kinds of plugin that a clustering uses."""
 
-_KINDS = ("likelihood", "surrogate", "index", "clusterer", "calibrator")
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What `--set NAME=VALUE` sets of a run: the form of its value, the default, and the help."""
+
+    value: str
+    default: str
+    help: str
+
+
+OF_A_RUN = {
+    "clusterer": Setting(
+        "NAME",
+        "split-smc",
+        "Clustering algorithm: split-smc, smc, greedy or a plugin's.",
+    ),
+    "particles": Setting("N", "the clusterer's", "Maximum particles per subproblem."),
+    "surrogate": Setting(
+        "NAME", "the likelihood's", "Fast likelihood that proposes clusters for a slow one."
+    ),
+    "max-evals": Setting(
+        "N", "the clusterer's", "Maximum joins that the surrogate proposes per step."
+    ),
+    "index": Setting(
+        "NAME",
+        "the likelihood's",
+        "Index that finds the clusters to compare a fragment with; none compares with all.",
+    ),
+    "exact": Setting(
+        "true|false",
+        "false",
+        "Compare with every cluster that shares a key, or with every cluster if the likelihood "
+        "has no index. Slower.",
+    ),
+    "calibration": Setting(
+        "FILE", "the model's", "Take alpha from this file, which kbforge calibrate wrote."
+    ),
+    "confidence-map": Setting(
+        "FILE",
+        "the model's",
+        "Calibrate confidence by this file, which kbforge calibrate --confidence wrote.",
+    ),
+    "defaults": Setting(
+        "FOLDER",
+        "those that ship",
+        "Use your own default models, which kbforge lab train-default wrote.",
+    ),
+    "estimate": Setting(
+        "map|binder|vi",
+        "map",
+        "Which grouping to write: the most probable one (map), or the one with the smallest "
+        "expected loss over pairs (binder) or variation of information (vi).",
+    ),
+    "alternatives": Setting(
+        "few|all",
+        "few",
+        "Other groupings to keep for an entity: the three most probable above 1 %, or all.",
+    ),
+}
+"""What a run can set by `--set NAME=VALUE`; each is a field of `Choices`."""
+
+NAME_VALUE = "NAME=VALUE"
+"""What `--set` takes of the verbs that have a use for these names."""
+
+OF_CLUSTERING = ("clusterer", "particles", "surrogate", "max-evals", "index", "exact")
+"""The names of `OF_A_RUN` that say how to cluster."""
 
 
 def option(*words: str, **settings: Any) -> Any:
@@ -28,9 +92,31 @@ def option(*words: str, **settings: Any) -> Any:
     return typer.Option(*names, help=text, **settings)
 
 
-def further(*words: str, **settings: Any) -> Any:
-    """An option that is rarely used."""
-    return option(*words, rich_help_panel=FURTHER, **settings)
+def names_explained() -> str:
+    """The names of `OF_A_RUN`, for the end of a help page."""
+    lines = (f"{n}={s.value}: {s.help} (default: {s.default})" for n, s in OF_A_RUN.items())
+    return "\n\n".join(("Names for --set:", *lines))
+
+
+def names_listed(names: Iterable[str], when: str = "") -> str:
+    """Some names of `OF_A_RUN`, for the end of a help page."""
+    return f"Names for --set{when}: {', '.join(names)}. kbforge cluster --help explains them."
+
+
+def complete_setting(incomplete: str) -> Iterator[tuple[str, str]]:
+    """The names, or the values of a name, that begin as the user typed."""
+    from kbforge import registry
+
+    name, equals, begun = incomplete.partition("=")
+    if not equals:
+        yield from ((f"{n}=", s.help) for n, s in OF_A_RUN.items() if n.startswith(name))
+        return
+    groups = {"clusterer": "clusterers", "surrogate": "likelihoods", "index": "indexes"}
+    if name in groups:
+        values: Iterable[str] = registry.names(groups[name])
+    else:
+        values = OF_A_RUN[name].value.split("|") if name in OF_A_RUN else ()
+    yield from ((f"{name}={value}", "") for value in values if value.startswith(begun))
 
 
 Likelihood: TypeAlias = Annotated[
@@ -41,71 +127,12 @@ Likelihood: TypeAlias = Annotated[
         show_default="chosen to suit the file",
     ),
 ]
-Clusterer: TypeAlias = Annotated[
-    str,
-    further("--clusterer", "Clustering algorithm: split-smc, smc, greedy or a plugin's."),
-]
-Particles: TypeAlias = Annotated[
-    int | None,
-    further(
-        "--particles",
-        "-P",
-        "Maximum particles per subproblem.",
-        min=1,
-        show_default="the clusterer's",
-    ),
-]
-Surrogate: TypeAlias = Annotated[
-    str | None,
-    further(
-        "--surrogate",
-        "Fast likelihood that proposes clusters for a slow one.",
-        show_default="the likelihood's own, if any",
-    ),
-]
-MaxEvals: TypeAlias = Annotated[
-    int | None,
-    further(
-        "--max-evals",
-        "-M",
-        "Maximum joins that the surrogate proposes per step.",
-        min=0,
-        show_default="the clusterer's",
-    ),
-]
-Index: TypeAlias = Annotated[
-    str | None,
-    further(
-        "--index",
-        "Index that finds the clusters to compare a fragment with; none compares with all.",
-        show_default="the likelihood's own, if any",
-    ),
-]
-Exact: TypeAlias = Annotated[
-    bool,
-    further(
-        "--exact",
-        "Compare with every cluster that shares a key, or with every cluster if the "
-        "likelihood has no index. Slower.",
-    ),
-]
 Alpha: TypeAlias = Annotated[
     float | None,
     option(
         "--alpha",
         "Concentration; a larger one makes more entities.",
         show_default="chosen to suit the file",
-    ),
-]
-Calibration: TypeAlias = Annotated[
-    str | None,
-    further("--calibration", "Take alpha from this file, which kbforge calibrate wrote."),
-]
-ConfidenceMap: TypeAlias = Annotated[
-    str | None,
-    further(
-        "--confidence-map",
-        "Calibrate confidence by this file, which kbforge calibrate --confidence wrote.",
     ),
 ]
 Answers: TypeAlias = Annotated[
@@ -140,16 +167,15 @@ Against: TypeAlias = Annotated[
         metavar="AUTHORITY",
     ),
 ]
-AllKnown: TypeAlias = Annotated[
-    bool,
-    further(
-        "--all-known",
-        "With --against: also write the known entities that took in nothing.",
-    ),
-]
-Seed: TypeAlias = Annotated[int, further("--seed", "Random seed.", min=0)]
+Seed: TypeAlias = Annotated[int, option("--seed", "Random seed.", min=0)]
 Limit: TypeAlias = Annotated[
-    int | None, further("--limit", "Read at most this many fragments.", min=1)
+    int | None, option("--limit", "Read at most this many fragments.", min=1)
+]
+Shuffles: TypeAlias = Annotated[
+    int,
+    option(
+        "--shuffles", "Average probabilities over this many orders of the data.", min=1, max=1000
+    ),
 ]
 Gpu: TypeAlias = Annotated[bool, option("--gpu", "Run neural likelihoods on the GPU.")]
 Settings: TypeAlias = Annotated[
@@ -161,6 +187,16 @@ Settings: TypeAlias = Annotated[
         metavar="KIND.OPTION=VALUE",
     ),
 ]
+RunSettings: TypeAlias = Annotated[
+    list[str] | None,
+    option(
+        "--set",
+        "Set one of the names below, or an option of a plugin, such as likelihood.scale=2; may be "
+        "repeated. kbforge plugins show lists the options of plugins.",
+        metavar=NAME_VALUE,
+        autocompletion=complete_setting,
+    ),
+]
 Store: TypeAlias = Annotated[
     str, typer.Argument(help="Store, which kbforge cluster --into creates.")
 ]
@@ -168,25 +204,30 @@ KnowledgeBase: TypeAlias = Annotated[
     str, typer.Argument(help="Knowledge base: JSON lines or a store; - for standard input.")
 ]
 Json: TypeAlias = Annotated[bool, option("--json", "Print one JSON object.")]
+JsonSummary: TypeAlias = Annotated[bool, option("--json", "Print the summary as one JSON object.")]
 
 
-def choices_of(context: typer.Context) -> Choices:
+def choices_of(
+    context: typer.Context,
+    names: Collection[str] = tuple(OF_A_RUN),
+    kinds: Collection[str] = KINDS,
+) -> Choices:
     """The user's choices, by the options that the verb has; defaults for the others.
 
-    `--set` reaches the kinds of plugin that the verb has an option for, and the source of a table
-    (`source_options`).
+    `--set` takes these names of `OF_A_RUN`, options of these kinds of plugin and, if the verb has a
+    use for them, those of the source of a table and of a store (`set_of`).
     """
     from kbforge.fit.choices import Choices
-    from kbforge.registry.options import parse_settings
+    from kbforge.registry.options import bind_options, parse_settings
 
     given = context.params
     chosen = {one.name: given[one.name] for one in fields(Choices) if one.name in given}
     if "gpu" in given:
         chosen["device"] = device_of(given["gpu"])
-    kinds = [kind for kind in _KINDS if kind in given]
-    parsed = parse_settings(given["settings"] or (), [*kinds, *["source"] * ("id_column" in given)])
-    parsed.pop("source", None)
-    return Choices(**chosen, options=parsed)
+    others = [*["source"] * ("id_column" in given), *["store"] * ("into" in given)]
+    parsed = parse_settings(given["settings"] or (), [*kinds, *others], names)
+    chosen |= bind_options(Choices, "--set", parsed.get("", {}))
+    return Choices(**chosen, options={kind: parsed[kind] for kind in kinds})
 
 
 def read(context: typer.Context, path: str) -> Iterator[Fragment]:
@@ -200,14 +241,18 @@ def read(context: typer.Context, path: str) -> Iterator[Fragment]:
 
 def source_options(context: typer.Context) -> dict[str, object]:
     """The options of the source that reads a table: `--set source.OPTION=VALUE`, and `--id`."""
-    from kbforge.registry.options import parse_settings
-
-    settings = context.params["settings"] or ()
-    of_source = [setting for setting in settings if setting.startswith("source.")]
-    found: dict[str, object] = {**parse_settings(of_source, ["source"])["source"]}
+    found: dict[str, object] = {**set_of(context, "source")}
     if isinstance(column := context.params["id_column"], str):
         found["id"] = column
     return found
+
+
+def set_of(context: typer.Context, kind: str) -> dict[str, str]:
+    """What `--set` says of one kind."""
+    from kbforge.registry.options import parse_settings
+
+    settings = context.params["settings"] or ()
+    return parse_settings([s for s in settings if s.startswith(f"{kind}.")], [kind])[kind]
 
 
 def device_of(gpu: bool) -> str:

@@ -129,7 +129,7 @@ def _review_file(
     models = options.files_of(given["settings"], given["likelihood"])
     require_apart(output, [fragments, *models])
     require_writable(output)
-    choices = options.choices_of(context)
+    choices = options.choices_of(context, [], ["likelihood"])
     read = list(options.read(context, fragments))
     with AnswerFile(output) as file:
         with console.working("looking for questions"):

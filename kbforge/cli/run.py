@@ -135,9 +135,14 @@ class InstalledVerb:
 
     @property
     def options(self) -> Mapping[str, Option]:
-        """The long options, without their dashes."""
-        params = (p for p in self._command.params if p.param_type_name == "option")
-        return {option.name: option for option in map(_option, params)}
+        """The long options, without their dashes, and the names that `--set` takes."""
+        from kbforge.recipe.read import Option
+
+        params = [p for p in self._command.params if p.param_type_name == "option"]
+        found = [_option(parameter) for parameter in params]
+        if any(parameter.metavar == options.NAME_VALUE for parameter in params):
+            found += [Option(f"--set={name}") for name in options.OF_A_RUN]
+        return {option.name: option for option in found}
 
     def run(self, arguments: Sequence[str]) -> int:
         """Call the verb with the arguments of a command line."""

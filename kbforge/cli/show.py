@@ -88,8 +88,8 @@ def show(
 
     --similarity says how probable it is that two fragments are the same entity. With one id it
     lists every fragment that may be the same entity. The probability is exact if kbforge cluster
-    kept --alternatives all. Otherwise it is a range, because groupings that were not kept may add
-    to it.
+    kept all groupings (--set alternatives=all). Otherwise it is a range, because groupings that
+    were not kept may add to it.
 
     Examples:
 
@@ -247,7 +247,7 @@ explain_app = typer.Typer(add_completion=False)
 _MOST_VALUES = 3
 
 
-@explain_app.command()
+@explain_app.command(epilog=options.names_listed(["calibration"]))
 def explain(
     context: typer.Context,
     kb: options.KnowledgeBase,
@@ -273,8 +273,7 @@ def explain(
         float | None,
         option("--alpha", "Concentration of the clustering.", show_default="the knowledge base's"),
     ] = None,
-    calibration: options.Calibration = None,
-    settings: options.Settings = None,
+    settings: options.RunSettings = None,
     as_json: options.Json = False,
 ) -> None:
     """Explain why a fragment is in its entity.
@@ -307,10 +306,10 @@ def explain(
     if output is not None:
         if as_json:
             raise UsageError("--json goes with --fragment; --output writes JSON lines")
-        require_apart(output, [kb, calibration, *options.files_of(settings, likelihood)])
+        require_apart(output, [kb, *options.files_of(settings, likelihood)])
         require_writable(output)
-    choices = options.choices_of(context)
-    given = (likelihood, alpha, calibration, settings or None)
+    choices = options.choices_of(context, ["calibration"], ["likelihood"])
+    given = (likelihood, alpha, settings or None)
     if fragment_id is not None and is_store(kb) and all(one is None for one in given):
         with console.working("reading and comparing"):
             reasons, prepared = reasons_in_store(kb, fragment_id, rivals)

@@ -72,10 +72,10 @@ KINDS: Mapping[str, FileKind] = {
         "a spreadsheet", "kbforge load xlsx {path} -o {stem}.jsonl makes fragments of it"
     ),
     "calibration": FileKind(
-        "a calibration file", "kbforge cluster FRAGMENTS --calibration {path} reads it"
+        "a calibration file", "kbforge cluster FRAGMENTS --set calibration={path} reads it"
     ),
     "confidence": FileKind(
-        "a confidence map", "kbforge cluster FRAGMENTS --confidence-map {path} reads it"
+        "a confidence map", "kbforge cluster FRAGMENTS --set confidence-map={path} reads it"
     ),
     "pipeline": FileKind("a pipeline", "kbforge run {path} runs it"),
     "policy": FileKind("a policy of golden records", "kbforge export KB --policy {path} reads it"),

@@ -118,7 +118,7 @@ def write_calibration(calibration: Calibration, path: str) -> None:
 def to_toml(c: Calibration) -> bytes:
     """The content of a calibration file."""
     lines = [
-        "# Written by kbforge calibrate; read by kbforge cluster --calibration.",
+        "# Written by kbforge calibrate; read by kbforge cluster --set calibration.",
         f"format = {FORMAT}",
         f"alpha = {c.alpha!r}",
         f"log_alpha = {c.log_alpha!r}",

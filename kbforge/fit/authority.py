@@ -172,8 +172,8 @@ def entered(
     """
     if choices.estimate != "map":
         raise UsageError(
-            f"--estimate {choices.estimate} may merge entities of the authority; leave it out, or "
-            "--against"
+            f"--set estimate={choices.estimate} may merge entities of the authority; leave it "
+            "out, or --against"
         )
     mentions = mentions_of(fragments, authority)
     if on_stage is not None:

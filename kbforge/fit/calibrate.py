@@ -107,21 +107,20 @@ class CalibrationRun:
         }
 
 
-def search_between(low: float | None, high: float | None) -> Search:
-    """The search range between two concentrations; None keeps the default."""
-    default = Search()
-    for option, alpha in (("--low", low), ("--high", high)):
-        if alpha is not None and not (alpha > 0 and math.isfinite(alpha)):
-            raise UsageError(f"{option}: expected an alpha above 0, got {alpha:g}")
-    search = Search(
-        default.low if low is None else math.log(low),
-        default.high if high is None else math.log(high),
-    )
-    if not search.low < search.high:
+def search_between(between: str | None) -> Search:
+    """The search range between two concentrations, LOW,HIGH; None keeps the default."""
+    if between is None:
+        return Search()
+    try:
+        low, high = (math.log(float(part)) for part in between.split(","))
+    except ValueError:
+        low = high = math.nan
+    if not -math.inf < low < high < math.inf:
         raise UsageError(
-            f"--low {math.exp(search.low):g} must be below --high {math.exp(search.high):g}"
+            "--between: expected LOW,HIGH with LOW above 0 and HIGH above LOW, got "
+            f"{quoted(between)}"
         )
-    return search
+    return Search(low, high)
 
 
 def calibrate(
@@ -191,7 +190,6 @@ def _option(value: object) -> Option:
 class ReliabilitySettings:
     """How to measure."""
 
-    bins: int = BINS  # of equal width, of the tables
     shuffles: int = 1  # orders of the data to average over; the first is the one given
     least: float = LEAST  # pairs with no more reported probability are left out
 
@@ -229,7 +227,7 @@ class ReliabilityReport:
             "alpha": self.alpha,
             "shuffles": self.settings.shuffles,
             "least_probability": self.settings.least,
-            "bins": self.settings.bins,
+            "bins": BINS,
             "pairs": self.pairs.to_json(),
             "entities": self.entities.to_json(),
             "scores": self.scores.to_json(),
@@ -260,14 +258,14 @@ def measure_reliability(
     pairs = pair_probabilities(posteriors, settings.least)
     entities = entity_probabilities(posteriors)
     claims = pair_claims(pairs, labels), entity_claims(entities, labels)
-    raw = [reliability(one, settings.bins) for one in claims]
+    raw = [reliability(one) for one in claims]
     mapped: list[Reliability | None] = [None, None]
     if found is not None:
         reported = ClusteringReport(tuple(fragments), entities)
         pairs = replace(pairs, probability=found.of_pairs(reported, pairs))
         entities = replace(entities, probability=found.of_entities(reported))
         claims = pair_claims(pairs, labels), entity_claims(entities, labels)
-        mapped = [reliability(one, settings.bins) for one in claims]
+        mapped = [reliability(one) for one in claims]
     labelled = [k for k, label in enumerate(labels) if label is not None]
     predicted = posteriors[0].labels()
     return ReliabilityReport(

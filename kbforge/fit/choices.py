@@ -51,6 +51,7 @@ ESTIMATES = ("map", "binder", "vi")
 _MOST = (1 << 63) - 1  # JSON and SQLite hold no larger number
 _DEVICES = ("cpu", "cuda")
 _ALTERNATIVES = ("few", "all")
+_WITH_AN_OPTION = ("likelihood", "alpha", "link", "answers", "seed", "device")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,21 +113,21 @@ class Choices:
     options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, number in (("max-evals", self.max_evals), ("seed", self.seed)):
+        for name, number in (("max_evals", self.max_evals), ("seed", self.seed)):
             if number is not None and number < 0:
-                raise UsageError(f"--{name}: expected a whole number from 0, got {number}")
+                raise UsageError(f"{flag(name)}: expected a whole number from 0, got {number}")
         for name in ("seed", "max_evals", "particles"):
             if (number := getattr(self, name)) is not None and number > _MOST:
                 got = quoted(number, 40)
-                flag = f"--{name.replace('_', '-')}"
-                raise UsageError(f"{flag}: expected a whole number of 64 bits, got {got}")
+                raise UsageError(f"{flag(name)}: expected a whole number of 64 bits, got {got}")
         for name, chosen, known in (
             ("device", self.device, _DEVICES),
             ("estimate", self.estimate, ESTIMATES),
             ("alternatives", self.alternatives, _ALTERNATIVES),
         ):
             if chosen not in known:
-                raise UsageError(f"--{name}: expected {' or '.join(known)}, got {quoted(chosen)}")
+                expected = " or ".join(known)
+                raise UsageError(f"{flag(name)}: expected {expected}, got {quoted(chosen)}")
 
     def of(self, kind: str) -> dict[str, object]:
         """The options for a kind of plugin."""
@@ -141,6 +142,11 @@ class Choices:
     def clusterer_name(self) -> str:
         """What messages and files call the clusterer."""
         return called(self.clusterer)
+
+
+def flag(choice: str) -> str:
+    """How the command line names a choice."""
+    return f"--{choice}" if choice in _WITH_AN_OPTION else f"--set {choice.replace('_', '-')}"
 
 
 def called(chosen: object) -> str:
@@ -279,7 +285,9 @@ def make_clusterer(choices: Choices) -> Clusterer:
     options = choices.of("clusterer")
     if choices.particles is not None:
         if "particles" in options:
-            raise UsageError("--particles and --set clusterer.particles mean the same; choose one")
+            raise UsageError(
+                "--set particles and --set clusterer.particles mean the same; choose one"
+            )
         options["particles"] = choices.particles
     if not isinstance(choices.clusterer, str):
         return _own(choices.clusterer, Clusterer, "clusterer", options)
@@ -310,14 +318,14 @@ def _surrogate(choices: Choices, likelihood: Likelihood) -> ConjugateLikelihood 
     if options:
         raise UsageError(
             f"--set surrogate.{next(iter(options))}: there is no surrogate; "
-            "name one with --surrogate"
+            "name one with --set surrogate"
         )
     if likelihood.surrogate is not None:
         return likelihood.surrogate
     if choices.max_evals is not None:
         raise UsageError(
-            "--max-evals limits what a surrogate proposes, but there is none; "
-            "name one with --surrogate"
+            "--set max-evals limits what a surrogate proposes, but there is none; "
+            "name one with --set surrogate"
         )
     return None
 
@@ -326,18 +334,18 @@ def _index(choices: Choices, likelihood: Likelihood, clusterer: Clusterer) -> Ca
     chosen, options = choices.index, choices.of("index")
     if options and chosen in (None, NO_INDEX):
         raise UsageError(
-            f"--set index.{next(iter(options))}: there is no index; name one with --index"
+            f"--set index.{next(iter(options))}: there is no index; name one with --set index"
         )
     if choices.exact and "compared" in options:
         raise UsageError(
-            "--exact and --set index.compared both say how many clusters a fragment is compared "
-            "with; choose one"
+            "--set exact and --set index.compared both say how many clusters a fragment is "
+            "compared with; choose one"
         )
     if clusterer.unindexed:
         if chosen not in (None, NO_INDEX):
             raise UsageError(
-                f"--index {called(chosen)}: {choices.clusterer_name} always compares with all "
-                "clusters; leave out --index, or name another clusterer"
+                f"--set index={called(chosen)}: {choices.clusterer_name} always compares with all "
+                "clusters; leave it out, or name another clusterer"
             )
         return None
     if chosen is None:
@@ -356,8 +364,8 @@ def _index_of_many(likelihood: Likelihood, notes: list[str]) -> CandidateIndex |
     if index is not None:
         notes.append(
             f"index {type(index).__name__.lower()}, as there are more than {MANY:,} fragments: "
-            f"each is compared with at most {index.compared} similar clusters; --exact compares "
-            "with all"
+            f"each is compared with at most {index.compared} similar clusters; --set exact=true "
+            "compares with all"
         )
     return index
 

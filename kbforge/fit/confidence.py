@@ -209,7 +209,7 @@ class MonotoneConfidence:
 
 def confidence_toml(found: MonotoneConfidence) -> bytes:
     """The content of a file of its own."""
-    head = f"# Written by {WRITER}; read by kbforge cluster --confidence-map.\n"
+    head = f"# Written by {WRITER}; read by kbforge cluster --set confidence-map.\n"
     return (head + "\n".join(lines_of(found)) + "\n").encode()
 
 

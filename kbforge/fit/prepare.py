@@ -137,8 +137,8 @@ def _fit(
         index.fit(fragments)
         if not any(index.keys(fragment) for fragment in fragments):
             raise UsageError(
-                f"--index {called(choices.index)}: it finds no key in any fragment, so no "
-                f"fragments would be compared; --index {NO_INDEX} compares with all"
+                f"--set index={called(choices.index)}: it finds no key in any fragment, so no "
+                f"fragments would be compared; --set index={NO_INDEX} compares with all"
             )
     for model in (None if fitted else models.likelihood, models.surrogate):
         said = None if model is None else model.fit(fragments)
@@ -158,7 +158,7 @@ def _note_of_a_black_box(
         f"{choices.likelihood_name} scores whole sets and has no index: each of the {fragments:,} "
         f"fragments is compared with all clusters before it, up to "
         f"{fragments * (fragments - 1) // 2:,} comparisons for each grouping that is kept; "
-        "--index NAME or --surrogate NAME makes them fewer"
+        "--set index=NAME or --set surrogate=NAME makes them fewer"
     ]
 
 
@@ -189,7 +189,7 @@ def _alpha(
     if bundle is not None and bundle.is_dir():
         notes.append(
             f"{choices.likelihood} has no calibration, so alpha is a guess; "
-            "kbforge calibrate finds it (then --calibration or --alpha)"
+            "kbforge calibrate finds it (then --set calibration or --alpha)"
         )
     return float(likelihood.default_alpha)
 
@@ -239,7 +239,7 @@ def _named_calibration(choices: Choices) -> Calibration | None:
     if choices.calibration is None:
         return None
     if choices.alpha is not None:
-        raise UsageError("--alpha and --calibration both set alpha; choose one")
+        raise UsageError("--alpha and --set calibration both set alpha; choose one")
     return read_calibration(choices.calibration)
 
 

@@ -7,8 +7,8 @@
 Each function is the verb of its name with keywords for options. Same input and choices, same bytes.
 
 Keywords are checked like options. Sentences are written once, for the command line: "--alpha and
---calibration both say what alpha is". `in_keywords` says them with keywords: "alpha and calibration
-both say what alpha is".
+--set calibration both set alpha". `in_keywords` says them with keywords: "alpha and calibration both
+set alpha".
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ _OF_SOURCE = re.compile(r"--set source\.([a-z_]+)")
 _ID = re.compile(r"--id ([\w-]+)")
 _SETTING = re.compile(r"--set ([a-z]+\.[a-z_]+)")
 _GPU = re.compile(r"--gpu\b")
-_PLUGIN = re.compile(rf"--({'|'.join(PLUGINS)}) ([a-z][a-z0-9-]*)")
+_PLUGIN = re.compile(rf"--(?:set )?({'|'.join(PLUGINS)})[ =]([a-z][a-z0-9-]*)")
 _FILE = re.compile(r"--([a-z]+) ([a-z]+\.jsonl)\b")
 _OPTION = re.compile(
-    rf"--({_NAMES}|partial|fragments|labels|policy|on-duplicate|against|map)(?![a-z-])"
+    rf"--(?:set )?({_NAMES}|partial|fragments|labels|policy|on-duplicate|against|map)(?![a-z-])"
 )
 
 
@@ -170,6 +170,8 @@ def in_keywords(sentence: str) -> str:
     sentence = _GPU.sub('device="cuda"', sentence)
     sentence = _PLUGIN.sub(_plugin, sentence)
     sentence = _FILE.sub(r'\1="\2"', sentence)
+    sentence = sentence.replace("--set exact=true", "exact=True")
+    sentence = sentence.replace("--set store.on-duplicate=replace", 'on_duplicate="replace"')
     return _OPTION.sub(lambda found: found[1].replace("-", "_"), sentence)
 
 

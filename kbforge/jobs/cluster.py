@@ -137,7 +137,9 @@ def _too_large(posterior: Posterior, estimate: str) -> str:
     if estimate == "map":
         return ""
     large = sum(len(s.fragments) > MOST and len(s.particles) > 1 for s in posterior.subproblems)
-    said = f"--estimate {estimate}: {counted(large, 'subproblem')} of more than {MOST:,} fragments"
+    said = (
+        f"--set estimate={estimate}: {counted(large, 'subproblem')} of more than {MOST:,} fragments"
+    )
     return f"{said} kept the most probable grouping" if large else ""
 
 

@@ -30,6 +30,7 @@ from kbforge.fit.choices import (
     Fit,
     Models,
     default_options,
+    flag,
     made_of,
     make_clusterer,
     make_models,
@@ -236,10 +237,10 @@ def require_same(store: Store, given: Choices) -> None:
         has = frozen[name] if name in ("likelihood", "alpha") else getattr(asked, name)
         if name in ("likelihood", "alpha") and value == has:
             continue
-        option = "set" if name == "options" else name.replace("_", "-")
+        option = "--set" if name == "options" else flag(name)
         was = "without it" if has in (None, {}) else f"with {quoted(has)}"
         raise UsageError(
-            f"--{option}: {quoted(store.database.path, 400)} was made {was}, got {quoted(value)}; "
+            f"{option}: {quoted(store.database.path, 400)} was made {was}, got {quoted(value)}; "
             "leave the option out, or make another store"
         )
 
@@ -252,7 +253,7 @@ def _as_json(choices: Choices) -> dict[str, Any]:
             value = {kind: dict(options) for kind, options in value.items() if options}
         elif value is not None and not isinstance(value, str | int | float):
             raise UsageError(
-                f"--{one.name}: expected a name, got a {type(value).__name__}; a store keeps "
+                f"{flag(one.name)}: expected a name, got a {type(value).__name__}; a store keeps "
                 "names, from which the next command creates the plugin"
             )
         out[one.name] = value

@@ -276,7 +276,7 @@ def known_in(
         if not known[id] and on_duplicate == "error":
             raise DuplicateError(
                 f'fragment "{quoted(id)}" is in {quoted(store.database.path, 400)} with other '
-                "content; --on-duplicate replace replaces it by the new one"
+                "content; --set store.on-duplicate=replace replaces it by the new one"
             )
     return known
 

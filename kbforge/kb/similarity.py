@@ -11,8 +11,8 @@ they were kept. So they say of every pair with a fragment in the entity:
 | rest | 1 less the sum of all p_k: groupings that were not kept |
 
 The posterior probability is at least `probability` and at most `probability + rest`. With every
-alternative kept (`kbforge cluster --alternatives all`) the rest is 0. A pair of fragments in two
-entities has two such bounds, since each entity may have dropped what the other kept; the closer
+alternative kept (`kbforge cluster --set alternatives=all`) the rest is 0. A pair of fragments in
+two entities has two such bounds, since each entity may have dropped what the other kept; the closer
 ones hold. Fragments of two subproblems share no cluster: their probability is 0.
 """
 

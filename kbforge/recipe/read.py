@@ -9,9 +9,10 @@
     output = "out/kb.jsonl"
     alpha = 20
     json = true                         # a switch
+    particles = 50                      # what the verb takes as --set particles=50
     set = ["clusterer.weights=marginal"]   # an option that may be repeated takes a list
 
-A step has the arguments and options that `kbforge VERB --help-all` lists, and no others. Relative
+A step has the arguments and options that `kbforge VERB --help` lists, and no others. Relative
 paths are relative to the pipeline file. Steps run in the order of the file.
 
 A step writes its `--output` (the verb's default if it is left out), or its store (`--into`). It
@@ -47,7 +48,7 @@ Scalar = str | int | float | bool
 class Option:
     """An option of a verb."""
 
-    flag: str  # such as "--alpha"
+    flag: str  # such as "--alpha", or "--set=particles"
     is_switch: bool = False  # it takes no value
     off: str = ""  # the argument that turns the switch off, if there is one
     repeats: bool = False
@@ -57,7 +58,7 @@ class Option:
     @property
     def name(self) -> str:
         """Its name in a pipeline file."""
-        return self.flag.lstrip("-")
+        return self.flag.lstrip("-").removeprefix("set=")
 
 
 class Verb(Protocol):

@@ -12,7 +12,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,24 +25,35 @@ _FALSE = {"false", "no", "off", "0"}
 _ENTRY = re.compile(r"(?P<name>\w+)(?: \([^)]*\))?: (?P<text>.*)")
 
 
-def parse_settings(settings: Iterable[str], kinds: Iterable[str]) -> dict[str, dict[str, str]]:
+def parse_settings(
+    settings: Iterable[str], kinds: Iterable[str], names: Collection[str] = ()
+) -> dict[str, dict[str, str]]:
     """`["likelihood.a=2", ...]` as {kind: {option: text}}; kinds are in the singular.
 
-    Raises a UsageError at a text that is not `kind.option=value`, or an unknown kind.
+    `names` are those of settings that are of no kind, such as `seed=2`; their kind is "". Raises a
+    UsageError at a text that is not `kind.option=value`, or an unknown kind or name.
     """
-    out: dict[str, dict[str, str]] = {kind: {} for kind in kinds}
+    out: dict[str, dict[str, str]] = {kind: {} for kind in (*kinds, *[""] * bool(names))}
+    form = "name=value or kind.option=value" if names else "kind.option=value"
     for setting in settings:
         target, equals, value = setting.partition("=")
-        kind, dot, option = target.partition(".")
-        if not (equals and dot and option):
-            raise UsageError(f'--set: expected kind.option=value, got "{quoted(setting)}"')
+        kind, option = target.split(".", 1) if "." in target else ("", target)
+        if not (equals and option and (kind or names)):
+            raise UsageError(f'--set: expected {form}, got "{quoted(setting)}"')
         if kind not in out:
-            raise UsageError(
-                f'--set {quoted(setting)}: unknown kind "{quoted(kind)}"'
-                f"{did_you_mean(kind, out)}, expected one of {', '.join(sorted(out))}"
-            )
+            raise _unknown(setting, "kind", kind, filter(None, out))
+        if not kind and option.replace("_", "-") not in names:
+            raise _unknown(setting, "name", option, names)
         out[kind][option.replace("-", "_")] = value
     return out
+
+
+def _unknown(setting: str, what: str, word: str, known: Iterable[str]) -> UsageError:
+    known = sorted(known)
+    return UsageError(
+        f'--set {quoted(setting)}: unknown {what} "{quoted(word)}"{did_you_mean(word, known)}, '
+        f"expected one of {', '.join(known)}"
+    )
 
 
 def bind_options(factory: Any, called: str, options: Mapping[str, object]) -> dict[str, Any]:

@@ -32,7 +32,16 @@ GAUSSIAN = ("--likelihood", "gaussian", "--set", "likelihood.a=2", "--set", "lik
 def test_calibrated_alpha_is_written_and_clusters(program, points, tmp_path, calibrator):
     out = tmp_path / "calibration.toml"
     ran = program(
-        "calibrate", points, "--calibrator", calibrator, *GAUSSIAN, "-P", 5, "-o", out, "--json"
+        "calibrate",
+        points,
+        "--calibrator",
+        calibrator,
+        *GAUSSIAN,
+        "--set",
+        "particles=5",
+        "-o",
+        out,
+        "--json",
     )
     found = read_calibration(str(out))
     assert ran.json["alpha"] == found.alpha
@@ -42,7 +51,14 @@ def test_calibrated_alpha_is_written_and_clusters(program, points, tmp_path, cal
     assert found.options == {"a": "2", "b": "0.5"}
     assert found.fragments == 82
     ran = program(
-        "cluster", points, *GAUSSIAN, "--calibration", out, "-o", tmp_path / "kb.jsonl", "--json"
+        "cluster",
+        points,
+        *GAUSSIAN,
+        "--set",
+        f"calibration={out}",
+        "-o",
+        tmp_path / "kb.jsonl",
+        "--json",
     )
     assert ran.json["alpha"] == found.alpha
     assert 10 <= ran.json["entities"] <= 14
@@ -64,14 +80,14 @@ def test_the_default_likelihood_can_be_calibrated(program, tmp_path, calibrator)
     people, out, kb = (tmp_path / name for name in ("p.jsonl", "c.toml", "kb.jsonl"))
     write_lines(people, lines)
     # nobody is alone, so the pseudo-likelihood takes the least alpha that it may
-    search = ("--low", "0.1", "--high", "1e9", "-P", 5)
+    search = ("--between", "0.1,1e9", "--set", "particles=5")
     ran = program("calibrate", people, "--calibrator", calibrator, *search, "-o", out, "--json")
     assert read_calibration(str(out)).likelihood == ran.json["likelihood"]
     assert ran.json["likelihood"] in ("attributes", "pairs")
     values = [value for _, value in ran.json["curve"]]
     assert ran.json["value"] == pytest.approx(max(values))
     assert max(values) > min(values), "alpha does nothing"
-    clustered = program("cluster", people, "--calibration", out, "-o", kb, "--json")
+    clustered = program("cluster", people, "--set", f"calibration={out}", "-o", kb, "--json")
     assert clustered.json["alpha"] == ran.json["alpha"]
     assert "used here with" not in clustered.err
     assert clustered.json["entities"] == 6
@@ -89,7 +105,7 @@ def test_same_seed_same_bytes_and_stdout(program, points, tmp_path):
 
 def test_edge_is_warned_about(program, points, tmp_path):
     out = tmp_path / "c.toml"
-    ran = program("calibrate", points, *GAUSSIAN, "--high", "1e-3", "-o", out)
+    ran = program("calibrate", points, *GAUSSIAN, "--between", "4.5e-5,1e-3", "-o", out)
     assert "high edge of the search range (0.001)" in ran.err
     assert read_calibration(str(out)).at_edge == "high"
 
@@ -97,10 +113,12 @@ def test_edge_is_warned_about(program, points, tmp_path):
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--low", "0"], 2, "--low: expected an alpha above 0, got 0"),
-        (["--low", "-3"], 2, "--low: expected an alpha above 0"),
-        (["--high", "nan"], 2, "--high: expected an alpha above 0"),
-        (["--low", "2", "--high", "1"], 2, "--low 2 must be below --high 1"),
+        (["--between", "0,1"], 2, "--between: expected LOW,HIGH with LOW above 0 and HIGH above"),
+        (["--between", "-3,1"], 2, "HIGH above LOW, got -3,1"),
+        (["--between", "1,nan"], 2, "HIGH above LOW, got 1,nan"),
+        (["--between", "2,1"], 2, "HIGH above LOW, got 2,1"),
+        (["--between", "1,2,3"], 2, "HIGH above LOW, got 1,2,3"),
+        (["--between", "low"], 2, "HIGH above LOW, got low"),
         (["--calibrator", "magic"], 1, 'there is no calibrator "magic"'),
         (["--set", "calibrator.grid=3"], 2, 'calibrator pseudo-likelihood has no option "grid"'),
         (["--calibrator", "bcubed", "--set", "calibrator.grid=x"], 2, "expected a whole number"),

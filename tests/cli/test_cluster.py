@@ -63,7 +63,7 @@ def points(tmp_path: Path) -> Path:
 def test_every_fragment_is_in_exactly_one_entity(
     program: Run, points: Path, tmp_path: Path, clusterer: str
 ) -> None:
-    check_once_each(program, points, tmp_path, "done", "--clusterer", clusterer)
+    check_once_each(program, points, tmp_path, "done", "--set", f"clusterer={clusterer}")
 
 
 def check_once_each(program: Run, points: Path, tmp_path: Path, ended: str, *options: str) -> None:
@@ -79,7 +79,15 @@ def check_once_each(program: Run, points: Path, tmp_path: Path, ended: str, *opt
 
 def test_same_seed_same_bytes(program: Run, tmp_path: Path) -> None:
     points = write_points(tmp_path / "close.jsonl", centres=40, apart=1.5)
-    job = ("cluster", points, *GAUSSIAN, "-P", 5, "--set", "clusterer.resampler=multinomial")
+    job = (
+        "cluster",
+        points,
+        *GAUSSIAN,
+        "--set",
+        "particles=5",
+        "--set",
+        "clusterer.resampler=multinomial",
+    )
     outputs = []
     for run, seed in enumerate((1, 1, 2, 3, 4, 5)):
         kb = tmp_path / f"kb{run}.jsonl"
@@ -150,7 +158,7 @@ def test_any_conjugate_likelihood_is_a_surrogate(
     lines = ({"id": f"n{i}", "properties": {"name": [name]}} for i, name in enumerate(names))
     file = write_lines(tmp_path / "names.jsonl", lines)
     job = ("cluster", file, "-o", tmp_path / "kb.jsonl", "--likelihood", "bigram", "--alpha", "5")
-    ran = program(*job, "--surrogate", surrogate, "--json")
+    ran = program(*job, "--set", f"surrogate={surrogate}", "--json")
     assert ran.json["log_posterior"] == pytest.approx(program(*job, "--json").json["log_posterior"])
 
 
@@ -169,26 +177,29 @@ def test_likelihood_options_reach_the_model(program: Run, points: Path, tmp_path
             'there is no likelihood "gaussain" (did you mean "gaussian"?); available: ',
         ),
         (("--likelihood", "./no/model"), "there is no model at ./no/model"),
-        ((*GAUSSIAN, "--clusterer", "magic"), 'there is no clusterer "magic"; available: '),
+        ((*GAUSSIAN, "--set", "clusterer=magic"), 'there is no clusterer "magic"; available: '),
         ((*GAUSSIAN, "--set", "likelihood.q=2"), 'likelihood gaussian has no option "q"'),
         ((*GAUSSIAN, "--set", "likelihood.a=two"), "expected a number, got two"),
         ((*GAUSSIAN, "--set", "prior.a=2"), 'unknown kind "prior"'),
         ((*GAUSSIAN, "--set", "a=2"), "expected kind.option=value"),
         ((*GAUSSIAN, "--set", "clusterer.floor=2"), "floor: expected a number from 0"),
         ((*GAUSSIAN, "--set", "surrogate.a=2"), "there is no surrogate"),
-        ((*GAUSSIAN, "--surrogate", "gpt"), "gpt cannot be a surrogate: it has no posterior pred"),
         (
-            (*GAUSSIAN, "--surrogate", "bigram", "--set", "surrogate.q=2"),
+            (*GAUSSIAN, "--set", "surrogate=gpt"),
+            "gpt cannot be a surrogate: it has no posterior pred",
+        ),
+        (
+            (*GAUSSIAN, "--set", "surrogate=bigram", "--set", "surrogate.q=2"),
             'surrogate bigram has no option "q"',
         ),
         (("--likelihood", "gaussian", "--alpha", "-1"), "expected a finite positive number"),
         (("--likelihood", "gaussian", "--alpha", "nan"), "expected a finite positive number"),
-        ((*GAUSSIAN, "--clusterer", "greedy", "-P", "5"), "greedy has no option"),
-        ((*GAUSSIAN, "--max-evals", "0"), "but there is none"),
-        ((*GAUSSIAN, "--calibration", "some.toml"), "choose one"),
-        (("--likelihood", "gaussian", "--calibration", "nowhere.toml"), "nowhere.toml"),
-        ((*GAUSSIAN, "--max-evals", "5"), "but there is none"),
-        ((*GAUSSIAN, "-P", "5", "--set", "clusterer.particles=7"), "choose one"),
+        ((*GAUSSIAN, "--set", "clusterer=greedy", "--set", "particles=5"), "greedy has no option"),
+        ((*GAUSSIAN, "--set", "max-evals=0"), "but there is none"),
+        ((*GAUSSIAN, "--set", "calibration=some.toml"), "choose one"),
+        (("--likelihood", "gaussian", "--set", "calibration=nowhere.toml"), "nowhere.toml"),
+        ((*GAUSSIAN, "--set", "max-evals=5"), "but there is none"),
+        ((*GAUSSIAN, "--set", "particles=5", "--set", "clusterer.particles=7"), "choose one"),
     ],
 )
 def test_bad_choices_get_one_sentence(
@@ -229,7 +240,7 @@ def test_what_the_user_should_know_of_alpha_is_said(
     program("calibrate", points, "--likelihood", "gaussian", "-o", calibration)
     calibrating = program("calibrate", fragments, "--likelihood", model, "-o", "-")
     assert "suits this file" not in calibrating.err
-    named_other = ("--likelihood", "attributes", "--calibration", calibration)
+    named_other = ("--likelihood", "attributes", "--set", f"calibration={calibration}")
     mixed = program("cluster", fragments, "-o", kb, *named_other)
     assert "is a calibration of the likelihood gaussian, used here with attributes" in mixed.err
 
@@ -274,7 +285,7 @@ def test_one_entity_of_nearly_everything_is_said(
     program: Run, tmp_path: Path, centres: int, said: bool
 ) -> None:
     points = write_points(tmp_path / "points.jsonl", centres=centres)
-    ran = program("cluster", points, "-o", tmp_path / "kb.jsonl", *GAUSSIAN, "-P", 5)
+    ran = program("cluster", points, "-o", tmp_path / "kb.jsonl", *GAUSSIAN, "--set", "particles=5")
     assert ("one entity holds" in ran.err) is said
     assert ("try a larger --alpha than 1" in ran.err) is said
 

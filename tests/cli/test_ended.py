@@ -65,7 +65,7 @@ def test_a_clustering_keeps_what_it_has(
     tmp_path: Path, number: signal.Signals, code: int, said: bytes
 ) -> None:
     points, kb = write_points(tmp_path / "many.jsonl", 150_000, 3_000), tmp_path / "kb.jsonl"
-    command = ("cluster", points, "-o", kb, *GAUSSIAN, "-P", 30, "--json")
+    command = ("cluster", points, "-o", kb, *GAUSSIAN, "--set", "particles=30", "--json")
     with started(*command, KBFORGE_KERNEL="0") as running:  # it takes a while
         wait_for(running, b"clustering")
         for _ in range(3):  # they often come in groups

@@ -37,8 +37,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "load rebel points.jsonl --set source.relations_file=c.toml -o c.toml",
         "cluster people.jsonl -o people.jsonl",
         "cluster link.jsonl -o people.jsonl",
-        "cluster people.jsonl --calibration c.toml -o c.toml",
-        "cluster people.jsonl --confidence-map c.toml -o c.toml",
+        "cluster people.jsonl --set calibration=c.toml -o c.toml",
+        "cluster people.jsonl --set confidence-map=c.toml -o c.toml",
         "cluster people.jsonl --set likelihood.rates=rates.toml -o rates.toml",
         "cluster people.jsonl --likelihood model -o model/manifest.json",
         "calibrate people.jsonl -o people.jsonl",
@@ -50,7 +50,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "report kb.jsonl --fragments people.jsonl -o link.jsonl",
         "show points.png --similarity p1 --tree points.png",
         "explain kb.jsonl -o kb.jsonl",
-        "explain kb.jsonl --calibration c.toml -o c.toml",
+        "explain kb.jsonl --set calibration=c.toml -o c.toml",
         "train-ngram model/inside.jsonl -o model",
         "train-attributes model/inside.jsonl -o model",
         "train-lm model/inside.jsonl -o model",
@@ -92,13 +92,13 @@ def test_standard_input_from_the_output_is_refused(files: Path) -> None:
 def test_paths_are_printed_without_what_a_terminal_obeys(program: Run, files: Path) -> None:
     evil = "out\x1b[2J.jsonl"
     ran = program("load", "jsonl", "people.jsonl", "-o", evil, "--on-error", "quarantine")
-    program("cluster", "people.jsonl", "-o", evil, "--clusterer", "greedy", "--json")
+    program("cluster", "people.jsonl", "-o", evil, "--set", "clusterer=greedy", "--json")
     for code, command in (
         (0, ("export", evil, "--format", "csv", "-o", f"{evil}.csv")),
         (0, ("cluster", f"{evil}.csv", "-o", f"{evil}.x")),
         (1, ("load", "csv", f"{evil}.none")),
         (1, ("cluster", "people.jsonl", "-o", f"{evil}/x")),
-        (0, ("cluster", "people.jsonl", "-o", evil, "--clusterer", "greedy")),
+        (0, ("cluster", "people.jsonl", "-o", evil, "--set", "clusterer=greedy")),
     ):
         ran = program(*command)
         assert ran.code == code

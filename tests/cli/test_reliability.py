@@ -15,7 +15,7 @@ from tests.jsonl import read_lines, write_lines
 
 # the spread is larger than the model believes, and the centres are near: it is too sure
 GAUSSIAN = ("--likelihood", "gaussian", "--set", "likelihood.a=2", "--set", "likelihood.b=0.8")
-JOB = (*GAUSSIAN, "--alpha", 5, "-P", 10)
+JOB = (*GAUSSIAN, "--alpha", 5, "--set", "particles=10")
 CONFIDENCE = ("--confidence", "-o")
 
 
@@ -69,9 +69,13 @@ def test_a_map_fitted_on_other_entities_repairs_the_confidence(program, tmp_path
     written = read_confidence(str(out))
     assert (written.likelihood, written.alpha, written.fragments) == ("gaussian", 5, 800)
     assert written.options == {"a": "2", "b": "0.8"}
-    again = program("evaluate", "--reliability", test, *JOB, "--confidence-map", out, "--json")
+    again = program(
+        "evaluate", "--reliability", test, *JOB, "--set", f"confidence-map={out}", "--json"
+    )
     assert again.json == ran.json
-    text = program("evaluate", "--reliability", test, *JOB, "--confidence-map", out).out.decode()
+    text = program(
+        "evaluate", "--reliability", test, *JOB, "--set", f"confidence-map={out}"
+    ).out.decode()
     assert "mean calibrated" in text
 
 
@@ -81,7 +85,7 @@ def test_cluster_writes_the_calibrated_confidence(program, test, train, tmp_path
     program("cluster", test, *JOB, "-o", kb)
     plain = read_lines(kb)
     assert not any("reported" in entity for entity in plain)
-    program("cluster", test, *JOB, "--confidence-map", out, "-o", kb)
+    program("cluster", test, *JOB, "--set", f"confidence-map={out}", "-o", kb)
     entities = read_lines(kb)
     sizes = {}
     for entity in entities:
@@ -114,9 +118,9 @@ def test_the_map_travels_in_the_calibration_file(
     monkeypatch.chdir(tmp_path)
     calibration = tmp_path / "c.toml"
     (tmp_path / "link.toml").symlink_to("c.toml")
-    program("calibrate", train, *GAUSSIAN, "-P", 5, "-o", calibration)
+    program("calibrate", train, *GAUSSIAN, "--set", "particles=5", "-o", calibration)
     before = read_calibration(str(calibration))
-    job = (*GAUSSIAN, "-P", 10, "--calibration", calibration)
+    job = (*GAUSSIAN, "--set", "particles=10", "--set", f"calibration={calibration}")
     program("calibrate", train, *job, *CONFIDENCE, named, "--test-on", test, "--json")
     after = read_calibration(str(calibration))
     assert (after.alpha, after.sha256) == (before.alpha, before.sha256)
@@ -218,12 +222,12 @@ def test_a_map_needs_entities_whose_fragments_all_have_labels(program, test, tmp
 def test_a_map_for_other_reports_is_told(program, test, train, tmp_path):
     out = tmp_path / "map.toml"
     program("calibrate", train, *JOB, *CONFIDENCE, out, "--test-on", test)
-    given = ("--confidence-map", out, "--shuffles", 2, "--clusterer", "smc")
+    given = ("--set", f"confidence-map={out}", "--shuffles", 2, "--set", "clusterer=smc")
     ran = program("evaluate", "--reliability", test, *JOB, *given)
     assert "fitted on reports of 1 orders, and reads reports of 2" in ran.err
     assert "fitted with split-smc, used here with smc" in ran.err
     ran = program("cluster", test, "--likelihood", "names", "--alpha", 1,
-                  "--confidence-map", out, "-o", tmp_path / "kb.jsonl")  # fmt: skip
+                  "--set", f"confidence-map={out}", "-o", tmp_path / "kb.jsonl")  # fmt: skip
     assert "gaussian" in ran.err
 
 
@@ -245,11 +249,14 @@ VECTOR = '{"id": "a", "properties": {}, "vector": [1, 2]%s}'
         (f"{FIT} -o ./test.jsonl", 2, "the output ./test.jsonl is an input (test.jsonl)"),
         (f"{FIT} -o m.toml --test-on m.toml", 1, "cannot read m.toml"),
         (f"{FIT} -o no/such/folder/m.toml", 1, "cannot write no/such/folder/m.toml"),
-        (f"{FIT} -o m.toml --low 2", 2, "--low is for choosing alpha"),
-        (f"{JUDGE} test.jsonl --confidence-map none.toml", 1, "cannot read none.toml"),
-        (f"{JUDGE} test.jsonl --confidence-map test.jsonl", 1, "a confidence map, got fragments"),
+        (f"{FIT} -o m.toml --between 1,2", 2, "--between is for choosing alpha"),
+        (f"{JUDGE} test.jsonl --set confidence-map=none.toml", 1, "cannot read none.toml"),
+        (
+            f"{JUDGE} test.jsonl --set confidence-map=test.jsonl",
+            1,
+            "a confidence map, got fragments",
+        ),
         (f"{JUDGE} test.jsonl --shuffles 0", 2, "--shuffles"),
-        (f"{JUDGE} test.jsonl --bins 0", 2, "--bins"),
         (f"{JUDGE} test.jsonl test.jsonl", 2, "clusters labelled fragments; leave out GOLD"),
         (f"{JUDGE} none.jsonl", 1, "there are no fragments"),
         (f"{JUDGE} unlabelled.jsonl", 1, "none of the 1 fragments has"),

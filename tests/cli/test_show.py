@@ -121,7 +121,7 @@ def test_a_map_of_ones_own(program, doubtful):
 def test_all_alternatives_leave_no_rest(program, doubtful):
     job = ("cluster", "people.jsonl", "--likelihood", "bigram", "--alpha", "100")
     program(*job, "-o", "few.jsonl")
-    program(*job, "--alternatives", "all", "-o", "all.jsonl")
+    program(*job, "--set", "alternatives=all", "-o", "all.jsonl")
 
     def most(kb):
         """The most probability that neither an entity nor its alternatives have."""
@@ -139,13 +139,13 @@ def test_all_alternatives_leave_no_rest(program, doubtful):
 def test_another_estimate(program, doubtful, estimate, alpha):
     job = ("cluster", "people.jsonl", "--likelihood", "bigram", "--alpha", alpha)
     program(*job, "-o", "map.jsonl")
-    ran = program(*job, "--estimate", estimate, "-o", "kb.jsonl", "--json")
+    ran = program(*job, "--set", f"estimate={estimate}", "-o", "kb.jsonl", "--json")
     found = {frozenset(e.fragments): e for e in read_entities("kb.jsonl")}
     taken = {frozenset(e.fragments) for e in read_entities("map.jsonl")}
     assert ran.json["entities"] == len(found)
     assert found.keys() != taken
     assert set().union(*found) == set().union(*taken)
-    program(*job, "--estimate", estimate, "-o", "again.jsonl")
+    program(*job, "--set", f"estimate={estimate}", "-o", "again.jsonl")
     assert list(read_entities("again.jsonl")) == list(found.values())
 
 

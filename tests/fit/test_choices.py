@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, replace
 from typing import Any
 
@@ -9,9 +10,10 @@ import pytest
 import typer
 
 from kbforge import registry
-from kbforge.cli.options import choices_of
+from kbforge.cli.options import OF_A_RUN, choices_of, complete_setting
 from kbforge.errors import UsageError
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import Choices, flag
+from tests.program import Run
 
 VERBS = ("cluster", "calibrate", "evaluate", "explain")
 
@@ -55,7 +57,7 @@ def option(name: str, value: object) -> list[str]:
     """A choice on the command line."""
     if name == "device":
         return ["--gpu"]
-    return [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return f"{flag(name)}={value}".split(" ", 1)
 
 
 @pytest.fixture
@@ -68,6 +70,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_option_that_the_verb_has_is_chosen(verb: str) -> None:
     declared = context_of(verb).params
     declared |= {"device": True} if "gpu" in declared else {}
+    declared |= {name.replace("-", "_"): True for name in OF_A_RUN}
     values = {name: value for name, value in VALUES.items() if name in declared}
     assert {"likelihood", "alpha"} & values.keys()
     given = [word for name, value in values.items() for word in option(name, value)]
@@ -79,21 +82,52 @@ def test_the_values_cover_the_choices() -> None:
     assert [*VALUES, "options"] == [field.name for field in fields(Choices)]
 
 
+KINDS = {
+    "cluster x": "clusterer, index, likelihood, source, store, surrogate",
+    "calibrate x -o y": "calibrator, clusterer, index, likelihood, source, surrogate",
+    "evaluate --reliability x": "clusterer, index, likelihood, source, surrogate",
+    "explain x --fragment y": "likelihood",
+    "link x y": "clusterer, index, likelihood, source, surrogate",
+}
+
+
+@pytest.mark.parametrize("command", KINDS)
+def test_set_reaches_the_plugins_that_the_verb_uses(program: Run, command: str) -> None:
+    ran = program(*command.split(), "--set", "exporter.x=1")
+    ran.require_refusal(f'unknown kind "exporter", expected one of {KINDS[command]}\n', 2)
+
+
+def test_the_options_of_plugins_have_underscores() -> None:
+    found = choices_of(context_of("cluster", "--set", "likelihood.a-b=2"))
+    assert found.of("likelihood") == {"a_b": "2"}
+
+
 @pytest.mark.parametrize(
-    ("verb", "kinds"),
+    ("setting", "said"),
     [
-        ("cluster", {"likelihood", "surrogate", "index", "clusterer"}),
-        ("calibrate", {"likelihood", "surrogate", "index", "clusterer", "calibrator"}),
-        ("evaluate", {"likelihood", "surrogate", "index", "clusterer"}),
-        ("explain", {"likelihood"}),
+        ("particels=3", 'unknown name "particels" (did you mean "particles"?), expected one of al'),
+        ("particles=many", "--set: particles: expected a whole number, got many"),
+        ("exact=perhaps", "--set: exact: expected true or false, got perhaps"),
+        ("max-evals=-1", "--set max-evals: expected a whole number from 0, got -1"),
+        ("estimate=best", "--set estimate: expected map or binder"),
+        ("alpha=3", 'unknown name "alpha"'),
+        ("exact", 'expected name=value or kind.option=value, got "exact"'),
     ],
 )
-def test_set_reaches_the_plugins_that_the_verb_uses(verb: str, kinds: set[str]) -> None:
-    found = choices_of(context_of(verb, "--set", "likelihood.a-b=2"))
-    assert found.options.keys() == kinds
-    assert found.of("likelihood") == {"a_b": "2"}
-    with pytest.raises(UsageError, match='unknown kind "exporter"'):
-        choices_of(context_of(verb, "--set", "exporter.x=1"))
+def test_a_wrong_setting_of_a_run_is_a_sentence(setting: str, said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        choices_of(context_of("cluster", "--set", setting))
+
+
+def test_a_name_that_begins_is_completed() -> None:
+    assert [name for name, _ in complete_setting("c")] == [
+        "clusterer=",
+        "calibration=",
+        "confidence-map=",
+    ]
+    assert [value for value, _ in complete_setting("alternatives=f")] == ["alternatives=few"]
+    assert "clusterer=split-smc" in [value for value, _ in complete_setting("clusterer=s")]
+    assert list(complete_setting("likelihood.")) == []
 
 
 @pytest.mark.usefixtures("gpu")

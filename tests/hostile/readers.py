@@ -81,11 +81,14 @@ READERS = (
     Reader("answers", "answers.jsonl", "cluster people.jsonl --answers {} -o out.jsonl"),
     Reader("decisions", "decisions.jsonl", "decide kb.sqlite --file {}"),
     Reader("pipeline", "pipeline.toml", "run {} --dry-run"),
-    Reader("calibration", "calibration.toml", "cluster people.jsonl --calibration {} -o out.jsonl"),
+    Reader(
+        "calibration", "calibration.toml", "cluster people.jsonl --set calibration={} -o out.jsonl"
+    ),
     Reader(
         "confidence",
         "confidence.toml",
-        "cluster people.jsonl --likelihood attributes --alpha 1 --confidence-map {} -o out.jsonl",
+        "cluster people.jsonl --likelihood attributes --alpha 1 -o out.jsonl "
+        "--set confidence-map={}",
     ),
     Reader("manifest", "model/manifest.json", "cluster people.jsonl --likelihood {} -o out.jsonl"),
     Reader("policy", "policy.toml", "export kb.jsonl --policy {} -o out.jsonl"),

@@ -50,7 +50,7 @@ COMMANDS = [
     f"show kb{OBEYED}.jsonl",
     f"show kb.jsonl --id x{OBEYED}",
     f"cluster people.jsonl --likelihood x{OBEYED}",
-    f"cluster people.jsonl --clusterer x{OBEYED}",
+    f"cluster people.jsonl --set clusterer=x{OBEYED}",
     f"cluster people.jsonl --set likelihood.x{OBEYED}=1",
     f"cluster people.jsonl --set likelihood.x{OBEYED}",
     f"load x{OBEYED} people.jsonl",

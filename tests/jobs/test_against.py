@@ -181,13 +181,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-LINKS_INTO = ("--links", "l.csv", "--into", "kb.sqlite")
 OPTIONS = ("--likelihood", "attributes", "--alpha", 2)
 
 
 def test_on_the_command_line(program: Run, here: Path) -> None:
     against = ("--against", "authority.jsonl", *OPTIONS)
-    ran = program("cluster", "mentions.jsonl", *against, "--links", "links.csv")
+    ran = program("link", "mentions.jsonl", *against, "--links", "links.csv")
     assert "known entities" in ran.err
     with open("links.csv", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -195,10 +194,13 @@ def test_on_the_command_line(program: Run, here: Path) -> None:
         ("m1", "Q2", "true"),
         ("m2", "", "false"),
     ]
-    made = orjson.loads(Path("mentions.kb.jsonl").read_bytes().splitlines()[0])["made"]
+    linked = Path("mentions.kb.jsonl").read_bytes()
+    made = orjson.loads(linked.splitlines()[0])["made"]
     assert made["choices"]["against"] == "authority.jsonl"
-    # the knowledge base is an authority itself, and kbforge link does the same
-    program("cluster", "mentions.jsonl", *against, "--all-known", "-o", "all.jsonl")
+    program("cluster", "mentions.jsonl", *against)
+    assert Path("mentions.kb.jsonl").read_bytes() == linked
+    # the knowledge base is an authority itself
+    program("link", "mentions.jsonl", *against, "--all-known", "-o", "all.jsonl")
     write_fragments([person("n1", "Bo Ray", "Oslo"), person("n2", "Zed Zulu", "Lima")], "n.jsonl")
     program("link", "n.jsonl", "--against", "all.jsonl", *OPTIONS, "--links", "links.jsonl")
     zed = next(e for e in entities_of("all.jsonl") if "m2" in e.fragments)
@@ -218,14 +220,14 @@ def test_tables_on_the_command_line(program: Run, here: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("cluster", "mentions.jsonl", "--links", "l.csv"), "expected --against AUTHORITY"),
-        (("cluster", "mentions.jsonl", "--all-known"), "expected --against AUTHORITY"),
+        (("link", "mentions.jsonl", "--links", "l.csv"), "two tables"),
+        (("link", "mentions.jsonl", "--all-known"), "expected --against AUTHORITY"),
         (("cluster", "-", "--against", "-"), "standard input has the fragments"),
         (("cluster", "mentions.jsonl", "--against", "none.jsonl"), "none.jsonl"),
         (("link", "mentions.jsonl", "mentions.jsonl", "--against", "authority.jsonl"), "one table"),
         (
             (
-                "cluster",
+                "link",
                 "mentions.jsonl",
                 "--against",
                 "authority.jsonl",
@@ -233,10 +235,6 @@ def test_tables_on_the_command_line(program: Run, here: Path) -> None:
                 "mentions.kb.jsonl",
             ),
             "mentions.kb.jsonl",
-        ),
-        (
-            ("cluster", "mentions.jsonl", "--against", "authority.jsonl", *LINKS_INTO),
-            "--links and --into exclude each other",
         ),
     ],
 )

@@ -102,7 +102,7 @@ def test_the_keywords_are_the_choices() -> None:
 SAME: list[tuple[str, dict[str, Any]]] = [
     ("--likelihood bigram --alpha 3", {"likelihood": "bigram", "alpha": 3}),
     (
-        "--likelihood bigram --clusterer smc -P 7 --seed 5",
+        "--likelihood bigram --set clusterer=smc --set particles=7 --seed 5",
         {"likelihood": "bigram", "clusterer": "smc", "particles": np.int64(7), "seed": 5},
     ),
     (
@@ -111,7 +111,7 @@ SAME: list[tuple[str, dict[str, Any]]] = [
         | {"options": {"likelihood": {"scale": 9}, "clusterer": {"weights": "marginal"}}},
     ),
     (
-        "--likelihood attributes --surrogate bigram -M 4 --index selective",
+        "--likelihood attributes --set surrogate=bigram --set max-evals=4 --set index=selective",
         {"likelihood": "attributes", "surrogate": "bigram", "max_evals": 4, "index": "selective"},
     ),
 ]
@@ -147,11 +147,14 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("--alpha -1", {"alpha": -1}),
     ("--likelihood nosuch", {"likelihood": "nosuch"}),
     ("--likelihood /nowhere/model", {"likelihood": Path("/nowhere/model")}),
-    ("--alpha 1 --calibration c.toml", {"alpha": 1, "calibration": "c.toml"}),
-    ("--likelihood bigram -M 3", {"likelihood": "bigram", "max_evals": 3}),
+    ("--alpha 1 --set calibration=c.toml", {"alpha": 1, "calibration": "c.toml"}),
+    ("--likelihood bigram --set max-evals=3", {"likelihood": "bigram", "max_evals": 3}),
     ("--set index.most=3", {"options": {"index": {"most": 3}}}),
     ("--set likelihood.no=3", {"options": {"likelihood": {"no": 3}}}),
-    ("-P 3 --set clusterer.particles=4", {"particles": 3, "options": {"clusterer": PARTICLES}}),
+    (
+        "--set particles=3 --set clusterer.particles=4",
+        {"particles": 3, "options": {"clusterer": PARTICLES}},
+    ),
 ]
 
 
@@ -193,12 +196,12 @@ def test_keywords_are_checked(people: Path, keywords: dict[str, Any], said: str)
 @pytest.mark.parametrize(
     ("sentence", "said"),
     [
-        ("name one with --surrogate", "name one with surrogate"),
-        ("--max-evals limits", "max_evals limits"),
+        ("name one with --set surrogate", "name one with surrogate"),
+        ("--set max-evals limits", "max_evals limits"),
         ("such as --likelihood gaussian", 'such as likelihood="gaussian"'),
-        ("--index none compares", 'index="none" compares'),
-        ("leave out --index, or name", "leave out index, or name"),
-        ("(then --calibration or --alpha)", "(then calibration or alpha)"),
+        ("--set index=none compares", 'index="none" compares'),
+        ("leave out --set index, or name", "leave out index, or name"),
+        ("(then --set calibration or --alpha)", "(then calibration or alpha)"),
         ("--set index.most: there is", "options.index.most: there is"),
         ("--set clusterer.batch=1000 samples", "options.clusterer.batch=1000 samples"),
         ("leave out --gpu to", 'leave out device="cuda" to'),

@@ -109,7 +109,7 @@ def test_other_content_is_refused_before_anything_is_taken_in(tmp_path: Path) ->
     made(path, found[:50])
     before = dump(path)
     other = Fragment(found[3].id, {"name": ("someone else",)})
-    with pytest.raises(UsageError, match="--on-duplicate replace"):
+    with pytest.raises(UsageError, match=r"--set store\.on-duplicate=replace"):
         made(path, [*found[50:60], other], Choices())
     assert dump(path) == before
 
@@ -141,7 +141,7 @@ def test_fragments_come_by_place_wherever_they_were_replaced(tmp_path: Path) -> 
     [
         (Choices(likelihood="bigram"), "--likelihood"),
         (Choices(alpha=31.0), "--alpha"),
-        (Choices(particles=7), "--particles"),
+        (Choices(particles=7), "--set particles"),
         (Choices(link="source"), "--link"),
         (Choices(options={"likelihood": {"attributes": "name"}}), "--set"),
     ],

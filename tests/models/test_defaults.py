@@ -59,7 +59,7 @@ def test_every_verb_that_takes_the_models_notices_damage(
     people = write_people(folder.parent / "people.jsonl", 10)
     (folder / name).write_bytes(CONTENTS[name] + b" ")
     out = folder.parent / "kb.jsonl"
-    ran = program("cluster", people, "--defaults", folder, "-o", out)
+    ran = program("cluster", people, "--set", f"defaults={folder}", "-o", out)
     assert ran.code == 1
     assert f'is damaged: "{name}" has' in ran.err
     assert not out.exists()

@@ -47,9 +47,9 @@ def test_a_step_becomes_a_command_line(read):
     assert step.name == "group"
     assert step.arguments == (
         "--alpha=2.5",
-        "--particles=7",
+        "--set=particles=7",
         "--json",
-        "--max-evals=3",
+        "--set=max-evals=3",
         "--set=likelihood.counts=a/../counts.json",
         "--set=clusterer.weights=marginal",
         "--",

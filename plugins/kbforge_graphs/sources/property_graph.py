@@ -107,7 +107,7 @@ def _flavor(document: Document) -> Flavor:
     value = document.value
     if isinstance(value, dict):
         if isinstance(value.get("nodes"), dict):
-            expected = "documents of one line or in an array, or --flavor llamaindex"
+            expected = "documents of one line or in an array, or --set source.flavor=llamaindex"
             raise BadRecord(document.where, expected, "a graph of LlamaIndex")
         first = _first(value.get("relationships"))
         if "edges" in value:
@@ -116,7 +116,7 @@ def _flavor(document: Document) -> Flavor:
             return "neo4j-graphrag"
         if "source" in value or "source" in first or "type" in _first(value.get("nodes")):
             return "langchain"
-    expected = f"a document of {_FLAVORS} (--flavor names it)"
+    expected = f"a document of {_FLAVORS} (--set source.flavor names it)"
     got = f"an object with {listed(list(value), 5)}" if value and isinstance(value, dict) else ""
     raise BadRecord(document.where, expected, got or shown(value))
 

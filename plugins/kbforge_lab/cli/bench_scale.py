@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
+_OF_A_RUN = ("clusterer", "particles", "index")
 _WIDEST = 1_000  # columns of a terminal that nobody has
 
 
-@app.command()
+@app.command(epilog=options.names_listed(_OF_A_RUN))
 def scale(
     context: typer.Context,
     file: Annotated[
@@ -51,15 +52,12 @@ def scale(
         str | None,
         typer.Option("--output", "-o", help="Write the report to this file, as Markdown."),
     ] = None,
-    clusterer: options.Clusterer = "split-smc",
     likelihood: options.Likelihood = None,
-    index: options.Index = None,
-    particles: options.Particles = None,
     alpha: Annotated[
         float | None, typer.Option(help="Concentration; a larger one makes more entities.")
     ] = None,
     seed: options.Seed = 0,
-    settings: options.Settings = None,
+    settings: options.RunSettings = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Measure growing parts of a file, and plan for 10 million to 1,000 million fragments.
@@ -83,7 +81,7 @@ def scale(
     if output is not None:
         require_apart(output, [] if file is None else [file])
         require_writable(output)
-    choices = choices_of(context)
+    choices = choices_of(context, _OF_A_RUN, ["likelihood", "index", "clusterer"])
     wanted = sizes_of(None if file is None else count_fragments(file), _numbers(sizes))
     scaled = ScaleReport(
         "made-up people" if file is None else quoted(file, 400),

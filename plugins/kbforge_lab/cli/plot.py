@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
+_OF_A_RUN = ("clusterer", "particles", "surrogate", "max-evals")
 _OF_A_KB = ("fragments", "output", "kb", "limit")
 
 
-@app.command()
+@app.command(epilog=options.names_listed(_OF_A_RUN))
 def plot(
     context: typer.Context,
     fragments: Annotated[
@@ -45,19 +46,15 @@ def plot(
         str | None, typer.Option(help="Also show the clustering as it happens, in this .gif.")
     ] = None,
     frames: Annotated[int, typer.Option(min=2, help="Maximum frames of the animation.")] = 80,
-    clusterer: options.Clusterer = "split-smc",
     likelihood: Annotated[
         str, typer.Option(help="Name of a likelihood, or a model folder.")
     ] = "gaussian",
-    surrogate: options.Surrogate = None,
-    particles: options.Particles = None,
-    max_evals: options.MaxEvals = None,
     alpha: Annotated[
         float | None, typer.Option(help="Concentration; a larger one makes more entities.")
     ] = None,
     seed: options.Seed = 0,
     limit: options.Limit = None,
-    settings: options.Settings = None,
+    settings: options.RunSettings = None,
 ) -> None:
     """Draw points in the colours of their entities.
 
@@ -91,13 +88,20 @@ def plot(
     require_distinct([("picture", target), ("animation", animate)])
     for path in (target, animate):
         if path is not None:
-            require_apart(path, [fragments, kb, *options.files_of(settings, likelihood, surrogate)])
+            require_apart(path, [fragments, kb, *options.files_of(settings, likelihood)])
     held = list(read_fragments(fragments, limit=limit))
     points_of(held)  # refuses what cannot be drawn before the work
     if kb is not None:
         _draw_kb(kb, held, str(target))
         return
-    _cluster_and_draw(held, choices_of(context), target, top, animate, frames)
+    _cluster_and_draw(
+        held,
+        choices_of(context, _OF_A_RUN, ["likelihood", "surrogate", "clusterer"]),
+        target,
+        top,
+        animate,
+        frames,
+    )
 
 
 def _require_no_clustering(context: typer.Context) -> None:

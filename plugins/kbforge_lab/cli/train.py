@@ -46,13 +46,13 @@ def train_default(
     Each is trained on many files that are resampled from families of labelled data: once on all
     families, and once without each family, which then tests it. The output folder keeps what was
     run, so an interrupted run can continue. OUTPUT/without/FAMILY holds the models that have not
-    seen a family; kbforge cluster --defaults takes such a folder.
+    seen a family; kbforge cluster --set defaults takes such a folder.
 
     Examples:
 
         kbforge lab train-default data/ -o models/ --part judge
 
-        kbforge cluster people.jsonl --defaults models/without/febrl
+        kbforge cluster people.jsonl --set defaults=models/without/febrl
     """
     from kbforge_lab.training.defaults.families import FAMILIES, family_named
 
@@ -251,9 +251,9 @@ def train_supervised(
         kbforge lab train-supervised labelled.jsonl --feature name=last-word,initials --feature
         born=years -o model/
 
-        kbforge cluster new.jsonl --likelihood model/ --clusterer scdp -o kb.jsonl
+        kbforge cluster new.jsonl --likelihood model/ --set clusterer=scdp -o kb.jsonl
 
-        kbforge cluster new.jsonl --likelihood model/ --clusterer scdp --set clusterer.model=3
+        kbforge cluster new.jsonl --likelihood model/ --set clusterer=scdp --set clusterer.model=3
         --set clusterer.sweeps=200 --seed 1 -o kb.jsonl
     """
     from itertools import chain
@@ -313,4 +313,4 @@ def _print_supervised(found: SupervisedTraining, output: Path) -> None:
         f"{found.fragments:,} labelled fragments of {found.entities:,} entities; "
         f"{settings.dimensions} dimensions each of {features}"
     )
-    console.note(f"best on hidden entities: --clusterer {found.best}")
+    console.note(f"best on hidden entities: --set clusterer={found.best}")

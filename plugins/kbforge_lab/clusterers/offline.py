@@ -98,7 +98,7 @@ class Agglomerative(Clusterer):
 
     All pairs of clusters are compared; only those that the last merge changed are scored again.
     This takes 8 bytes for each pair of fragments. With a surrogate, the likelihood scores only the
-    --max-evals pairs with the largest gain by the surrogate. The result is one grouping without
+    max-evals pairs with the largest gain by the surrogate. The result is one grouping without
     alternatives.
 
     Args:
@@ -186,7 +186,7 @@ class Gibbs(ChainSampler):
     Each fragment is taken out and placed by a draw from the posterior given all others. The second
     half of the sweeps is the sample; its most probable grouping is the point estimate. A black box
     scores every cluster with every fragment; a surrogate is not used (`metropolis` uses it), except
-    that --max-evals 0 clusters by the surrogate alone.
+    that `--set max-evals=0` clusters by the surrogate alone.
     """
 
     @staticmethod
@@ -202,7 +202,7 @@ class Metropolis(ChainSampler):
 
     The surrogate proposes another cluster for a fragment, and the likelihood accepts or rejects it.
     Without a surrogate the prior proposes, which is correct but slow with many clusters: name a
-    surrogate, or use `gibbs`. --max-evals has no effect, except that 0 clusters by the surrogate
+    surrogate, or use `gibbs`. max-evals has no effect, except that 0 clusters by the surrogate
     alone.
 
     Args:

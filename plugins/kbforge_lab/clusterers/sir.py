@@ -359,7 +359,7 @@ class Sir(Clusterer):
     --similarity`), and its `--tree` draws the tree of these similarities. `smc` and
     `split-smc` keep the heaviest groupings instead of drawing them, and need far fewer. A black box
     scores every cluster of every replica with every fragment; a surrogate is of no use here, except
-    that --max-evals 0 clusters by it alone.
+    that `--set max-evals=0` clusters by it alone.
 
     Args:
         replicas: R, the number of groupings.

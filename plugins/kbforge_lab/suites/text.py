@@ -8,7 +8,7 @@ KBForge.
 
 The target is the bigram model of `name`, its prior fitted to the names of the set itself, or
 another likelihood that is named. Alpha of the bigram model is what `kbforge calibrate --calibrator
-bcubed --low 100 --high 1e9` finds on the train set of each family; webnlg-names and other files
+bcubed --between 100,1e9` finds on the train set of each family; webnlg-names and other files
 (`data`) take that of wd50. A black box comes with its own, and the bigram model proposes for it.
 """
 

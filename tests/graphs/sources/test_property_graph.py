@@ -123,7 +123,7 @@ def test_documents_of_an_array_are_text_units(tmp_path: Path) -> None:
     ("content", "sentence"),
     [
         ("{}", "FILE:1: expected a document of langchain, llamaindex, neo4j-graphrag or cognee "
-         "(--flavor names it), got {}"),
+         "(--set source.flavor names it), got {}"),
         ('{"nodes": {"a": {"label": 3}}}', "FILE: expected a property graph of LlamaIndex, got "
          "something else (Expected `str | null`, got `int` - at `$.nodes[...].label`)"),
         ('{"nodes": {"a": ', "FILE: expected a property graph of LlamaIndex, got something else "
@@ -145,8 +145,9 @@ def test_another_flavor_is_a_sentence(
     written: Callable[..., Path], program: Callable[..., Any]
 ) -> None:
     file = written(json.dumps(COGNEE), "in.json")
-    ran = program("load", "property-graph", file, "--flavor", "neo4j-graphrag", "-o", "-")
+    job = ("load", "property-graph", file, "-o", "-", "--set")
+    ran = program(*job, "source.flavor=neo4j-graphrag")
     assert ran.code in (0, 1)
-    ran = program("load", "property-graph", file, "--flavor", "neo4", "-o", "-")
+    ran = program(*job, "source.flavor=neo4")
     assert "expected one of langchain, llamaindex, neo4j-graphrag, cognee" in ran.err
     assert ran.code == 2

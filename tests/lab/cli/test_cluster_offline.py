@@ -54,7 +54,7 @@ def test_control_c_keeps_what_was_found(
 ) -> None:
     sweeps = press_control_c(monkeypatch, Visits, "record", 3)
     kb = tmp_path / "kb.jsonl"
-    ran = program("cluster", points, "-o", kb, *GAUSSIAN, "--clusterer", "gibbs", "--json")
+    ran = program("cluster", points, "-o", kb, *GAUSSIAN, "--set", "clusterer=gibbs", "--json")
     assert ran.code == 130
     assert len(sweeps) == 3
     assert (ran.json["complete"], ran.json["fragments"]) == (False, 60)
@@ -82,7 +82,9 @@ def test_control_c_within_the_start_keeps_the_first_fragments(
     monkeypatch.setattr(offline, "_SECONDS_BETWEEN_REPORTS", 0.0)
     stretches = press_control_c(monkeypatch, model, takes_in, 3)
     kb = tmp_path / "kb.jsonl"
-    ran = program("cluster", points, "-o", kb, *GAUSSIAN, "--clusterer", clusterer, "--json")
+    ran = program(
+        "cluster", points, "-o", kb, *GAUSSIAN, "--set", f"clusterer={clusterer}", "--json"
+    )
     assert (ran.code, [len(some) for (some,) in stretches]) == (130, [8, 8, 8])
     assert (ran.json["complete"], ran.json["fragments"]) == (False, 24)
     assert ran.err.splitlines()[-1] == (
@@ -95,7 +97,7 @@ def test_what_was_interrupted_goes_on(
     program: Run, points: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A merge is found again from the groups there are, so nothing is lost."""
-    job = ("cluster", points, *GAUSSIAN, "--clusterer", "agglomerative", "--json")
+    job = ("cluster", points, *GAUSSIAN, "--set", "clusterer=agglomerative", "--json")
     with monkeypatch.context() as patch:
         press_control_c(patch, MergeGains, "merged", 20)
         assert program(*job, "-o", tmp_path / "kb.jsonl").code == 130
@@ -111,13 +113,13 @@ def test_what_was_interrupted_goes_on(
 def test_a_sampler_starts_from_what_another_found(
     program: Run, points: Path, tmp_path: Path, clusterer: str
 ) -> None:
-    job = ("cluster", points, *GAUSSIAN, "--json", "--clusterer")
-    found = program(*job, "agglomerative", "-o", tmp_path / "found.jsonl")
+    job = ("cluster", points, *GAUSSIAN, "--json", "--set")
+    found = program(*job, "clusterer=agglomerative", "-o", tmp_path / "found.jsonl")
     start = f"clusterer.start={tmp_path / 'found.jsonl'}"
     more = ("-o", tmp_path / "more.jsonl", "--set", "clusterer.sweeps=2")
-    sampled = program(*job, clusterer, *more, "--set", start)
+    sampled = program(*job, f"clusterer={clusterer}", *more, "--set", start)
     assert sampled.json["log_posterior"] >= found.json["log_posterior"] - 1e-6
-    by_itself = program(*job, clusterer, *more)
+    by_itself = program(*job, f"clusterer={clusterer}", *more)
     assert sampled.json["log_posterior"] > by_itself.json["log_posterior"] + 1
 
 
@@ -127,7 +129,7 @@ def test_a_start_that_knows_none_of_the_fragments(
     kb, other = tmp_path / "kb.jsonl", tmp_path / "other.jsonl"
     program("cluster", points, "-o", kb, *GAUSSIAN)
     other.write_text(points.read_text().replace('"id": "p', '"id": "q'))
-    start = ("--clusterer", "gibbs", "--set", f"clusterer.start={kb}")
+    start = ("--set", "clusterer=gibbs", "--set", f"clusterer.start={kb}")
     ran = program("cluster", other, "-o", tmp_path / "no.jsonl", *GAUSSIAN, *start)
     assert (ran.code, ran.err) == (2, f'kbforge: start: "{kb}" has none of the fragments\n')
     ran = program("cluster", other, "-o", kb, *GAUSSIAN, *start[:3], f"clusterer.start={points}")
@@ -142,7 +144,7 @@ SAMPLED = ("--set", "clusterer.sweeps=150", "--set", "clusterer.start=sequential
     ("clusterer", "options", "ended"),
     [
         ("gibbs", SAMPLED, "sweeps"),
-        ("metropolis", (*SAMPLED, "--surrogate", "gaussian"), "sweeps"),
+        ("metropolis", (*SAMPLED, "--set", "surrogate=gaussian"), "sweeps"),
         ("agglomerative", (), "done"),
         ("agglomerative", ("--set", "clusterer.batch=200"), "done"),
     ],
@@ -155,7 +157,7 @@ def test_every_fragment_is_in_exactly_one_entity(
     options: tuple[str, ...],
     ended: str,
 ) -> None:
-    check_once_each(program, points, tmp_path, ended, "--clusterer", clusterer, *options)
+    check_once_each(program, points, tmp_path, ended, "--set", f"clusterer={clusterer}", *options)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +176,7 @@ def test_bad_choices_get_one_sentence(
     program: Run, points: Path, tmp_path: Path, option: str, sentence: str
 ) -> None:
     kb = tmp_path / "kb.jsonl"
-    job = ("cluster", points, "-o", kb, *GAUSSIAN, "--clusterer", "gibbs")
+    job = ("cluster", points, "-o", kb, *GAUSSIAN, "--set", "clusterer=gibbs")
     program(*job, "--set", f"clusterer.{option}").require_refusal(sentence)
     assert not kb.exists()
 
@@ -196,20 +198,20 @@ def test_offline_clusterers_compare_with_all(
     program: Run, tmp_path: Path, fragments: Path, clusterer: str
 ) -> None:
     kb = tmp_path / "kb.jsonl"
-    job = ("cluster", fragments, "-o", kb, "--clusterer", clusterer, "--json")
+    job = ("cluster", fragments, "-o", kb, "--set", f"clusterer={clusterer}", "--json")
     quick = () if clusterer == "agglomerative" else ("--set", "clusterer.sweeps=5")
-    ran = program(*job, "--index", "selective")
-    ran.require_refusal(f"--index selective: {clusterer} always compares with all clusters", 2)
+    ran = program(*job, "--set", "index=selective")
+    ran.require_refusal(f"--set index=selective: {clusterer} always compares with all clusters", 2)
     assert not kb.exists()
     # neither an index that the likelihood brings nor `none` is the user's mistake
-    default, none = (program(*job, *quick, *more) for more in ((), ("--index", "none")))
+    default, none = (program(*job, *quick, *more) for more in ((), ("--set", "index=none")))
     assert (default.code, none.code) == (0, 0)
     assert default.json["score"] == none.json["score"]
 
 
 def test_exact_is_what_they_do_already(program: Run, tmp_path: Path, fragments: Path) -> None:
-    job = (fragments, *TOGETHER, "--clusterer", "agglomerative")
-    assert groups(program, *job, "--exact") == groups(program, *job)
+    job = (fragments, *TOGETHER, "--set", "clusterer=agglomerative")
+    assert groups(program, *job, "--set", "exact=true") == groups(program, *job)
 
 
 def test_a_keyword_of_python_is_refused_as_the_option_is(fragments: Path) -> None:
@@ -242,6 +244,14 @@ def test_the_file_of_the_start_is_not_replaced(program: Run, tmp_path: Path, poi
     kb = tmp_path / "kb.jsonl"
     program("cluster", points, "-o", kb, *GAUSSIAN)
     before = kb.read_bytes()
-    job = ("cluster", points, "--clusterer", "gibbs", "--set", f"clusterer.start={kb}", *GAUSSIAN)
+    job = (
+        "cluster",
+        points,
+        "--set",
+        "clusterer=gibbs",
+        "--set",
+        f"clusterer.start={kb}",
+        *GAUSSIAN,
+    )
     program(*job, "-o", kb).require_refusal("is an input", 2)
     assert kb.read_bytes() == before

@@ -37,7 +37,7 @@ def texts(tmp_path: Path) -> Path:
 @pytest.fixture
 def fastex(program: Run, texts: Path, tmp_path: Path) -> Callable[..., Any]:
     """Clusters the texts; writes kb.jsonl unless told otherwise."""
-    job = ("cluster", texts, "--clusterer", "fastex", "-o", tmp_path / "kb.jsonl")
+    job = ("cluster", texts, "--set", "clusterer=fastex", "-o", tmp_path / "kb.jsonl")
     return lambda *options, reading=READING: program(*job, *reading, *options)
 
 
@@ -60,7 +60,7 @@ def test_texts_in_topics_out(
 @pytest.mark.parametrize("clusterer", ["fastex", "uncollapsed"])
 def test_a_mixture_has_at_most_its_components(fastex: Callable[..., Any], clusterer: str) -> None:
     options = ("--set", "clusterer.components=2", "--set", "clusterer.sweeps=20")
-    done = fastex("--clusterer", clusterer, *options, "--json")
+    done = fastex("--set", f"clusterer={clusterer}", *options, "--json")
     assert done.json["entities"] <= 2
 
 

@@ -37,7 +37,7 @@ def test_an_offline_method_is_shown_by_rounds(
     from PIL import Image
 
     films = [tmp_path / "one.gif", tmp_path / "two.gif"]
-    job = ("lab", "plot", points, "--alpha", 1, "--clusterer", clusterer, "--frames", 4)
+    job = ("lab", "plot", points, "--alpha", 1, "--set", f"clusterer={clusterer}", "--frames", 4)
     for film in films:
         ran = program(*job, "--animate", film)
         assert ran.code == 0, ran.err
@@ -50,7 +50,7 @@ def test_fewer_groupings_than_asked_for_are_said_to_be_all(
     program: Run, points: Path, tmp_path: Path
 ) -> None:
     picture = tmp_path / "p.svg"
-    job = ("lab", "plot", points, "--alpha", 1, "-o", picture, "--clusterer", "greedy")
+    job = ("lab", "plot", points, "--alpha", 1, "-o", picture, "--set", "clusterer=greedy")
     ran = program(*job, "--top", 3)
     assert ran.code == 0, ran.err
     assert ran.err.splitlines() == [
@@ -92,11 +92,11 @@ def test_without_a_name_the_picture_is_clusters_png(
                 ("--top", "2"),
                 ("--animate", "a.gif"),
                 ("--frames", "9"),
-                ("--clusterer", "split-smc"),
+                ("--set", "clusterer=split-smc"),
                 ("--likelihood", "gaussian"),
-                ("--surrogate", "gaussian"),
-                ("--particles", "3"),
-                ("--max-evals", "3"),
+                ("--set", "surrogate=gaussian"),
+                ("--set", "particles=3"),
+                ("--set", "max-evals=3"),
                 ("--alpha", "1"),
                 ("--seed", "0"),
                 ("--set", "likelihood.a=2"),

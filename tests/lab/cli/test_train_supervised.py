@@ -39,7 +39,7 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def cluster(*options: str) -> list[str]:
-    return ["cluster", "new.jsonl", "--likelihood", "model", "--clusterer", "scdp", *options]
+    return ["cluster", "new.jsonl", "--likelihood", "model", "--set", "clusterer=scdp", *options]
 
 
 def test_a_model_is_learned_shown_and_used(program: Run, here: Path) -> None:
@@ -109,7 +109,7 @@ def test_the_trace_has_a_line_a_chain_and_round(program: Run, here: Path) -> Non
 
 
 def test_a_consensus_and_another_start(program: Run, here: Path) -> None:
-    program(*cluster(*FAST, "--estimate", "vi", "-o", "kb.jsonl"))
+    program(*cluster(*FAST, "--set", "estimate=vi", "-o", "kb.jsonl"))
     members = [
         line["fragments"] for line in program("export", "kb.jsonl", "--format", "jsonl").lines
     ]
@@ -126,7 +126,7 @@ def test_a_budget_ends_it(program: Run, here: Path) -> None:
 
 @pytest.mark.parametrize("clusterer", ["linkage", "split-smc", "agglomerative"])
 def test_other_clusterers_take_the_model_too(program: Run, here: Path, clusterer: str) -> None:
-    options = ["--likelihood", "model", "--clusterer", clusterer]
+    options = ["--likelihood", "model", "--set", f"clusterer={clusterer}"]
     program("cluster", "new.jsonl", *options, "-o", "kb.jsonl")
     scores = program("evaluate", "kb.jsonl", "new.jsonl", "--json").json
     assert scores["bcubed_f1_item_mean"] > 0.8
@@ -145,7 +145,7 @@ def test_vectors_are_examples_too(program: Run, here: Path) -> None:
         ]
         write_fragments(items, f"{name}-points.jsonl")
     program("lab", "train-supervised", "labelled-points.jsonl", "-o", "points")
-    arguments = ["cluster", "new-points.jsonl", "--likelihood", "points", "--clusterer", "scdp"]
+    arguments = ["cluster", "new-points.jsonl", "--likelihood", "points", "--set", "clusterer=scdp"]
     program(*arguments, *FAST, "-o", "kb.jsonl")
     scores = program("evaluate", "kb.jsonl", "new-points.jsonl", "--json").json
     assert scores["pairwise_f1"] > 0.95
@@ -164,14 +164,14 @@ def test_vectors_are_examples_too(program: Run, here: Path) -> None:
         (["--likelihood", "model", "--set", "clusterer.sweeps=1"], 2, "whole number from 2, got 1"),
         (["--likelihood", "model", "--set", "clusterer.chains=0"], 2, "chains: expected a number"),
         (["--likelihood", "model", "--set", "clusterer.start=nowhere"], 2, "expected linked, one"),
-        (["--likelihood", "model", "--index", "ngrams"], 2, "leave out --index"),
+        (["--likelihood", "model", "--set", "index=ngrams"], 2, "leave it out"),
         (["--likelihood", "model", "--link", "source"], 2, "need an online clusterer"),
     ],
 )
 def test_what_cannot_be_is_said_in_a_sentence(
     program: Run, here: Path, arguments: list[str], code: int, says: str
 ) -> None:
-    ran = program("cluster", "new.jsonl", "--clusterer", "scdp", *arguments, "-o", "kb.jsonl")
+    ran = program("cluster", "new.jsonl", "--set", "clusterer=scdp", *arguments, "-o", "kb.jsonl")
     assert ran.code == code
     assert says in ran.err
     assert not Path("kb.jsonl").exists()

@@ -50,8 +50,17 @@ def test_gaussian_benchmark_gives_the_published_figures(
     with open(points, "w", newline="") as file:
         csv.writer(file).writerows([head, *(rows[i] for i in indices)])
     program("load", "csv", points, "--vector", "x,y", "--label", "label", "-o", fragments)
-    job = ["cluster", fragments, "-o", kb, "--likelihood", "gaussian", "--clusterer", clusterer]
-    job += ["--alpha", "20", "-P", "100", "--json"]
+    job = [
+        "cluster",
+        fragments,
+        "-o",
+        kb,
+        "--likelihood",
+        "gaussian",
+        "--set",
+        f"clusterer={clusterer}",
+    ]
+    job += ["--alpha", "20", "--set", "particles=100", "--json"]
     for option in ("a=2", "b=0.5", "mu=0", "lam=0.0002"):
         job += ["--set", f"likelihood.{option}"]
     if clusterer == "split-smc":
@@ -72,11 +81,11 @@ def test_text_accuracy_tuned_on_the_train_set(
     test = data_dir / f"confusable/{family}_dev.jsonl"
     corpus = data_dir / "lm_corpus/lm_train.jsonl.gz"
     model, calibration, kb = (tmp_path / name for name in ("model", "c.toml", "kb.jsonl"))
-    search = ("--calibrator", "bcubed", "--low", 100, "--high", 1e9)
+    search = ("--calibrator", "bcubed", "--between", "100,1e9")
     likelihood = ("--likelihood", model)
     assert program("train-ngram", corpus, train, "--scale", 1, "-o", model).code == 0
     assert program("calibrate", train, *likelihood, *search, "-o", calibration).code == 0
-    program("cluster", test, *likelihood, "--calibration", calibration, "-o", kb)
+    program("cluster", test, *likelihood, "--set", f"calibration={calibration}", "-o", kb)
     scores = program("evaluate", kb, test, "--json").json
     assert scores["bcubed_f1_item_mean"] >= least
 

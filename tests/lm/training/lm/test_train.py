@@ -100,7 +100,7 @@ def test_the_quickstart_by_hand(program: Run, here: Path) -> None:
     assert steps[-1]["dev_nats_per_fragment"] is not None
 
     # one folder is all that cluster needs: surrogate and alpha are the model's own
-    arguments = ["--limit", 40, "-M", 5, "--json", "-o", "kb.jsonl"]
+    arguments = ["--limit", 40, "--set", "max-evals=5", "--json", "-o", "kb.jsonl"]
     clustered = program("cluster", fragments, "--likelihood", "model/", *arguments)
     assert clustered.code == 0, clustered.err
     alpha = tomllib.loads(bundle.files["calibration.toml"].decode())["alpha"]
