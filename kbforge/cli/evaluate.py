@@ -466,7 +466,9 @@ def _fit(context: typer.Context, fragments: str, output: str, as_json: bool) -> 
         raise UsageError("--output: expected a file or a model folder, got standard output")
     if test_on == fragments == "-":
         raise UsageError("only one of FRAGMENTS and --test-on can be standard input")
-    require_apart(output, [fragments, test_on, *options.files_of(given["settings"])])
+    # the file of --set calibration takes the map
+    others = [one for one in given["settings"] or () if not one.startswith("calibration=")]
+    require_apart(output, [fragments, test_on, *options.files_of(others)])
     require_place(output)
     settings = ReliabilitySettings(shuffles=given["shuffles"])
     choices = options.choices_of(context, _OF_A_MAP, _KINDS)

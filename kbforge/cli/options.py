@@ -79,6 +79,8 @@ OF_A_RUN = {
 }
 """What a run can set by `--set NAME=VALUE`; each is a field of `Choices`."""
 
+_TYPED = ("N", "true|false")  # the values of others are texts
+
 NAME_VALUE = "NAME=VALUE"
 """What `--set` takes of the verbs that have a use for these names."""
 
@@ -226,7 +228,9 @@ def choices_of(
         chosen["device"] = device_of(given["gpu"])
     others = [*["source"] * ("id_column" in given), *["store"] * ("into" in given)]
     parsed = parse_settings(given["settings"] or (), [*kinds, *others], names)
-    chosen |= bind_options(Choices, "--set", parsed.get("", {}))
+    texts = parsed.get("", {})
+    typed = {n: texts[n] for n in texts if OF_A_RUN[n.replace("_", "-")].value in _TYPED}
+    chosen |= texts | bind_options(Choices, "--set", typed)
     return Choices(**chosen, options={kind: parsed[kind] for kind in kinds})
 
 

@@ -7,8 +7,8 @@
 Each function is the verb of its name with keywords for options. Same input and choices, same bytes.
 
 Keywords are checked like options. Sentences are written once, for the command line: "--alpha and
---set calibration both set alpha". `in_keywords` says them with keywords: "alpha and calibration both
-set alpha".
+--set calibration both set alpha". `in_keywords` says them with keywords: "alpha and calibration
+both set alpha".
 """
 
 from __future__ import annotations

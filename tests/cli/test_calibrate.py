@@ -123,7 +123,7 @@ def test_edge_is_warned_about(program, points, tmp_path):
         (["--set", "calibrator.grid=3"], 2, 'calibrator pseudo-likelihood has no option "grid"'),
         (["--calibrator", "bcubed", "--set", "calibrator.grid=x"], 2, "expected a whole number"),
         (["--likelihood", "nothing"], 1, 'there is no likelihood "nothing"'),
-        (["--set", "nonsense"], 2, "expected kind.option=value"),
+        (["--set", "nonsense"], 2, "expected name=value or kind.option=value"),
         (["--json", "-o", "-"], 2, "both write to standard output"),
     ],
 )
