@@ -311,7 +311,10 @@ def _why(judged: Judgement) -> str:
     best, gain = judged.chosen, judged.expected_gain
     over = f", {gain:+.2f} over equal names" if gain > 0 else ""
     if best.likelihood == NAMES:
-        return f"only identical names were merged; nothing else looked safe ({NAMES}; {_OVERRIDE})"
+        return (
+            f"chosen: {NAMES} (only identical names were merged; nothing else looked safe; "
+            f"{_OVERRIDE})"
+        )
     second = judged.close_behind
     close = f"; {second.hypothesis.likelihood} is {second.behind:.3f} behind" if second else ""
     return (

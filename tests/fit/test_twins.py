@@ -48,7 +48,7 @@ def test_namesakes_in_conflict_are_no_duplicates() -> None:
 
 def test_any_attribute_links() -> None:
     fragments = [*table("a", *[{"list": "x", "name": "Ann"}] * 2), *table("b", {"list": "y"})]
-    assert twins_note(fragments, "list").startswith("2 records (2 of 2 of x) state exactly")
+    assert twins_note(fragments, "list").startswith("2 records (2 of 2 of x) are identical")
     assert twins_note(fragments, "name").startswith("2 records (2 of 2 of Ann)")
 
 
