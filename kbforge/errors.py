@@ -7,8 +7,12 @@ line prints that sentence and exits with `exit_code`; a traceback is always a bu
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TypeAlias
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2
@@ -16,6 +20,50 @@ EXIT_INTERRUPTED = 130
 
 _OBEYED = re.compile(r"\r(?!\n)|[^\t\r\n -~]")
 _SHOWN = 80  # characters of an offending value that an error quotes
+
+
+Spelling: TypeAlias = Callable[[str, object], str]
+"""How a door writes a parameter and its value, which is "" where there is none to name."""
+
+
+_BY_SET = {
+    **{name: name for name in ("clusterer", "surrogate", "index", "exact", "particles")},
+    **{name: name for name in ("max-evals", "calibration", "confidence-map", "defaults")},
+    **{name: name for name in ("estimate", "alternatives")},
+    "on-duplicate": "store.on-duplicate",
+}
+"""Parameters that the command line takes by --set, under these names."""
+
+
+def as_option(name: str, value: object) -> str:
+    """A parameter on the command line: `--alpha`, `--link source`, `--set index=none`."""
+    name = name.replace("_", "-") if "." not in name else name
+    by_set = _BY_SET.get(name, name if "." in name else None)
+    written = f"--{name} " if by_set is None else f"--set {by_set}="
+    said = str(value).lower() if isinstance(value, bool) else value
+    return f"{written}{said}" if value != "" else written[:-1]
+
+
+_spelling: ContextVar[Spelling] = ContextVar("spelling", default=as_option)
+
+
+def option(name: str, value: object = "") -> str:
+    """A parameter in a sentence, as whoever reads the sentence can write it.
+
+    `name` is that of the command line, `kind.option` for an option of a plugin. Errors and notes
+    say so what is at fault, and each door (Python, API, MCP) has its own spelling.
+    """
+    return _spelling.get()(name, value)
+
+
+@contextlib.contextmanager
+def spelled(spelling: Spelling) -> Iterator[None]:
+    """Sentences that are made within it name parameters so; it also decorates functions."""
+    before = _spelling.set(spelling)
+    try:
+        yield
+    finally:
+        _spelling.reset(before)
 
 
 class KBForgeError(Exception):

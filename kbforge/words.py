@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kbforge.errors import quoted
+from kbforge.errors import option, quoted
 
 _SHOWN = 80  # characters of an id and its source
 _LONGEST_NAME = 200  # characters; the rest of a longer name is not compared
@@ -57,7 +57,8 @@ def columns_differ(own: str, has: Sequence[str], others: str, have: Sequence[str
     """What the columns of two sides are, and how to make some the same."""
     mine, theirs = (listed(columns, _MOST_COLUMNS) or "none" for columns in (has, have))
     return (
-        f"{own} {mine}, {others} {theirs}; --map COLUMN=ATTRIBUTE makes two columns one attribute"
+        f"{own} {mine}, {others} {theirs}; {option('map', 'COLUMN=ATTRIBUTE')} makes two columns "
+        "one attribute"
     )
 
 

@@ -41,7 +41,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from kbforge.contracts import Entity, FloatArray, Fragment, IntArray
-from kbforge.errors import UsageError, quoted
+from kbforge.errors import UsageError, option, quoted
 from kbforge.words import counted
 
 
@@ -190,9 +190,6 @@ def _harmonic(precision: float, recall: float) -> float:
     return 2 * precision * recall / total if total else 0.0
 
 
-_ADVICE = "use --partial to evaluate the fragments that both have"
-
-
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """The scores, and what they leave out."""
@@ -247,5 +244,6 @@ def _demand_none(missing: list[str], has: str, lacks: str) -> None:
     if missing:
         count = counted(len(missing), "fragment")
         raise UsageError(
-            f'{has} has {count} that {lacks} lacks, first "{quoted(missing[0])}"; {_ADVICE}'
+            f'{has} has {count} that {lacks} lacks, first "{quoted(missing[0])}"; '
+            f"use {option('partial')} to evaluate the fragments that both have"
         )

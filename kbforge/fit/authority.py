@@ -37,7 +37,7 @@ from kbforge.contracts import (
     Subproblem,
 )
 from kbforge.contracts.fragment import AUTHORITY
-from kbforge.errors import UsageError, quoted
+from kbforge.errors import UsageError, option, quoted
 from kbforge.fit.choices import Choices, Fit
 from kbforge.kb.entities import assemble_subproblem, fragments_of, mean_vector
 from kbforge.kb.links import KnownLink
@@ -151,8 +151,8 @@ def mentions_of(fragments: Sequence[Fragment], authority: Authority) -> list[Fra
     for x in fragments:
         if x.id in known:
             raise UsageError(
-                f'--against: "{quoted(x.id)}" is the id of a fragment and of an entity of the '
-                "authority; expected ids that differ, so rename one of them"
+                f'{option("against")}: "{quoted(x.id)}" is the id of a fragment and of an entity '
+                "of the authority; expected ids that differ, so rename one of them"
             )
     return [unmarked(x) if x.known is not None else x for x in fragments]
 
@@ -172,8 +172,8 @@ def entered(
     """
     if choices.estimate != "map":
         raise UsageError(
-            f"--set estimate={choices.estimate} may merge entities of the authority; leave it "
-            "out, or --against"
+            f"{option('estimate', choices.estimate)} may merge entities of the authority; leave it "
+            f"out, or {option('against')}"
         )
     mentions = mentions_of(fragments, authority)
     if on_stage is not None:

@@ -27,7 +27,7 @@ from kbforge.contracts import (
     Problem,
     Provenance,
 )
-from kbforge.errors import ModelError, UsageError, quoted
+from kbforge.errors import ModelError, UsageError, option, quoted
 from kbforge.models.bundle import (
     MANIFEST,
     default_folder,
@@ -51,7 +51,6 @@ ESTIMATES = ("map", "binder", "vi")
 _MOST = (1 << 63) - 1  # JSON and SQLite hold no larger number
 _DEVICES = ("cpu", "cuda")
 _ALTERNATIVES = ("few", "all")
-_WITH_AN_OPTION = ("likelihood", "alpha", "link", "answers", "seed", "device")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,19 +114,20 @@ class Choices:
     def __post_init__(self) -> None:
         for name, number in (("max_evals", self.max_evals), ("seed", self.seed)):
             if number is not None and number < 0:
-                raise UsageError(f"{flag(name)}: expected a whole number from 0, got {number}")
+                raise UsageError(f"{option(name)}: expected a whole number from 0, got {number}")
         for name in ("seed", "max_evals", "particles"):
             if (number := getattr(self, name)) is not None and number > _MOST:
                 got = quoted(number, 40)
-                raise UsageError(f"{flag(name)}: expected a whole number of 64 bits, got {got}")
+                raise UsageError(f"{option(name)}: expected a whole number of 64 bits, got {got}")
         for name, chosen, known in (
             ("device", self.device, _DEVICES),
             ("estimate", self.estimate, ESTIMATES),
             ("alternatives", self.alternatives, _ALTERNATIVES),
         ):
             if chosen not in known:
-                expected = " or ".join(known)
-                raise UsageError(f"{flag(name)}: expected {expected}, got {quoted(chosen)}")
+                raise UsageError(
+                    f"{option(name)}: expected {' or '.join(known)}, got {quoted(chosen)}"
+                )
 
     def of(self, kind: str) -> dict[str, object]:
         """The options for a kind of plugin."""
@@ -142,11 +142,6 @@ class Choices:
     def clusterer_name(self) -> str:
         """What messages and files call the clusterer."""
         return called(self.clusterer)
-
-
-def flag(choice: str) -> str:
-    """How the command line names a choice."""
-    return f"--{choice}" if choice in _WITH_AN_OPTION else f"--set {choice.replace('_', '-')}"
 
 
 def called(chosen: object) -> str:
@@ -167,8 +162,8 @@ def require_link(fragments: Sequence[Fragment], link: str | None) -> None:
         return
     names = sorted({attribute for fragment in fragments for attribute in fragment.properties})
     raise UsageError(
-        f'--link: no fragment has "{quoted(link)}"{did_you_mean(link, names)}; expected source or '
-        f"one of {listed(names, _MOST_NAMES)}"
+        f'{option("link")}: no fragment has "{quoted(link)}"{did_you_mean(link, names)}; expected '
+        f"source or one of {listed(names, _MOST_NAMES)}"
     )
 
 
@@ -185,7 +180,7 @@ def link_note(fragments: Iterable[Fragment], link: str) -> str:
             shared.update(values)
             of_fragments.append(values)
     groups = {value: count for value, count in shared.items() if count > 1}
-    named = f"--link {quoted(link)}"
+    named = option("link", quoted(link))
     what = "a source" if link == SOURCE else f'a value of "{quoted(link)}"'
     if not groups:
         advice = "; the source of a fragment is the table that it was read from"
@@ -285,9 +280,8 @@ def make_clusterer(choices: Choices) -> Clusterer:
     options = choices.of("clusterer")
     if choices.particles is not None:
         if "particles" in options:
-            raise UsageError(
-                "--set particles and --set clusterer.particles mean the same; choose one"
-            )
+            both = f"{option('particles')} and {option('clusterer.particles')}"
+            raise UsageError(f"{both} mean the same; choose one")
         options["particles"] = choices.particles
     if not isinstance(choices.clusterer, str):
         return _own(choices.clusterer, Clusterer, "clusterer", options)
@@ -317,15 +311,15 @@ def _surrogate(choices: Choices, likelihood: Likelihood) -> ConjugateLikelihood 
         return _own(choices.surrogate, ConjugateLikelihood, "surrogate", options)
     if options:
         raise UsageError(
-            f"--set surrogate.{next(iter(options))}: there is no surrogate; "
-            "name one with --set surrogate"
+            f"{option(f'surrogate.{next(iter(options))}')}: there is no surrogate; "
+            f"name one with {option('surrogate')}"
         )
     if likelihood.surrogate is not None:
         return likelihood.surrogate
     if choices.max_evals is not None:
         raise UsageError(
-            "--set max-evals limits what a surrogate proposes, but there is none; "
-            "name one with --set surrogate"
+            f"{option('max-evals')} limits what a surrogate proposes, but there is none; "
+            f"name one with {option('surrogate')}"
         )
     return None
 
@@ -334,18 +328,19 @@ def _index(choices: Choices, likelihood: Likelihood, clusterer: Clusterer) -> Ca
     chosen, options = choices.index, choices.of("index")
     if options and chosen in (None, NO_INDEX):
         raise UsageError(
-            f"--set index.{next(iter(options))}: there is no index; name one with --set index"
+            f"{option(f'index.{next(iter(options))}')}: there is no index; name one with "
+            f"{option('index')}"
         )
     if choices.exact and "compared" in options:
         raise UsageError(
-            "--set exact and --set index.compared both say how many clusters a fragment is "
-            "compared with; choose one"
+            f"{option('exact')} and {option('index.compared')} both say how many clusters a "
+            "fragment is compared with; choose one"
         )
     if clusterer.unindexed:
         if chosen not in (None, NO_INDEX):
             raise UsageError(
-                f"--set index={called(chosen)}: {choices.clusterer_name} always compares with all "
-                "clusters; leave it out, or name another clusterer"
+                f"{option('index', called(chosen))}: {choices.clusterer_name} always compares "
+                "with all clusters; leave it out, or name another clusterer"
             )
         return None
     if chosen is None:
@@ -364,8 +359,8 @@ def _index_of_many(likelihood: Likelihood, notes: list[str]) -> CandidateIndex |
     if index is not None:
         notes.append(
             f"index {type(index).__name__.lower()}, as there are more than {MANY:,} fragments: "
-            f"each is compared with at most {index.compared} similar clusters; --set exact=true "
-            "compares with all"
+            f"each is compared with at most {index.compared} similar clusters; "
+            f"{option('exact', True)} compares with all"
         )
     return index
 
@@ -379,8 +374,8 @@ def _own(given: Plugin, base: type, kind: str, options: dict[str, object]) -> Pl
         )
     if options:
         raise UsageError(
-            f"--set {kind}.{next(iter(options))}: expected no options for a {kind} that is an "
-            "object; it was made with its own"
+            f"{option(f'{kind}.{next(iter(options))}')}: expected no options for a {kind} that is "
+            "an object; it was made with its own"
         )
     return given
 
@@ -429,7 +424,7 @@ def choices_of(made: Provenance, kb: str) -> Choices:
         raise ModelError(
             f"{quoted(kb, 400)} was made{quoted(version)} with the model "
             f"{quoted(made.likelihood, 400)}, which {was}; restore it, or name another with "
-            "--likelihood"
+            f"{option('likelihood')}"
         )
     return Choices(
         likelihood=made.likelihood,

@@ -22,7 +22,7 @@ from kbforge.contracts import (
     OnStage,
     Stage,
 )
-from kbforge.errors import UsageError
+from kbforge.errors import UsageError, option
 from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.alpha import alpha_by_grouping
 from kbforge.fit.biases import with_biases
@@ -39,7 +39,6 @@ _OF_VECTORS = "gaussian"
 _ALPHA_OF_TABLES = 5.5
 """Of sources that are one to one: a third record gains no more by the best odds with one of a pair,
 less those of records that are never compared (6 - 5 + log 2 nats), than this alpha costs it."""
-_OVERRIDE = "name another with --likelihood"
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +97,7 @@ class Chooser:
         """
         if not self._described:
             note = f"chosen: {_OF_VECTORS}, as the fragments have vectors and no properties"
-            return LikelihoodChoice(_OF_VECTORS, note=f"{note}; {_OVERRIDE}")
+            return LikelihoodChoice(_OF_VECTORS, note=f"{note}; {_override()}")
         fragments, answers = self._fragments, self._answers
         by_pairs = len(fragments) <= MOST_OF_PAIRS and _OF_PAIRS in _readable()
         if self._link is not None and by_pairs:
@@ -137,7 +136,7 @@ class Chooser:
         Stages("choosing a likelihood", 1, self._on_stage).begin("comparing records across tables")
         likelihood = make_likelihood(_OF_PAIRS, self._options(_OF_PAIRS))
         said = likelihood.fit(self._fragments)
-        note = f"chosen: {_OF_PAIRS}, which compares records of different tables; {_OVERRIDE}"
+        note = f"chosen: {_OF_PAIRS}, which compares records of different tables; {_override()}"
         ignored = "answers choose nothing between linked tables" if self._answers else ""
         note = "; ".join(filter(None, (note, said, ignored)))
         return LikelihoodChoice(_OF_PAIRS, likelihood, likelihood.default_alpha, note)
@@ -156,8 +155,8 @@ class Chooser:
             return None
         note = (
             f"chosen: {_OF_PAIRS}, which compares records of different sources: the fragments are "
-            f"of {tables} whose records seem to be one to one; {_OVERRIDE}, or forbid that records "
-            "of a table are one with --link source"
+            f"of {tables} whose records seem to be one to one; {_override()}, or forbid that "
+            f"records of a table are one with {option('link', 'source')}"
         )
         note = "; ".join(filter(None, (note, said)))
         found = {"link": SOURCE}
@@ -313,11 +312,15 @@ def _why(judged: Judgement) -> str:
     if best.likelihood == NAMES:
         return (
             f"chosen: {NAMES} (only identical names were merged; nothing else looked safe; "
-            f"{_OVERRIDE})"
+            f"{_override()})"
         )
     second = judged.close_behind
     close = f"; {second.hypothesis.likelihood} is {second.behind:.3f} behind" if second else ""
     return (
         f"chosen: {best.likelihood} with alpha {best.alpha:,.4g} (expected F1 "
-        f"{judged.expected_f1:.2f}{over}{close}; {_OVERRIDE})"
+        f"{judged.expected_f1:.2f}{over}{close}; {_override()})"
     )
+
+
+def _override() -> str:
+    return f"name another with {option('likelihood')}"

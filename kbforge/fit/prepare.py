@@ -14,7 +14,7 @@ from pathlib import Path
 from kbforge.clustering.constraints import reconciled
 from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import Clusterer, ConjugateLikelihood, Fragment, Likelihood, OnStage
-from kbforge.errors import KBForgeError, UsageError
+from kbforge.errors import KBForgeError, UsageError, option
 from kbforge.files.answers import NumberedAnswer, placed, read_answers
 from kbforge.files.answers import decided as decisions_of
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, read_calibration
@@ -137,8 +137,8 @@ def _fit(
         index.fit(fragments)
         if not any(index.keys(fragment) for fragment in fragments):
             raise UsageError(
-                f"--set index={called(choices.index)}: it finds no key in any fragment, so no "
-                f"fragments would be compared; --set index={NO_INDEX} compares with all"
+                f"{option('index', called(choices.index))}: it finds no key in any fragment, so "
+                f"no fragments would be compared; {option('index', NO_INDEX)} compares with all"
             )
     for model in (None if fitted else models.likelihood, models.surrogate):
         said = None if model is None else model.fit(fragments)
@@ -158,7 +158,7 @@ def _note_of_a_black_box(
         f"{choices.likelihood_name} scores whole sets and has no index: each of the {fragments:,} "
         f"fragments is compared with all clusters before it, up to "
         f"{fragments * (fragments - 1) // 2:,} comparisons for each grouping that is kept; "
-        "--set index=NAME or --set surrogate=NAME makes them fewer"
+        f"{option('index', 'NAME')} or {option('surrogate', 'NAME')} makes them fewer"
     ]
 
 
@@ -184,12 +184,12 @@ def _alpha(
         return choice.alpha
     found = chooser.alpha(choices.likelihood_name, likelihood)
     if found is not None:
-        notes.append(found[1] if refits else f"{found[1]}; --alpha overrides it")
+        notes.append(found[1] if refits else f"{found[1]}; {option('alpha')} overrides it")
         return found[0]
     if bundle is not None and bundle.is_dir():
         notes.append(
             f"{choices.likelihood} has no calibration, so alpha is a guess; "
-            "kbforge calibrate finds it (then --set calibration or --alpha)"
+            f"kbforge calibrate finds it (then {option('calibration')} or {option('alpha')})"
         )
     return float(likelihood.default_alpha)
 
@@ -239,7 +239,8 @@ def _named_calibration(choices: Choices) -> Calibration | None:
     if choices.calibration is None:
         return None
     if choices.alpha is not None:
-        raise UsageError("--alpha and --set calibration both set alpha; choose one")
+        both = f"{option('alpha')} and {option('calibration')}"
+        raise UsageError(f"{both} both set alpha; choose one")
     return read_calibration(choices.calibration)
 
 
@@ -299,5 +300,5 @@ def _advice(judged: Judgement | None, choices: Choices) -> str:
         return ""
     return (
         f"a dozen answers are expected to gain {judged.gain_of_answers:+.2f}: kbforge review FILE "
-        "asks, and --answers answers.jsonl uses them"
+        f"asks, and {option('answers', 'answers.jsonl')} uses them"
     )

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from kbforge.contracts import Constraints, Fragment
-from kbforge.errors import quoted
+from kbforge.errors import option, quoted
 from kbforge.words import counted, listed
 
 _MOST_SHARE = 0.05
@@ -39,7 +39,7 @@ def tables_note(fragments: Sequence[Fragment]) -> str:
         return ""
     return (
         f"the fragments are of {_tables_called(named)} that seem free of duplicates; if they are, "
-        "--link source compares them one to one"
+        f"{option('link', 'source')} compares them one to one"
     )
 
 
@@ -95,7 +95,7 @@ def twins_note(fragments: Iterable[Fragment], link: str) -> str:
     return (
         f"{said}; {listed(many, _MOST_NAMED)} may have duplicates (equal names and no conflict): "
         "linking is for tables without any, so remove them first, or use kbforge cluster without "
-        "--link"
+        f"{option('link')}"
     )
 
 

@@ -6,19 +6,16 @@
 
 Each function is the verb of its name with keywords for options. Same input and choices, same bytes.
 
-Keywords are checked like options. Sentences are written once, for the command line: "--alpha and
---set calibration both set alpha". `in_keywords` says them with keywords: "alpha and calibration
-both set alpha".
+Keywords are checked like options, and sentences name them as keywords: where the command line says
+"--alpha and --set calibration both set alpha", Python says "alpha and calibration both set alpha".
 """
 
 from __future__ import annotations
 
-import contextlib
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, cast
+from typing import Any, TypedDict, TypeVar, Unpack, cast
 
 import numpy as np
 
@@ -36,13 +33,13 @@ from kbforge.contracts import (
     Snapshot,
     View,
 )
-from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.errors import UsageError, quoted, spelled
 from kbforge.evaluation.scores import Evaluation, score_entities
 from kbforge.files.arrow import ArrowTable, is_frame
 from kbforge.files.fragments import read, stop
 from kbforge.files.io import open_output, require_apart
 from kbforge.fit.authority import Authority
-from kbforge.fit.choices import NO_INDEX, Choices
+from kbforge.fit.choices import Choices
 from kbforge.fit.questions import PairQuestion
 from kbforge.fit.review import Evidence
 from kbforge.jobs import cluster as chain
@@ -68,6 +65,8 @@ from kbforge.kb.view import export as export_view
 from kbforge.registry.options import bind_options
 from kbforge.words import counted
 
+_Verb = TypeVar("_Verb", bound=Callable[..., Any])
+
 PLUGINS: Mapping[str, str] = {
     "clusterer": "clusterers",
     "likelihood": "likelihoods",
@@ -75,17 +74,6 @@ PLUGINS: Mapping[str, str] = {
     "index": "indexes",
 }
 """The kinds of plugin that a clustering uses, by the keyword that chooses one."""
-
-_NAMES = "|".join(sorted((field.name.replace("_", "-") for field in fields(Choices)), key=len))
-_OF_SOURCE = re.compile(r"--set source\.([a-z_]+)")
-_ID = re.compile(r"--id ([\w-]+)")
-_SETTING = re.compile(r"--set ([a-z]+\.[a-z_]+)")
-_GPU = re.compile(r"--gpu\b")
-_PLUGIN = re.compile(rf"--(?:set )?({'|'.join(PLUGINS)})[ =]([a-z][a-z0-9-]*)")
-_FILE = re.compile(r"--([a-z]+) ([a-z]+\.jsonl)\b")
-_OPTION = re.compile(
-    rf"--(?:set )?({_NAMES}|partial|fragments|labels|policy|on-duplicate|against|map)(?![a-z-])"
-)
 
 
 class ChoiceKeywords(TypedDict, total=False):
@@ -152,34 +140,22 @@ def choices_from(keywords: Mapping[str, object], function: str) -> Choices:
     return Choices(**bind_options(Choices, function, named), **own, options=options)
 
 
-@contextlib.contextmanager
-def in_python() -> Iterator[None]:
-    """Errors within it speak of keywords."""
-    try:
-        yield
-    except KBForgeError as error:
-        error.args = tuple(in_keywords(a) if isinstance(a, str) else a for a in error.args)
-        raise
+def as_keyword(name: str, value: object) -> str:
+    """A parameter as a keyword: `alpha`, `index="none"`, `options.clusterer.batch=1000`."""
+    kind, dot, own = name.partition(".")
+    if dot:
+        keyword = own if kind == "source" else f"options.{name}"
+        return f"{keyword}={value}" if value != "" else keyword
+    if name == "gpu":
+        return 'device="cuda"'
+    keyword = "options" if name == "set" else name.replace("-", "_")
+    written = f'"{value}"' if isinstance(value, str) else value
+    return f"{keyword}={written}" if value != "" else keyword
 
 
-def in_keywords(sentence: str) -> str:
-    """A sentence about options of the command line as one about keywords."""
-    sentence = _OF_SOURCE.sub(r"\1", sentence)
-    sentence = _ID.sub(r'id="\1"', sentence)
-    sentence = _SETTING.sub(r"options.\1", sentence)
-    sentence = _GPU.sub('device="cuda"', sentence)
-    sentence = _PLUGIN.sub(_plugin, sentence)
-    sentence = _FILE.sub(r'\1="\2"', sentence)
-    sentence = sentence.replace("--set exact=true", "exact=True")
-    sentence = sentence.replace("--set store.on-duplicate=replace", 'on_duplicate="replace"')
-    return _OPTION.sub(lambda found: found[1].replace("-", "_"), sentence)
-
-
-def _plugin(found: re.Match[str]) -> str:
-    """`--likelihood gaussian` as `likelihood="gaussian"`; another word is no value."""
-    keyword, word = found.groups()
-    known = (*registry.names(PLUGINS[keyword]), *((NO_INDEX,) if keyword == "index" else ()))
-    return f'{keyword}="{word}"' if word in known else found[0]
+def _in_python(verb: _Verb) -> _Verb:
+    """A verb whose sentences speak of keywords."""
+    return spelled(as_keyword)(verb)
 
 
 def _options(given: object, function: str) -> Mapping[str, Mapping[str, object]]:
@@ -198,6 +174,7 @@ def _options(given: object, function: str) -> Mapping[str, Mapping[str, object]]
     return given
 
 
+@_in_python
 def load(
     *inputs: str | Path,
     source: str | None = None,
@@ -220,14 +197,14 @@ def load(
         BadRecord: the first bad record, with file and line.
 
     """
-    with in_python():
-        if not inputs:
-            raise UsageError("load: expected a file to read, got none")
-        paths = [str(path) for path in inputs]
-        reader = registry.create("sources", source or source_of(paths), options)
-        return list(read(reader, paths, on_bad, limit))
+    if not inputs:
+        raise UsageError("load: expected a file to read, got none")
+    paths = [str(path) for path in inputs]
+    reader = registry.create("sources", source or source_of(paths), options)
+    return list(read(reader, paths, on_bad, limit))
 
 
+@_in_python
 def cluster(
     fragments: Records,
     on_step: OnStep | None = None,
@@ -260,18 +237,17 @@ def cluster(
         LikelihoodError: the likelihood failed on a fragment, which the message names.
 
     """
-    with in_python():
-        keywords = dict(chosen)
-        columns = _columns_from(keywords)
-        choices = choices_from(keywords, "cluster")
-        held, number_ids, told = fragments_from(fragments, columns, "cluster")
-        known = _authority(against, columns)
-        with followed(on_step) as (step, stage):
-            kb = chain.cluster(held, choices, step, stage, known, all_known)
-    notes = tuple(in_keywords(note) for note in (*told, *kb.notes))
-    return replace(kb, notes=notes, number_ids=number_ids and known is None)
+    keywords = dict(chosen)
+    columns = _columns_from(keywords)
+    choices = choices_from(keywords, "cluster")
+    held, number_ids, told = fragments_from(fragments, columns, "cluster")
+    known = _authority(against, columns)
+    with followed(on_step) as (step, stage):
+        kb = chain.cluster(held, choices, step, stage, known, all_known)
+    return replace(kb, notes=(*told, *kb.notes), number_ids=number_ids and known is None)
 
 
+@_in_python
 def link(
     *tables: Records | Mapping[str, Records],
     names: Sequence[str] | None = None,
@@ -299,19 +275,16 @@ def link(
 
     """
     if against is not None:
-        with in_python():
-            if len(tables) != 1:
-                raise UsageError(f"link: against: expected one table, got {len(tables)}")
+        if len(tables) != 1:
+            raise UsageError(f"link: against: expected one table, got {len(tables)}")
         mentions = cast(Records, tables[0])
         return cluster(mentions, on_step, against=against, all_known=all_known, **chosen)
-    with in_python():
-        keywords = dict(chosen)
-        columns = _columns_from(keywords)
-        choices = one_to_one(choices_from(keywords, "link"))
-        records = joined(tables_from(_named(tables, names), columns))
-        with followed(on_step) as (step, stage):
-            kb = chain.cluster(records, choices, step, on_stage=stage)
-    return replace(kb, notes=tuple(in_keywords(note) for note in kb.notes))
+    keywords = dict(chosen)
+    columns = _columns_from(keywords)
+    choices = one_to_one(choices_from(keywords, "link"))
+    records = joined(tables_from(_named(tables, names), columns))
+    with followed(on_step) as (step, stage):
+        return chain.cluster(records, choices, step, on_stage=stage)
 
 
 def _named(
@@ -330,6 +303,7 @@ def _named(
     return dict(zip(called, found, strict=True))
 
 
+@_in_python
 def open_session(
     fragments: Records,
     snapshot: Snapshot | None = None,
@@ -347,17 +321,14 @@ def open_session(
         KBForgeError: as `cluster`, or the clusterer is an offline method.
 
     """
-    with in_python():
-        keywords = dict(chosen)
-        columns = _columns_from(keywords)
-        choices = choices_from(keywords, "open_session")
-        held = fragments_from(fragments, columns, "open_session").fragments
-        live = open_live(held, choices, snapshot)
-        notes = tuple(in_keywords(note) for note in live.prepared.notes)
-        live.prepared = replace(live.prepared, notes=notes)
-        return live
+    keywords = dict(chosen)
+    columns = _columns_from(keywords)
+    choices = choices_from(keywords, "open_session")
+    held = fragments_from(fragments, columns, "open_session").fragments
+    return open_live(held, choices, snapshot)
 
 
+@_in_python
 def update(
     store: str | Path,
     fragments: Records,
@@ -385,21 +356,21 @@ def update(
         LikelihoodError: the likelihood failed on a fragment; those before it were added.
 
     """
-    with in_python():
-        keywords = dict(chosen)
-        columns = _columns_from(keywords)
-        choices = choices_from(keywords, "update")
-        held, _, told = fragments_from(fragments, columns, "update")
-        known = _authority(against, columns)
-        with followed(on_step) as (step, stage):
-            taken = updating.add_fragments(
-                *(str(store), held, choices, on_duplicate, "Python", step, stage),
-                against=known,
-                accepted=columns_of((), None, pairs_from(columns)).attributes,
-            )
-        return replace(taken, notes=tuple(in_keywords(note) for note in (*told, *taken.notes)))
+    keywords = dict(chosen)
+    columns = _columns_from(keywords)
+    choices = choices_from(keywords, "update")
+    held, _, told = fragments_from(fragments, columns, "update")
+    known = _authority(against, columns)
+    with followed(on_step) as (step, stage):
+        taken = updating.add_fragments(
+            *(str(store), held, choices, on_duplicate, "Python", step, stage),
+            against=known,
+            accepted=columns_of((), None, pairs_from(columns)).attributes,
+        )
+    return replace(taken, notes=(*told, *taken.notes))
 
 
+@_in_python
 def remove(
     store: str | Path,
     ids: Sequence[str] = (),
@@ -418,11 +389,11 @@ def remove(
         UsageError: the store lacks one of them, or has none from that source.
 
     """
-    with in_python():
-        remover = erase if secure else removing.remove
-        return remover(str(store), list(ids), source)
+    remover = erase if secure else removing.remove
+    return remover(str(store), list(ids), source)
 
 
+@_in_python
 def decide(store: str | Path, decisions: Iterable[tuple[str, str, str]]) -> EventResult:
     """Have a store honour decisions from now on; `told["decisions"]` has their numbers.
 
@@ -433,10 +404,10 @@ def decide(store: str | Path, decisions: Iterable[tuple[str, str, str]]) -> Even
         ContradictionError: a decision cannot hold beside the others, which the message names.
 
     """
-    with in_python():
-        return deciding.decide(str(store), deciding.decisions_of(decisions))
+    return deciding.decide(str(store), deciding.decisions_of(decisions))
 
 
+@_in_python
 def undo(store: str | Path, number: int) -> EventResult:
     """Have a store honour a decision no longer; exactly as before if nothing came since.
 
@@ -444,10 +415,10 @@ def undo(store: str | Path, number: int) -> EventResult:
         UsageError: there is no decision of this number in force.
 
     """
-    with in_python():
-        return deciding.undo(str(store), number)
+    return deciding.undo(str(store), number)
 
 
+@_in_python
 def review(
     store: str | Path,
     ask: Callable[[Evidence[PairQuestion]], bool | None],
@@ -470,7 +441,7 @@ def review(
         LikelihoodError: no grouping that satisfies an answer is possible.
 
     """
-    with in_python(), reviewed(str(store)) as held:
+    with reviewed(str(store)) as held:
         asked = 0
         while (count is None or asked < count) and (evidence := held.question()) is not None:
             try:
@@ -482,6 +453,7 @@ def review(
         return held.done()
 
 
+@_in_python
 def report(
     kb: str | Path,
     output: str | Path,
@@ -502,14 +474,14 @@ def report(
         KBForgeError: the knowledge base cannot be read, or the page cannot be written.
 
     """
-    with in_python():
-        require_apart(output, [kb, fragments])
-        made = telling.report(str(kb), None if fragments is None else str(fragments), labels, title)
-        with open_output(str(output)) as out:
-            out.write(made.html.encode())
-        return made
+    require_apart(output, [kb, fragments])
+    made = telling.report(str(kb), None if fragments is None else str(fragments), labels, title)
+    with open_output(str(output)) as out:
+        out.write(made.html.encode())
+    return made
 
 
+@_in_python
 def evaluate(
     entities: Iterable[Entity], gold: Iterable[Fragment], partial: bool = False
 ) -> Evaluation:
@@ -522,10 +494,10 @@ def evaluate(
         UsageError: nothing to compare, or one side lacks fragments and `partial` is False.
 
     """
-    with in_python():
-        return score_entities(entities, gold, partial)
+    return score_entities(entities, gold, partial)
 
 
+@_in_python
 def export(
     entities: Iterable[Entity],
     output: str | Path,
@@ -549,13 +521,12 @@ def export(
         KBForgeError: an unknown format, policy or option, or the output cannot be written.
 
     """
-    with in_python():
-        name = format or exporter_for(str(output))
-        exporter = registry.create("exporters", name, options)
-        view: View = EntitiesView(lambda: iter(entities), fragments)
-        if policy is not None:
-            view = GoldenView(view, read_policy(str(policy)))
-        return export_view(view, exporter, str(output))
+    name = format or exporter_for(str(output))
+    exporter = registry.create("exporters", name, options)
+    view: View = EntitiesView(lambda: iter(entities), fragments)
+    if policy is not None:
+        view = GoldenView(view, read_policy(str(policy)))
+    return export_view(view, exporter, str(output))
 
 
 def read_entities(path: str | Path) -> Iterator[Entity]:
@@ -587,6 +558,7 @@ def _authority(
     return Authority.of_fragments(fragments_from(some, options, "against").fragments)
 
 
+@_in_python
 def members(kb: str | Path) -> ArrowTable:
     """One row a fragment of a file of entities, or of a store, as `KnowledgeBase.members`.
 
@@ -594,10 +566,10 @@ def members(kb: str | Path) -> ArrowTable:
         KBForgeError: the knowledge base cannot be read.
 
     """
-    with in_python():
-        return table_of(views.view_of(str(kb)), "members")
+    return table_of(views.view_of(str(kb)), "members")
 
 
+@_in_python
 def wide(kb: str | Path, policy: str | Path = MOST_STATED) -> ArrowTable:
     """One row an entity of a file of entities, or of a store, as `KnowledgeBase.wide`.
 
@@ -605,10 +577,10 @@ def wide(kb: str | Path, policy: str | Path = MOST_STATED) -> ArrowTable:
         KBForgeError: the knowledge base cannot be read, or there is no such policy.
 
     """
-    with in_python():
-        return table_of(GoldenView(views.view_of(str(kb)), read_policy(str(policy))), "wide")
+    return table_of(GoldenView(views.view_of(str(kb)), read_policy(str(policy))), "wide")
 
 
+@_in_python
 def pairs(kb: str | Path, threshold: float = 0.5) -> ArrowTable:
     """One row a probable pair of a file of entities, or of a store, as `KnowledgeBase.pairs`.
 
@@ -617,5 +589,4 @@ def pairs(kb: str | Path, threshold: float = 0.5) -> ArrowTable:
         UsageError: a threshold that is no probability below 1.
 
     """
-    with in_python():
-        return table_of(views.view_of(str(kb)), "pairs", threshold=threshold)
+    return table_of(views.view_of(str(kb)), "pairs", threshold=threshold)

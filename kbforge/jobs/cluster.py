@@ -44,7 +44,7 @@ from kbforge.contracts import (
     SubproblemChanges,
 )
 from kbforge.contracts.markup import table_html
-from kbforge.errors import UsageError, quoted
+from kbforge.errors import UsageError, option, quoted
 from kbforge.evaluation.reliability import entity_probabilities
 from kbforge.files.arrow import ArrowTable
 from kbforge.fit.authority import Authority, KnownEntities, entered
@@ -137,9 +137,8 @@ def _too_large(posterior: Posterior, estimate: str) -> str:
     if estimate == "map":
         return ""
     large = sum(len(s.fragments) > MOST and len(s.particles) > 1 for s in posterior.subproblems)
-    said = (
-        f"--set estimate={estimate}: {counted(large, 'subproblem')} of more than {MOST:,} fragments"
-    )
+    named = option("estimate", estimate)
+    said = f"{named}: {counted(large, 'subproblem')} of more than {MOST:,} fragments"
     return f"{said} kept the most probable grouping" if large else ""
 
 

@@ -23,7 +23,7 @@ from kbforge.contracts import (
     Problem,
     Provenance,
 )
-from kbforge.errors import KBForgeError, NotFoundError, UsageError, quoted
+from kbforge.errors import KBForgeError, NotFoundError, UsageError, option, quoted
 from kbforge.fit.choices import Choices, Fit, choices_of
 from kbforge.fit.prepare import prepare
 from kbforge.fit.review import explained, explained_all
@@ -166,7 +166,7 @@ def _prepared(
     if len(ways) > 1:
         raise UsageError(
             f"{quoted(kb, 400)} was made in {len(ways)} ways, as by joining files; name one "
-            f"--likelihood, such as {quoted(ways[0].likelihood, 400)}"
+            f"{option('likelihood')}, such as {quoted(ways[0].likelihood, 400)}"
         )
     if is_store(kb) and not any(given.options.values()):
         with Database(kb) as database:

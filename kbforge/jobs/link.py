@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from kbforge.contracts import Fragment
-from kbforge.errors import BadRecord, UsageError, quoted
+from kbforge.errors import BadRecord, UsageError, option, quoted
 from kbforge.files.fragments import read_fragments
 from kbforge.files.kinds import kind_of
 from kbforge.fit.authority import Authority
@@ -86,7 +86,7 @@ def columns_of(ids: Sequence[str], label: str | None, pairs: Sequence[str]) -> C
     for pair in pairs:
         column, equals, attribute = pair.rpartition("=")
         if not (equals and column):
-            raise UsageError(f'--map: expected column=attribute, got "{quoted(pair)}"')
+            raise UsageError(f'{option("map")}: expected column=attribute, got "{quoted(pair)}"')
         renamed[column] = attribute
     return Columns(ids, label, renamed)
 
@@ -108,8 +108,8 @@ def renamed(
     for column in columns.named if strict and fragments else ():
         if column not in present:
             raise UsageError(
-                f'--map: no fragment has "{quoted(column)}"{did_you_mean(column, present)}; '
-                f"expected one of {listed(present, _MOST_NAMED)}"
+                f'{option("map")}: no fragment has "{quoted(column)}"'
+                f"{did_you_mean(column, present)}; expected one of {listed(present, _MOST_NAMED)}"
             )
     return [columns.applied(x) for x in fragments], columns.attributes
 
@@ -271,7 +271,7 @@ def _require_comparable(tables: Mapping[str, Sequence[Fragment]]) -> None:
         if SOURCE in own:
             raise UsageError(
                 f'link: table "{quoted(name)}" has an attribute "source", which is where the name '
-                "of the table goes; --map source=origin renames it"
+                f"of the table goes; {option('map', 'source=origin')} renames it"
             )
         others = {attribute for other, of in has.items() if other != name for attribute in of}
         if not vectors and others.isdisjoint(own):

@@ -23,14 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import CandidateIndex, Fragment, LearnedState, Likelihood
-from kbforge.errors import KBForgeError, ModelError, OtherModelError, UsageError, quoted
+from kbforge.errors import KBForgeError, ModelError, OtherModelError, UsageError, option, quoted
 from kbforge.fit.authority import with_known
 from kbforge.fit.choices import (
     Choices,
     Fit,
     Models,
     default_options,
-    flag,
     made_of,
     make_clusterer,
     make_models,
@@ -237,10 +236,10 @@ def require_same(store: Store, given: Choices) -> None:
         has = frozen[name] if name in ("likelihood", "alpha") else getattr(asked, name)
         if name in ("likelihood", "alpha") and value == has:
             continue
-        option = "--set" if name == "options" else flag(name)
+        named = option("set" if name == "options" else name)
         was = "without it" if has in (None, {}) else f"with {quoted(has)}"
         raise UsageError(
-            f"{option}: {quoted(store.database.path, 400)} was made {was}, got {quoted(value)}; "
+            f"{named}: {quoted(store.database.path, 400)} was made {was}, got {quoted(value)}; "
             "leave the option out, or make another store"
         )
 
@@ -253,7 +252,7 @@ def _as_json(choices: Choices) -> dict[str, Any]:
             value = {kind: dict(options) for kind, options in value.items() if options}
         elif value is not None and not isinstance(value, str | int | float):
             raise UsageError(
-                f"{flag(one.name)}: expected a name, got a {type(value).__name__}; a store keeps "
+                f"{option(one.name)}: expected a name, got a {type(value).__name__}; a store keeps "
                 "names, from which the next command creates the plugin"
             )
         out[one.name] = value

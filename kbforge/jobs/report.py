@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kbforge.contracts import Entity, Explanation, Problem, Run
-from kbforge.errors import KBForgeError, StoreError, UsageError, quoted
+from kbforge.errors import KBForgeError, StoreError, UsageError, option, quoted
 from kbforge.files.io import called
 from kbforge.fit.review import explained
 from kbforge.jobs.decide import answered
@@ -75,8 +75,8 @@ def report(
     if not is_store(kb):
         if labels and fragments is None:
             raise UsageError(
-                f"--labels: {quoted(called(kb), 400)} has no labels; --fragments names the file "
-                "that was clustered, which may have some"
+                f"{option('labels')}: {quoted(called(kb), 400)} has no labels; "
+                f"{option('fragments')} names the file that was clustered, which may have some"
             )
         facts = gather(
             file_view(kb, fragments), named, labels=fragments is not None, again=kb != "-"
@@ -84,8 +84,8 @@ def report(
         return Report(facts, report_html(facts))
     if fragments is not None:
         raise UsageError(
-            f"--fragments: {quoted(kb, 400)} is a store, which has its own fragments; --labels "
-            "uses their labels"
+            f"{option('fragments')}: {quoted(kb, 400)} is a store, which has its own fragments; "
+            f"{option('labels')} uses their labels"
         )
     with Database(kb) as database:
         store = Store(database)

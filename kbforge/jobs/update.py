@@ -27,6 +27,7 @@ from kbforge.errors import (
     LikelihoodError,
     StrangeAttributesError,
     UsageError,
+    option,
     quoted,
 )
 from kbforge.files.answers import decided as decisions_of
@@ -220,8 +221,8 @@ def _require_made_so(store: Store, choices: Choices, against: Authority | None) 
     require_same(store, choices)
     if against is not None and store.fact(KNOWN) is None:
         raise UsageError(
-            f"--against: {quoted(store.database.path, 400)} was made without it; leave the option "
-            "out, or make another store"
+            f"{option('against')}: {quoted(store.database.path, 400)} was made without it; leave "
+            "the option out, or make another store"
         )
 
 
@@ -258,7 +259,8 @@ def require_comparable(
         differ = columns_differ("they have", strange, "it has", sorted(has))
         raise StrangeAttributesError(
             f"most values of the new records, {n:,} of {values.total():,}, are of attributes that "
-            f"the store does not have: {differ}; --map COLUMN=COLUMN takes a new one"
+            f"the store does not have: {differ}; {option('map', 'COLUMN=COLUMN')} takes a "
+            "new one"
         )
 
 
@@ -276,7 +278,7 @@ def known_in(
         if not known[id] and on_duplicate == "error":
             raise DuplicateError(
                 f'fragment "{quoted(id)}" is in {quoted(store.database.path, 400)} with other '
-                "content; --set store.on-duplicate=replace replaces it by the new one"
+                f"content; {option('on-duplicate', 'replace')} replaces it by the new one"
             )
     return known
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from kbforge.contracts import Entity, Provenance, View
-from kbforge.errors import NotFoundError, UsageError, quoted
+from kbforge.errors import NotFoundError, UsageError, option, quoted
 from kbforge.kb import read
 from kbforge.kb.entities import MOST_ALTERNATIVES
 from kbforge.kb.view import file_view
@@ -21,7 +21,7 @@ def view_of(kb: str, fragments: str | None = None) -> View:
     if not is_store(kb):
         return file_view(kb, fragments)
     if fragments is not None:
-        raise UsageError(f"--fragments: {quoted(kb, 400)} is a store, which has its own")
+        raise UsageError(f"{option('fragments')}: {quoted(kb, 400)} is a store, which has its own")
     return store_view(_opened(kb))
 
 

@@ -17,7 +17,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from kbforge.contracts import Alternative, Entity, Explanation, Fragment, Provenance, Value
 from kbforge.contracts.entity import Ids, Natural, Probability, Text
-from kbforge.errors import BadRecord, NotFoundError, UsageError, quoted
+from kbforge.errors import BadRecord, NotFoundError, UsageError, option, quoted
 from kbforge.files.fragments import DigestSet, mistaken, read_json_lines, stop
 from kbforge.files.records import convert
 
@@ -240,7 +240,7 @@ def sources_of(entities: Iterable[Entity], fragments: Iterable[Fragment]) -> dic
                 return sources
     if wanted:
         raise UsageError(
-            f'--fragments lacks the fragment "{quoted(min(wanted))}" of the knowledge base; give '
-            f"the file that was clustered"
+            f'{option("fragments")} lacks the fragment "{quoted(min(wanted))}" of the knowledge '
+            "base; give the file that was clustered"
         )
     return sources

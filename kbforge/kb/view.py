@@ -38,7 +38,7 @@ import orjson
 from kbforge import registry
 from kbforge.contracts import Entity, Exporter, Fragment, Value, View
 from kbforge.contracts.fragment import is_of_source
-from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.errors import KBForgeError, UsageError, option, quoted
 from kbforge.files.fragments import read_fragments, to_line
 from kbforge.files.io import called, read_small
 from kbforge.files.records import Record, toml_of
@@ -80,7 +80,7 @@ class EntitiesView(View):
 def file_view(kb: str, fragments: str | None = None) -> EntitiesView:
     """A view of a file of entities; `fragments` is the file that was clustered."""
     if kb == fragments == "-":
-        raise UsageError("only one of KB and --fragments can be standard input")
+        raise UsageError(f"only one of KB and {option('fragments')} can be standard input")
     given = None if fragments is None else read_fragments(fragments)
     return EntitiesView(lambda: read_entities(kb), given)
 
@@ -100,8 +100,8 @@ def _by_id(fragments: Iterable[Fragment]) -> Callable[[str], Fragment]:
         row = database.execute("SELECT line FROM fragment WHERE id = ?", (fragment,)).fetchone()
         if row is None:
             raise UsageError(
-                f'--fragments lacks the fragment "{quoted(fragment)}" of the knowledge base; give '
-                f"the file that was clustered"
+                f'{option("fragments")} lacks the fragment "{quoted(fragment)}" of the knowledge '
+                "base; give the file that was clustered"
             )
         return Fragment.from_json(orjson.loads(row[0]), quoted(fragment))
 
@@ -144,7 +144,7 @@ def exporter_for(output: str) -> str:
             f"{quoted(output, 400)}: expected an output without compression or with .gz, got zstd"
         )
     return registry.require_plugin_of(
-        "exporters", output, "--format NAME takes another (see kbforge plugins list)"
+        "exporters", output, f"{option('format', 'NAME')} takes another (see kbforge plugins list)"
     )
 
 
@@ -248,7 +248,7 @@ class GoldenView(CountingView):
         if policy.needs_fragments and not view.knows_fragments:
             raise UsageError(
                 "the policy uses sources or metadata, which entities do not have; give the file "
-                "that was clustered as --fragments FILE"
+                f"that was clustered as {option('fragments', 'FILE')}"
             )
         super().__init__(view)
         self._policy = policy

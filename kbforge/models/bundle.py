@@ -38,7 +38,7 @@ import orjson
 
 from kbforge import registry
 from kbforge.contracts import ConjugateLikelihood, Likelihood
-from kbforge.errors import BadRecord, KBForgeError, ModelError, UsageError, quoted
+from kbforge.errors import BadRecord, KBForgeError, ModelError, UsageError, option, quoted
 from kbforge.files.io import (
     mode_of,
     open_output,
@@ -383,9 +383,9 @@ def require_device(device: str) -> None:
     try:
         import torch  # heavy; only a run that asks for a GPU pays for it
     except ModuleNotFoundError as error:
-        raise registry.library_missing("torch", "--gpu") or error from error
+        raise registry.library_missing("torch", option("gpu")) or error from error
     if not torch.cuda.is_available():
         raise UsageError(
             f"no usable GPU: PyTorch {torch.__version__} finds no CUDA "
-            "device (leave out --gpu to run on the CPU)"
+            f"device (leave out {option('gpu')} to run on the CPU)"
         )

@@ -46,16 +46,20 @@ _PROGRAMS = ("/api", "/reconcile")
 _RETRY = "5"  # seconds after which the disk may have room, or the file may be there again
 _FOLDERS = re.compile(r'(?<![\w"/:])/(?:[^\s"/]+/)+')
 """Of an absolute path; ids, which are quoted, may look like one."""
-_OPTION = re.compile(r"--(since|to|policy|on-duplicate|map)\b")
-"""Of the command line, where the API has a parameter."""
 UNEXPECTED = "the server met an error that it did not expect; its log has the details"
 
 
 def sentence_of(error: KBForgeError, store: str) -> str:
-    """What a client of a served store is told: files by name alone, and parameters for options."""
+    """What a client of a served store is told, with files by name alone."""
     folder = escaped(os.path.join(os.path.dirname(store), ""))
     said = str(error).replace(folder, "") if os.path.isabs(folder) else str(error)
-    return _OPTION.sub(lambda found: found[1].replace("-", "_"), _FOLDERS.sub("", said))
+    return _FOLDERS.sub("", said)
+
+
+def as_parameter(name: str, value: object) -> str:
+    """How sentences of a server name parameters: `on_duplicate replace`."""
+    written = name.replace("-", "_")
+    return f"{written} {value}" if value != "" else written
 
 
 def answer_to(asked: HTTPConnection, error: KBForgeError, store: str) -> Response:

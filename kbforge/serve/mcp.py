@@ -22,13 +22,13 @@ from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnno
 from pydantic import Field, ValidationError
 
 from kbforge.contracts import Fragment
-from kbforge.errors import KBForgeError, UsageError
+from kbforge.errors import KBForgeError, UsageError, spelled
 from kbforge.jobs.history import between
 from kbforge.jobs.link import renamed
 from kbforge.jobs.tables import pairs_of
 from kbforge.serve import facts, reasons, schemas
 from kbforge.serve.facts import Facts
-from kbforge.serve.failures import sentence_of
+from kbforge.serve.failures import as_parameter, sentence_of
 from kbforge.serve.security import Access, Guard
 from kbforge.serve.service import Service
 from kbforge.version import __version__
@@ -74,7 +74,8 @@ class _Sentences(MCPServer[Any]):
         self, name: str, arguments: Facts, context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         try:
-            return await super().call_tool(name, arguments, context)
+            with spelled(_as_argument):
+                return await super().call_tool(name, arguments, context)
         except ToolError as error:
             sentence = _sentence(error.__cause__, self._store)
             if sentence is None:
@@ -92,6 +93,10 @@ def _sentence(error: BaseException | None, store: str) -> str | None:
         where = ".".join(map(str, first["loc"]))
         return f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}"
     return None
+
+
+def _as_argument(name: str, value: object) -> str:
+    return "replace true" if name == "on-duplicate" else as_parameter(name, value)
 
 
 class _Tools:

@@ -38,8 +38,8 @@ from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kbforge.errors import UsageError, quoted
-from kbforge.serve.failures import failure, wants_page
+from kbforge.errors import UsageError, quoted, spelled
+from kbforge.serve.failures import as_parameter, failure, wants_page
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -211,7 +211,8 @@ class Guard:
             return
         try:
             refused = await exchange.read_body()
-            await (refused or self.app)(scope, exchange.receive, exchange.send)
+            with spelled(as_parameter):
+                await (refused or self.app)(scope, exchange.receive, exchange.send)
         except ClientDisconnect:
             pass  # nobody reads an answer
         finally:

@@ -28,6 +28,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
 import orjson
@@ -79,6 +80,7 @@ class _Request:
     accepted: Collection[str] = ()  # attributes that the store need not have
     act: Callable[[Store], Facts] | None = None
     weight: int = 0  # characters
+    context: Context = field(default_factory=copy_context)  # in which sentences are made
     future: Future[Facts] = field(default_factory=Future)
 
 
@@ -258,7 +260,7 @@ class Writer:
         """Write a group in one transaction, or each of its requests in its own if that fails."""
         try:
             if len(group) == 1 and group[0].act is not None:
-                group[0].future.set_result(group[0].act(store))
+                group[0].future.set_result(group[0].context.run(group[0].act, store))
             else:
                 self._add(store, group)
         except Exception as error:
@@ -276,9 +278,7 @@ class Writer:
         new: list[list[Fragment]] = []
         for one in group:
             try:
-                there = known_in(store, one.fragments, one.on_duplicate)
-                own = [x for x in one.fragments if not there.get(x.id, False)]
-                require_comparable(store, own, one.accepted)
+                there, own = one.context.run(_accepted, store, one)
             except KBForgeError as error:
                 one.future.set_exception(error)
                 continue
@@ -348,6 +348,14 @@ class Writer:
             if time.monotonic() - self._turn > _TURN:
                 time.sleep(_MOMENT)
                 self._turn = time.monotonic()
+
+
+def _accepted(store: Store, one: _Request) -> tuple[Mapping[str, bool], list[Fragment]]:
+    """The fragments that are there, as of `known_in`, and those to add; errors as of `add`."""
+    there = known_in(store, one.fragments, one.on_duplicate)
+    own = [x for x in one.fragments if not there.get(x.id, False)]
+    require_comparable(store, own, one.accepted)
+    return there, own
 
 
 class _KeptStore:

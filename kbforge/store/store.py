@@ -29,7 +29,7 @@ from kbforge.contracts import (
     View,
 )
 from kbforge.contracts.fragment import Shared, is_of_source
-from kbforge.errors import NotFoundError, StoreError, UsageError, quoted
+from kbforge.errors import NotFoundError, StoreError, UsageError, option, quoted
 from kbforge.kb.entities import MOST_ALTERNATIVES, Corpus, assemble_subproblem
 from kbforge.kb.read import made_from_json, with_made
 from kbforge.kb.spelling import Words
@@ -296,10 +296,14 @@ def changes(store: Store, since: int, to: int | None = None, beyond: str = "") -
     runs = store.runs()
     last = len(runs)
     if not 0 <= since <= last:
-        raise UsageError(f"--since: expected the number of a run from 0 to {last}, got {since}")
+        raise UsageError(
+            f"{option('since')}: expected the number of a run from 0 to {last}, got {since}"
+        )
     to = last if to is None else to
     if not since <= to <= last:
-        raise UsageError(f"--to: expected the number of a run from {since} to {last}, got {to}")
+        raise UsageError(
+            f"{option('to')}: expected the number of a run from {since} to {last}, got {to}"
+        )
     if since == to:
         return
     rows = store.database.connection

@@ -98,7 +98,7 @@ def test_a_link_says_what_it_binds(case: str) -> None:
 
 def test_python_speaks_of_the_keyword() -> None:
     kb = cluster(LINKS["no effect"][0], likelihood="attributes", alpha=1.0, link="source")
-    assert any(note.startswith("link source has no effect") for note in kb.notes)
+    assert any(note.startswith('link="source" has no effect') for note in kb.notes)
 
 
 def test_a_store_withdraws_a_table(tables: list[Path], tmp_path: Path) -> None:

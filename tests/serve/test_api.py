@@ -231,7 +231,7 @@ def test_when_too_much_waits_a_client_comes_again_later(
 
     service = Service(str(store))
     monkeypatch.setattr(service.writer, "add", full)
-    monkeypatch.setattr(service.writer, "decide", full)
+    monkeypatch.setattr(service.writer, "honour", full)
     with TestClient(application(service), "http://localhost") as client:
         decision = {"same": True, "first": "a", "second": "b"}
         for path, sent in (("fragments", NEW), ("decisions", decision)):

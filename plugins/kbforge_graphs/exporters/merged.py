@@ -38,7 +38,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from kbforge import registry
 from kbforge.contracts import Entity, Exporter, View
-from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.errors import KBForgeError, UsageError, option, quoted
 from kbforge.files.fragments import stop
 from kbforge.files.io import open_folder, open_output
 from kbforge.words import counted
@@ -120,8 +120,8 @@ class _GraphExporter(Exporter):
     def __post_init__(self) -> None:
         if not self.graph or self.graph == "-":
             raise UsageError(
-                "an exporter of graphs needs the graph that was loaded; give --graph FOLDER, or "
-                "--graph FILE"
+                "an exporter of graphs needs the graph that was loaded; give "
+                f"{option('graph', 'FOLDER')}, or {option('graph', 'FILE')}"
             )
         self.notes: Sequence[str] = ()
 
@@ -327,7 +327,8 @@ class GraphRagExporter(_GraphExporter):
         if not isinstance(self._reader(), GraphRagSource):
             raise UsageError(
                 f"exporter graphrag: expected a folder of GraphRAG, got "
-                f"{quoted(self.graph, 400)}; --format graphml and triples take any graph"
+                f"{quoted(self.graph, 400)}; {option('format', 'graphml')} and triples take any "
+                "graph"
             )
         names = (ENTITIES, RELATIONSHIPS, TEXT_UNITS)
         with (

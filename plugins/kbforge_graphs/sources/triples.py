@@ -29,7 +29,7 @@ from urllib.parse import unquote
 import orjson
 
 from kbforge.contracts import OnBad
-from kbforge.errors import BadRecord, UsageError, quoted
+from kbforge.errors import BadRecord, UsageError, option, quoted
 from kbforge.files.fragments import shown
 from kbforge.files.io import called, read_lines
 from kbforge.registry import ending_of
@@ -154,7 +154,7 @@ def _format_of(path: str) -> str:
             return name
     raise UsageError(
         f"{quoted(called(path), 400)}: the ending does not say how its triples are written; "
-        "--set source.format=csv, json or nt does"
+        f"{option('source.format', 'csv')}, json or nt does"
     )
 
 

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kbforge.contracts import Fragment, OnBad, Source
-from kbforge.errors import BadRecord, UsageError, quoted
+from kbforge.errors import BadRecord, UsageError, option, quoted
 from kbforge.files.fragments import shown
 from kbforge_plugins.sources.values import json_values, object_of, text_in
 
@@ -84,7 +84,7 @@ class WikidataSource(Source):
         number, kind = (text_in(entity, key, where, "") for key in ("id", "type"))
         if self._types and kind not in self._types:
             kinds = "properties" if kind == "property" else f"{quoted(kind, 40)}s"
-            self.counts[f"{kinds} left out (see --set source.types)"] += 1
+            self.counts[f"{kinds} left out (see {option('source.types')})"] += 1
             return None
         properties: dict[str, list[str]] = {}
         names = self._texts(entity, "lemmas" if "lemmas" in entity else "labels", where)
@@ -97,7 +97,7 @@ class WikidataSource(Source):
                 values = [*properties.get(attribute, []), *values]
                 properties[attribute] = list(dict.fromkeys(values))
         if not properties:
-            told = "see --set source.languages and source.claims"
+            told = f"see {option('source.languages')} and source.claims"
             self.counts[f"entities without a name, description or chosen claim ({told})"] += 1
             return None
         record = {"id": number, "properties": properties, "label": number, "source": "wikidata"}

@@ -35,7 +35,7 @@ from kbforge.contracts import (
     Rounds,
     Subproblem,
 )
-from kbforge.errors import LikelihoodError, UsageError
+from kbforge.errors import LikelihoodError, UsageError, option
 from kbforge.fit.hypotheses import PairMatrix
 from kbforge_lab.batch.grouping import Grouping, Move, apply
 from kbforge_lab.batch.grouping_model import GroupingModel, SetModel, merging_model_of
@@ -149,7 +149,7 @@ class _Agglomeration:
         if batch is None and n > MOST_FRAGMENTS:
             raise UsageError(
                 f"agglomerative looks at all pairs of at most {MOST_FRAGMENTS:,} fragments, got "
-                f"{n:,}; --set clusterer.batch=1000 samples pairs"
+                f"{n:,}; {option('clusterer.batch', 1000)} samples pairs"
             )
         likelihood, surrogate, most = problem.likelihood, problem.surrogate, problem.max_evals
         self._models: tuple[GroupingModel, ...]

@@ -29,7 +29,7 @@ from functools import partial
 from typing import Any, BinaryIO, ClassVar, cast
 
 from kbforge.contracts import Fragment, OnBad
-from kbforge.errors import BadRecord, UsageError, quoted
+from kbforge.errors import BadRecord, UsageError, option, quoted
 from kbforge.files.io import called, lines_of, open_input, stream_of
 from kbforge.files.kinds import require_readable_as
 from kbforge.registry import ending_of
@@ -123,7 +123,8 @@ class CsvSource(TableSource):
             if fragment is not None:
                 yield fragment
         if not number:
-            how = "--set source.columns=a,b names the columns of a file without a header line"
+            named = option("source.columns", "a,b")
+            how = f"{named} names the columns of a file without a header line"
             got = "none" if self.columns else f"none ({how})"
             raise BadRecord(lines.where, "rows below the header", got)
         self.taken[-1] = f"{about}, {counted(number, 'row')}, {self.summary(header)}"
@@ -295,8 +296,8 @@ def guess_encoding(sample: bytes, where: str) -> str:
     if bad <= sum(c > "\x7f" for c in text) - bad or (len(sample) - bad < 4 and bad < 4):
         return UTF8
     if b"\0" in sample or not _is_western(sample):
-        named = "--set source.encoding=NAME names it: cp1251, gb18030, shift_jis, ..."
-        got = f"bytes of another one ({named})"
+        named = option("source.encoding", "NAME")
+        got = f"bytes of another one ({named} names it: cp1251, gb18030, shift_jis, ...)"
         raise BadRecord(where, "text in UTF-8, UTF-16 or a Western encoding", got)
     return WESTERN
 
@@ -352,7 +353,8 @@ def described(delimiter: str, encoding: str, guessed: bool) -> str:
     """The two in words."""
     mark = DELIMITERS.get(delimiter, f'"{quoted(delimiter)}"')
     shown = encoding.upper() if encoding.startswith("utf") else encoding
-    doubt = " (a guess, since it is not UTF-8; --set source.encoding=NAME takes another)"
+    named = option("source.encoding", "NAME")
+    doubt = f" (a guess, since it is not UTF-8; {named} takes another)"
     return f"{mark}-separated, {shown}{doubt if guessed and encoding == WESTERN else ''}"
 
 
@@ -396,7 +398,8 @@ def settled(encoding: str, sample: bytes, where: str) -> str:
         return encoding
     if encoding == "utf-16" and (wide := _utf16(sample)):
         return wide
-    got = f"no byte order mark (--set source.encoding={encoding}-le and {encoding}-be need none)"
+    named = option("source.encoding", f"{encoding}-le")
+    got = f"no byte order mark ({named} and {encoding}-be need none)"
     if b"\0" not in sample:
         with contextlib.suppress(UnicodeDecodeError):
             codecs.getincrementaldecoder(UTF8)().decode(sample)
@@ -431,8 +434,8 @@ def with_hint(error: BadRecord, line: bytes) -> BadRecord:
 
 def _hint(line: bytes) -> str:
     if line.startswith(_UTF16_MARKS):
-        return "it looks like UTF-16: try --set source.encoding=utf-16"
-    return "if the file comes from a spreadsheet, try --set source.encoding=cp1252"
+        return f"it looks like UTF-16: try {option('source.encoding', 'utf-16')}"
+    return f"if the file comes from a spreadsheet, try {option('source.encoding', 'cp1252')}"
 
 
 def _is_mark(character: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from kbforge.contracts import Fragment, OnBad
 from kbforge.contracts.fragment import Shared
-from kbforge.errors import BadRecord, KBForgeError, quoted
+from kbforge.errors import BadRecord, KBForgeError, option, quoted
 from kbforge.files.fragments import mistaken
 from kbforge.files.io import called
 from kbforge_plugins.sources.csv import UTF8, encoding_named
@@ -117,7 +117,8 @@ def _advised(error: BadRecord, line: bytes) -> BadRecord:
     """An error of a fragment's reader; if the line is a flat object, it says how to read it."""
     if not error.expected.startswith("only the keys") or b'"properties"' in line:
         return error
-    got = f"{error.got} (--id KEY or --set source.name=KEY reads flat objects)"
+    named = f"{option('id', 'KEY')} or {option('source.name', 'KEY')}"
+    got = f"{error.got} ({named} reads flat objects)"
     return BadRecord(error.where, error.expected, got)
 
 
@@ -126,5 +127,6 @@ def _check_flat(key: str, cell: Any, where: str) -> None:
     for item in nested:
         if isinstance(item, dict | list):
             kind = "an object" if isinstance(item, dict) else "a list in a list"
-            got = f"{kind} (--set source.map={quoted(key, 40)}= leaves the key out)"
+            named = option("source.map", f"{quoted(key, 40)}=")
+            got = f"{kind} ({named} leaves the key out)"
             raise BadRecord(where, "text, a number or a list of these", got, key)

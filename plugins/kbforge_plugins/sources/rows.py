@@ -28,7 +28,7 @@ import orjson
 
 from kbforge.contracts import Fragment, OnBad, Source
 from kbforge.contracts.fragment import ROW
-from kbforge.errors import BadRecord, UsageError, quoted
+from kbforge.errors import BadRecord, UsageError, option, quoted
 from kbforge.files.fragments import DigestSet
 from kbforge.files.io import called
 from kbforge.words import counted, did_you_mean, listed
@@ -192,7 +192,8 @@ class TableSource(Source):
             why = f", because {self._no_ids}" if self._no_ids else ""
             likely = next(filter(_is_id, columns), None)
             column = "COLUMN" if likely is None else quoted(likely, 40)
-            ids = f"ids made of file name and row{why} (--id {column} takes those of the column)"
+            ids = f"ids made of file name and row{why} ({option('id', column)} takes those of the "
+            ids += "column)"
         return f"{counted(len(columns), 'column')}; {ids}"
 
 
@@ -352,7 +353,7 @@ class RowReader:
     def _says_nothing(self, text: str) -> bool:
         if text not in self._null:
             return False
-        self._counts[f'values "{quoted(text)}" read as missing (see --set source.null)'] += 1
+        self._counts[f'values "{quoted(text)}" read as missing (see {option("source.null")})'] += 1
         return True
 
     def _date(self, text: str, index: int) -> str:
@@ -364,7 +365,8 @@ class RowReader:
         elif index in self._named_date and _SERIAL.fullmatch(text):
             column = quoted(self.columns[index], 40)
             rule = f"numbers in {column} that look like a spreadsheet's dates"
-            self._counts[f"{rule} (--set source.serial_dates={column} reads them)"] += 1
+            named = option("source.serial_dates", column)
+            self._counts[f"{rule} ({named} reads them)"] += 1
         return text
 
     def _numbers(self, cell: object, index: int, where: str) -> list[float]:

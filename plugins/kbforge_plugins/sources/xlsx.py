@@ -26,7 +26,7 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from kbforge.contracts import Fragment, OnBad
-from kbforge.errors import BadRecord, quoted
+from kbforge.errors import BadRecord, option, quoted
 from kbforge.files.io import called, require_openpyxl
 from kbforge.words import counted
 from kbforge_plugins.sources.parquet import seekable
@@ -84,7 +84,9 @@ class XlsxSource(TableSource):
         title = _title(book, self.sheet, name)
         about = f'{quoted(name, 400)}: sheet "{quoted(title, 40)}"'
         if len(book.sheets) > 1:
-            about = f"{about} of {len(book.sheets)} (--set source.sheet=NAME takes another)"
+            about = (
+                f"{about} of {len(book.sheets)} ({option('source.sheet', 'NAME')} takes another)"
+            )
         rows = _rows(book, book.sheets[title], name)
         first, cells = next(rows, (0, []))
         if not cells:
