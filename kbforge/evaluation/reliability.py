@@ -43,7 +43,7 @@ _CERTAIN = 1 - 1e-9
 
 @dataclass(frozen=True, slots=True)
 class ReportedPairs:
-    """Pairs of fragments, i < j, in ascending order, and what is reported of them; shape [pairs].
+    """Pairs of fragments, i < j, ascending, with reported probabilities; shape [pairs].
 
     The size is that of their subproblem: the mean over orders, and the larger one of two.
     """
@@ -64,7 +64,7 @@ class ReportedPairs:
 
 @dataclass(frozen=True, slots=True)
 class ReportedEntities:
-    """The clusters of a point estimate, by subproblem, and what is reported of them."""
+    """The clusters of a point estimate, by subproblem, with reported probabilities."""
 
     clusters: tuple[Cluster, ...]  # each ascending; together they are all fragments
     probability: FloatArray  # [clusters] that there is exactly this cluster, in [0, 1]
@@ -77,7 +77,7 @@ class ReportedEntities:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What was reported, and whether it is true; arrays of shape [claims]."""
+    """Reported probabilities and truth values; arrays of shape [claims]."""
 
     probability: FloatArray  # reported, in [0, 1]
     size: FloatArray  # fragments of the claim's subproblem
@@ -257,7 +257,7 @@ def renumbered(posterior: Posterior, order: Sequence[int]) -> Posterior:
 
 
 def _masses(subproblem: Subproblem) -> dict[Cluster, float]:
-    """The probability of each distinct cluster of a subproblem; most recur on many particles."""
+    """The probability of each distinct cluster of a subproblem."""
     masses: dict[Cluster, float] = {}
     for particle in subproblem.particles:
         weight = math.exp(particle.log_weight)
@@ -280,7 +280,7 @@ def _together(posterior: Posterior) -> sparse.csr_array:
 
 
 def _require_few(posterior: Posterior, masses: Mapping[Cluster, float]) -> None:
-    """Refuse a posterior with too many pairs, by a bound that costs nothing to find."""
+    """Refuse a posterior with too many pairs, by a cheap bound."""
     by_cluster = sum(len(cluster) ** 2 for cluster in masses)
     by_subproblem = sum(len(s.fragments) ** 2 for s in posterior.subproblems)
     bound = min(by_cluster, by_subproblem) // 2

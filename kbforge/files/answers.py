@@ -58,7 +58,7 @@ class QuestionDetails:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a person said of a pair of fragments."""
+    """A person's answer about a pair of fragments."""
 
     a: str
     b: str
@@ -111,7 +111,7 @@ def placed(
 
 
 def decided(answers: Sequence[Answer]) -> list[Decision]:
-    """What the answers say of their pairs, as decisions with names; unknown ones say nothing."""
+    """The answers as named decisions, without unknown ones."""
     return [
         Decision(answer.same, answer.a, answer.b, f"answer {number}")
         for number, answer in enumerate(answers, 1)
@@ -120,7 +120,7 @@ def decided(answers: Sequence[Answer]) -> list[Decision]:
 
 
 class AnswerFile:
-    """A file of answers that grows: each answer is on disk when `append` returns.
+    """A file of answers: each answer is on disk when `append` returns.
 
     The first answer creates it. KBForgeError: it cannot be read or written, or is another file.
     """
@@ -173,7 +173,7 @@ class AnswerFile:
         return self.answers.pop()
 
     def _hold(self, file: FileIO) -> None:
-        """Two programs that append to one file would ask the same questions."""
+        """Lock the file, so that two programs do not ask the same questions."""
         try:
             free = hold(file.fileno())
         except OSError:  # a system without locks
@@ -203,7 +203,7 @@ def _first_byte(path: str) -> bytes:
 
 
 def _end_last_line(file: FileIO) -> None:
-    """A last line without a newline gets one: what is appended is a line of its own."""
+    """End the last line with a newline, so that an answer is appended as a new line."""
     if file.seek(0, os.SEEK_END):
         file.seek(-1, os.SEEK_END)
         if file.read(1) != b"\n":

@@ -28,7 +28,7 @@ _MISSING = ("NaTType", "NAType")  # of pandas
 
 
 class ArrowStream(Protocol):
-    """A table that speaks Arrow."""
+    """A table with the Arrow interface."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """A capsule with the table as a stream of batches."""
@@ -36,7 +36,7 @@ class ArrowStream(Protocol):
 
 
 def is_frame(table: object) -> bool:
-    """Whether it is a table that speaks Arrow."""
+    """Whether an object has the Arrow interface of tables."""
     return hasattr(table, "__arrow_c_stream__") and not isinstance(table, type)
 
 
@@ -138,7 +138,7 @@ def _require_dates(column: Any, field: str, name: str, first: int) -> None:
 
 
 def _date(value: Any) -> Any:
-    """A moment without a time of day as a date, which pandas has no type for."""
+    """A date for a timestamp at midnight, since pandas has no dates."""
     if value is None or value.tzinfo is not None or value.time() != datetime.time():
         return value
     return value.date()

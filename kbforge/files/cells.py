@@ -11,7 +11,7 @@ _PHONE = re.compile(r"\+\d{1,4}(?:[ \xa0](?:\(\d{1,5}\)[ \xa0]?)?\d+)+(?:[-/.]\d
 
 
 def safe(cell: str) -> str:
-    """A cell that no spreadsheet computes: an apostrophe stands before a formula."""
+    """A cell that no spreadsheet evaluates: formulas get an apostrophe."""
     if not _FORMULA.match(cell) or _NUMBER.fullmatch(cell) or _PHONE.fullmatch(cell):
         return cell
     return f"'{cell}"

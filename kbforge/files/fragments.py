@@ -46,7 +46,7 @@ def stop(error: BadRecord, raw: bytes) -> None:
 
 
 def stop_with(advice: str) -> OnBad:
-    """An `on_bad` that ends the run, and says what would let it go on."""
+    """An `on_bad` that ends the run and says how to continue it."""
 
     def advise(error: BadRecord, raw: bytes) -> None:
         error.advice = error.advice or advice
@@ -90,7 +90,7 @@ def json_lines_of(
 
 
 def mistaken(error: BadRecord, path: str, line: bytes, wanted: str = "") -> BadRecord:
-    """The error of a file's first line, which names the file's kind if `wanted` is another one.
+    """The error about a file's first line, which names the kind of the file if it is not `wanted`.
 
     Kinds are those of `kbforge.files.kinds`; of the path "-" only the line is looked at.
     """
@@ -205,14 +205,14 @@ def read(
 
 
 def accounts(source: Source, name: str) -> Iterator[str]:
-    """Sentences on what an input that a source has read was taken for, and what it changed."""
+    """Sentences on how a source understood an input, and what it changed."""
     yield from source.taken
     for rule, count in sorted(source.counts.items()):
         yield f"{quoted(name, 400)}: {rule}: {count:,}"
 
 
 def held(fragments: Iterator[Fragment]) -> list[Fragment]:
-    """A list of fragments, which the garbage collector never goes through.
+    """A list of fragments that the garbage collector skips.
 
     Nothing in them refers back to them, and going through millions again and again takes long.
     """
@@ -228,7 +228,7 @@ def held(fragments: Iterator[Fragment]) -> list[Fragment]:
 
 
 def first(fragments: Iterator[Fragment], limit: int | None) -> Iterator[Fragment]:
-    """The first ones, whatever the limit is; None is all."""
+    """The first items up to a limit; None is all."""
     # no input has more, and more is nothing that can be counted to
     return islice(fragments, None if limit is None else min(limit, sys.maxsize))
 
@@ -241,7 +241,7 @@ def write_fragments(fragments: Sequence[Fragment], path: str | Path) -> None:
 
 
 def distinct(located: Iterator[tuple[str, Fragment]], on_bad: OnBad) -> Iterator[Fragment]:
-    """The fragments whose id no earlier one has."""
+    """The fragments without those that repeat an earlier id."""
     seen = DigestSet()
     for where, fragment in located:
         if seen.add(fragment.id.encode()):
@@ -268,7 +268,7 @@ class Quarantine:
 
 @contextlib.contextmanager
 def open_quarantine(path: str | None) -> Iterator[OnBad]:
-    """What to do with bad records: a `Quarantine`, or without a path the end of the run.
+    """How to handle bad records: a `Quarantine`, or without a path an error.
 
     If nothing is set aside, no file is left, not even that of an earlier run.
     """
@@ -283,7 +283,7 @@ def open_quarantine(path: str | None) -> Iterator[OnBad]:
 
 
 def remove_quarantine(path: str) -> None:
-    """Remove what an earlier run set aside, if that is what the file holds."""
+    """Remove the quarantine file of an earlier run, if it is one."""
     with contextlib.suppress(OSError, orjson.JSONDecodeError), open(path, "rb") as file:
         record = orjson.loads(file.readline(_LONGEST))
         if isinstance(record, dict) and record.keys() == _KEYS:

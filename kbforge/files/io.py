@@ -127,7 +127,7 @@ class _ChunkStream(io.RawIOBase):
 
 
 def stream_of(chunks: Iterator[bytes], size: int = 1 << 20) -> BinaryIO:
-    """A buffered stream of chunks; what their iterator raises, reading raises."""
+    """A buffered stream of chunks; reading raises what their iterator raises."""
     return cast(BinaryIO, io.BufferedReader(_ChunkStream(chunks), size))
 
 
@@ -220,7 +220,7 @@ def reason_of(error: OSError) -> str:
 
 
 def damage_of(error: Exception) -> str:
-    """What a stream that could not be read to its end is, for an error's `got`."""
+    """The damage of a stream that could not be read to its end, for an error's `got`."""
     if isinstance(error, OSError) and error.errno == errno.EBADF:
         return "one that is closed"
     return f"a damaged or truncated one ({quoted(str(error))})"
@@ -233,7 +233,7 @@ def _report(error: BadRecord, raw: bytes, on_bad: OnBad | None) -> None:
 
 
 def require_writable(path: str) -> None:
-    """Find out before long work that its result will have nowhere to go."""
+    """Check that a result can be written before long work."""
     folder = _followed(path).parent
     if path == "-" or (folder.is_dir() and os.access(folder, os.W_OK)):
         return
@@ -290,7 +290,7 @@ def bytes_of(stream: TextIO) -> BinaryIO:
 
 
 class _TerminalStream(io.RawIOBase):
-    """Passes text on to a terminal, with nothing in it that a terminal would obey."""
+    """Passes text to a terminal without control characters."""
 
     def __init__(self, terminal: BinaryIO) -> None:
         self._terminal = terminal
@@ -316,13 +316,13 @@ def _is_about(file: str, output: str) -> bool:
 
 
 def _followed(path: str) -> Path:
-    """Where a link leads to, for a file; what is no file goes by its own name."""
+    """The target of a link to a file; other paths stay as they are."""
     there = Path(path)
     return there if there.exists() and not there.is_file() else Path(os.path.realpath(path))
 
 
 def mode_of(path: Path, new: int) -> int:
-    """The mode that is there, or that of something new: `new` less the umask."""
+    """The mode of an existing file, or `new` less the umask."""
     with contextlib.suppress(FileNotFoundError):
         return stat.S_IMODE(path.stat().st_mode)
     umask = os.umask(0)
@@ -332,7 +332,7 @@ def mode_of(path: Path, new: int) -> int:
 
 @contextlib.contextmanager
 def open_folder(path: str, names: Collection[str], what: str) -> Iterator[Path]:
-    """A new folder to write files into, which takes the place of `path` at the end.
+    """A new folder to write files into; it replaces `path` at the end.
 
     A folder that is there is replaced if it holds only files of these names. `what` writes them
     ("exporter neo4j"), for errors.
@@ -363,7 +363,7 @@ def open_folder(path: str, names: Collection[str], what: str) -> Iterator[Path]:
 
 
 def put_in_place(new: Path, folder: Path) -> None:
-    """Give a folder another's name; the other is gone when that is done, and back if it fails."""
+    """Replace a folder by another one; the old one stays if that fails."""
     if not folder.exists():
         os.rename(new, folder)
         return
@@ -413,7 +413,7 @@ def require_apart(
 
 
 def require_distinct(outputs: Iterable[tuple[str, str | None]]) -> None:
-    """Refuse two outputs that are one file; each is what it is called, and where it goes."""
+    """Refuse two outputs that are the same file; each is a name and a path."""
     seen: list[tuple[str, str]] = []
     for what, path in outputs:
         if path is None:
@@ -475,7 +475,7 @@ _OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0
 
 @contextlib.contextmanager
 def temporary_file(folder: Path) -> Iterator[tuple[Path, BinaryIO]]:
-    """A new file, open for writing, that is gone at the end unless it was given another name."""
+    """A new file, open for writing, that is deleted at the end unless it was renamed."""
     while True:
         handle, name = tempfile.mkstemp(_SUFFIX, PREFIX, folder)
         path = Path(name)
@@ -491,7 +491,7 @@ def temporary_file(folder: Path) -> Iterator[tuple[Path, BinaryIO]]:
 
 @contextlib.contextmanager
 def temporary_folder(folder: Path) -> Iterator[Path]:
-    """A new folder that is gone at the end unless it was given another name."""
+    """A new folder that is deleted at the end unless it was renamed."""
     while True:
         path = Path(tempfile.mkdtemp(_SUFFIX, PREFIX, folder))
         with contextlib.ExitStack() as ended:
@@ -536,7 +536,7 @@ def _remove_if_dead(path: Path) -> None:
 
 
 def _held(path: Path, handle: int) -> bool:
-    """Whether it is ours: false if another run took it for dead before it was locked."""
+    """Whether the lock is ours: false if another run removed the file before."""
     try:
         if not hold(handle):
             return False

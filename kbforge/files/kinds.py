@@ -48,7 +48,7 @@ class FileKind(NamedTuple):
         return f"{self.name} ({self.command(path)})" if self.use else self.name
 
     def command(self, path: str) -> str:
-        """What takes such a file, in words; "" if nothing does."""
+        """The command that reads such a file, in words; "" if there is none."""
         shown = quoted("FILE" if path == "-" else path, 200)
         stem = quoted(Path(path).name.partition(".")[0].strip("-") or "fragments", 100)
         return self.use.format(path=shown, stem=stem)
@@ -123,7 +123,7 @@ def what_is(path: str) -> str:
 
 
 def require_readable_as(path: str, expected: str, *kinds: str) -> None:
-    """Refuse a file that is certainly of another kind, before its content is misread.
+    """Refuse a file that is certainly of another kind.
 
     Standard input (which can be read only once), plain text and unrecognised content pass.
     """

@@ -88,7 +88,7 @@ def _broken(value: Any, kind: Any, where: str, field: str, expected: str = "") -
 
 
 def _shown(value: object) -> str:
-    """What an error says it got: an object's keys, other values themselves, cut short."""
+    """A value for an error's `got`: an object's keys or the value, cut short."""
     if value is None:
         return "null"
     if isinstance(value, dict):
@@ -166,7 +166,7 @@ class Record:
         return self._wrong(self._prefix + key, expected, said)
 
     def only(self, *keys: str) -> Record:
-        """This record, which has no other fields than these."""
+        """This record, after a check that it has no other fields."""
         for key in self._table:
             if key not in keys:
                 meant = did_you_mean(key, keys)
@@ -174,7 +174,7 @@ class Record:
         return self
 
     def version(self, *known: int) -> int:
-        """The format's number, which comes before all other fields."""
+        """The format version, which comes before all other fields."""
         value = self._table.get("format")
         if type(value) is not int or value not in known:
             raise self.wrong("format", " or ".join(map(str, known)), value)

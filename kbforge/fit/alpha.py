@@ -110,7 +110,7 @@ def fingerprint(fragments: Iterable[Fragment]) -> str:
 
 
 def write_calibration(calibration: Calibration, path: str) -> None:
-    """Write atomically; "-" is standard output."""
+    """Write a calibration file atomically; "-" is standard output."""
     with open_output(path) as out:
         out.write(to_toml(calibration))
 
@@ -184,7 +184,7 @@ _BEYOND = 20.0  # nats outside of all odds, where the sum is flat
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """The choice of a fragment: clusters of those before it, its own first if it has one."""
+    """The choices of a fragment: clusters of earlier fragments, its own first."""
 
     fragment: int  # i
     opens: bool  # whether i opens a cluster in the grouping
@@ -197,7 +197,7 @@ def alpha_by_grouping(
     fragments: Sequence[Fragment],
     clusters: Sequence[Sequence[int]],
 ) -> float:
-    """The alpha at which a likelihood opens as many entities as a grouping.
+    """The alpha at which a likelihood opens as many entities as a grouping has.
 
     The likelihood may be a black box. `clusters` has each index of `fragments` once, else this is a
     UsageError. A NaN, or a fragment that is impossible alone and in company, is a LikelihoodError.
@@ -245,7 +245,7 @@ def _decisions(
 
 
 def _most_alike(keys: Sequence[int], led: dict[int, set[int]], own: int) -> list[int]:
-    """The clusters that share most with a fragment, keys of few clusters counting for more."""
+    """The clusters that share most with a fragment, weighted towards rare keys."""
     weight: dict[int, float] = {}
     for key in keys:
         for number in led.get(key, ()):

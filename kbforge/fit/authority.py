@@ -56,7 +56,7 @@ _INDEXES = ("selective", "ngrams")
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Known entities, each as one fragment of that id with all that its fragments state.
+    """Known entities, each as one fragment with its id and all of its values.
 
     `note` is a sentence for the user on what an entity was taken to be; `name` is what people call
     the authority, such as its file.
@@ -68,7 +68,7 @@ class Authority:
 
     @classmethod
     def of_fragments(cls, fragments: Iterable[Fragment]) -> Authority:
-        """The fragments of one label are one entity, called by it; one without is one by itself.
+        """An authority of fragments: those with one label are one entity; others are single.
 
         Raises:
             UsageError: there are no fragments, or a label is also the id of a fragment without one.
@@ -126,7 +126,7 @@ class Authority:
 
 
 def _as_one(id: str, fragments: Sequence[Fragment]) -> Fragment:
-    """A known entity, by all that its fragments state."""
+    """A known entity as one fragment with all values of its fragments."""
     first = fragments[0]
     properties = first.properties
     if len(fragments) > 1:
@@ -141,7 +141,7 @@ def _as_one(id: str, fragments: Sequence[Fragment]) -> Fragment:
 
 
 def mentions_of(fragments: Sequence[Fragment], authority: Authority) -> list[Fragment]:
-    """Fragments without the mark of an authority.
+    """The fragments that stand for no known entity.
 
     Raises:
         UsageError: one has the id of an entity of the authority.
@@ -194,7 +194,7 @@ class KnownEntities:
     all: bool = False
 
     def honoured(self, fit: Fit) -> Fit:
-        """The same, but that no two known entities are one, with sentences for the user."""
+        """The same, with known entities kept separate, and notes for the user."""
         total = len(self.authority)
         which = f"{self.near:,} of {counted(total, 'known entity', 'known entities')}"
         some = f"{which} are near a fragment; the others took no part" if self.near < total else ""
@@ -237,7 +237,7 @@ def _known_id(fragments: Sequence[Fragment]) -> Callable[[Cluster], str]:
 
 
 def with_known(fit: Fit) -> Fit:
-    """The same, but that no two entities of an authority are one."""
+    """The same, with a constraint that keeps known entities separate."""
     constraints = replace(fit.problem.constraints, known=True)
     return replace(fit, problem=replace(fit.problem, constraints=constraints))
 

@@ -188,7 +188,7 @@ def _option(value: object) -> Option:
 
 @dataclass(frozen=True, slots=True)
 class ReliabilitySettings:
-    """How to measure."""
+    """Settings of a measurement of reliability."""
 
     shuffles: int = 1  # orders of the data to average over; the first is the one given
     least: float = LEAST  # pairs with no more reported probability are left out
@@ -315,7 +315,7 @@ def fit_confidence(
 
 
 def save_confidence(found: MonotoneConfidence, path: str, calibration: str | None) -> str:
-    """Put a map where it will be found, and return the file that now holds it.
+    """Save a map where commands find it, and return its file.
 
     `path` is a model folder, the calibration file in use, or any other file, which is replaced.
     """
@@ -339,7 +339,7 @@ def require_place(path: str) -> None:
 
 
 def halves(fragments: Sequence[Fragment]) -> tuple[list[Fragment], list[Fragment]]:
-    """One gold entity in two to fit on, and the others to test on; the same ones every time.
+    """Split gold entities into halves to fit and to test on, always in the same way.
 
     Fragments without a label are in neither. Too few entities for both are an error.
     """

@@ -145,7 +145,7 @@ class Choices:
 
 
 def called(chosen: object) -> str:
-    """The name that was chosen; of an object, that of its class."""
+    """The chosen name, or the class name of an object."""
     return chosen if isinstance(chosen, str) else type(chosen).__name__
 
 
@@ -214,7 +214,7 @@ class Models:
     max_evals: int | None  # M
 
     def problem(self, alpha: float, choices: Choices) -> Problem:
-        """What to cluster by."""
+        """The model to cluster with."""
         index = self.index
         if index is not None and choices.exact:
             index = copy(index)  # it may be the user's own; what it learned is shared
@@ -225,7 +225,7 @@ class Models:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What suits a file: a clusterer with its problem, a confidence map, and why."""
+    """What was chosen for a file: a clusterer with its model, a confidence map, and reasons."""
 
     clusterer: Clusterer
     problem: Problem
@@ -271,7 +271,7 @@ def default_options(name: str, defaults: str | None, link: str | None) -> dict[s
 
 
 def _link_options(name: str, link: str | None) -> dict[str, Any]:
-    """What a likelihood that compares by the link is told of it."""
+    """Options of a likelihood that compares records by the link."""
     return {"link": link} if link is not None and takes(name, "link") else {}
 
 
@@ -366,7 +366,7 @@ def _index_of_many(likelihood: Likelihood, notes: list[str]) -> CandidateIndex |
 
 
 def _own(given: Plugin, base: type, kind: str, options: dict[str, object]) -> Plugin:
-    """An object of the user's own, in place of a plugin's name."""
+    """An object that the user passed in place of a plugin's name."""
     if not isinstance(given, base):
         raise UsageError(
             f"{kind}: expected a name or a {base.__name__}, got a {type(given).__name__}; "

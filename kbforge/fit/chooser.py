@@ -43,7 +43,7 @@ less those of records that are never compared (6 - 5 + log 2 nats), than this al
 
 @dataclass(frozen=True, eq=False)
 class LikelihoodChoice:
-    """A likelihood for a file."""
+    """The likelihood that was chosen for a file."""
 
     name: str
     likelihood: Likelihood | None = None  # fitted to the file; None if it is still to be made
@@ -53,7 +53,7 @@ class LikelihoodChoice:
 
 
 class Chooser:
-    """Finds what suits one file, without labels, and learns no likelihood twice.
+    """Chooses likelihood and alpha for one unlabelled file; fits each likelihood once.
 
     Exact names and the likelihoods of `_CHOOSES_FROM` are compared on the file
     (`kbforge.fit.judge`). A likelihood that the user names (`named`) is judged by its own groupings
@@ -91,7 +91,7 @@ class Chooser:
         self.fitted: dict[str, ConjugateLikelihood] = {}
 
     def choose(self, any_alpha: bool = True) -> LikelihoodChoice:
-        """The likelihood and the alpha for a file of which the user says nothing.
+        """Choose likelihood and alpha for a file.
 
         Exact names, which know no alpha, are no choice if alpha is given (not `any_alpha`).
         """
@@ -163,7 +163,7 @@ class Chooser:
         return LikelihoodChoice(_OF_PAIRS, likelihood, _ALPHA_OF_TABLES, note, found)
 
     def alpha(self, name: str, likelihood: Likelihood) -> tuple[float, str] | None:
-        """The alpha for a fitted likelihood, and one sentence about it; None if nothing tells."""
+        """The alpha for a fitted likelihood and a sentence about it; None without evidence."""
         if not likelihood.alpha_from_file or not self._described:
             return None
         if self._link is not None and likelihood.takes_link:
@@ -245,7 +245,7 @@ class _File:
 
 
 class Stages:
-    """Counts the stages of what is done, and calls `on_stage` with each."""
+    """Counts the stages of the work, and reports each to `on_stage`."""
 
     def __init__(self, what: str, of: int, on_stage: OnStage | None) -> None:
         self._what, self._of, self._on_stage, self._number = what, of, on_stage, 0
@@ -255,7 +255,7 @@ class Stages:
         self._number += 1
 
     def begin(self, doing: str) -> None:
-        """Tell of the next stage."""
+        """Report the next stage."""
         self._number += 1
         if self._on_stage is not None:
             self._on_stage(Stage(f"{self._what}: {doing}", self._number, self._of))

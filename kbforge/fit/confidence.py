@@ -164,7 +164,7 @@ WRITER = "kbforge calibrate --confidence"
 
 @dataclass(frozen=True, slots=True)
 class ClusteringReport:
-    """What a clustering reports, as far as a map may know it: gold labels are not read."""
+    """What a clustering reports to a map, without gold labels."""
 
     fragments: Sequence[Fragment]  # in order
     entities: ReportedEntities  # the point estimate
@@ -174,18 +174,18 @@ class ClusteringReport:
 
 
 class ConfidenceMap(Protocol):
-    """How to read what is reported: the calibrated probabilities of claims."""
+    """A confidence map: the calibrated probabilities of claims."""
 
     def of_entities(self, reported: ClusteringReport) -> FloatArray:
-        """That each entity of the point estimate is exactly right, shape [entities]."""
+        """The probability that each entity of the estimate is exactly right, shape [entities]."""
 
     def of_pairs(self, reported: ClusteringReport, pairs: ReportedPairs) -> FloatArray:
-        """That each of some pairs of fragments is one entity, shape [pairs]."""
+        """The probability that each pair of fragments is one entity, shape [pairs]."""
 
 
 @dataclass(frozen=True, slots=True)
 class MonotoneConfidence:
-    """Maps for both kinds of claims, and where they come from."""
+    """Maps for pairs and entities, and where they come from."""
 
     pairs: MonotoneMap  # of "these two fragments share a cluster"
     entities: MonotoneMap  # of "this cluster is exactly an entity"

@@ -501,7 +501,7 @@ class Covariates:
 
     @property
     def whole(self) -> FileSummary:
-        """What holds of the file, all of which is reported on."""
+        """Columns of the whole file."""
         return FileSummary(self._facts.counted, self._whole)
 
     @cached_property

@@ -339,7 +339,7 @@ _LONGEST_NAME = 4_096
 
 
 def exact_name(fragment: Fragment) -> str:
-    """The first name with folded case and single spaces; "" if the fragment has none.
+    """The first name with folded case and single spaces; "" without a name.
 
     Without an attribute `name` it is made of those whose names contain "name" (first_name,
     surname), in the order of the fragment, or else of all that it states.

@@ -199,7 +199,7 @@ class RunnerUp:
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """What the judge found in a file: the hypotheses, how they compare, and the choice."""
+    """The result of the judge: the hypotheses, their expected gains, and the choice."""
 
     sample: Sample  # the fragments that were compared
     found: tuple[Hypothesis, ...]
@@ -337,7 +337,7 @@ class Judgement:
 
 
 def _alike(fragments: Sequence[Fragment]) -> IntArray:
-    """Equal numbers for fragments that say the same, shape [n]."""
+    """Equal numbers for identical fragments, shape [n]."""
     numbers: dict[bytes, int] = {}
     says = (
         orjson.dumps([dict(f.properties), f.vector], option=orjson.OPT_SORT_KEYS) for f in fragments
@@ -355,7 +355,7 @@ def judge(
     part: Sample | None = None,
     trying: Callable[[str], None] | None = None,
 ) -> Judgement:
-    """Judge what suits a file of at least one fragment; the order of the fragments does not matter.
+    """Choose likelihood and alpha for a file of at least one fragment, in any order.
 
     Likelihoods, with mergeable tables, and index are fitted to the file; `pairs`, the model of
     pairs, is fitted to the file or to the `part` of it (`part_of`), None where it reads nothing.

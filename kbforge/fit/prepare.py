@@ -99,7 +99,7 @@ def prepare(
 
 
 def honoured(fit: Fit, fragments: Sequence[Fragment]) -> Fit:
-    """The same, but that every grouping honours its answers, and notes on those that cannot hold.
+    """The same with its answers as constraints, and notes on answers that contradict.
 
     Of answers that contradict each other the later one holds.
     """
@@ -149,7 +149,7 @@ def _fit(
 def _note_of_a_black_box(
     models: Models, clusterer: Clusterer, choices: Choices, fragments: int
 ) -> list[str]:
-    """That every fragment is compared with all clusters, where nothing limits that; else none."""
+    """A note that every fragment is compared with all clusters, if so."""
     asked = choices.index is not None or choices.exact or clusterer.unindexed
     limited = models.index is not None or models.surrogate is not None
     if asked or limited or isinstance(models.likelihood, ConjugateLikelihood):
@@ -203,7 +203,7 @@ def _confidence(
     chooser: Chooser,
     notes: list[str],
 ) -> ConfidenceMap | None:
-    """The map named, else what ships; none for linked tables, of which maps have learned nothing.
+    """The named map, else the one that ships; none for linked tables.
 
     The posterior of linked tables is nearer to the truth than a map.
     """
@@ -293,7 +293,7 @@ _LEAST_GAIN = 0.01  # F1 that a dozen answers must be expected to gain before an
 
 
 def _advice(judged: Judgement | None, choices: Choices) -> str:
-    """That answers are expected to pay, if they are, there are none, and alpha is open."""
+    """The advice to answer questions, if that is expected to help."""
     if judged is None or judged.answers or choices.alpha is not None:
         return ""
     if judged.gain_of_answers < _LEAST_GAIN:

@@ -38,7 +38,7 @@ Q = TypeVar("Q", CandidatePair, PairQuestion)
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two fragments of a question, and what it is clustered with."""
+    """One of the two fragments of a question, and its cluster."""
 
     fragment: Fragment
     others: tuple[Fragment, ...] = ()  # some of its cluster, without the two that are asked about
@@ -55,7 +55,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Evidence(Generic[Q]):
-    """A question with its two fragments, and what speaks for and against."""
+    """A question with its two fragments and the evidence."""
 
     question: Q  # by numbers
     first: Side  # stands alone in a file, which is not clustered yet
@@ -80,7 +80,7 @@ class Evidence(Generic[Q]):
 
 
 class Review(ABC, Generic[Q]):
-    """Questions about pairs, most useful first; answers are kept and change what is asked next."""
+    """Questions about pairs, most useful first; answers are stored and change the next ones."""
 
     def __init__(self, queue: GroupingQueue | PosteriorQueue) -> None:
         self._queue = queue
@@ -91,7 +91,7 @@ class Review(ABC, Generic[Q]):
         """The next question; None if there are no more."""
 
     def answer(self, evidence: Evidence[Q], same: bool | None) -> None:
-        """Keep an answer; None is "unknown".
+        """Store an answer; None is "unknown".
 
         Raises:
             OutputError: it cannot be written; nothing has changed then.
@@ -119,7 +119,7 @@ class Review(ABC, Generic[Q]):
 
     @abstractmethod
     def _keep(self, evidence: Evidence[Q], same: bool | None) -> None:
-        """Write an answer, and tell the queue."""
+        """Store an answer and update the queue."""
 
     @abstractmethod
     def _take_back(self, same: bool | None) -> None:
@@ -183,14 +183,14 @@ class FileReview(Review[CandidatePair]):
 
 
 def without_label(fragment: Fragment) -> dict[str, Any]:
-    """A fragment as whoever answers may see it."""
+    """A fragment without its label, which the person who answers must not see."""
     shown = fragment.to_json()
     shown.pop("label", None)
     return shown
 
 
 class PosteriorReview(Review[PairQuestion]):
-    """Questions about a clustering, whose answers are honoured at once.
+    """Questions about a clustering; answers take effect at once.
 
     The problem explains, the queue finds the questions, about `subproblems` too.
     """
@@ -214,7 +214,7 @@ class PosteriorReview(Review[PairQuestion]):
 
     @abstractmethod
     def _honour(self, question: PairQuestion, same: bool) -> SubproblemChanges:
-        """Put an answer in force as a decision and keep it; what changed.
+        """Apply an answer as a decision and store it; returns what changed.
 
         Raises:
             ContradictionError: it contradicts others; nothing has changed then.
@@ -224,7 +224,7 @@ class PosteriorReview(Review[PairQuestion]):
 
     @abstractmethod
     def _withdraw(self) -> SubproblemChanges:
-        """Take back the last of the decisions that `_honour` made; what changed."""
+        """Undo the last decision of `_honour`; returns what changed."""
 
     def _keep(self, evidence: Evidence[PairQuestion], same: bool | None) -> None:
         question = evidence.question
@@ -263,7 +263,7 @@ def evidence_on(
     fragment: Callable[[int], Fragment],
     problem: Problem,
 ) -> Evidence[PairQuestion]:
-    """What speaks for and against a pair of a subproblem; `fragment` is by number."""
+    """The evidence about a pair of a subproblem; `fragment` is by number."""
     pair = (question.first, question.second)
     first, second = (next(c for c in subproblem.clusters if number in c) for number in pair)
     with_first = [number for number in first if number != question.second]
@@ -287,14 +287,14 @@ def evidence_on(
 
 
 def explained(problem: Problem, x: Fragment, cluster: Sequence[Fragment]) -> Explanation:
-    """What speaks for adding a fragment to a cluster of others, at least one."""
+    """The evidence for adding a fragment to a cluster of at least one other."""
     return explained_all(problem, x, [cluster])[0]
 
 
 def explained_all(
     problem: Problem, x: Fragment, clusters: Sequence[Sequence[Fragment]]
 ) -> list[Explanation]:
-    """What speaks for adding a fragment to each of some clusters, none of which is empty."""
+    """The evidence for adding a fragment to each of some nonempty clusters."""
     said = problem.likelihood.contributions_to(x, clusters)
     return [
         Explanation(math.log(len(cluster)) - math.log(problem.alpha), dict(contributions))

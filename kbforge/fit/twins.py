@@ -28,12 +28,12 @@ _Statement: TypeAlias = Mapping[str, frozenset[str]]
 
 
 def duplicates_note(fragments: Sequence[Fragment], link: str | None) -> str:
-    """What is said of linked tables, or of tables that could be linked; "" if nothing is."""
+    """A note on linked tables, or on tables that could be linked; "" if there is none."""
     return tables_note(fragments) if link is None else twins_note(fragments, link)
 
 
 def tables_note(fragments: Sequence[Fragment]) -> str:
-    """A sentence on sources that could be linked; "" if they are not a few tables without twins."""
+    """A sentence on sources that could be linked: a few tables without duplicates; else ""."""
     named = _without_twins(fragments, _MOST_SHARE)
     if not named:
         return ""
@@ -64,7 +64,7 @@ def _tables_called(named: Sequence[str]) -> str:
 
 
 def _tables(fragments: Iterable[Fragment], link: str) -> dict[str, list[_Statement]]:
-    """What the records of each table state, in lower case."""
+    """The values of the records of each table, in lower case."""
     linked = Constraints(link=link)
     tables: dict[str, list[_Statement]] = defaultdict(list)
     for x in fragments:
@@ -109,7 +109,7 @@ def _share_of_twins(table: Sequence[_Statement]) -> float:
 
 
 def _twins(table: Sequence[_Statement]) -> set[int]:
-    """The records that state the same as another one."""
+    """The records that are identical to another one."""
     groups: dict[frozenset[tuple[str, frozenset[str]]], list[int]] = defaultdict(list)
     for number, said in enumerate(table):
         if said:
@@ -118,7 +118,7 @@ def _twins(table: Sequence[_Statement]) -> set[int]:
 
 
 def _near(table: Sequence[_Statement]) -> set[int]:
-    """The records with a name of another one, and nothing in conflict with it."""
+    """The records that share a name with another one and do not conflict with it."""
     return {number for pair in _near_pairs(table) for number in pair}
 
 

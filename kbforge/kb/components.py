@@ -59,7 +59,7 @@ def environment(package: str | None = None) -> Environment:
 
 
 def chief(attributes: Mapping[str, float], most: int = _MOST_BARS) -> list[tuple[str, float]]:
-    """What attributes contribute, in their order; of too many those that say most, and the rest."""
+    """Contributions of attributes, in order; of many, the largest and the sum of the rest."""
     if len(attributes) <= most:
         return list(attributes.items())
     first = set(nlargest(most - 1, attributes, key=lambda name: abs(attributes[name])))
@@ -76,13 +76,13 @@ def part(name: str) -> str:
 
 
 def source_hash(text: str) -> str:
-    """The source by which a Content-Security-Policy allows exactly this style or script."""
+    """The hash by which a Content-Security-Policy allows this style or script."""
     digest = hashlib.sha256(str(text).encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"
 
 
 def moment(seconds: float) -> str:
-    """A time in UTC, to the minute, from seconds since 1970; nothing for one out of all range."""
+    """A time in UTC, to the minute, from seconds since 1970; "" if it is out of range."""
     try:
         return time.strftime("%Y-%m-%d %H:%M", time.gmtime(seconds))
     except (OverflowError, OSError, ValueError):

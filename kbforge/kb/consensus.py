@@ -62,14 +62,14 @@ def similarity(subproblem: Subproblem) -> FloatArray:
 
 
 def binder(together: FloatArray, labels: IntArray) -> float:
-    """What a grouping (labels, shape [n]) loses by Binder, up to a constant."""
+    """Binder's loss of a grouping (labels, shape [n]), up to a constant."""
     same = labels[:, None] == labels[None, :]
     # the diagonal adds -n, whatever the grouping
     return float(((1 - 2 * together) * same).sum() + len(labels)) / 2
 
 
 def variation(together: FloatArray, labels: IntArray) -> float:
-    """What a grouping loses by the lower bound of the variation of information, in nats."""
+    """The loss of a grouping by the lower bound of the variation of information, in nats."""
     same = labels[:, None] == labels[None, :]
     return float(np.log(same.sum(axis=1)).sum() - 2 * np.log((together * same).sum(axis=1)).sum())
 
@@ -86,7 +86,7 @@ def consensus(
     estimate: str,
     allow: Allow = lambda clusters: True,
 ) -> Posterior:
-    """The posterior with a point estimate of another kind; weights and particles are the same.
+    """The posterior with another point estimate and the same particles.
 
     `estimate` is "map" (no change) or one of `LOSSES`. Only groupings that `allow` accepts are
     taken: if no other is, the heaviest particle.
@@ -105,7 +105,7 @@ def _estimated(subproblem: Subproblem, estimate: str, allow: Allow) -> Subproble
 
 
 def _by_loss(subproblem: Subproblem, estimate: str) -> Iterator[IntArray]:
-    """Groupings, the one that loses least first."""
+    """Groupings by ascending loss."""
     together = similarity(subproblem)
     loss = LOSSES[estimate]
     started = sorted(_labels(subproblem), key=lambda labels: round(loss(together, labels), DIGITS))
@@ -125,7 +125,7 @@ def _by_loss(subproblem: Subproblem, estimate: str) -> Iterator[IntArray]:
 
 
 def _grouped(subproblem: Subproblem, labels: IntArray) -> Subproblem:
-    """With this grouping for its point estimate."""
+    """The posterior with this grouping as point estimate."""
     held: dict[int, list[int]] = {}
     for fragment, label in zip(subproblem.fragments, labels.tolist(), strict=True):
         held.setdefault(label, []).append(fragment)
@@ -152,7 +152,7 @@ def _groupings(n: int) -> tuple[IntArray, ...]:
 
 
 def search(together: FloatArray, labels: IntArray, estimate: str) -> IntArray:
-    """A grouping near `labels` from which no move of a fragment and no union gains, shape [n]."""
+    """A local optimum near `labels`: no move of a fragment and no union improves it, shape [n]."""
     costs = _costs_binder if estimate == "binder" else _costs_vi
     unions = _unions_binder if estimate == "binder" else _unions_vi
     for _ in range(_ROUNDS):
@@ -168,7 +168,7 @@ def search(together: FloatArray, labels: IntArray, estimate: str) -> IntArray:
 
 
 def _moved(together: FloatArray, labels: IntArray, costs: _Costs) -> tuple[IntArray, bool]:
-    """Each fragment where it loses least, labels 0, 1, ...; and whether none wants to move on."""
+    """Labels 0, 1, ... after each fragment moves to the least loss; and whether none moved."""
     n, settled = len(labels), False
     labels = labels.copy()
     for _ in range(_ROUNDS):
@@ -246,7 +246,7 @@ def _sums_by(values: FloatArray, labels: IntArray) -> FloatArray:
 
 
 def _unions_binder(together: FloatArray, labels: IntArray) -> FloatArray:
-    """What the union of two clusters adds to the loss, shape [clusters, clusters]."""
+    """The change of the loss by the union of two clusters, shape [clusters, clusters]."""
     sizes = np.bincount(labels).astype(np.float64)
     sums = _sums_with(together, labels)
     between: FloatArray = _sums_by(sums, labels)

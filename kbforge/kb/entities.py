@@ -48,7 +48,7 @@ _Rival: TypeAlias = tuple[float, tuple[Cluster, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """What a whole file says of its attributes and words.
+    """Facts about a whole file: its order of attributes and its words.
 
     Attributes:
         columns: the place of each attribute.
@@ -109,7 +109,7 @@ def assemble(
 
 
 def known_in(fragments: Fragments, cluster: Cluster) -> str | None:
-    """The entity of an authority that a cluster holds a fragment of, if any."""
+    """The known entity with a fragment in a cluster, if any."""
     return next((x.known for x in (fragments[i] for i in cluster) if x.known is not None), None)
 
 
@@ -152,7 +152,7 @@ def assemble_subproblem(
 
 
 def _fitting(fragments: Fragments, rivals: Sequence[_Rival]) -> list[_Rival]:
-    """The most probable alternatives whose ids fit into one line."""
+    """The most probable alternatives whose ids fit on one line."""
     kept, characters = [], 0
     for rival in rivals:
         characters += sum(len(fragments[index].id) for group in rival[1] for index in group)
@@ -211,7 +211,7 @@ class _Beliefs:
 
     @functools.cached_property
     def _holding(self) -> dict[int, list[Cluster]]:
-        """By fragment the clusters that hold it; nobody asks where all particles agree."""
+        """The clusters of each fragment, except where all particles agree."""
         holding: dict[int, list[Cluster]] = {f: [] for f in self._fragments}
         for cluster in self._having:
             for fragment in cluster:
@@ -246,7 +246,7 @@ class _Beliefs:
 
 
 def _at(ordered: Sequence[Cluster], bits: int) -> tuple[Cluster, ...]:
-    """Those of the clusters that have a bit."""
+    """The clusters whose bit is set."""
     out = []
     while bits:
         lowest = bits & -bits
@@ -334,7 +334,7 @@ def _ranked(stated: Mapping[str, list[str]]) -> list[Value]:
 def _name_of(
     properties: Mapping[str, Sequence[Value]], naming: set[str], words: Words | None
 ) -> dict[str, str]:
-    """The best name: attribute -> the part of it."""
+    """The best name, as parts by attribute."""
     if len(naming) < 2:
         counts = {a: {v.value: len(v.fragments) for v in properties[a]} for a in naming}
         return {attribute: best_of(stated, words=words) for attribute, stated in counts.items()}
@@ -358,7 +358,7 @@ def _naming(attributes: tuple[str, ...]) -> set[str]:
 
 
 def naming(attributes: Sequence[str]) -> set[str]:
-    """Those of the attributes that together name an entity."""
+    """The attributes that together name an entity."""
     letters = {a: "".join(filter(str.isalnum, a.casefold())) for a in attributes}
     for title in _TITLES:
         if title in letters.values():
@@ -381,7 +381,7 @@ def mean_vector(fragments: Sequence[Fragment]) -> tuple[float, ...] | None:
 
 
 class AttributeOrder:
-    """Merges orders of some attributes into one of all; where they contradict, the first counts."""
+    """Merges partial orders of attributes; where they contradict, the first wins."""
 
     def __init__(self) -> None:
         self._place: dict[str, int] = {}
@@ -403,7 +403,7 @@ class AttributeOrder:
             self._after[before].add(after)
 
     def merged(self) -> list[str]:
-        """All attributes, each after those that stand before it."""
+        """All attributes in the merged order."""
         waits = dict.fromkeys(self._place, 0)
         for following in self._after.values():
             for attribute in following:
@@ -455,7 +455,7 @@ _remembered = lru_cache(maxsize=1 << 12)(_merged)
 
 
 def fragments_of(entity: Entity) -> list[Fragment]:
-    """What each fragment of the entity states, in the entity's order; values by code point.
+    """The values of each fragment of the entity, in the entity's order.
 
     Repeated values are one; label, source and vector are unknown.
     """

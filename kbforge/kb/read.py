@@ -173,7 +173,7 @@ def with_made(entities: Iterable[Entity], made: Provenance | None) -> Iterator[E
 
 
 def made_by(entities: Iterable[Entity]) -> list[Provenance]:
-    """How entities were made: each way once; several if files were joined, none if nothing says."""
+    """How entities were made; several records if files were joined."""
     found: list[Provenance] = []
     for entity in entities:
         if entity.made is not None and entity.made not in found:
@@ -182,12 +182,12 @@ def made_by(entities: Iterable[Entity]) -> list[Provenance]:
 
 
 def largest(entities: Iterable[Entity], top: int) -> list[Entity]:
-    """The entities with the most fragments; of equals the earlier."""
+    """The entities with the most fragments; ties keep their order."""
     return heapq.nlargest(top, entities, key=lambda entity: len(entity.fragments))
 
 
 def least_sure(entities: Iterable[Entity], top: int) -> list[Entity]:
-    """The entities with the lowest confidence, then probability; of equals the larger."""
+    """The entities with the lowest confidence, then probability; larger ones first in ties."""
 
     def doubt(entity: Entity) -> tuple[float, float, int]:
         return (entity.confidence, entity.probability, -len(entity.fragments))
@@ -207,7 +207,7 @@ def with_ids(entities: Iterable[Entity], ids: Collection[str]) -> list[Entity]:
 
 
 def names_of(fragments: Collection[str], entities: Iterable[Entity]) -> dict[str, str]:
-    """Fragment id -> name of the entity that holds it; fragments that none holds are left out."""
+    """Fragment id -> name of its entity."""
     if not fragments:
         return {}
     wanted = frozenset(fragments)

@@ -60,7 +60,7 @@ EntityRow: TypeAlias = tuple[str, tuple[str, ...], int, float]
 
 
 class ConfidenceBand(NamedTuple):
-    """Entities of about one confidence."""
+    """Entities in one interval of confidence."""
 
     low: float
     high: float  # excluded, except 1
@@ -73,7 +73,7 @@ class ConfidenceBand(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that a report says."""
+    """The content of a report."""
 
     title: str
     chosen: tuple[tuple[str, str], ...]  # names and values, with reasons
@@ -107,7 +107,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What is known of a knowledge base beside its entities."""
+    """What a store knows besides its entities."""
 
     runs: Iterable[Run] = ()  # all, or the last ones, ascending
     changes: Iterable[Change] = ()  # of the last run
@@ -173,7 +173,7 @@ def gather(
 
 
 def _list(entity: Entity, number: int, lists: Sequence[list[tuple[Any, ...]]]) -> None:
-    """Put an entity into the lists by size, by doubt and by name, where it is among the first."""
+    """Add an entity to the lists by size, by uncertainty and by name if it is among the first."""
     name = (entity.name.casefold(), entity.name)
     keys = (-len(entity.fragments), entity.confidence - 1, name)
     for listed, key in zip(lists, keys, strict=True):
@@ -212,7 +212,7 @@ def _row(entity: Entity) -> EntityRow:
 
 
 class ConfidenceCounter:
-    """Counts entities by what is stated of them, and learns which of them are right."""
+    """Counts entities by stated confidence, and how many of them are right."""
 
     def __init__(self) -> None:
         bands = len(CONFIDENCES)
@@ -225,7 +225,7 @@ class ConfidenceCounter:
 
     @property
     def total(self) -> float:
-        """The sum of what is stated."""
+        """The sum of the stated confidences."""
         return sum(self._stated)
 
     def add(self, stated: float | None, labels: Sequence[str | None]) -> None:
@@ -314,7 +314,7 @@ class _ConflictCounter:
         return self._order.merged()
 
     def found(self) -> tuple[tuple[str, int, int, str, tuple[str, ...]], ...]:
-        """What was counted, in the order of the file; of many attributes those with most."""
+        """The counts in the order of the file; of many attributes, the most frequent."""
         told = {name for name, _ in self._disagree.most_common(_MOST_CONFLICTS)}
         return tuple(
             (
@@ -329,7 +329,7 @@ class _ConflictCounter:
 
 
 def _shown(entity: Entity, place: Mapping[str, int], explain: Explain | None) -> Entity:
-    """An entity with those alternatives and explanations alone that the page tells."""
+    """An entity with the alternatives and explanations that the page shows."""
     names = sorted(entity.properties, key=lambda attribute: place.get(attribute, len(place)))
     said = entity.explanations if explain is None else explain(entity)
     return replace(
@@ -341,7 +341,7 @@ def _shown(entity: Entity, place: Mapping[str, int], explain: Explain | None) ->
 
 
 def _least_fitting(explanations: Mapping[str, Explanation]) -> dict[str, Explanation]:
-    """The fragment that fits least, with the attributes that say most."""
+    """The fragment that fits least, with the largest contributions."""
     id = min(explanations, key=lambda id: explanations[id].total)
     why = explanations[id]
     most = sorted(why.attributes, key=lambda name: -abs(why.attributes[name]))
@@ -352,7 +352,7 @@ def _least_fitting(explanations: Mapping[str, Explanation]) -> dict[str, Explana
 
 
 def _with_names(facts: Facts, view: View, chief: Sequence[Entity]) -> Facts:
-    """The same, with the names of the fragments and entities that the page speaks of."""
+    """The facts with the names of the fragments and entities on the page."""
     spoken = {id for one in facts.decisions for id in (one.decision.first, one.decision.second)}
     for entity in chief:
         for alternative in _alternatives(entity):
@@ -373,7 +373,7 @@ def _with_names(facts: Facts, view: View, chief: Sequence[Entity]) -> Facts:
 
 
 def _alternatives(entity: Entity) -> Sequence[Alternative]:
-    """Those that the page tells."""
+    """The alternatives that the page shows."""
     return sorted(entity.alternatives, key=lambda one: -one.probability)[:_MOST_ALTERNATIVES]
 
 

@@ -152,7 +152,7 @@ def grouping(
     most: int = 2,
     names: Mapping[str, str] | None = None,
 ) -> str:
-    """What an alternative makes of the entity: joined with other fragments, or several entities.
+    """An alternative in words: the entity joins other fragments, or splits.
 
     At most `most` fragments of a part are listed, the largest part last and, if long, by its size:
     what leaves it matters. `names` is by fragment id, as in `Ada Lovelace (f1, f2)`.
@@ -173,7 +173,7 @@ def grouping(
 
 
 def outsiders(entities: Iterable[Entity]) -> frozenset[str]:
-    """The fragments of other entities that the alternatives of these speak of."""
+    """The fragments of other entities in the alternatives of these."""
     return frozenset(
         fragment
         for entity in entities
@@ -183,7 +183,7 @@ def outsiders(entities: Iterable[Entity]) -> frozenset[str]:
 
 
 def _named(fragments: Sequence[str], most: int, names: Mapping[str, str]) -> str:
-    """The fragments, those of one entity together and behind its name."""
+    """The fragments, grouped by entity under its name."""
     by_name: dict[str | None, list[str]] = {}
     for fragment in fragments:
         by_name.setdefault(names.get(fragment), []).append(fragment)

@@ -37,7 +37,7 @@ _MOST_ROWS = 1_000  # held at a time, one a class
 
 
 class Groupings:
-    """The groupings that an entity keeps, as far as its own fragments go."""
+    """The stored groupings of an entity, restricted to its own fragments."""
 
     def __init__(self, entity: Entity) -> None:
         self._entity = entity
@@ -48,14 +48,14 @@ class Groupings:
         """Probability of the groupings that were not kept."""
 
     def probability(self, one: str, other: str) -> float:
-        """That a fragment of the entity is one with any fragment."""
+        """The probability that a fragment of the entity and any fragment are one entity."""
         at = self._position[one]
         if other in self._position:
             return float(self._together(self._class_of[at])[self._class_of[self._position[other]]])
         return self._others(int(self._class_of[at])).get(other, 0.0)
 
     def similar(self, one: str) -> Mapping[str, float]:
-        """Fragment -> probability, of all that may be one with a fragment of the entity."""
+        """Fragment -> probability of being one entity with a fragment of this entity."""
         at = self._position[one]
         inside = self._together(self._class_of[at])[self._class_of].tolist()
         found = dict(zip(self._entity.fragments, inside, strict=True))
@@ -119,7 +119,7 @@ class Groupings:
         return found
 
     def _others(self, group: int) -> dict[str, float]:
-        """Fragment -> probability, of the other entities' fragments with a class."""
+        """Fragment -> probability, for fragments of other entities and a class."""
         found: dict[str, list[float]] = {}
         for column, alternative in enumerate(self._entity.alternatives, 1):
             number = self._classes[0][group, column]
@@ -223,7 +223,7 @@ def block_of(
 
 
 def leaf_names(entities: Iterable[Entity]) -> list[str]:
-    """What to call the fragments of entities: the values that tell them apart, and the id."""
+    """Names for fragments of entities: distinguishing values, and the id."""
     fragments = [fragment for entity in entities for fragment in fragments_of(entity)]
     names = naming(merged_order(tuple({tuple(one.properties): None for one in fragments})))
     values: dict[str, list[tuple[str, ...]]] = {}
@@ -241,7 +241,7 @@ def leaf_names(entities: Iterable[Entity]) -> list[str]:
 
 
 def _homes(entities: Iterable[Entity], fragments: Sequence[str]) -> dict[str, Entity]:
-    """The entity of each of some fragments."""
+    """The entity of each fragment."""
     found = {f: entity for entity in entities for f in fragments if f in entity.fragments}
     for fragment in fragments:
         if fragment not in found:
@@ -252,7 +252,7 @@ def _homes(entities: Iterable[Entity], fragments: Sequence[str]) -> dict[str, En
 def _bounds(
     said: float, known: Groupings, back: Groupings, one: str, fragment: str
 ) -> tuple[float, float]:
-    """The least and the most, by what both entities say."""
+    """The bounds of a probability from both entities."""
     if back is known:
         return said, min(said + known.rest, 1.0)
     again = back.probability(one, fragment)

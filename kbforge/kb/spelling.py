@@ -99,7 +99,7 @@ class Words:
 
 @lru_cache(maxsize=1 << 12)
 def _places(text: str) -> tuple[int, ...]:
-    """The bits of the words of a text, in the largest table; none of a number or an address."""
+    """The bits of a text's words in the largest table; none for numbers and addresses."""
     if len(text) > _LONG or any(map(str.isdigit, text)) or _is_address(text):
         return ()
     words = value_of(text).split()
@@ -156,7 +156,7 @@ def best_of(
 
 
 def value_of(text: str) -> str:
-    """What all spellings of a value have in common: its words without case and accents, in order.
+    """The key of all spellings of a value: its words without case and accents.
 
     With digits it is one word, unless it is a number, whose sign and point count. A text of more
     than 1,000 characters has one spelling.
@@ -178,7 +178,7 @@ def value_of(text: str) -> str:
 
 
 def _turned(text: str) -> str | None:
-    """What "B, A" may be, "A B"; None if a text has no such comma, or has digits."""
+    """Turn "B, A" into "A B"; None without such a comma or with digits."""
     last, comma, first = text.partition(",")
     if not comma or "," in first or not last.strip() or not first.strip():
         return None
@@ -186,7 +186,7 @@ def _turned(text: str) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """Without case and accents, in the script that it has."""
+    """A text without case and accents, in its own script."""
     text = unicodedata.normalize("NFKD", text).casefold()
     if text.isascii():
         return text
@@ -234,10 +234,10 @@ def _has_both_cases(text: str) -> bool:
 
 
 def _nearest(values: Sequence[str], weights: Mapping[str, int]) -> list[str]:
-    """Those of equally frequent values that all spellings together are nearest to."""
+    """The values, among equally frequent ones, that are nearest to all spellings."""
 
     def first(some: Collection[str]) -> list[str]:
-        """The heaviest `MOST`; a checksum draws among equals, whatever they begin with."""
+        """The heaviest `MOST`; ties are broken by a checksum."""
         if len(some) <= MOST:
             return sorted(some)
         by_weight = {v: (-weights[v], zlib.crc32(v.encode("utf-8", "replace")), v) for v in some}
@@ -260,7 +260,7 @@ def _nearest(values: Sequence[str], weights: Mapping[str, int]) -> list[str]:
 
 
 def _nearness(spelling: str, value: str, words: set[str], others: set[str]) -> float:
-    """Of one value to another, by their first characters and words."""
+    """The similarity of two values, by their first characters and words."""
     from rapidfuzz.distance import OSA  # .1 s to import
 
     if _abbreviates(spelling, value):
@@ -272,7 +272,7 @@ def _nearness(spelling: str, value: str, words: set[str], others: set[str]) -> f
 
 
 def _abbreviates(spelling: str, value: str) -> bool:
-    """Whether a spelling has initials for some words of a value, and the others as they are."""
+    """Whether a spelling is a value with some words reduced to initials."""
     ours, theirs = spelling.split(), value.split()
     if len(ours) != len(theirs) or len(ours) < 2 or min(map(len, ours)) > 1:
         return False

@@ -22,7 +22,7 @@ _NUMBERS = ("confidence", "reported", "probability", "rest")
 
 
 def table_of(view: View, format: str, number_ids: bool = False, **options: object) -> ArrowTable:
-    """What the exporter `members`, `pairs` or `wide` would write, as a table in memory.
+    """The output of the exporter `members`, `pairs` or `wide`, as a table in memory.
 
     With `number_ids` the ids of fragments are whole numbers, as in the table that they come from.
     """

@@ -50,7 +50,7 @@ _OF_STORES = (".sqlite", ".sqlite3", ".db")
 
 
 class EntitiesView(View):
-    """Entities, which `entities` gives from the first on at each call, and their fragments.
+    """A view of entities in memory or in a file, and of their fragments.
 
     Fragments come in any order, among others or alone; None derives them from the entities' values.
     """
@@ -86,7 +86,7 @@ def file_view(kb: str, fragments: str | None = None) -> EntitiesView:
 
 
 def _by_id(fragments: Iterable[Fragment]) -> Callable[[str], Fragment]:
-    """Fragments by id, in a database without a name: what memory cannot hold is in its file."""
+    """Fragments by id, in a temporary database that may exceed memory."""
     database = sqlite3.connect("")
     try:
         with database:
@@ -109,7 +109,7 @@ def _by_id(fragments: Iterable[Fragment]) -> Callable[[str], Fragment]:
 
 
 class CountingView(View):
-    """A view that counts the entities that were read of it."""
+    """A view that counts the entities read from it."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -136,7 +136,7 @@ def export(view: View, exporter: Exporter, target: str) -> int:
 
 
 def exporter_for(output: str) -> str:
-    """The exporter of an output that nobody named one for: by its ending, else JSON lines."""
+    """The default exporter of an output: by its ending, else JSON lines."""
     if output == "-" or not registry.ending_of(output):
         return JSON_LINES
     if output.lower().endswith((".zst", ".zstd")):
@@ -149,7 +149,7 @@ def exporter_for(output: str) -> str:
 
 
 def require_json_lines(output: str, what: str, instead: str, store: str = "") -> None:
-    """Refuse an output whose name promises another format than JSON lines.
+    """Refuse an output with the ending of another format than JSON lines.
 
     `instead` and `store` say how to get the other format and a store.
     """
@@ -189,12 +189,12 @@ class Policy:
 
     @property
     def rules(self) -> set[str]:
-        """The rules that it has."""
+        """The rules of the policy."""
         return {self.default, *self.attributes.values()}
 
     @property
     def needs_fragments(self) -> bool:
-        """Whether entities alone do not say enough."""
+        """Whether the policy needs fragments, not only entities."""
         by_date = LATEST in self.rules and self.date is not None and self.date[0] == "metadata"
         return by_date or PREFERRED in self.rules
 
@@ -242,7 +242,7 @@ def _date(top: Record) -> tuple[str, str]:
 
 
 class GoldenView(CountingView):
-    """A view of the same entities with those values alone that a policy selects."""
+    """A view of the entities with only the values that a policy selects."""
 
     def __init__(self, view: View, policy: Policy) -> None:
         if policy.needs_fragments and not view.knows_fragments:
@@ -263,7 +263,7 @@ class GoldenView(CountingView):
             yield golden(entity, self._policy, self.fragments)
 
     def fragments(self, entity: Entity) -> Sequence[Fragment]:
-        """As `View`: what they say does not depend on the policy."""
+        """As `View`; the policy does not change fragments."""
         whole = self._whole
         return self._view.fragments(
             entity if whole is None or whole.id != entity.id else whole  # the one being read
@@ -305,7 +305,7 @@ def _rank(
 
 
 def _place(source: str | None, sources: Sequence[str]) -> int:
-    """Where a fragment's source stands among the preferred ones."""
+    """The rank of a fragment's source among the preferred ones."""
     for at, preferred in enumerate(sources):
         if source is not None and is_of_source(source, preferred):
             return at
