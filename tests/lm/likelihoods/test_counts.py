@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kbforge.contracts import UNREAD, Fragment
+from kbforge_lm.likelihoods import counts
 from kbforge_lm.likelihoods.ngram import Bigram
-from kbforge_plugins.likelihoods import counts
 
 NAMES = [
     "anna",
