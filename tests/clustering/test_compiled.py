@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 
 import numpy as np
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbforge import registry
 from kbforge.clustering.compiled import CompiledRun
 from kbforge.clustering.constraints import Closure
 from kbforge.clustering.propose import Rules
@@ -20,18 +21,17 @@ from kbforge.clustering.tables import KernelTable
 from kbforge.contracts import ConjugateLikelihood, Constraints, Decision, Fragment, Problem, Session
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
 from kbforge.kernel.binding import WORKERS, kernel_library, kernel_status, workers
-from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from kbforge_plugins.likelihoods.names import Names
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from kbforge_plugins.resamplers import Greedy
 from tests.clustering.both_engines import ALPHA, bridging_stream
 from tests.clustering.contents import contents
 from tests.clustering.test_candidates import Keys
 from tests.clustering.toys import Chain, fragments_of, normal
+from tests.installed import BIGRAM
 from tests.people import people
 from tests.profile import examples
 
@@ -139,13 +139,16 @@ def test_keys_lead_alike(keys: list[list[int]], families: int, shared: int, comp
 
 
 @pytest.mark.parametrize(
-    "model",
-    [Attributes, Names, Bigram, Pairs],
-    ids=lambda model: str(model.__name__),
+    "name",
+    ["attributes", "names", *BIGRAM, "pairs"],
 )
-def test_records_of_people(model: Callable[[], ConjugateLikelihood]) -> None:
+def test_records_of_people(name: str) -> None:
     fragments = people(70, 5, error=0.3)
-    run(fitted(model(), fragments, 20.0), fragments, SplitSmc(particles=20)._rules)
+    run(
+        fitted(registry.create("likelihoods", name), fragments, 20.0),
+        fragments,
+        SplitSmc(particles=20)._rules,
+    )
 
 
 @examples(30)
@@ -193,6 +196,7 @@ def test_rows_that_the_file_did_not_have() -> None:
     run(problem, [*fragments, *again, *empty], SplitSmc(particles=10)._rules, 20)
 
 
+@pytest.mark.skipif(not BIGRAM, reason="the package kbforge_lm is not installed")
 @pytest.mark.parametrize("far", [1, 40])
 def test_counts_of_rows(far: int) -> None:
     """Factors of counts that the kernel asks for; fragments without a row; many clusters."""
@@ -201,7 +205,7 @@ def test_counts_of_rows(far: int) -> None:
         Fragment(f"f{i}", {"name": (name,) * (1 + i % 3)} if name else {})
         for i, name in enumerate(names)
     ]
-    problem = fitted(Bigram(), fragments, 0.5)
+    problem = fitted(registry.create("likelihoods", "bigram"), fragments, 0.5)
     reference, _ = run(problem, fragments, Rules(5, Greedy(), splits=True), 50)
     assert max(map(len, reference.posterior().clusters())) >= far
 
@@ -377,16 +381,16 @@ def test_any_number_of_workers(
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("model", [Pairs, Bigram, Gaussian], ids=lambda model: str(model.__name__))
+@pytest.mark.parametrize("name", ["pairs", *BIGRAM, "gaussian"])
 def test_any_number_of_workers_by_fragment(
-    workers: int, model: Callable[[], ConjugateLikelihood], monkeypatch: pytest.MonkeyPatch
+    workers: int, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(2)
     fragments = [
         replace(f, vector=tuple(10.0 * int(str(f.label)) + rng.normal(size=2)))
         for f in people(250, 4, error=0.3)
     ]
-    likelihood = model()
+    likelihood: ConjugateLikelihood = registry.create("likelihoods", name)
     likelihood.fit(fragments)
     index = likelihood.index or likelihood.index_of_many()
     assert index is not None

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbforge import registry
 from kbforge.contracts import Clusterer, Fragment, Likelihood, Posterior, Problem
 from kbforge.testing import UniformLikelihood
-from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc
 from kbforge_plugins.likelihoods.attributes.fitting import FittedAttributes, vocabularies_of
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
@@ -21,6 +21,7 @@ from kbforge_plugins.likelihoods.attributes.urn import AttributeRates
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.oracle import Grouping, log_sum_exp, partitions
 from tests.clustering.toys import BlackBox, Chain, categories, normal
+from tests.installed import BIGRAM
 from tests.profile import examples
 
 BELL_5, BELL_7 = 52, 877
@@ -73,8 +74,8 @@ def attributes(fragments: list[Fragment]) -> Attributes:
     return Attributes.trained(FittedAttributes(vocabularies, rates, 1.0, len(fragments)))
 
 
-def bigram(fragments: list[Fragment]) -> Bigram:
-    model = Bigram()
+def bigram(fragments: list[Fragment]) -> Likelihood:
+    model: Likelihood = registry.create("likelihoods", "bigram")
     named = [fragment for fragment in fragments if "name" in fragment.properties]
     # where no fragment has a name there is nothing to learn, and any model will do
     model.fit(fragments if named else [Fragment("", {"name": ("x",)})])
@@ -88,7 +89,7 @@ Family = tuple[
 
 FAMILIES: dict[str, Family] = {
     "gaussian": (vectors, lambda _: Gaussian()),
-    "bigram": (names, bigram),
+    **dict.fromkeys(BIGRAM, (names, bigram)),
     "attributes": (records, attributes),
     "black box": (vectors, lambda _: BlackBox(normal(1.0, 4.0))),
     "ties": (counts, lambda _: Chain(categories())),

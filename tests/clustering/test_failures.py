@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
+from kbforge import registry
 from kbforge.clustering.propose import Rules
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import (
@@ -30,7 +32,6 @@ from kbforge.contracts import (
     Problem,
 )
 from kbforge.errors import LikelihoodError
-from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.resamplers import (
     Greedy,
@@ -40,6 +41,7 @@ from kbforge_plugins.resamplers import (
 )
 from tests.clustering.contents import contents
 from tests.clustering.test_exactness import Family, attributes, names, records, vectors
+from tests.installed import BIGRAM
 from tests.profile import examples
 
 
@@ -152,7 +154,7 @@ def fitted(make: Callable[[], Any]) -> Callable[[list[Fragment]], Likelihood]:
 # not among those fitted to
 LIKELIHOODS: dict[str, Family] = {
     "attributes": (records, attributes),
-    "bigram": (names, fitted(Bigram)),
+    **{name: (names, fitted(partial(registry.create, "likelihoods", name))) for name in BIGRAM},
     "gaussian": (vectors, lambda _: Gaussian()),
 }
 RULES = {

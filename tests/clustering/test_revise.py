@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbforge import registry
 from kbforge.clustering.constraints import Closure
 from kbforge.clustering.revise import MOST_TAKEN, move, revisit, split_or_merge
 from kbforge.clustering.session import SmcSession
@@ -24,7 +25,6 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.testing import UniformLikelihood
-from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.ngrams import Ngrams
 from kbforge_plugins.likelihoods.gaussian import Gaussian
@@ -35,6 +35,7 @@ from tests.clustering.test_exactness import BELL_7, exact_posterior, represented
 from tests.clustering.test_failures import LIKELIHOODS, RULES, Broken, Trap, problem_of, session_of
 from tests.clustering.test_remove import STAGES, check_session
 from tests.clustering.toys import Rule, fragments_of, opened
+from tests.installed import BIGRAM
 from tests.profile import examples
 
 
@@ -248,11 +249,12 @@ def test_two_groups_of_points_are_parted_by_a_direction() -> None:
     check_session(session)
 
 
+@pytest.mark.skipif(not BIGRAM, reason="the package kbforge_lm is not installed")
 @pytest.mark.parametrize("index", [None, Ngrams()])
 def test_two_names_are_parted_by_what_they_share(index: Ngrams | None) -> None:
     """By n-grams that the likelihood reads, or by the keys of the index."""
     items = [Fragment(f"f{i}", {"name": (name,)}) for i, name in enumerate(NAMES)]
-    likelihood = Bigram()
+    likelihood = registry.create("likelihoods", "bigram")
     likelihood.fit(items)
     if index is not None:
         index.fit(items)

@@ -17,10 +17,10 @@ from kbforge.contracts import (
     Problem,
     Session,
 )
-from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.ngrams import Ngrams
 from kbforge_plugins.indexes.projection import Projection
+from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 
 _LETTERS = "abcdefghijklmnoprstuvw"
@@ -55,7 +55,7 @@ def points(entities: int = 12) -> list[Fragment]:
 
 Case = tuple[Callable[[], CandidateIndex], Callable[[], Likelihood], float]
 CASES: dict[str, Case] = {
-    "ngrams": (Ngrams, Bigram, 1e6),
+    "ngrams": (Ngrams, Attributes, 1e6),
     "projection": (Projection, Gaussian, 1.0),
 }
 

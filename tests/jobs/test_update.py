@@ -215,10 +215,10 @@ def test_vectors_and_likelihoods_that_keep_nothing(tmp_path: Path) -> None:
 
 
 def test_choices_that_are_objects_are_refused(tmp_path: Path) -> None:
-    from kbforge_lm.likelihoods.ngram import Bigram
+    from kbforge_plugins.likelihoods.names import Names
 
     with pytest.raises(UsageError, match="a store keeps names"):
-        made(tmp_path / "kb.sqlite", people(10, 1), Choices(likelihood=Bigram(), alpha=2.0))
+        made(tmp_path / "kb.sqlite", people(10, 1), Choices(likelihood=Names(), alpha=2.0))
 
 
 def test_a_store_that_is_damaged_is_told(tmp_path: Path) -> None:

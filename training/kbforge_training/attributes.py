@@ -26,13 +26,13 @@ from kbforge_plugins.likelihoods.attributes.fitting import (
     fit_unlabelled,
     vocabularies_of,
 )
-from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind
 from kbforge_plugins.likelihoods.attributes.likelihood import (
     RATES_FILE,
     VALUES_FILE,
     AttributeModel,
 )
 from kbforge_plugins.likelihoods.attributes.urn import AttributeRates, rates_to_toml
+from kbforge_plugins.texts.kinds import KINDS, Kind
 
 _OBJECTIVE = "expected entities"
 

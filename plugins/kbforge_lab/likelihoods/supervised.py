@@ -64,7 +64,7 @@ from kbforge.models.bundle import Bundle, read_bundle
 from kbforge.words import counted, did_you_mean
 from kbforge_lab.features import ALL, FEATURES, Feature
 from kbforge_lab.scdp.references import embedding
-from kbforge_plugins.likelihoods.attributes.kinds import Kind, kind_of, stated
+from kbforge_plugins.texts.kinds import Kind, kind_of, stated
 
 MOST_ATTRIBUTES = 8
 """Attributes that are compared by default, those that most fragments have."""

@@ -1,6 +1,6 @@
 """The index `selective`: the rare values of all attributes.
 
-The keys of a fragment are its values, and features that survive distortion (`attributes.kinds`):
+The keys of a fragment are its values, and features that survive distortion (`texts.kinds`):
 words, the parts of a date, the district of a postcode. Two fragments with a key in common are
 compared. Values that many fragments have lead nowhere by themselves, so two of them together are a
 key: a first name with a year of birth. No blocking rules are needed, but some may be added.
@@ -25,7 +25,14 @@ from kbforge.kernel import binding
 from kbforge.kernel.binding import address, kernel_library
 from kbforge.models.keeping import KeptReader
 from kbforge_plugins.indexes.hashed import HashedIndex, require_least, starts_of
-from kbforge_plugins.likelihoods.attributes.kinds import (
+from kbforge_plugins.texts import (
+    LARGEST,
+    Begun,
+    begun_digest,
+    digest_after,
+    digest_of,
+)
+from kbforge_plugins.texts.kinds import (
     KINDS,
     Kind,
     counts_read,
@@ -35,13 +42,6 @@ from kbforge_plugins.likelihoods.attributes.kinds import (
     normalised,
     read_as,
     stated,
-)
-from kbforge_plugins.texts import (
-    LARGEST,
-    Begun,
-    begun_digest,
-    digest_after,
-    digest_of,
 )
 
 _Item: TypeAlias = tuple[str, tuple[str, ...]]

@@ -24,10 +24,10 @@ from kbforge_plugins.likelihoods.attributes.fitting import (
     learn_rates,
     vocabularies_of,
 )
-from kbforge_plugins.likelihoods.attributes.kinds import Kind, counts_of, feature_names
 from kbforge_plugins.likelihoods.attributes.likelihood import AttributeModel
 from kbforge_plugins.likelihoods.attributes.urn import SLIPS, AttributeRates, Urns, component_names
 from kbforge_plugins.likelihoods.attributes.vocabulary import LEAST_COUNT, Encoder, Vocabulary
+from kbforge_plugins.texts.kinds import Kind, counts_of, feature_names
 from tests.people import people
 
 

@@ -17,7 +17,6 @@ from kbforge.contracts import Fragment, LearnedState
 from kbforge.errors import ModelError
 from kbforge.testing.likelihood import same, stored
 from kbforge_plugins.likelihoods.attributes.fitting import discounts_of, vocabularies_of
-from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind, features_of
 from kbforge_plugins.likelihoods.attributes.urn import (
     SLIPS,
     AttributeRates,
@@ -26,6 +25,7 @@ from kbforge_plugins.likelihoods.attributes.urn import (
     words_kept,
 )
 from kbforge_plugins.likelihoods.attributes.vocabulary import RETENTIONS, Encoder, Vocabulary
+from kbforge_plugins.texts.kinds import KINDS, Kind, features_of
 from tests.likelihoods.attributes.toys import LETTERS, random_rates, random_vocabulary, world
 from tests.profile import examples
 

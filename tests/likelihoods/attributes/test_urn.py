@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge_plugins.likelihoods.attributes import urn as urn_module
-from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind, feature_names
 from kbforge_plugins.likelihoods.attributes.urn import (
     COPY,
     EDIT,
@@ -27,6 +26,7 @@ from kbforge_plugins.likelihoods.attributes.urn import (
     slip,
 )
 from kbforge_plugins.likelihoods.attributes.vocabulary import Vocabulary
+from kbforge_plugins.texts.kinds import KINDS, Kind, feature_names
 from tests.likelihoods.attributes.toys import (
     LETTERS,
     random_kind,

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from rapidfuzz import fuzz
 
-from kbforge_plugins.likelihoods.attributes.kinds import normalised
 from kbforge_plugins.likelihoods.pairs.known import (
     KNOWN_FEATURES,
     Reading,
@@ -19,6 +18,7 @@ from kbforge_plugins.likelihoods.pairs.known import (
     shortens,
 )
 from kbforge_plugins.likelihoods.pairs.table import folded
+from kbforge_plugins.texts.kinds import normalised
 
 
 def told(one: str, other: str) -> dict[str, float]:

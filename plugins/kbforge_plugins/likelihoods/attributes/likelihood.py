@@ -54,7 +54,6 @@ from kbforge_plugins.likelihoods.attributes.fitting import (
     fit_unlabelled,
     vocabularies_of,
 )
-from kbforge_plugins.likelihoods.attributes.kinds import counts_of, counts_read, normalised
 from kbforge_plugins.likelihoods.attributes.urn import (
     Rates,
     Urn,
@@ -68,6 +67,7 @@ from kbforge_plugins.likelihoods.attributes.vocabulary import (
     Record,
     Vocabulary,
 )
+from kbforge_plugins.texts.kinds import counts_of, counts_read, normalised
 
 RATES_FILE, VALUES_FILE = "rates.toml", "values.json"
 _MOST_RATES_BYTES = 1 << 22

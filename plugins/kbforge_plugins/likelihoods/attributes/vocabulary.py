@@ -43,7 +43,8 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, Fragment, IntArray, LearnedState
 from kbforge.models.keeping import KeptReader
-from kbforge_plugins.likelihoods.attributes.kinds import (
+from kbforge_plugins.texts import LARGEST, Places, digests_of
+from kbforge_plugins.texts.kinds import (
     Kind,
     feature_names,
     features_of,
@@ -51,7 +52,6 @@ from kbforge_plugins.likelihoods.attributes.kinds import (
     read_as,
     stated,
 )
-from kbforge_plugins.texts import LARGEST, Places, digests_of
 
 _LAST_LETTER = 0x10FFFF
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.testing.examples import HOSTILE_VALUES
-from kbforge_plugins.likelihoods.attributes.kinds import (
+from kbforge_plugins.texts.kinds import (
     KINDS,
     LONGEST_VALUE,
     Kind,

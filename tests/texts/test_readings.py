@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kbforge.testing.examples import HOSTILE_VALUES
 from kbforge_plugins.likelihoods.attributes.chance import idle_attributes
-from kbforge_plugins.likelihoods.attributes.kinds import (
+from kbforge_plugins.texts.kinds import (
     KINDS,
     Kind,
     counts_read,
@@ -21,7 +21,7 @@ from kbforge_plugins.likelihoods.attributes.kinds import (
     read_as,
     stated,
 )
-from kbforge_plugins.likelihoods.attributes.readings import amount, are_amounts
+from kbforge_plugins.texts.readings import amount, are_amounts
 from tests.profile import examples
 
 
