@@ -19,7 +19,7 @@ MOST_PARAMETERS = 16
 
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 ROOMS, ARROWS = re.findall(r"^```text\n(.*?)^```$", ARCHITECTURE, re.MULTILINE | re.DOTALL)
-PACKAGES = ("kbforge", "plugins/kbforge_plugins", "grammars/kbforge_grammars", "examples", *BESIDE)
+PACKAGES = ("kbforge", "plugins/kbforge_plugins", "examples", *BESIDE)
 # packages beside the core, and their tests, that are not here
 FOLDERS_BESIDE = {folder for package, (tests, _) in BESIDE.items() for folder in (package, tests)}
 GONE = tuple(folder for folder in FOLDERS_BESIDE if not (ROOT / folder).is_dir())

@@ -18,8 +18,8 @@ from kbforge.errors import GrammarError
 from kbforge_grammars import Grammar
 from kbforge_grammars import grammar as grammar_called
 from kbforge_lm.grammar.tokens import ILLEGAL, OPEN, WHOLE, Codec, string_state
-from tests.grammar.pieces import PIECES, longest_pieces, sample
-from tests.grammar.slow import is_beginning, is_whole
+from tests.lm.grammar.pieces import PIECES, longest_pieces, sample
+from tests.lm.grammar.slow import is_beginning, is_whole
 
 NAMES = ["canonical-json", "flat-json"]
 CODECS = {name: Codec(grammar_called(name), PIECES, longest_pieces) for name in NAMES}

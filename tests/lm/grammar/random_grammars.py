@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.grammar.slow import Tree
+from tests.lm.grammar.slow import Tree
 
 LETTERS = "ab,"
 

@@ -13,7 +13,7 @@ from kbforge.errors import GrammarError
 from kbforge.testing import examples
 from kbforge_grammars import VERSIONS, Grammar, grammar
 from kbforge_lm.grammar.tokens import Codec
-from tests.grammar.pieces import PIECES, longest_pieces, reachable, sample
+from tests.lm.grammar.pieces import PIECES, longest_pieces, reachable, sample
 
 _SAMPLES = 300
 

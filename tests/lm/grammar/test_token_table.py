@@ -14,9 +14,9 @@ from kbforge.errors import GrammarError
 from kbforge_grammars import grammar as grammar_called
 from kbforge_lm.grammar.skeleton import Skeleton, compile_skeleton
 from kbforge_lm.grammar.tokens import START, STATES, Codec, TokenTable, compile_table
-from tests.grammar.pieces import PIECES, longest_pieces, reachable
-from tests.grammar.random_grammars import LETTERS, TREES
-from tests.grammar.slow import EndlessError, Place, SlowTable, Tree, rules_of
+from tests.lm.grammar.pieces import PIECES, longest_pieces, reachable
+from tests.lm.grammar.random_grammars import LETTERS, TREES
+from tests.lm.grammar.slow import EndlessError, Place, SlowTable, Tree, rules_of
 from tests.profile import examples
 
 GOLDEN = Path(__file__).parent.parent / "golden"

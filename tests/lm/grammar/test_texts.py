@@ -15,8 +15,8 @@ from kbforge.contracts import Fragment
 from kbforge.errors import GrammarError
 from kbforge_grammars import grammar as grammar_called
 from kbforge_lm.grammar.skeleton import Skeleton, compile_skeleton
-from tests.grammar.random_grammars import LETTERS, TREES, spoiled, text_of
-from tests.grammar.slow import CANONICAL_STRING, EndlessError, SlowTable, Tree, accepts, rules_of
+from tests.lm.grammar.random_grammars import LETTERS, TREES, spoiled, text_of
+from tests.lm.grammar.slow import CANONICAL_STRING, EndlessError, SlowTable, Tree, accepts, rules_of
 from tests.profile import examples
 
 S = CANONICAL_STRING
