@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge import registry
-from kbforge.contracts import Fragment, Grammar, Serializer
+from kbforge.contracts import Fragment, Serializer
+from kbforge_grammars import Grammar
 from kbforge_lm.grammar.skeleton import Edge, compile_skeleton
 from kbforge_lm.grammar.tokens import START, compile_table
 
@@ -45,7 +46,7 @@ class ByteTexts:
     def __init__(self, grammar: Grammar) -> None:
         self._skeleton = compile_skeleton(grammar.rules, f"grammar {grammar.name}")
         self.table = compile_table(self._skeleton, [bytes([b]) for b in range(256)])
-        self._serializer: Serializer = registry.create("serializers", grammar.serializer)
+        self._serializer: Serializer = registry.create("serializers", grammar.name)
         # characters above a byte's stand for symbols while a text is put together
         self._characters = {s: chr(255 + token) for s, token in self.table.symbols.items()}
         self._choices = self.table.legal.sum(axis=1) > 1

@@ -9,8 +9,6 @@ Each set is clustered as `kbforge cluster FILE` does, and then asked about in se
 | way | next is |
 |---|---|
 | gain | the pair whose answer is expected to set most right (kbforge.fit) |
-| gain, map | the same, told what the map of pairs says |
-| information | the pair whose answer tells most |
 | random in doubt | any of the pairs of fragments that the particles report between .05 and .95 |
 | random uncertain | any of those on which they differ at all |
 
@@ -29,19 +27,18 @@ from typing import TypeAlias
 import numpy as np
 from shell import data_folder, table
 
-from kbforge.contracts import Decision, FloatArray, Fragment, IntArray, Session
+from kbforge.contracts import Decision, FloatArray, Fragment, Session
 from kbforge.errors import ContradictionError
-from kbforge.evaluation.reliability import ReportedPairs, entity_probabilities, pair_probabilities
+from kbforge.evaluation.reliability import pair_probabilities
 from kbforge.evaluation.scores import compare
-from kbforge.fit.choices import Choices, Fit
-from kbforge.fit.confidence import ClusteringReport
-from kbforge.fit.questions import PairMap, PairQuestion, PosteriorQueue
+from kbforge.fit.choices import Choices
+from kbforge.fit.questions import PairQuestion, PosteriorQueue
 from kbforge.jobs.cluster import open_live
 from kbforge.pictures import PALETTE, look, new_figure, save
 from kbforge_lab.suites.accuracy import SETS, LabelledSet
 
 RANDOM, DOUBT = "random uncertain", "random in doubt"
-WAYS = ("gain", "gain, map", "information", DOUBT, RANDOM)
+WAYS = ("gain", DOUBT, RANDOM)
 EVERY = 10
 
 Answer: TypeAlias = Callable[[int, int], bool]
@@ -87,7 +84,7 @@ def measured(data: LabelledSet, options: argparse.Namespace) -> Curves:
                 made = live.prepared
                 session = made.clusterer.open(made.problem, np.random.default_rng(0), state)
                 answer = oracle(held, options.errors, draws)
-                curve = asked(session, pairs_by(way, session, made, draws), answer)
+                curve = asked(session, pairs_by(way, session, draws), answer)
                 runs[way].append(list(islice(curve, options.answers + 1)))
     return {way: padded(found, options.answers + 1) for way, found in runs.items()}
 
@@ -123,16 +120,12 @@ def f1_of(session: Session, gold: Sequence[str | None]) -> float:
     return compare(session.posterior().labels(), gold).bcubed_f1_item_mean
 
 
-def pairs_by(
-    way: str, session: Session, made: Fit, rng: np.random.Generator
-) -> Callable[[Answer], Pairing]:
+def pairs_by(way: str, session: Session, rng: np.random.Generator) -> Callable[[Answer], Pairing]:
     """What asks in one of the ways; each pair that comes out of it has been decided."""
     if way in (DOUBT, RANDOM):
         least = 0.05 if way == DOUBT else 0.0
         return lambda answer: at_random(session, answer, least, rng)
-    read = map_of(session, made) if way.endswith("map") else None
-    questions = PosteriorQueue(read, worth="information" if way == "information" else "gain")
-    return lambda answer: by_worth(session, answer, questions)
+    return lambda answer: by_worth(session, answer, PosteriorQueue())
 
 
 def by_worth(session: Session, answer: Answer, questions: PosteriorQueue) -> Pairing:
@@ -170,26 +163,6 @@ def decided(session: Session, first: int, second: int, same: bool) -> bool:
     except ContradictionError:
         return False
     return True
-
-
-def map_of(session: Session, made: Fit) -> PairMap | None:
-    """The map of pairs, of the grouping as it is before any answer."""
-    reading = made.confidence
-    if reading is None:
-        return None
-    posterior = session.posterior()
-    reported = ClusteringReport(session.fragments, entity_probabilities([posterior]))
-    number = np.zeros(posterior.n_fragments, np.int64)
-    for at, subproblem in enumerate(posterior.subproblems):
-        number[list(subproblem.fragments)] = at
-    size = np.bincount(number)[number].astype(np.float64)
-
-    def read(first: IntArray, second: IntArray, probability: FloatArray) -> FloatArray:
-        one, other = np.minimum(first, second), np.maximum(first, second)
-        pairs = ReportedPairs(one, other, probability, size[one], number[one])
-        return reading.of_pairs(reported, pairs)
-
-    return read
 
 
 def table_of(curves: Curves) -> str:

@@ -20,16 +20,16 @@ from kbforge_lab.likelihoods.trigram import Trigram
 from kbforge_lm.likelihoods.ngram import Bigram
 from tests.fit.people import made
 from tests.fit.test_judge import judged
-from tests.likelihoods.test_ngram import (
+from tests.lm.likelihoods.test_counts import check_edits_and_merges, check_random_life, small
+from tests.lm.likelihoods.test_ngram import (
     check_strings,
     check_urn,
     clusters_of_texts,
     counted,
     folder,
 )
-from tests.lm.likelihoods.test_counts import check_edits_and_merges, check_random_life, small
+from tests.lm.training.test_ngram import check_evidence
 from tests.profile import examples
-from tests.training.test_ngram import check_evidence
 
 __all__ = ["folder", "small"]
 

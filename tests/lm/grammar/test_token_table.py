@@ -19,7 +19,7 @@ from tests.lm.grammar.random_grammars import LETTERS, TREES
 from tests.lm.grammar.slow import EndlessError, Place, SlowTable, Tree, rules_of
 from tests.profile import examples
 
-GOLDEN = Path(__file__).parent.parent / "golden"
+GOLDEN = Path(__file__).parents[2] / "golden"
 NAMES = ["canonical-json", "flat-json"]
 # every kind of piece: with a space and without, whole characters and parts of them, none that fits
 FEW_PIECES = [
