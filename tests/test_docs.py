@@ -51,7 +51,7 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 # the plugins that the page shows are those that `kbforge plugins new` writes
-SHOWN = (("source", "lines"), ("likelihood", "rates"), ("exporter", "short"), ("grammar", "pairs"))
+SHOWN = (("source", "lines"), ("likelihood", "rates"), ("exporter", "short"))
 
 
 def written(folder: Path, kind: str, name: str) -> Path:
