@@ -163,8 +163,8 @@ def load(
 
     - gliner: entities and relations of GLiNER (option min_score).
 
-    - rebel: REBEL's documents (options min_text, 100; relations and relations_file, predicates to
-    keep; dedupe, true; members, files of a zip).
+    - rebel: REBEL's documents, of which `unzip -p` unpacks the release (options min_text, 100;
+    relations, predicates to keep; dedupe, true).
 
     - tweetnerd: TweetNERD's mentions (options tweets, a file of hydrated tweets; top, the distinct
     names of the N largest entities; unlinked, keep or drop mentions without an entity).

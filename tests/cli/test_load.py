@@ -163,8 +163,6 @@ def test_metadata_that_nest_too_deep_are_a_bad_record(program, tmp_path):
     for verb in (
         ("load", "jsonl", file),
         ("cluster", file),
-        ("train-ngram", file),
-        ("train-attributes", file),
     ):
         ran = program(*verb, "-o", output)
         assert (ran.code, ran.err.startswith(where)) == (1, True), ran.err

@@ -34,7 +34,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "load jsonl people.jsonl -o people.jsonl",
         "load jsonl points.jsonl people.jsonl -o ./link.jsonl",
         "load jsonl people.jsonl -o new.jsonl --quarantine people.jsonl",
-        "load rebel points.jsonl --set source.relations_file=c.toml -o c.toml",
+        "load tweetnerd points.jsonl --set source.tweets=c.toml -o c.toml",
         "cluster people.jsonl -o people.jsonl",
         "cluster link.jsonl -o people.jsonl",
         "cluster people.jsonl --set calibration=c.toml -o c.toml",

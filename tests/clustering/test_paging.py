@@ -39,6 +39,7 @@ from tests.clustering.test_constraints import check_bindings, sided
 from tests.clustering.test_failures import LIKELIHOODS, RULES, Broken, Trap, problem_of
 from tests.clustering.test_remove import check_candidates
 from tests.clustering.toys import opened
+from tests.installed import BIGRAM
 from tests.profile import examples
 
 Open = Callable[[], Problem]
@@ -155,7 +156,7 @@ def opening(name: str, stage: str, items: list[Fragment], link: str | None = Non
 
 
 @pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("name", ["attributes", "bigram", "gaussian"])
+@pytest.mark.parametrize("name", ["attributes", *BIGRAM, "gaussian"])
 @examples(15)
 @given(
     rules=st.sampled_from(sorted(RULES)),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
 
+from kbforge import registry
 from kbforge.contracts import (
     CandidateIndex,
     Decision,
@@ -20,8 +22,8 @@ from kbforge.contracts import (
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.ngrams import Ngrams
 from kbforge_plugins.indexes.projection import Projection
-from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.gaussian import Gaussian
+from tests.installed import BIGRAM
 
 _LETTERS = "abcdefghijklmnoprstuvw"
 
@@ -55,7 +57,7 @@ def points(entities: int = 12) -> list[Fragment]:
 
 Case = tuple[Callable[[], CandidateIndex], Callable[[], Likelihood], float]
 CASES: dict[str, Case] = {
-    "ngrams": (Ngrams, Attributes, 1e6),
+    **{name: (Ngrams, partial(registry.create, "likelihoods", name), 1e6) for name in BIGRAM},
     "projection": (Projection, Gaussian, 1.0),
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from typing import Any
 
 import pytest
@@ -134,40 +133,3 @@ def test_wrong_offsets_are_repaired(program, written, tmp_path, offsets):
     file = written(changed("entities", 0, "boundaries", value=offsets), "in.jsonl")
     assert program("load", "rebel", file, "-o", tmp_path / "out.jsonl").code == 0
     assert json.loads((tmp_path / "out.jsonl").read_text())["metadata"]["spans"] == [[0, 4]]
-
-
-@pytest.mark.parametrize(
-    ("member", "options", "sentence"),
-    [
-        (None, [], "expected a zip file, got File is not a zip file"),
-        ("README", [], "expected a .jsonl file in it, got none"),
-        (
-            "en_val.jsonl",
-            ["--set", "source.members=en_train.jsonl"],
-            "expected en_train.jsonl in it, got en_val.jsonl",
-        ),
-    ],
-    ids=["not a zip", "without documents", "without the member"],
-)
-def test_bad_zip(refused, written, member, options, sentence):
-    file = written(b"PK?", "in.zip")
-    if member:
-        with zipfile.ZipFile(file, "w") as archive:
-            archive.writestr(member, "{}")
-    refused(["rebel", *options], file, f"FILE: {sentence}")
-
-
-def test_damaged_member(program, tmp_path):
-    """What is before the damage is kept."""
-    file, output = tmp_path / "in.zip", tmp_path / "out.jsonl"
-    good = "\n".join(json.dumps(document(i)) for i in range(1, 4_001))
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("en.jsonl", good)
-    file.write_bytes(file.read_bytes().replace(b"Ada3999 is", b"Eve3999 is"))
-    ran = program("load", "rebel", file, "-o", output, "--on-error", "quarantine", "--json")
-    assert json.loads(ran.out)["set_aside"] == 1
-    assert json.loads(ran.out)["fragments"] > 2_000
-    sentence = json.loads((tmp_path / "out.jsonl.quarantine.jsonl").read_text())["reason"]
-    assert sentence.endswith(
-        "expected a whole file, got a damaged or truncated one (Bad CRC-32 for file 'en.jsonl')"
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections import Counter
 
 import pytest
@@ -12,7 +11,7 @@ from kbforge import registry
 from kbforge.files.fragments import stop
 from kbforge_plugins.sources.mentions import nearest
 from tests.sources import harness
-from tests.sources.rebel_documents import FILLER, document, fact, mention
+from tests.sources.rebel_documents import FILLER, fact, mention
 
 
 def read(tmp_path, *documents, **options):
@@ -110,13 +109,9 @@ def test_repeats_are_left_out_whatever_the_order_of_values(tmp_path):
     assert len(found) == 4
 
 
-@pytest.mark.parametrize("option", ["relations", "relations_file"])
 @pytest.mark.parametrize("relations", ["residence,population", "P551,P1082"])
-def test_relations(tmp_path, option, relations):
-    if option == "relations_file":
-        (tmp_path / "r.tsv").write_text(relations.replace(",", "\t12\n") + "\t3\n")
-        relations = tmp_path / "r.tsv"
-    (rome, ada), _ = read(tmp_path, page(), **{option: relations})
+def test_relations(tmp_path, relations):
+    (rome, ada), _ = read(tmp_path, page(), relations=relations)
     assert list(rome.properties) == ["name", "population"]
     assert list(ada.properties) == ["name", "residence"]
 
@@ -150,19 +145,6 @@ def test_nearest():
     assert {start: nearest("ab....ab....ab", "ab", start) for start in starts} == starts
     assert nearest("abc", "x", 1) is None
     assert nearest("abc", "", 1) is None
-
-
-def test_zip_members_in_order(tmp_path):
-    file = tmp_path / "release.zip"
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("en_val.jsonl", json.dumps(document(2)))
-        archive.writestr("en_train.jsonl", json.dumps(document(1)))
-        archive.writestr("README.txt", "hello")
-    source = registry.create("sources", "rebel")
-    assert [f.id for f in source.read([str(file)], stop)] == ["1-Q1", "2-Q2"]
-    assert source.where == f"{file}/en_val.jsonl:1"
-    source = registry.create("sources", "rebel", {"members": "en_val.jsonl"})
-    assert [f.id for f in source.read([str(file)], stop)] == ["2-Q2"]
 
 
 @pytest.mark.data
