@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+import sys
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperGroup
 
-from kbforge import registry
 from kbforge.cli import console, options
-from kbforge.cli.main import UsageMistake, verb_called
 from kbforge.cli.options import option
 from kbforge.errors import UsageError, quoted
-from kbforge.version import DISTRIBUTION, __version__
-from kbforge.words import counted, did_you_mean
+from kbforge.words import counted
 
 if TYPE_CHECKING:
-    from kbforge.recipe.read import Option
-    from kbforge.recipe.run import StepReport
+    from kbforge.cli.recipe import StepReport
 
 app = typer.Typer(add_completion=False)
 
@@ -66,7 +60,7 @@ def run(
 
         kbforge run pipeline.toml --from cluster --force
     """
-    from kbforge.recipe.run import run_pipeline, summary, write_template
+    from kbforge.cli.recipe import run_pipeline, write_template
 
     if init:
         if (named := options.first_given(context, _OF_A_RUN)) is not None:
@@ -78,7 +72,6 @@ def run(
         raise UsageError("expected a pipeline file; --init writes one")
     reports = run_pipeline(
         pipeline,
-        InstalledVerb,
         lambda report: _show(report, json),
         dry_run=dry_run,
         force=force,
@@ -87,7 +80,11 @@ def run(
         print_to_stderr=json,
     )
     if json:
-        console.print_json(summary(reports))
+        told = [
+            {"step": r.step, "status": r.status, "why": r.why, "seconds": round(r.seconds, 3)}
+            for r in reports
+        ]
+        console.print_json({"steps": told})
         return
     ends = ("ran", "skipped", "would run")
     counts = {status: sum(r.status == status for r in reports) for status in ends}
@@ -96,8 +93,6 @@ def run(
 
 
 def _show(report: StepReport, json: bool) -> None:
-    import sys
-
     from kbforge.files.io import bytes_of
 
     called = f"[{report.number}] {quoted(report.step)}"
@@ -112,83 +107,3 @@ def _show(report: StepReport, json: bool) -> None:
         console.note(f"{called}: done in {report.seconds:.1f} s")
     else:
         console.note(f"{called}: {report.status}, because {report.why}")
-
-
-# --- the verbs of a pipeline ----------------------------------------------------------------------
-
-
-class InstalledVerb:
-    """A verb of an installed distribution, or its sub-command, by its words."""
-
-    def __init__(self, words: Sequence[str]) -> None:
-        self._called = " ".join(("kbforge", *words))
-        self._command = _command_of(words)
-        self._distribution = registry.find("commands", words[0])
-
-    @property
-    def program(self) -> str:
-        """kbforge with its version, and the distribution if it is another."""
-        ours, plugin = f"kbforge {__version__}", self._distribution
-        if plugin.distribution == DISTRIBUTION:
-            return ours
-        return f"{plugin.distribution} {plugin.version} on {ours}"
-
-    @property
-    def options(self) -> Mapping[str, Option]:
-        """The long options, without their dashes, and the names that `--set` takes."""
-        from kbforge.recipe.read import Option
-
-        params = [p for p in self._command.params if p.param_type_name == "option"]
-        found = [_option(parameter) for parameter in params]
-        if any(parameter.metavar == options.NAME_VALUE for parameter in params):
-            found += [Option(f"--set={name}") for name in options.OF_A_RUN]
-        return {option.name: option for option in found}
-
-    def run(self, arguments: Sequence[str]) -> int:
-        """Call the verb with the arguments of a command line."""
-        try:
-            with registry.blamed():
-                code = self._command.main(
-                    list(arguments), prog_name=self._called, standalone_mode=False
-                )
-        except SystemExit as error:
-            # a text means exit code 1
-            code = error.code if isinstance(error.code, int | None) else 1
-        except UsageMistake as error:
-            said = " ".join(str(error.format_message()).split())
-            raise UsageError(f"{said} (see {self._called} --help)") from error
-        return code if isinstance(code, int) else 0
-
-
-def _command_of(words: Sequence[str]) -> Any:
-    """The command of a verb and its sub-commands."""
-    command = verb_called(words[0])
-    for used, word in enumerate(words[1:], 1):
-        members = getattr(command, "commands", {})
-        if word not in members:
-            raise UsageError(
-                f'"{quoted(" ".join(words[:used]))}" has no sub-command "{quoted(word)}"'
-                f"{did_you_mean(word, members)}; "
-                f"expected {', '.join(sorted(members)) or 'none'}"
-            )
-        command = members[word]
-    members = getattr(command, "commands", None)
-    if members and isinstance(command, TyperGroup):
-        raise UsageError(
-            f'"{quoted(" ".join(words))}" needs a sub-command: one of {", ".join(sorted(members))}'
-        )
-    return command
-
-
-def _option(parameter: Any) -> Option:
-    from kbforge.recipe.read import Option
-
-    text = parameter.default
-    return Option(
-        flag=str(max(parameter.opts, key=len)),
-        is_switch=parameter.is_flag,
-        off=next(iter(parameter.secondary_opts), ""),
-        repeats=parameter.multiple,
-        is_output=not {"--output", "-o", "--into"}.isdisjoint(parameter.opts),
-        default=partial(registry.named_after, text) if isinstance(text, str) else None,
-    )

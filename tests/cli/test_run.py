@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kbforge.recipe.run import template
+from kbforge.cli import recipe
 
+TEMPLATE = (Path(recipe.__file__).parent / recipe.FILE_NAME).read_text()
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
 
 PIPELINE = """
@@ -136,14 +137,14 @@ def test_init_writes_once_and_overwrites_only_when_told(program, tmp_path):
     folder = tmp_path / "new" / "project"
     program("run", "--init", folder)
     target = folder / "pipeline.toml"
-    assert target.read_text() == template()
+    assert target.read_text() == TEMPLATE
     target.write_text("mine")
     refused = program("run", "--init", folder)
     assert refused.code == 2
     assert f"{target} exists; --force overwrites it" in refused.err
     assert target.read_text() == "mine"
     program("run", "--init", folder, "--force")
-    assert target.read_text() == template()
+    assert target.read_text() == TEMPLATE
     file = tmp_path / "file"
     file.write_text("")
     refused = program("run", "--init", file)

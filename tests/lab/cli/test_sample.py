@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.cli.run import InstalledVerb
+from kbforge.cli.recipe import read_pipeline
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError
 from kbforge.files.fragments import read_fragments
-from kbforge.recipe.read import read_pipeline
 from kbforge_lab.sampling import sample_confusable
 from tests.profile import examples
 
@@ -194,6 +193,7 @@ def test_missing_folder_above(program, tmp_path, labelled):
 @pytest.mark.parametrize("verb", ["lab bench", "lab bench scale", "lab sample confusable"])
 def test_a_verb_of_the_laboratory_is_a_step(tmp_path: Path, verb: str) -> None:
     path = tmp_path / "pipeline.toml"
-    path.write_text(f'[[step]]\nverb = "{verb}"\n', encoding="utf-8")
-    (step,) = read_pipeline(str(path), InstalledVerb)
-    assert step.verb == tuple(verb.split())
+    step = f'[[step]]\nverb = "{verb}"\nargs = ["x"]\noptions = {{output = "o"}}\n'
+    path.write_text(step, encoding="utf-8")
+    (read,) = read_pipeline(str(path))
+    assert read.verb == tuple(verb.split())

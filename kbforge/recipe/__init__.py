@@ -1,1 +1,0 @@
-"""Pipeline files: reads them, runs their steps, and skips unchanged ones."""
