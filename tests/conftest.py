@@ -1,7 +1,5 @@
 """Fixtures, marks and profiles that all rooms share."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path
@@ -46,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def data_dir() -> Path:
+def data_dir():
     """The folder of real data that KBFORGE_DATA names."""
     name = os.environ.get("KBFORGE_DATA")
     if not name:

@@ -6,8 +6,6 @@ Its packages are links to those of the environment that runs this, so nothing is
 itself is not in it.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

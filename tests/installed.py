@@ -1,7 +1,5 @@
 """Plugins of packages beside the core, as far as these are installed."""
 
-from __future__ import annotations
-
 from kbforge import registry
 
 BIGRAM = ["bigram"] if "bigram" in registry.names("likelihoods") else []

@@ -1,7 +1,5 @@
 """Files with one JSON value a line."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

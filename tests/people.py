@@ -1,7 +1,5 @@
 """Records of made-up people, for tests of what reads records."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

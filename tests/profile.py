@@ -4,8 +4,6 @@
 number of examples is tried on a fifth of them there.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import settings

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -66,9 +66,7 @@ Run = Callable[..., Ran]
 
 
 @pytest.fixture
-def program(
-    monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
-) -> Iterator[Run]:
+def program(monkeypatch, capsysbinary):
     """program(*arguments, stdin=b"") through the program's entry point."""
     last: list[Ran] = []
 

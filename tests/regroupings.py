@@ -1,7 +1,5 @@
 """What changed between two groupings, found by the definition: the oracle of `jobs.history`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import TypeAlias

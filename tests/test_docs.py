@@ -1,7 +1,5 @@
 """The documentation tells the truth: its plugin runs and its reference is fresh."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -68,7 +66,7 @@ def normal(result: Result) -> list[str]:
 
 
 @pytest.mark.skipif("lab" not in registry.names("commands"), reason="the page lists it")
-def test_the_command_line_reference_is_fresh() -> None:
+def test_the_command_line_reference_is_fresh():
     checked = python(str(ROOT / "docs" / "generate_cli.py"), "--check")
     assert checked.code == 0, checked.err
 
@@ -79,7 +77,7 @@ def steps(block: str) -> list[tuple[list[str], list[str]]]:
     return [(shlex.split(command), printed) for command, *printed in lines]
 
 
-def test_the_documented_plugin_gives_the_documented_output(tmp_path: Path) -> None:
+def test_the_documented_plugin_gives_the_documented_output(tmp_path):
     first, then = blocks(PLUGINS, "console")
     ((command, printed),) = steps(first)
     assert normal(kbforge(*command[1:], cwd=tmp_path)) == printed
@@ -95,7 +93,7 @@ def test_the_documented_plugin_gives_the_documented_output(tmp_path: Path) -> No
         assert normal(kbforge(*given[1:], path=folder)) == expected
 
 
-def test_the_page_shows_what_is_written(tmp_path: Path) -> None:
+def test_the_page_shows_what_is_written(tmp_path):
     """The kits of what is written run in tests/packaging/test_scaffold.py."""
     python_blocks, tomls = blocks(PLUGINS, "python"), blocks(PLUGINS, "toml")
     assert (len(python_blocks), len(tomls)) == (2 * len(SHOWN), 1)
@@ -107,7 +105,7 @@ def test_the_page_shows_what_is_written(tmp_path: Path) -> None:
             assert tomls == [(folder / "pyproject.toml").read_text(encoding="utf-8")]
 
 
-def test_every_kind_with_plugins_is_documented_with_its_contract_and_test_kit() -> None:
+def test_every_kind_with_plugins_is_documented_with_its_contract_and_test_kit():
     for kind in sorted(registry.KINDS):
         rows = [line for line in PLUGINS.splitlines() if line.startswith(f"| `kbforge.{kind}` |")]
         assert len(rows) == 1, kind
@@ -119,11 +117,11 @@ def test_every_kind_with_plugins_is_documented_with_its_contract_and_test_kit() 
         assert kind == "commands" or (contract and (ROOT / contract[1]).is_file()), kind
 
 
-def test_every_kind_is_mentioned() -> None:
+def test_every_kind_is_mentioned():
     assert [kind for kind in registry.KINDS if f"`kbforge.{kind}`" not in PLUGINS] == []
 
 
-def test_the_example_distribution_shows_its_own_files() -> None:
+def test_the_example_distribution_shows_its_own_files():
     readme = (THIRD_PARTY / "README.md").read_text(encoding="utf-8")
     exporter = (THIRD_PARTY / "kbforge_vcard" / "exporter.py").read_text(encoding="utf-8")
     assert blocks(readme, "python")[0] == exporter
@@ -154,7 +152,7 @@ def shell(block: str, folder: Path, programs: Path = Path(sys.executable).parent
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
-def test_the_commands_of_a_page_run_and_print_what_it_shows(tmp_path: Path, name: str) -> None:
+def test_the_commands_of_a_page_run_and_print_what_it_shows(tmp_path, name):
     page = (ROOT / name).read_text(encoding="utf-8")
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=NOT_COPIED)
     shutil.copy(ROOT / "examples" / "people" / "people.csv", tmp_path)
@@ -165,7 +163,7 @@ def test_the_commands_of_a_page_run_and_print_what_it_shows(tmp_path: Path, name
 
 
 @pytest.mark.slow
-def test_the_tutorial_shows_what_a_terminal_shows(tmp_path: Path) -> None:
+def test_the_tutorial_shows_what_a_terminal_shows(tmp_path):
     (session,) = blocks(TUTORIAL, "console")
     ((command, expected),) = steps(session)
     for words in re.findall(r"^kbforge ((?:load|cluster) .*)$", TUTORIAL, re.MULTILINE)[:2]:
@@ -182,7 +180,7 @@ def test_the_tutorial_shows_what_a_terminal_shows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "count"), PAGES.items())
-def test_few_blocks_of_a_page_are_not_run(name: str, count: int) -> None:
+def test_few_blocks_of_a_page_are_not_run(name, count):
     page = (ROOT / name).read_text(encoding="utf-8")
     assert len(blocks(page, "sh")) - len(runnable(page)) == count
     fences = re.findall(r"^```(.*)$", page, re.MULTILINE)
@@ -194,7 +192,7 @@ FRONT = sorted(page.name for page in ROOT.glob("*.md"))
 
 
 @pytest.mark.parametrize("name", [*FRONT, *DOCUMENTS])
-def test_the_links_of_a_page_lead_somewhere(name: str) -> None:
+def test_the_links_of_a_page_lead_somewhere(name):
     page = (ROOT / name).read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)\s]+)\)", page):
         if "://" in target:
@@ -207,14 +205,13 @@ def test_the_links_of_a_page_lead_somewhere(name: str) -> None:
             assert anchor in {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
 
 
-def test_the_front_page_is_short_and_has_a_picture() -> None:
+def test_the_front_page_is_short_and_has_a_picture():
     assert len(README.splitlines()) < 250
     picture = re.search(r"!\[.+\]\((.+)\)", README)
-    assert picture is not None
     assert (ROOT / picture[1]).stat().st_size < 200_000
 
 
-def test_the_front_page_names_every_extra_and_the_small_torch() -> None:
+def test_the_front_page_names_every_extra_and_the_small_torch():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"].keys() - {"all", "dev", "docs"}
     weights = README[README.index("| extra |") : README.index("## Exit codes")]
@@ -224,7 +221,7 @@ def test_the_front_page_names_every_extra_and_the_small_torch() -> None:
     assert "download.pytorch.org/whl/cpu" in helped[: helped.index(".DEFAULT_GOAL")]
 
 
-def test_the_formats_are_real(tmp_path: Path) -> None:
+def test_the_formats_are_real(tmp_path):
     fragment, entity = map(json.loads, blocks(FORMATS, "json"))
     assert Fragment.from_json(fragment, "formats.md").to_json() == fragment
     kb = tmp_path / "kb.jsonl"
@@ -233,13 +230,13 @@ def test_the_formats_are_real(tmp_path: Path) -> None:
     assert read.to_json() == entity
 
 
-def test_the_page_draws_the_odds_from_the_total_that_it_shows() -> None:
+def test_the_page_draws_the_odds_from_the_total_that_it_shows():
     totals = re.findall(r"^  total +\+(\d+\.\d+)$", CHOOSING, re.MULTILINE)
     assert len(totals) == 1
     assert re.findall(r"e\^(\d+\.\d+)", CHOOSING) == totals
 
 
-def test_every_likelihood_clusterer_and_calibrator_can_be_chosen() -> None:
+def test_every_likelihood_clusterer_and_calibrator_can_be_chosen():
     laboratory = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")
     for plugin in registry.installed():
         if plugin.kind in ("likelihoods", "clusterers", "calibrators"):

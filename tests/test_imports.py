@@ -154,7 +154,7 @@ def package(item: Import) -> str:
     return item.target.split(".")[0]
 
 
-def test_every_module_is_in_a_known_room() -> None:
+def test_every_module_is_in_a_known_room():
     assert {"", *(room(i.module) for i in LIBRARY), *LOOSE} == RANKS.keys()
     assert len(RANKS.keys() - LOOSE - {""}) <= 21
     assert len(LOOSE) <= 4
@@ -215,7 +215,7 @@ FORBIDDEN: dict[str, list[Import]] = {
 
 
 @pytest.mark.parametrize("rule", FORBIDDEN)
-def test_rules_of_imports(rule: str) -> None:
+def test_rules_of_imports(rule):
     assert list(map(str, FORBIDDEN[rule])) == []
 
 
@@ -228,7 +228,7 @@ def beside(target: str) -> str:
     return ""
 
 
-def test_packages_beside_the_core_are_imported_only_by_those_that_say_so() -> None:
+def test_packages_beside_the_core_are_imported_only_by_those_that_say_so():
     of_tests = [i for i in imports_below("tests") if not beside(i.module)]
     assert [str(i) for i in [*CORE, *of_tests] if beside(i.target)] == []
     for folder, (_, others) in BESIDE.items():
@@ -240,7 +240,7 @@ def test_packages_beside_the_core_are_imported_only_by_those_that_say_so() -> No
 @pytest.mark.parametrize(
     "gone", [["kbforge_lab"], [Path(folder).name for folder in BESIDE]], ids=["lab", "all"]
 )
-def test_lines_of_pyproject_go_with_their_package(gone: list[str]) -> None:
+def test_lines_of_pyproject_go_with_their_package(gone):
     lines = (ROOT / "pyproject.toml").read_text(encoding="utf-8").splitlines()
     rest = "\n".join(line for line in lines if not any(name in line for name in gone))
     whole, without = (tomllib.loads(text) for text in ("\n".join(lines), rest))
@@ -255,7 +255,7 @@ def test_lines_of_pyproject_go_with_their_package(gone: list[str]) -> None:
     assert [e for e in entries.values() if e.split(":")[0] not in modules] == []
 
 
-def test_rooms_do_not_import_each_other_in_circles() -> None:
+def test_rooms_do_not_import_each_other_in_circles():
     edges: dict[tuple[str, str], set[tuple[str, str]]] = {}
     product = [i for i in EVERYTHING if not i.module.startswith("kbforge_lab.")]
     for i in of(product, *(i.module.split(".")[0] for i in product)):
@@ -267,7 +267,7 @@ def test_rooms_do_not_import_each_other_in_circles() -> None:
     assert tuple(TopologicalSorter(edges).static_order())  # a CycleError names the circle
 
 
-def test_heavy_libraries_are_imported_in_functions() -> None:
+def test_heavy_libraries_are_imported_in_functions():
     """Whatever is heavy by what it imports, itself or through others, is a neural model."""
     modules = {i.module for i in EVERYTHING}
     at_import_time = [i for i in EVERYTHING if i.at_import_time]

@@ -1,13 +1,11 @@
 """The fixture that runs the program: no failure goes unnoticed."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.program import Ran
 
 
-def test_a_failure_must_be_noticed() -> None:
+def test_a_failure_must_be_noticed():
     failed = Ran(("load", "x"), 2, b"", "kbforge: no such file")
     with pytest.raises(AssertionError, match="exit code 2 of: kbforge load x"):
         failed.require_noticed()

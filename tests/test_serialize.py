@@ -1,7 +1,5 @@
 """Equal sets give equal text, the text parses back exactly, and nothing else parses."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

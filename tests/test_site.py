@@ -33,11 +33,11 @@ def named(nav: Any) -> Iterator[str]:
             yield from [inside] if isinstance(inside, str) else named(inside)
 
 
-def test_every_page_is_in_the_navigation_once() -> None:
+def test_every_page_is_in_the_navigation_once():
     assert sorted(named(settings()["nav"])) == PAGES
 
 
-def test_every_contract_is_in_the_reference() -> None:
+def test_every_contract_is_in_the_reference():
     page = (ROOT / "docs" / "contracts.md").read_text(encoding="utf-8")
     modules = {path.stem for path in Path(contracts.__file__).parent.glob("*.py")}
     modules -= {"__init__", "markup"}  # what notebooks show of them
@@ -45,7 +45,7 @@ def test_every_contract_is_in_the_reference() -> None:
 
 
 @pytest.mark.parametrize("name", ["fragments.svg", "groupings.svg", "step.svg"])
-def test_a_picture_is_readable_in_the_dark(name: str) -> None:
+def test_a_picture_is_readable_in_the_dark(name):
     """It brings its own ground, and changes it with the colours of its text."""
     picture = (ROOT / "docs" / name).read_text(encoding="utf-8")
     light, _, dark = picture.partition("@media (prefers-color-scheme: dark)")
@@ -55,7 +55,7 @@ def test_a_picture_is_readable_in_the_dark(name: str) -> None:
     assert f"]({name})" in (ROOT / "docs" / "concepts.md").read_text(encoding="utf-8")
 
 
-def test_the_pictures_show_what_a_run_says() -> None:
+def test_the_pictures_show_what_a_run_says():
     kb = cluster(load(str(ROOT / "examples" / "people" / "people.csv"), id="id"))
     of = {fragment: entity for entity in kb.entities for fragment in entity.fragments}
     austen, newton, shelley = of["7"], of["15"], of["8"]
@@ -93,7 +93,7 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     pytest.importorskip("zensical")
     pytest.importorskip("mkdocstrings_handlers.python")
     root = tmp_path_factory.mktemp("site")
@@ -110,7 +110,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_links_of_the_site_resolve(site: Path) -> None:
+def test_the_links_of_the_site_resolve(site):
     files = [file for file in site.rglob("*.html") if file.name != "404.html"]
     assert len(files) == len(PAGES)
     pages = {file: Page(file) for file in files}
@@ -133,7 +133,7 @@ def test_the_links_of_the_site_resolve(site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_site_asks_nobody_else(site: Path) -> None:
+def test_the_site_asks_nobody_else(site):
     """No font, script or picture comes from another server."""
     for file in site.rglob("*.html"):
         text = file.read_text(encoding="utf-8")
@@ -142,7 +142,7 @@ def test_the_site_asks_nobody_else(site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_reference_has_what_the_code_says(site: Path) -> None:
+def test_the_reference_has_what_the_code_says(site):
     ids = Page(site / "api" / "index.html").ids
     assert {"kbforge.cluster", "kbforge.KnowledgeBase.write", "kbforge.review"} <= ids
     ids = Page(site / "contracts" / "index.html").ids
@@ -151,7 +151,7 @@ def test_the_reference_has_what_the_code_says(site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_language_models_find_every_page(site: Path) -> None:
+def test_language_models_find_every_page(site):
     listed = (site / "llms.txt").read_text(encoding="utf-8")
     assert listed.startswith("# KBForge\n\n> Turn entity fragments into a knowledge base.\n")
     links = re.findall(r"^- \[[^\]]+\]\(([^)]+)\): \S.*\.$", listed, re.MULTILINE)

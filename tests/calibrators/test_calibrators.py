@@ -1,7 +1,5 @@
 """Each calibrator finds the alpha that its objective, by definition, is largest at."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A contract's tests run for each of its class's `plugins`: a name, or a name with options."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
@@ -22,7 +20,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(autouse=True)
-def plugin(request: pytest.FixtureRequest) -> None:
+def plugin(request):
     """Tell the contract which plugin is tested."""
     if hasattr(request, "param"):
         request.instance.name, request.instance.options = request.param

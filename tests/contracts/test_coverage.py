@@ -1,7 +1,5 @@
 """Every plugin of our own has contract tests: a new one without them fails here."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 
@@ -42,15 +40,15 @@ def covered() -> set[tuple[str, str]]:
     return found
 
 
-def test_every_plugin_of_ours_has_contract_tests() -> None:
+def test_every_plugin_of_ours_has_contract_tests():
     assert ours() - covered() == set()
 
 
-def test_no_contract_test_names_a_plugin_that_is_gone() -> None:
+def test_no_contract_test_names_a_plugin_that_is_gone():
     assert covered() - ours() == set()
 
 
-def test_every_kind_with_plugins_has_a_test_kit() -> None:
+def test_every_kind_with_plugins_has_a_test_kit():
     kinds = {kind for kind, _ in ours()}
     kits = {
         member.kind
@@ -68,7 +66,7 @@ def lines(*properties: object) -> bytes:
     return b"\n".join(map(orjson.dumps, rows))
 
 
-def test_equal_values_are_one_object(tmp_path: Path) -> None:
+def test_equal_values_are_one_object(tmp_path):
     path = tmp_path / "fragments.jsonl"
     long = "x" * 1000
     path.write_bytes(
@@ -108,7 +106,7 @@ def test_equal_values_are_one_object(tmp_path: Path) -> None:
         {"name": ["Ann", "\0"]},
     ],
 )
-def test_what_was_shared_before_excuses_nothing(properties: object) -> None:
+def test_what_was_shared_before_excuses_nothing(properties):
     shared = Shared()
     good = {"id": "a", "properties": {"name": ["Ann"], "also": ["Ann", "Bo"]}}
     Fragment.from_json(good, "x:1", shared)
@@ -120,7 +118,7 @@ def test_what_was_shared_before_excuses_nothing(properties: object) -> None:
     assert str(after.value) == str(alone.value)
 
 
-def test_what_is_shared_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_shared_is_bounded(monkeypatch):
     monkeypatch.setattr(fragment, "_MOST_SHARED", 4)
     shared = Shared()
     for k in range(50):

@@ -333,13 +333,7 @@ BROKEN: list[tuple[type[Contract], str, Any]] = [
 @pytest.mark.parametrize(
     ("kit", "law", "plugin"), BROKEN, ids=[f"{kit.kind}-{law}" for kit, law, _ in BROKEN]
 )
-def test_a_broken_plugin_is_caught(
-    kit: type[Contract],
-    law: str,
-    plugin: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_broken_plugin_is_caught(kit, law, plugin, tmp_path, monkeypatch):
     given = {"tmp_path": tmp_path, "monkeypatch": monkeypatch, "known": True}
     make: Any = plugin if isinstance(plugin, type) else lambda: plugin
     broken = type("Broken", (kit,), {**MEMBERS.get(kit, {}), "make": lambda self: make()})

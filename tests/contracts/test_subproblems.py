@@ -1,7 +1,5 @@
 """Subproblems in arrays are those that went in."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -45,7 +43,7 @@ def packed(subproblems: tuple[Subproblem, ...]) -> Subproblems:
     return Subproblems(*arrays[:4], np.array(weights), *arrays[4:])
 
 
-def test_they_are_what_went_in() -> None:
+def test_they_are_what_went_in():
     found = packed(PLAIN)
     assert tuple(found) == PLAIN
     assert found == PLAIN
@@ -58,7 +56,7 @@ def test_they_are_what_went_in() -> None:
         found[3]
 
 
-def test_a_posterior_says_the_same_of_both() -> None:
+def test_a_posterior_says_the_same_of_both():
     plain = Posterior(PLAIN, -1.0, 6, 9)
     other = replace(plain, subproblems=packed(PLAIN))
     assert other == plain
@@ -68,7 +66,7 @@ def test_a_posterior_says_the_same_of_both() -> None:
     assert list(other.estimates()) == list(plain.estimates())
 
 
-def test_there_may_be_none() -> None:
+def test_there_may_be_none():
     nothing = Posterior(packed(()), 0.0, 0, 0)
     assert nothing.clusters() == []
     assert nothing.log10_effective_particles == 0.0

@@ -1,7 +1,5 @@
 """Every score against its definition, written out over items and pairs of items."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from itertools import combinations

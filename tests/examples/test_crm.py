@@ -1,7 +1,5 @@
 """The customer file is what its script writes, and is read by what its values mean."""
 
-from __future__ import annotations
-
 import csv
 import runpy
 from pathlib import Path
@@ -23,12 +21,12 @@ def records() -> list[Fragment]:
     return [Fragment(str(k), properties) for k, properties in enumerate(said)]
 
 
-def test_the_committed_file_is_what_the_script_writes() -> None:
+def test_the_committed_file_is_what_the_script_writes():
     made = runpy.run_path(str(FOLDER / "make.py"))["table"]()
     assert (FOLDER / "customers.csv").read_text(encoding="utf-8") == made, "run make.py"
     assert len({row.rpartition(",")[2] for row in made.splitlines()[1:]}) == 615
 
 
-def test_columns_that_say_nothing_about_people_are_not_read() -> None:
+def test_columns_that_say_nothing_about_people_are_not_read():
     found = vocabularies_of(records())
     assert {name: vocabulary.kind for name, vocabulary in found.items()} == READ

@@ -1,7 +1,5 @@
 """Golden values of generated records against the truth, nearly as docs/results.md says."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.scripts import script
@@ -15,7 +13,7 @@ SHARES = {
 
 
 @pytest.mark.parametrize("name", SHARES)
-def test_so_many_are_right(name: str) -> None:
+def test_so_many_are_right(name):
     measured = script("golden_values")
     counts = measured.counts_of(measured.SETS[name]())
     names = counts["company" if name == "companies" else "name"]

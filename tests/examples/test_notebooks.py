@@ -1,7 +1,5 @@
 """The notebooks run from top to bottom in a kernel, and are kept without outputs."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -21,19 +19,19 @@ def ids(path: Path) -> str:
     return path.stem
 
 
-def test_there_are_two() -> None:
+def test_there_are_two():
     assert [path.stem for path in NOTEBOOKS] == ["from_splink", "tutorial"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=ids)
-def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
+def test_a_notebook_is_kept_without_outputs(path):
     notebook = json.loads(path.read_text(encoding="utf-8"))
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert [cell for cell in code if cell["outputs"] or cell["execution_count"]] == []
 
 
 @pytest.fixture
-def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def kernel(tmp_path, monkeypatch):
     """A kernel of this very interpreter, whatever others are installed."""
     spec = tmp_path / "kernels" / "python3"
     spec.mkdir(parents=True)
@@ -55,7 +53,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=ids)
-def test_a_notebook_runs_and_shows_short_results(path: Path, kernel: Any) -> None:
+def test_a_notebook_runs_and_shows_short_results(path, kernel):
     outputs = kernel(nbformat.read(path, as_version=4), path.parent)
     shown = [output for output in outputs if output.output_type == "execute_result"]
     assert len(shown) >= 4
@@ -64,9 +62,7 @@ def test_a_notebook_runs_and_shows_short_results(path: Path, kernel: Any) -> Non
     assert [output for output in outputs if output.get("name") == "stderr"] == []
 
 
-def test_a_run_in_a_notebook_shows_a_bar_that_is_gone_at_the_end(
-    kernel: Any, tmp_path: Path
-) -> None:
+def test_a_run_in_a_notebook_shows_a_bar_that_is_gone_at_the_end(kernel, tmp_path):
     code = (
         "import kbforge\n"
         "from kbforge.jobs import notebook\n"

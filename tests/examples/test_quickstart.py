@@ -1,7 +1,5 @@
 """The quickstart: its data are what its generator writes, its chapters do what is promised."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy

@@ -1,7 +1,5 @@
 """Exports of entities in memory, read back as bytes, as rows or by a reader of files."""
 
-from __future__ import annotations
-
 import csv
 import io
 import tempfile

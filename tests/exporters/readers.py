@@ -1,7 +1,5 @@
 """What is in an export, fragment by fragment, by the libraries that read such files."""
 
-from __future__ import annotations
-
 import io
 import json
 

@@ -1,8 +1,6 @@
 """Each format beyond its contract: columns, options, and what it says when it cannot."""
 
-from __future__ import annotations
-
-import builtins
+import sys
 
 import pyarrow.parquet as pq
 import pytest
@@ -141,14 +139,7 @@ def test_ftm_values_that_are_one_are_stated_once():
 
 
 def test_ftm_says_what_to_install(monkeypatch):
-    found = builtins.__import__
-
-    def without(name, *given, **named):
-        if name == "followthemoney":
-            raise ImportError(name)
-        return found(name, *given, **named)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "followthemoney", None)
     with pytest.raises(KBForgeError, match=r": pip install .*\[ftm\]'$"):
         FtmExporter()
 

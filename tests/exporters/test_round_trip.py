@@ -1,7 +1,5 @@
 """Exports read back by the libraries of their formats: every fragment says what it said before."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Tables beyond their contract: columns, cells of several values, and formulas."""
 
-from __future__ import annotations
-
 import csv
 import io
 

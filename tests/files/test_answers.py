@@ -1,7 +1,5 @@
 """Answers are read strictly, and each is on disk when it is given."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path
@@ -34,7 +32,7 @@ def written(path: Path, **changed: Any) -> str:
     return str(path)
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_what_is_written_is_read(tmp_path):
     path = str(tmp_path / "a.jsonl")
     given = [answer("y"), answer("é\n", False), answer("z", None)]
     with AnswerFile(path) as file:
@@ -44,7 +42,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert read_answers(path) == given
 
 
-def test_a_file_goes_on_and_undo_goes_back_no_further_than_its_opening(tmp_path: Path) -> None:
+def test_a_file_goes_on_and_undo_goes_back_no_further_than_its_opening(tmp_path):
     path = str(tmp_path / "a.jsonl")
     with AnswerFile(path) as file:
         file.append(answer("y"))
@@ -57,7 +55,7 @@ def test_a_file_goes_on_and_undo_goes_back_no_further_than_its_opening(tmp_path:
     assert read_answers(path) == [answer("y"), answer("z"), answer("v")]
 
 
-def test_a_last_line_without_an_end_stays_a_line_of_its_own(tmp_path: Path) -> None:
+def test_a_last_line_without_an_end_stays_a_line_of_its_own(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_bytes(answer("y").to_line().rstrip(b"\n"))
     with AnswerFile(str(path)) as file:
@@ -67,13 +65,13 @@ def test_a_last_line_without_an_end_stays_a_line_of_its_own(tmp_path: Path) -> N
     assert read_answers(str(path)) == [answer("y"), answer("w")]
 
 
-def test_without_an_answer_no_file_is_made(tmp_path: Path) -> None:
+def test_without_an_answer_no_file_is_made(tmp_path):
     with AnswerFile(str(tmp_path / "a.jsonl")):
         pass
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_cannot_write_one_file(tmp_path: Path) -> None:
+def test_two_cannot_write_one_file(tmp_path):
     path = str(tmp_path / "a.jsonl")
     with AnswerFile(path) as one, AnswerFile(path) as other:
         one.append(answer("y"))
@@ -82,7 +80,7 @@ def test_two_cannot_write_one_file(tmp_path: Path) -> None:
     assert read_answers(path) == [answer("y")]
 
 
-def test_a_packed_file_cannot_grow(tmp_path: Path) -> None:
+def test_a_packed_file_cannot_grow(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_bytes(gzip.compress(answer("y").to_line()))
     assert read_answers(str(path)) == [answer("y")]
@@ -106,27 +104,27 @@ def test_a_packed_file_cannot_grow(tmp_path: Path) -> None:
         ({"asked": []}, "asked: expected a table"),
     ],
 )
-def test_what_is_no_answer_is_refused(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
+def test_what_is_no_answer_is_refused(tmp_path, changed, said):
     path = written(tmp_path / "a.jsonl", **changed)
     with pytest.raises(BadRecord) as error:
         read_answers(path)
     assert str(error.value).startswith(f"{path}:2: {said}")
 
 
-def test_a_missing_same_is_no_null(tmp_path: Path) -> None:
+def test_a_missing_same_is_no_null(tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps({k: v for k, v in GOOD.items() if k != "same"}))
     with pytest.raises(BadRecord, match="same: expected true, false or null, got nothing"):
         read_answers(str(tmp_path / "a.jsonl"))
 
 
 @pytest.mark.parametrize("line", ["[]", "3", '{"a": 1, "a": 2}', "{"])
-def test_what_is_no_object_is_refused(tmp_path: Path, line: str) -> None:
+def test_what_is_no_object_is_refused(tmp_path, line):
     (tmp_path / "a.jsonl").write_text(line)
     with pytest.raises(BadRecord, match=r"a\.jsonl:1: expected"):
         read_answers(str(tmp_path / "a.jsonl"))
 
 
-def test_answers_are_placed_by_id() -> None:
+def test_answers_are_placed_by_id():
     fragments = [Fragment(name, {"name": (name,)}) for name in ("y", "z", "x")]
     given = [answer("y"), answer("z", None)]
     assert placed(given, fragments, "a.jsonl") == [

@@ -1,7 +1,5 @@
 """Writing: atomic, with the mode and the links of what is replaced, and clean after a kill."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
@@ -27,7 +25,6 @@ from kbforge.files.io import (
     temporary_folder,
 )
 from kbforge.models.bundle import Bundle, read_bundle, write_bundle
-from tests.program import Run
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="modes, links and locks of POSIX")
 
@@ -54,7 +51,7 @@ def write(path: Path, content: bytes) -> None:
 
 @POSIX
 @pytest.mark.parametrize("bits", [0o600, 0o640, 0o755])
-def test_a_replaced_file_keeps_its_mode(tmp_path: Path, bits: int) -> None:
+def test_a_replaced_file_keeps_its_mode(tmp_path, bits):
     file = tmp_path / "out"
     file.write_bytes(b"old")
     file.chmod(bits)
@@ -63,7 +60,7 @@ def test_a_replaced_file_keeps_its_mode(tmp_path: Path, bits: int) -> None:
 
 
 @POSIX
-def test_a_new_file_has_the_mode_of_the_umask(tmp_path: Path) -> None:
+def test_a_new_file_has_the_mode_of_the_umask(tmp_path):
     before = os.umask(0o027)
     try:
         write(tmp_path / "out", b"new")
@@ -74,7 +71,7 @@ def test_a_new_file_has_the_mode_of_the_umask(tmp_path: Path) -> None:
 
 @POSIX
 @pytest.mark.parametrize("there", [True, False])
-def test_a_link_stays_and_its_target_is_replaced(tmp_path: Path, there: bool) -> None:
+def test_a_link_stays_and_its_target_is_replaced(tmp_path, there):
     target, link = tmp_path / "deep" / "kb", tmp_path / "link"
     target.parent.mkdir()
     if there:
@@ -90,7 +87,7 @@ def test_a_link_stays_and_its_target_is_replaced(tmp_path: Path, there: bool) ->
 
 
 @POSIX
-def test_a_replaced_bundle_keeps_its_modes_and_link(tmp_path: Path) -> None:
+def test_a_replaced_bundle_keeps_its_modes_and_link(tmp_path):
     folder, link = tmp_path / "v1", tmp_path / "model"
     write_bundle(folder, Bundle("likelihoods", "x", {"a.json": b"1"}, {}, {}))
     folder.chmod(0o700)
@@ -103,7 +100,7 @@ def test_a_replaced_bundle_keeps_its_modes_and_link(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "v1"]
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     file = tmp_path / "out"
     file.write_bytes(b"old")
 
@@ -130,7 +127,7 @@ def started(tmp_path: Path, output: Path) -> subprocess.Popen[bytes]:
 
 
 @POSIX
-def test_the_next_run_removes_what_a_killed_one_left_and_no_living_one(tmp_path: Path) -> None:
+def test_the_next_run_removes_what_a_killed_one_left_and_no_living_one(tmp_path):
     folder = tmp_path / "out"
     folder.mkdir()
     killed = started(tmp_path, folder / "a")
@@ -152,7 +149,7 @@ def test_the_next_run_removes_what_a_killed_one_left_and_no_living_one(tmp_path:
 
 
 @POSIX
-def test_a_hidden_file_of_another_program_is_not_swept(tmp_path: Path) -> None:
+def test_a_hidden_file_of_another_program_is_not_swept(tmp_path):
     (tmp_path / ".kbforge-notes").write_bytes(b"mine")
     (tmp_path / ".out.swp").write_bytes(b"an editor's")
     write(tmp_path / "out", b"x")
@@ -160,7 +157,7 @@ def test_a_hidden_file_of_another_program_is_not_swept(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_is_an_output_error() -> None:
+def test_a_full_disk_is_an_output_error():
     with pytest.raises(OutputError, match="cannot write /dev/full: no space left"):
         write(Path("/dev/full"), b"x")
 
@@ -192,7 +189,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no lo
 NAME = ".kbforge-left.part"
 
 
-def test_files_and_folders_of_the_dead_are_removed(tmp_path: Path) -> None:
+def test_files_and_folders_of_the_dead_are_removed(tmp_path):
     (tmp_path / NAME).write_bytes(b"half")
     (tmp_path / ".kbforge-folder.part").mkdir()
     (tmp_path / ".kbforge-folder.part" / "a").write_bytes(b"x")
@@ -201,7 +198,7 @@ def test_files_and_folders_of_the_dead_are_removed(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [".kbforge-other"]
 
 
-def test_what_is_held_stays(tmp_path: Path) -> None:
+def test_what_is_held_stays(tmp_path):
     with temporary_file(tmp_path) as (file, _), temporary_folder(tmp_path) as folder:
         sweep(tmp_path)
         assert file.exists()
@@ -210,9 +207,7 @@ def test_what_is_held_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "link to a file", "link to a folder"])
-def test_neither_pipes_nor_links_are_opened_or_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_neither_pipes_nor_links_are_opened_or_removed(tmp_path, monkeypatch, kind):
     """Opening a pipe to which nobody writes waits for ever."""
     mine = tmp_path / "mine"
     mine.mkdir()
@@ -233,16 +228,14 @@ def test_neither_pipes_nor_links_are_opened_or_removed(
     assert (mine / "file").read_bytes() == b"x"
 
 
-def test_a_run_beside_a_pipe_of_such_a_name_ends(program: Run, tmp_path: Path) -> None:
+def test_a_run_beside_a_pipe_of_such_a_name_ends(program, tmp_path):
     os.mkfifo(tmp_path / NAME)
     (tmp_path / "a.csv").write_text("name\nAda\n")
     program("load", "csv", tmp_path / "a.csv", "-o", tmp_path / "a.jsonl")
     assert sorted(os.listdir(tmp_path)) == [NAME, "a.csv", "a.jsonl"]
 
 
-def test_a_name_that_became_another_one_s_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_that_became_another_one_s_is_left(tmp_path, monkeypatch):
     path = tmp_path / NAME
     path.write_bytes(b"dead")
 
@@ -260,7 +253,7 @@ def test_a_name_that_became_another_one_s_is_left(
 
 
 @pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def mine(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "deep").mkdir()
     Path("mine.jsonl").write_text("mine")
@@ -284,7 +277,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("mine.jsonl", "."),
     ],
 )
-def test_one_file_under_two_names_is_refused(mine: Path, output: str, given: str) -> None:
+def test_one_file_under_two_names_is_refused(mine, output, given):
     with pytest.raises(UsageError, match=r"is an input.*; name another output"):
         require_apart(output, ["other", None, "", given])
     with pytest.raises(UsageError, match="is an input"):
@@ -305,18 +298,18 @@ def test_one_file_under_two_names_is_refused(mine: Path, output: str, given: str
         ("new", "a\0b"),
     ],
 )
-def test_two_files_are_apart(mine: Path, output: str, given: str) -> None:
+def test_two_files_are_apart(mine, output, given):
     require_apart(output, [given])
 
 
-def test_a_folder_that_is_replaced_as_a_whole_may_hold_no_input(mine: Path) -> None:
+def test_a_folder_that_is_replaced_as_a_whole_may_hold_no_input(mine):
     Path("deep/in.jsonl").write_text("x")
     require_apart("deep", ["deep/in.jsonl"])
     with pytest.raises(UsageError, match="is an input"):
         require_apart("deep", ["round/in.jsonl"], whole=True)
 
 
-def test_two_outputs_are_not_one(mine: Path) -> None:
+def test_two_outputs_are_not_one(mine):
     require_distinct([("picture", "a"), ("animation", None), ("other", "b")])
     with pytest.raises(UsageError, match="the picture and the animation are both"):
         require_distinct([("picture", "deep/new"), ("animation", "round/new")])

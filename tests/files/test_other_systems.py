@@ -48,7 +48,7 @@ def without_posix(*arguments: str, cwd: Path) -> Result:
 
 
 @pytest.mark.slow
-def test_verbs_run_without_what_only_posix_has(tmp_path: Path) -> None:
+def test_verbs_run_without_what_only_posix_has(tmp_path):
     people = EXAMPLES / "people" / "people.csv"
     for line in (
         f"load csv {people} --id id -o people.jsonl",
@@ -88,14 +88,14 @@ class Msvcrt(types.ModuleType):
 
 
 @pytest.fixture
-def windows(monkeypatch: pytest.MonkeyPatch) -> Msvcrt:
+def windows(monkeypatch):
     made = Msvcrt()
     monkeypatch.setitem(sys.modules, "fcntl", None)
     monkeypatch.setitem(sys.modules, "msvcrt", made)
     return made
 
 
-def test_a_file_has_one_holder(tmp_path: Path, windows: Msvcrt) -> None:
+def test_a_file_has_one_holder(tmp_path, windows):
     path = tmp_path / "answers.jsonl"
     path.write_bytes(b"one line\n")
     with open(path, "r+b") as first, open(path, "r+b") as second:
@@ -108,12 +108,12 @@ def test_a_file_has_one_holder(tmp_path: Path, windows: Msvcrt) -> None:
     assert place[2] > 1 << 30
 
 
-def test_a_locked_file_refuses_others(tmp_path: Path, windows: Msvcrt) -> None:
+def test_a_locked_file_refuses_others(tmp_path, windows):
     with locked(tmp_path / "lock"), pytest.raises(BlockingIOError), locked(tmp_path / "lock"):
         pass
 
 
-def test_without_any_locks_nothing_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_locks_nothing_is_held(tmp_path, monkeypatch):
     for name in ("fcntl", "msvcrt"):
         monkeypatch.setitem(sys.modules, name, None)
     with locked(tmp_path / "lock"), locked(tmp_path / "lock"):
@@ -122,9 +122,7 @@ def test_without_any_locks_nothing_is_held(tmp_path: Path, monkeypatch: pytest.M
         hold(file.fileno())
 
 
-def test_an_output_is_closed_before_it_gets_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_output_is_closed_before_it_gets_its_name(tmp_path, monkeypatch):
     """Windows renames no open file."""
     handles: list[int] = []
     replace = os.replace
@@ -145,9 +143,7 @@ def test_an_output_is_closed_before_it_gets_its_name(
     assert (tmp_path / "out.jsonl").read_bytes() == b"content"
 
 
-def test_a_folder_that_cannot_be_opened_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_opened_is_written(tmp_path, monkeypatch):
     """Windows opens no folders."""
 
     opened = os.open

@@ -1,9 +1,5 @@
 """Records by msgspec: what breaks a type is named by its field, what was expected and got."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from kbforge.contracts import Provenance
@@ -14,7 +10,7 @@ GOOD = {"kbforge": "1", "likelihood": "x", "alpha": 1, "seed": 0}
 KEYS = "an object of kbforge, likelihood, alpha, seed, model, choices, options"
 
 
-def test_a_record_reads_back() -> None:
+def test_a_record_reads_back():
     made = convert({**GOOD, "choices": {"particles": 20, "x": True}}, Provenance, "f:1", "made")
     assert made == Provenance("1", "x", 1.0, 0, choices={"particles": 20, "x": True})
     assert convert(made.to_json(), Provenance, "f:1") == made
@@ -36,7 +32,7 @@ def test_a_record_reads_back() -> None:
         ({**GOOD, "options": {"k": {"o": None}}}, "made.options.k.o: expected a string or a"),
     ],
 )
-def test_the_innermost_field_is_named(value: Any, said: str) -> None:
+def test_the_innermost_field_is_named(value, said):
     with pytest.raises(BadRecord) as error:
         convert(value, Provenance, "f:1", "made")
     assert str(error.value).startswith(f"f:1: {said}")

@@ -1,7 +1,5 @@
 """Folders that are whole or not there, and that never take the place of what is not theirs."""
 
-from __future__ import annotations
-
 import pytest
 
 from kbforge.errors import OutputError, UsageError

@@ -1,7 +1,5 @@
 """Made-up files for the judge: people with records, and bare names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from kbforge.contracts import Fragment

@@ -164,7 +164,7 @@ def file_of(counts: Sequence[int]) -> tuple[list[Fragment], list[list[int]]]:
     return fragments, [list(range(end - n, end)) for end, n in zip(ends, counts, strict=True)]
 
 
-def test_the_log_odds_balance_by_hand() -> None:
+def test_the_log_odds_balance_by_hand():
     """Two fragments of one name and a stranger: every decision can be written down."""
     fragments = [Fragment(str(i), {"name": ("same",)}) for i in range(2)]
     # the one decision joins, and half a decision is taken to open a cluster
@@ -175,7 +175,7 @@ def test_the_log_odds_balance_by_hand() -> None:
     assert apart == pytest.approx(alpha), "two fragments do not say more"
 
 
-def test_alpha_lies_between_what_is_joined_and_what_is_not() -> None:
+def test_alpha_lies_between_what_is_joined_and_what_is_not():
     fragments, by_name = file_of([1] * 10 + [3] * 10 + [8] * 5)
     alpha = alpha_by_grouping(Agreement(), fragments, by_name)
     # joining saves 28 nats and gains at most log 8; joining another name saves nothing
@@ -185,7 +185,7 @@ def test_alpha_lies_between_what_is_joined_and_what_is_not() -> None:
     assert finer > 100 * alpha, "more entities, a larger alpha"
 
 
-def test_the_same_whatever_labels_order_of_clusters_and_time() -> None:
+def test_the_same_whatever_labels_order_of_clusters_and_time():
     fragments, grouping = file_of([1, 2, 3, 4, 5, 6, 7])
     labelled = [replace(f, label=f"other{f.id}") for f in fragments]
     alpha = alpha_by_grouping(Agreement(), fragments, grouping)
@@ -193,7 +193,7 @@ def test_the_same_whatever_labels_order_of_clusters_and_time() -> None:
     assert alpha_by_grouping(Agreement(), fragments, grouping) == alpha
 
 
-def test_little_is_scored_of_a_large_file() -> None:
+def test_little_is_scored_of_a_large_file():
     fragments, grouping = file_of([100] * 20)
     likelihood = Agreement()
     alpha_by_grouping(likelihood, fragments, grouping)
@@ -201,7 +201,7 @@ def test_little_is_scored_of_a_large_file() -> None:
     assert max(likelihood.asked) == MEMBERS + 1
 
 
-def test_nothing_in_common_with_anything() -> None:
+def test_nothing_in_common_with_anything():
     fragments = [Fragment(str(i), {"name": (f"n{i}",)}) for i in range(30)]
     alpha = alpha_by_grouping(Agreement(), fragments, [[i] for i in range(30)])
     assert 0 < alpha < math.inf
@@ -212,13 +212,13 @@ def test_nothing_in_common_with_anything() -> None:
 
 
 @pytest.mark.parametrize("grouping", [[[0]], [[0, 1], [1]], [[0, 1], [7]], []])
-def test_what_is_no_grouping_is_refused(grouping: list[list[int]]) -> None:
+def test_what_is_no_grouping_is_refused(grouping):
     fragments, _ = file_of([2])
     with pytest.raises(UsageError, match="expected each fragment in one cluster"):
         alpha_by_grouping(Agreement(), fragments, grouping)
 
 
-def test_what_cannot_be_at_all_is_refused() -> None:
+def test_what_cannot_be_at_all_is_refused():
     fragments, grouping = file_of([3, 3])
     with np.errstate(invalid="ignore"), pytest.raises(LikelihoodError, match="no finite place"):
         alpha_by_grouping(Agreement(cost=math.inf), fragments, grouping)

@@ -1,19 +1,17 @@
 """The verbs that cluster or explain make their choices by one function."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+import torch
 import typer
 
 from kbforge import registry
 from kbforge.cli.options import OF_A_RUN, choices_of, complete_setting
 from kbforge.errors import UsageError
 from kbforge.fit.choices import Choices, flag
-from tests.program import Run
 
 VERBS = ("cluster", "calibrate", "evaluate", "explain")
 
@@ -27,7 +25,7 @@ def context_of(verb: str, *arguments: str) -> typer.Context:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_no_option_means_the_defaults(verb: str) -> None:
+def test_no_option_means_the_defaults(verb):
     found = choices_of(context_of(verb))
     assert replace(found, options={}) == Choices()
 
@@ -60,14 +58,9 @@ def option(name: str, value: object) -> list[str]:
     return f"{flag(name)}={value}".split(" ", 1)
 
 
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbforge.models.bundle.require_device", lambda device: None)
-
-
-@pytest.mark.usefixtures("gpu")
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_option_that_the_verb_has_is_chosen(verb: str) -> None:
+def test_every_option_that_the_verb_has_is_chosen(verb, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     declared = context_of(verb).params
     declared |= {"device": True} if "gpu" in declared else {}
     declared |= {name.replace("-", "_"): True for name in OF_A_RUN}
@@ -78,7 +71,7 @@ def test_every_option_that_the_verb_has_is_chosen(verb: str) -> None:
     assert replace(found, options={}) == Choices(**values)
 
 
-def test_the_values_cover_the_choices() -> None:
+def test_the_values_cover_the_choices():
     assert [*VALUES, "options"] == [field.name for field in fields(Choices)]
 
 
@@ -92,12 +85,12 @@ KINDS = {
 
 
 @pytest.mark.parametrize("command", KINDS)
-def test_set_reaches_the_plugins_that_the_verb_uses(program: Run, command: str) -> None:
+def test_set_reaches_the_plugins_that_the_verb_uses(program, command):
     ran = program(*command.split(), "--set", "exporter.x=1")
     ran.require_refusal(f'unknown kind "exporter", expected one of {KINDS[command]}\n', 2)
 
 
-def test_the_options_of_plugins_have_underscores() -> None:
+def test_the_options_of_plugins_have_underscores():
     found = choices_of(context_of("cluster", "--set", "likelihood.a-b=2"))
     assert found.of("likelihood") == {"a_b": "2"}
 
@@ -114,12 +107,12 @@ def test_the_options_of_plugins_have_underscores() -> None:
         ("exact", 'expected name=value or kind.option=value, got "exact"'),
     ],
 )
-def test_a_wrong_setting_of_a_run_is_a_sentence(setting: str, said: str) -> None:
+def test_a_wrong_setting_of_a_run_is_a_sentence(setting, said):
     with pytest.raises(UsageError, match=re.escape(said)):
         choices_of(context_of("cluster", "--set", setting))
 
 
-def test_a_name_that_begins_is_completed() -> None:
+def test_a_name_that_begins_is_completed():
     assert [name for name, _ in complete_setting("c")] == [
         "clusterer=",
         "calibration=",
@@ -131,5 +124,5 @@ def test_a_name_that_begins_is_completed() -> None:
 
 
 @pytest.mark.usefixtures("gpu")
-def test_gpu_is_a_device() -> None:
+def test_gpu_is_a_device():
     assert choices_of(context_of("cluster", "--gpu")).device == "cuda"

@@ -1,7 +1,5 @@
 """The map is isotonic, monotone and repairs overconfidence; its file is read strictly."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

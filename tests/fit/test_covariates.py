@@ -1,7 +1,5 @@
 """The covariates of claims by hand: from fragments, from a model of pairs and from a judge."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

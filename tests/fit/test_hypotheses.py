@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kbforge.clustering.sample import MOST_RELATIVES, Sample
+from kbforge.clustering.sample import MOST_RELATIVES
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, Fragment, Problem
 from kbforge.errors import LikelihoodError
 from kbforge.fit.chooser import Chooser
@@ -42,7 +42,7 @@ def odds_of(fragments: list[Fragment]) -> PairOdds:
     return model.pair_odds(fragments)
 
 
-def test_seeds_bring_all_that_might_be_the_same_or_the_likest_of_them() -> None:
+def test_seeds_bring_all_that_might_be_the_same_or_the_likest_of_them():
     fragments = made("many_people")
     odds = odds_of(fragments)
     whole = close_ones(fragments, odds, len(fragments))
@@ -70,7 +70,7 @@ def test_seeds_bring_all_that_might_be_the_same_or_the_likest_of_them() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 7])
-def test_equal_fragments_are_relatives(most: int) -> None:
+def test_equal_fragments_are_relatives(most):
     fragments = [Fragment(str(i), {"name": ("Ann Lee",)}) for i in range(40)]
     sample = close_ones(fragments, odds_of(fragments), most)
     assert len(np.unique(sample.places)) == len(sample.places) == 1 + MOST_RELATIVES
@@ -95,14 +95,13 @@ def require_of_part(found: Chooser, fragments: Sequence[Fragment]) -> None:
     """The judge has seen nothing but the part."""
     index = Selective()
     index.fit(fragments)
-    assert found.judgement is not None
     sample = found.judgement.sample
     assert {*sample.places} <= {*part_of(fragments, index).places}
     assert [fragments[i] for i in sample.places] == list(sample.fragments)
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+def small(monkeypatch):
     """Files of hundreds are large."""
     monkeypatch.setattr("kbforge.fit.chooser.MOST_COMPARED", 300)
     monkeypatch.setattr("kbforge.fit.chooser.MOST_TO_CHOOSE", 400)
@@ -111,13 +110,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_a_very_large_file_is_not_given_to_the_model_of_pairs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_very_large_file_is_not_given_to_the_model_of_pairs(monkeypatch):
     fragments = people(150, 3)
     found = Chooser(fragments)
     found.choose()
-    assert found.judgement is not None
     assert found.judgement.only("pairs").chosen.likelihood == "pairs"  # it was judged
     monkeypatch.setattr("kbforge.fit.chooser.MOST_OF_PAIRS", 400)
     large = Chooser(fragments)
@@ -132,7 +128,7 @@ def test_a_very_large_file_is_not_given_to_the_model_of_pairs(
 
 
 @pytest.mark.usefixtures("small")
-def test_those_that_share_most_come_along_and_so_do_others_of_a_common_name() -> None:
+def test_those_that_share_most_come_along_and_so_do_others_of_a_common_name():
     assert len(part_of(BEARERS[:150], ByWords()).fragments) == 150  # a small file is taken whole
     found = part_of(BEARERS, ByWords())
     assert [BEARERS[i] for i in found.places] == list(found.fragments)
@@ -155,16 +151,14 @@ def test_those_that_share_most_come_along_and_so_do_others_of_a_common_name() ->
     ],
     ids=["a sample", "a part"],
 )
-def test_order_and_ids_do_not_matter(
-    drawn: Callable[[list[Fragment]], Sample], fragments: list[Fragment]
-) -> None:
+def test_order_and_ids_do_not_matter(drawn, fragments):
     renamed = [replace(f, id=f"x{k}") for k, f in enumerate(reversed(fragments))]
     one, other = map(drawn, (fragments, renamed))
     assert [f.properties for f in one.fragments] == [f.properties for f in other.fragments]
 
 
 @pytest.mark.usefixtures("small")
-def test_a_large_file_is_judged_by_its_part_and_doubt_hears_of_no_pairs() -> None:
+def test_a_large_file_is_judged_by_its_part_and_doubt_hears_of_no_pairs():
     fragments = people(150, 3)
     assert len(fragments) > 400
     chosen = Chooser(fragments)
@@ -177,7 +171,7 @@ def test_a_large_file_is_judged_by_its_part_and_doubt_hears_of_no_pairs() -> Non
 
 
 @pytest.mark.usefixtures("small")
-def test_a_choice_takes_a_larger_file_whole() -> None:
+def test_a_choice_takes_a_larger_file_whole():
     fragments = people(150, 3)[:350]
     chosen = Chooser(fragments)
     chosen.choose()
@@ -203,7 +197,7 @@ def fitted_to_people(name: str) -> tuple[list[Fragment], ConjugateLikelihood]:
 
 
 @pytest.mark.parametrize("name", ["bigram", "attributes", "pairs"])
-def test_split_smc_finds_nearly_the_same(name: str) -> None:
+def test_split_smc_finds_nearly_the_same(name):
     fragments, likelihood = fitted_to_people(name)
     log_alpha = 1.0 if name == "pairs" else 5.0
     (labels,) = merge_path(likelihood, fragments, likelihood.index, 0.0).labels([log_alpha])
@@ -214,7 +208,7 @@ def test_split_smc_finds_nearly_the_same(name: str) -> None:
     assert (same == (others[:, None] == others)).mean() > 0.98
 
 
-def test_groupings_grow_coarser_as_alpha_falls() -> None:
+def test_groupings_grow_coarser_as_alpha_falls():
     fragments = made("organisations")
     path = merge_path(fitted("bigram", fragments), fragments, None, 0.0)
     groupings = path.labels([0.0, 3.0, 9.0, 40.0])
@@ -225,7 +219,7 @@ def test_groupings_grow_coarser_as_alpha_falls() -> None:
         assert len(set(zip(fine.tolist(), coarse.tolist(), strict=True))) == len(set(fine.tolist()))
 
 
-def test_a_gain_that_grows_late_does_not_go_back_in_alpha() -> None:
+def test_a_gain_that_grows_late_does_not_go_back_in_alpha():
     path = MergePath(4, np.array([[0, 1], [0, 2], [0, 3]]), np.array([5.0, 1.0, 4.0]))
     assert [labels.tolist() for labels in path.labels([4.5, 2.0, 0.5])] == [
         [0, 0, 2, 3],
@@ -234,11 +228,10 @@ def test_a_gain_that_grows_late_does_not_go_back_in_alpha() -> None:
     ]
 
 
-def test_many_equal_fragments_are_compared_all_the_same() -> None:
+def test_many_equal_fragments_are_compared_all_the_same():
     """A key that very many share leads nowhere, unless there is no other."""
     equal = [Fragment(f"e{i}", {"name": ("Ann Lee",)}) for i in range(100)]
     likelihood = fitted("attributes", [*equal, Fragment("x", {"name": ("Bo Ek",)})])
-    assert likelihood.index is not None
     near = candidates(equal, likelihood.index)
     assert near.any(axis=1).all()
     assert near.sum() < 100 * 99
@@ -246,7 +239,7 @@ def test_many_equal_fragments_are_compared_all_the_same() -> None:
     assert len(set(labels.tolist())) == 1
 
 
-def test_a_likelihood_that_fails_is_said_to() -> None:
+def test_a_likelihood_that_fails_is_said_to():
     fragments = made("people")[:5]
     likelihood = fitted("bigram", fragments)
     table = type(likelihood.live_clusters())
@@ -288,7 +281,7 @@ def life_of(matrix: PairMatrix, rng: np.random.Generator, n: int) -> Iterator[ND
 
 @given(seed=st.integers(0, 10_000), n=st.integers(2, 14))
 @examples(40)
-def test_the_matrix_knows_its_best_after_any_merges(seed: int, n: int) -> None:
+def test_the_matrix_knows_its_best_after_any_merges(seed, n):
     matrix = PairMatrix(n)
     for plain in life_of(matrix, np.random.default_rng(seed), n):
         upper = np.where(np.triu(np.ones((n, n), dtype=bool)), plain, -np.inf)
@@ -297,9 +290,7 @@ def test_the_matrix_knows_its_best_after_any_merges(seed: int, n: int) -> None:
 
 
 @pytest.mark.parametrize("into", [0, 1, 7])
-def test_a_merge_looks_again_only_at_rows_that_had_their_best_there(
-    into: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_merge_looks_again_only_at_rows_that_had_their_best_there(into, monkeypatch):
     """Among equals the earliest is the best, so that no row has its best in one of the late."""
     looked_at: list[int] = []
     refresh = PairMatrix._refresh

@@ -1,7 +1,5 @@
 """The judge compares groupings of a file without labels; what it expects of pairs is by hand."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -36,7 +34,7 @@ def path(*likelihoods: str) -> list[Hypothesis]:
     return [Hypothesis(name, float(k), LABELS) for k, name in enumerate(likelihoods)]
 
 
-def test_the_shipped_scorer_is_read_back_as_it_was_written() -> None:
+def test_the_shipped_scorer_is_read_back_as_it_was_written():
     scorer = shipped_scorer(None)
     again = read_scorer(scorer.to_bytes(), "judge")
     assert again.to_bytes() == scorer.to_bytes()
@@ -45,7 +43,7 @@ def test_the_shipped_scorer_is_read_back_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize("how", ["cut", "margin", "lacking", "more"])
-def test_what_is_no_scorer_is_refused(how: str) -> None:
+def test_what_is_no_scorer_is_refused(how):
     content = shipped_scorer(None).to_bytes()
     parts = load(content)
     if how == "margin":
@@ -59,7 +57,7 @@ def test_what_is_no_scorer_is_refused(how: str) -> None:
         read_scorer(damaged, "judge")
 
 
-def test_gains_are_smoothed_along_their_own_path() -> None:
+def test_gains_are_smoothed_along_their_own_path():
     found = path(NAMES, *["bigram"] * 5, "pairs")
     gains = smooth(np.array([7.0, 0.0, 0.0, 10.0, 0.0, 0.0, 1.0]), found)
     assert gains.tolist() == pytest.approx([0.0, 1.0, 2.0, 4.0, 2.0, 1.0, 1.0])
@@ -80,12 +78,12 @@ def worth(
 
 
 @pytest.mark.parametrize(("gain", "chosen"), [(0.01, 0), (0.05, 2)])
-def test_exact_names_yield_to_a_gain_above_the_margin(gain: float, chosen: int) -> None:
+def test_exact_names_yield_to_a_gain_above_the_margin(gain, chosen):
     found = path(NAMES, "bigram", "bigram")
     assert worth(found, [0.0, -1.0, gain]).argmax() == chosen
 
 
-def test_what_the_model_of_pairs_expects_counts_beside_the_scorer() -> None:
+def test_what_the_model_of_pairs_expects_counts_beside_the_scorer():
     """Equal names say nothing: the scorer sees no gain, the pairs do."""
     found = path(NAMES, "attributes", "attributes")
     gains = [0.0, 0.01, 0.0]
@@ -94,7 +92,7 @@ def test_what_the_model_of_pairs_expects_counts_beside_the_scorer() -> None:
     assert worth(found, gains, [0.8, 0.4, 0.42]).argmax() == 0
 
 
-def test_of_equal_gains_the_one_near_the_own_alpha_of_its_likelihood_is_worth_most() -> None:
+def test_of_equal_gains_the_one_near_the_own_alpha_of_its_likelihood_is_worth_most():
     found = path(NAMES) + [Hypothesis("pairs", a, LABELS, 0.0) for a in (-3.0, 0.5, 2.0, 6.0)]
     found.append(Hypothesis("bigram", 0.0, LABELS))
     worths = worth(found, [0.0] + [0.1] * 5)[1:]
@@ -104,7 +102,7 @@ def test_of_equal_gains_the_one_near_the_own_alpha_of_its_likelihood_is_worth_mo
     assert worths[0] == worths[3] == worths[4]
 
 
-def test_on_records_what_attributes_find_by_themselves_takes_a_good_reason_to_displace() -> None:
+def test_on_records_what_attributes_find_by_themselves_takes_a_good_reason_to_displace():
     found = path(NAMES, "attributes", "attributes", "pairs")
     found = [replace(h, own=h.log_alpha if k == 2 else 9.0) for k, h in enumerate(found)]
     for gain, attributes, chosen in ((0.16, 3.0, 2), (0.18, 3.0, 3), (0.1, 2.0, 0)):
@@ -122,15 +120,13 @@ def test_on_records_what_attributes_find_by_themselves_takes_a_good_reason_to_di
         (51_000, 0.145, 2),
     ],
 )
-def test_on_large_files_the_model_of_pairs_must_gain_more(
-    fragments: int, gain: float, chosen: int
-) -> None:
+def test_on_large_files_the_model_of_pairs_must_gain_more(fragments, gain, chosen):
     """It is slow, and from 50,000 fragments on it sees a part, which flatters it."""
     found = [replace(h, own=h.log_alpha) for h in path(NAMES, "attributes", "pairs")]
     assert worth(found, [0.0, 0.1, gain], fragments=fragments).argmax() == chosen
 
 
-def test_statistics_that_are_not_known_are_an_error() -> None:
+def test_statistics_that_are_not_known_are_an_error():
     with pytest.raises(ModelError, match="statistic"):
         shipped_scorer(None).gains(("another",), np.zeros((1, 1)), path(NAMES))
 
@@ -148,11 +144,11 @@ def judged(fragments: list[Fragment], *names: str) -> Judgement:
 
 
 @pytest.fixture(scope="module")
-def people() -> Judgement:
+def people():
     return judged(made("people"))
 
 
-def test_hypotheses_are_exact_names_and_groupings_of_each_likelihood(people: Judgement) -> None:
+def test_hypotheses_are_exact_names_and_groupings_of_each_likelihood(people):
     assert people.found[0].likelihood == NAMES
     assert {h.likelihood for h in people.found} == {NAMES, "bigram", "attributes", "pairs"}
     n = len(people.sample.fragments)
@@ -164,7 +160,7 @@ def test_hypotheses_are_exact_names_and_groupings_of_each_likelihood(people: Jud
     assert ((people.levels >= 0) & (people.levels <= 1)).all()
 
 
-def test_the_runner_up_is_the_best_of_another_likelihood(people: Judgement) -> None:
+def test_the_runner_up_is_the_best_of_another_likelihood(people):
     second = people.runner_up
     assert second is not None
     others = [k for k, h in enumerate(people.found) if h.likelihood != people.chosen.likelihood]
@@ -177,20 +173,18 @@ def test_the_runner_up_is_the_best_of_another_likelihood(people: Judgement) -> N
     answers = [NumberedAnswer(k, k + 1, False, False) for k in range(0, 40, 2)]
     with_answers = people.answered(answers)
     second = with_answers.runner_up
-    assert second is not None
     assert second.hypothesis.likelihood != with_answers.chosen.likelihood
     assert second.behind >= 0
 
 
-def test_a_runner_up_is_close_behind_within_the_error_of_the_judge(people: Judgement) -> None:
+def test_a_runner_up_is_close_behind_within_the_error_of_the_judge(people):
     second = people.runner_up
-    assert second is not None
     assert replace(people, spread=second.behind).close_behind == second
     assert replace(people, spread=second.behind - 0.001).close_behind is None
     assert replace(people.only("pairs"), spread=1.0).close_behind is None
 
 
-def test_the_order_and_the_ids_of_the_fragments_do_not_matter(people: Judgement) -> None:
+def test_the_order_and_the_ids_of_the_fragments_do_not_matter(people):
     fragments = made("people")
     turned = [replace(f, id=f"x{i}", label=None) for i, f in enumerate(reversed(fragments))]
     again = judged(turned)
@@ -203,21 +197,18 @@ def test_the_order_and_the_ids_of_the_fragments_do_not_matter(people: Judgement)
 def asked_first(judged: Judgement) -> list[str]:
     """What the fragments of the first question state."""
     drawn = judged.questions(0).next()
-    assert drawn is not None
     asked = (judged.sample.fragments[i] for i in (drawn.first, drawn.second))
     return sorted(str(sorted(fragment.properties.items())) for fragment in asked)
 
 
-def test_the_grouping_nearest_the_own_alpha_of_a_likelihood_has_just_that(
-    people: Judgement,
-) -> None:
+def test_the_grouping_nearest_the_own_alpha_of_a_likelihood_has_just_that(people):
     for name in ("attributes", "pairs"):
         (own,) = {h.own for h in people.found if h.likelihood == name}
         assert own in {h.log_alpha for h in people.found if h.likelihood == name}
     assert all(math.isnan(h.own) for h in people.found if h.likelihood in (NAMES, "bigram"))
 
 
-def test_one_likelihood_can_be_judged_alone(people: Judgement) -> None:
+def test_one_likelihood_can_be_judged_alone(people):
     for name in ("bigram", "attributes", "pairs", NAMES):
         assert people.only(name).chosen.likelihood == name
     assert people.without(NAMES).chosen.likelihood != NAMES
@@ -225,7 +216,7 @@ def test_one_likelihood_can_be_judged_alone(people: Judgement) -> None:
         people.only("gpt")
 
 
-def test_answers_pay_where_good_hypotheses_differ() -> None:
+def test_answers_pay_where_good_hypotheses_differ():
     fragments = tuple(Fragment(str(k), {"name": (str(k),)}) for k in range(4))
     apart, pairs = np.arange(4), np.array([0, 0, 2, 2])
 
@@ -242,7 +233,7 @@ def test_answers_pay_where_good_hypotheses_differ() -> None:
     assert 0 < gain([0.1, 0.14], [apart, pairs]) < gain([0.1, 0.12], [apart, pairs])
 
 
-def test_answers_move_the_choice_to_what_agrees_with_them(people: Judgement) -> None:
+def test_answers_move_the_choice_to_what_agrees_with_them(people):
     target = people.only("bigram").chosen
     place = people.sample.places
     rng = np.random.default_rng(0)
@@ -267,7 +258,7 @@ def test_answers_move_the_choice_to_what_agrees_with_them(people: Judgement) -> 
     ],
     ids=["one", "equal", "no name", "long", "blank", "vector too"],
 )
-def test_odd_files_are_judged(fragments: list[Fragment]) -> None:
+def test_odd_files_are_judged(fragments):
     found = judged(fragments, "pairs")
     assert np.isfinite(found.gains).all()
 
@@ -293,7 +284,7 @@ def by_hand(odds: PairOdds, labels: IntArray) -> tuple[float, float, float, floa
 
 
 @pytest.mark.parametrize("share", [1.0, 0.4], ids=["the file", "a sample"])
-def test_expectations_are_those_of_all_pairs(share: float) -> None:
+def test_expectations_are_those_of_all_pairs(share):
     fragments = made("people")
     model = make_likelihood("pairs")
     assert isinstance(model, Pairs)

@@ -55,7 +55,7 @@ def share(contradicted: int, count: int, probability: float) -> float:
     return float(shift(np.array([probability]), offset)[0])
 
 
-def test_claims_that_fail_lower_the_others_and_those_that_hold_raise_them() -> None:
+def test_claims_that_fail_lower_the_others_and_those_that_hold_raise_them():
     assert share(8, 10, 0.9) < share(4, 10, 0.9) < 0.85
     assert share(0, 10, 0.5) > 0.6
     # as many as were expected change little
@@ -69,7 +69,7 @@ def test_claims_that_fail_lower_the_others_and_those_that_hold_raise_them() -> N
     assert share(0, 1_000, 0.1) < 0.9
 
 
-def test_certainties_stay() -> None:
+def test_certainties_stay():
     moved = shift(np.array([0.0, 0.5, 1.0]), -1.0)
     assert moved.tolist() == pytest.approx([0.0, 1 / (1 + np.e), 1.0])
 
@@ -102,7 +102,7 @@ def audit(first: int, second: int, same: bool | None) -> NumberedAnswer:
     return NumberedAnswer(first, second, same, audit=True)
 
 
-def test_an_answer_contradicts_what_was_joined_or_left_apart() -> None:
+def test_an_answer_contradicts_what_was_joined_or_left_apart():
     failed = [audit(0, 1, False), audit(2, 3, False), audit(4, 5, True), audit(5, 0, True)]
     held = [audit(0, 1, True), audit(2, 3, True), audit(4, 5, False), audit(5, 0, False)]
     assert offset_by(failed) < -0.5
@@ -112,7 +112,7 @@ def test_an_answer_contradicts_what_was_joined_or_left_apart() -> None:
     assert (np.diff(told) < 0).all()  # the order stays
 
 
-def test_what_is_no_audit_shifts_nothing() -> None:
+def test_what_is_no_audit_shifts_nothing():
     others = [
         NumberedAnswer(0, 1, False, audit=False),  # asked about because it is uncertain
         audit(0, 1, None),
@@ -125,12 +125,12 @@ def test_what_is_no_audit_shifts_nothing() -> None:
     assert told.of_entities(interrupted).tolist() == SURE.tolist()
 
 
-def test_pairs_are_told_as_the_map_does() -> None:
+def test_pairs_are_told_as_the_map_does():
     heard = AuditedConfidence.of(Fixed(), [audit(0, 1, False)], reported().fragments)
     assert heard.of_pairs(reported(), pairs_of((0, 1))).tolist() == [0.5]
 
 
-def test_answers_hold_for_fragments_wherever_they_are_by_now() -> None:
+def test_answers_hold_for_fragments_wherever_they_are_by_now():
     """One more came first, and the last one is gone: its answers are passed over."""
     fragments = reported().fragments
     heard = AuditedConfidence.of(Fixed(), [audit(0, 1, False), audit(5, 0, True)], fragments)
@@ -373,18 +373,18 @@ def told(reading: ConfidenceMap, fragments: list[Fragment]) -> tuple[list[float]
 
 
 @pytest.fixture(scope="module")
-def prepared() -> tuple[list[Fragment], TreeConfidence]:
+def prepared():
     fragments = people_of_lists(60, 5)
     reading = prepare(fragments, Choices()).confidence
     assert isinstance(reading, TreeConfidence)
     return fragments, reading
 
 
-def test_a_map_of_reports() -> None:
+def test_a_map_of_reports():
     assert map_from(stored(kept_map(MAP))) == MAP
 
 
-def test_the_map_that_a_run_prepares(prepared: tuple[list[Fragment], TreeConfidence]) -> None:
+def test_the_map_that_a_run_prepares(prepared):
     fragments, reading = prepared
     assert reading.context.predicted is not None
     kept = stored(kept_map(reading))
@@ -396,7 +396,7 @@ def test_the_map_that_a_run_prepares(prepared: tuple[list[Fragment], TreeConfide
     assert told(read, later) == told(reading, later)
 
 
-def test_a_map_that_has_heard_answers(prepared: tuple[list[Fragment], TreeConfidence]) -> None:
+def test_a_map_that_has_heard_answers(prepared):
     fragments, doubt = prepared
     audits = tuple((fragments[k].id, fragments[k + 1].id, k % 3 > 0) for k in range(0, 9, 2))
     reading = AuditedConfidence(doubt, audits)
@@ -404,7 +404,7 @@ def test_a_map_that_has_heard_answers(prepared: tuple[list[Fragment], TreeConfid
     assert told(read, fragments) == told(reading, fragments) != told(doubt, fragments)
 
 
-def test_maps_of_a_folder_are_named_and_not_copied(tmp_path) -> None:
+def test_maps_of_a_folder_are_named_and_not_copied(tmp_path):
     fragments = people_of_lists(10, 1)
     context = FileContext("bigram")
     reading = shipped_confidence(context, str(write(tmp_path)))
@@ -413,15 +413,13 @@ def test_maps_of_a_folder_are_named_and_not_copied(tmp_path) -> None:
     assert told(map_from(kept), fragments) != told(reading, fragments)
 
 
-def test_it_needs_the_model_of_pairs_that_it_heard(
-    prepared: tuple[list[Fragment], TreeConfidence],
-) -> None:
+def test_it_needs_the_model_of_pairs_that_it_heard(prepared):
     with pytest.raises(ModelError, match="made with a model of pairs, and none is given"):
         map_from(kept_map(prepared[1]))
 
 
 @pytest.mark.parametrize("kind", ["map", "doubt", "answered"])
-def test_nothing_damaged_is_read(kind: str) -> None:
+def test_nothing_damaged_is_read(kind):
     fragments = people_of_lists(3, 1)
     weights, labels = np.array([0.25, 0.75]), np.zeros((2, len(fragments)), np.int64)
     predicted = Prediction.of(0.8, 0.1, weights, labels, fragments)
@@ -434,6 +432,6 @@ def test_nothing_damaged_is_read(kind: str) -> None:
     assert not_refused(map_from, kept_map(readings[kind])) == []
 
 
-def test_a_map_of_nobody_knows_whom_is_not_kept() -> None:
+def test_a_map_of_nobody_knows_whom_is_not_kept():
     with pytest.raises(KBForgeError, match="object cannot be kept"):
         kept_map(object())  # type: ignore[arg-type]

@@ -1,7 +1,5 @@
 """What preparing costs: a model folder is read and hashed once a run."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,11 +17,10 @@ from kbforge.fit.review import FileReview
 from kbforge.models import bundle
 from kbforge.testing import BlackBox, Categorical, examples
 from tests.fit.people import made
-from tests.program import Run
 
 
 @pytest.fixture
-def model(program: Run, tmp_path: Path) -> Path:
+def model(program, tmp_path):
     lines = [f'{{"id": "p{n}", "properties": {{"name": ["ada {n % 3}"]}}}}\n' for n in range(9)]
     (tmp_path / "people.jsonl").write_text("".join(lines))
     ran = program("train-ngram", tmp_path / "people.jsonl", "-o", tmp_path / "model")
@@ -31,11 +28,8 @@ def model(program: Run, tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("surrogate", [False, True])
-def test_a_bundle_is_read_once_a_run(
-    model: Path, device: str, surrogate: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bundle_is_read_once_a_run(model, surrogate, monkeypatch):
     reads: Counter[str] = Counter()
     real = bundle._read_file
 
@@ -44,10 +38,7 @@ def test_a_bundle_is_read_once_a_run(
         return real(folder, name, entry)  # type: ignore[arg-type]
 
     monkeypatch.setattr(bundle, "_read_file", counted)
-    monkeypatch.setattr("kbforge.fit.prepare.require_device", lambda device: None)
-    choices = Choices(
-        likelihood=str(model), surrogate=str(model) if surrogate else None, device=device
-    )
+    choices = Choices(likelihood=str(model), surrogate=str(model) if surrogate else None)
     fragments = load(model.parent / "people.jsonl")
     prepare(fragments, choices)
     assert +reads == {"counts.json": 1}
@@ -55,7 +46,7 @@ def test_a_bundle_is_read_once_a_run(
     assert +reads == {"counts.json": 2}  # the next run reads what is there then
 
 
-def test_what_was_read_once_is_checked_again_in_the_next_run(model: Path) -> None:
+def test_what_was_read_once_is_checked_again_in_the_next_run(model):
     choices, fragments = Choices(likelihood=str(model)), load(model.parent / "people.jsonl")
     prepare(fragments, choices)
     counts = model / "counts.json"
@@ -70,12 +61,11 @@ def answered_once(fragments: Sequence[Fragment], same: bool, folder: Path) -> Pa
     with AnswerFile(str(answers)) as file:
         review = FileReview(fragments, Choices(), file)
         question = review.question()
-        assert question is not None
         review.answer(question, same)
     return answers
 
 
-def test_where_answers_pay_a_note_says_so_with_the_command(tmp_path: Path) -> None:
+def test_where_answers_pay_a_note_says_so_with_the_command(tmp_path):
     said = "a dozen answers are expected to gain +"
     fragments = made("organisations")
     assert sum(note.startswith(said) for note in prepare(fragments, Choices()).notes) == 1
@@ -90,7 +80,7 @@ def test_where_answers_pay_a_note_says_so_with_the_command(tmp_path: Path) -> No
         assert said not in " ".join(prepare(some, choices).notes)
 
 
-def test_linked_tables_are_compared_by_pairs_at_its_own_alpha(tmp_path: Path) -> None:
+def test_linked_tables_are_compared_by_pairs_at_its_own_alpha(tmp_path):
     fragments = [
         Fragment(f"{table}{k}", {"name": (f"word{k} name{7 * k}",)}, source=table)
         for k in range(60)
@@ -104,7 +94,7 @@ def test_linked_tables_are_compared_by_pairs_at_its_own_alpha(tmp_path: Path) ->
     assert "about 60 matches expected" in found.notes[0]
 
 
-def test_sources_that_are_one_to_one_are_compared_with_each_other(tmp_path: Path) -> None:
+def test_sources_that_are_one_to_one_are_compared_with_each_other(tmp_path):
     fragments = [
         Fragment(f"{table}{k}", {"name": (f"word{k} name{7 * k}",)}, source=table)
         for k in range(60)
@@ -125,7 +115,7 @@ def test_sources_that_are_one_to_one_are_compared_with_each_other(tmp_path: Path
     assert "link" not in prepare(fragments, Choices()).options
 
 
-def test_a_black_box_that_is_compared_with_everything_says_so_once_with_the_count() -> None:
+def test_a_black_box_that_is_compared_with_everything_says_so_once_with_the_count():
     said = "BlackBox scores whole sets and has no index: each of the 12 fragments is compared"
     fragments, alone = examples.fragments(12), Choices(likelihood=BlackBox(Categorical()), alpha=1)
     (note,) = (note for note in prepare(fragments, alone).notes if "whole sets" in note)

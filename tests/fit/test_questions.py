@@ -1,7 +1,5 @@
 """Beliefs follow the answers; both queues ask what matters most, and find the gold grouping."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -69,7 +67,7 @@ WEIGHTS = np.array([0.5, 0.3, 0.2])
 NONE, ALL = np.zeros((1, 3), np.bool_), np.ones((1, 3), np.bool_)
 
 
-def test_before_any_answer_more_weight_is_more_probable() -> None:
+def test_before_any_answer_more_weight_is_more_probable():
     belief = prior(WEIGHTS)
     votes = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 1]], np.bool_)
     probability = belief.probability(votes)
@@ -78,7 +76,7 @@ def test_before_any_answer_more_weight_is_more_probable() -> None:
     assert probability[-1] > 0.75
 
 
-def test_answers_move_what_has_these_votes_and_what_is_near() -> None:
+def test_answers_move_what_has_these_votes_and_what_is_near():
     before = prior(WEIGHTS)
     asked = np.array([[1, 0, 0]], np.bool_)
     after = update(before, np.repeat(asked, 8, axis=0), np.zeros(8, np.bool_))
@@ -89,7 +87,7 @@ def test_answers_move_what_has_these_votes_and_what_is_near() -> None:
     assert update(before, np.zeros((0, 3), np.bool_), np.zeros(0, np.bool_)) is before
 
 
-def test_the_mode_is_where_the_slope_is_nought() -> None:
+def test_the_mode_is_where_the_slope_is_nought():
     rng = np.random.default_rng(0)
     before = prior(WEIGHTS)
     votes, same = rng.random((40, 3)) < 0.5, rng.random(40) < 0.5
@@ -107,7 +105,7 @@ def test_the_mode_is_where_the_slope_is_nought() -> None:
             assert log_posterior(mode + step * np.eye(4)[k]) < best
 
 
-def test_no_answer_is_certain() -> None:
+def test_no_answer_is_certain():
     """Forty answers one way leave the other possible by the error of people."""
     after = update(prior(WEIGHTS), np.repeat(ALL, 40, axis=0), np.ones(40, np.bool_))
     assert 0.9 < after.probability(ALL)[0] < 0.99
@@ -117,7 +115,7 @@ def test_no_answer_is_certain() -> None:
 RNG = np.random.default_rng(0)
 
 
-def test_every_joined_pair_is_listed_from_both_ends_with_its_votes() -> None:
+def test_every_joined_pair_is_listed_from_both_ends_with_its_votes():
     groupings, _ = world(0)
     found = count_votes(groupings, RNG)
     n = groupings.shape[1]
@@ -130,7 +128,7 @@ def test_every_joined_pair_is_listed_from_both_ends_with_its_votes() -> None:
     assert len(np.unique(found.cells, axis=0)) == len(found.cells)
 
 
-def test_counts_and_sizes_belong_to_the_probes() -> None:
+def test_counts_and_sizes_belong_to_the_probes():
     groupings, _ = world(1)
     found = count_votes(groupings, RNG)
     probes = np.unique(found.probe)
@@ -144,14 +142,14 @@ def test_counts_and_sizes_belong_to_the_probes() -> None:
         assert np.array_equal(found.sizes[row], sizes)
 
 
-def test_more_candidates_than_bits_of_a_word() -> None:
+def test_more_candidates_than_bits_of_a_word():
     groupings = np.concatenate([world(seed)[0][:, :90] for seed in range(10)])
     assert len(groupings) > 128
     found = count_votes(groupings, RNG)
     assert np.array_equal(found.cells[found.cell], votes_on(groupings, found.probe, found.other))
 
 
-def test_alone_everywhere_is_no_probe() -> None:
+def test_alone_everywhere_is_no_probe():
     found = count_votes(np.array([[0, 0, 1, 2], [0, 1, 2, 3]]), RNG)
     assert np.unique(found.probe).tolist() == [0, 1]
     assert found.share == 0.5
@@ -159,10 +157,9 @@ def test_alone_everywhere_is_no_probe() -> None:
     assert (len(none.cells), len(none.cell), none.share) == (0, 0, 0.0)
 
 
-def test_one_huge_cluster_is_listed_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbforge.fit.questions._MOST_PAIRS", 1_000)
-    found = count_votes(np.zeros((2, 400), np.int64), np.random.default_rng(0))
-    assert len(found.cell) == 3 * 399
+def test_one_huge_cluster_is_listed_in_part():
+    found = count_votes(np.zeros((2, 80_001), np.int64), np.random.default_rng(0))
+    assert len(found.cell) == 3 * 80_000
     assert found.share == 1.0
 
 
@@ -185,7 +182,7 @@ def answered(
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_gold_among_the_candidates_is_found(seed: int) -> None:
+def test_gold_among_the_candidates_is_found(seed):
     groupings, gold = world(seed)
     queue = queue_of(groupings, seed=seed)
     answered(queue, groupings[gold], 40)
@@ -196,7 +193,7 @@ def test_gold_among_the_candidates_is_found(seed: int) -> None:
     assert wrong.bcubed_f1_item_mean < 0.9
 
 
-def test_gold_is_found_against_a_wrong_prediction_and_some_wrong_answers() -> None:
+def test_gold_is_found_against_a_wrong_prediction_and_some_wrong_answers():
     groupings, gold = world(3)
     gains = np.where(np.arange(len(groupings)) < 7, 0.1, 0.0)
     queue = queue_of(groupings, gains)
@@ -206,7 +203,7 @@ def test_gold_is_found_against_a_wrong_prediction_and_some_wrong_answers() -> No
     assert found.bcubed_f1_item_mean > 0.95
 
 
-def test_without_answers_the_prediction_decides() -> None:
+def test_without_answers_the_prediction_decides():
     groupings, _ = world(0)
     gains = np.linspace(0, 0.1, len(groupings))
     queue = queue_of(groupings, gains)
@@ -214,12 +211,11 @@ def test_without_answers_the_prediction_decides() -> None:
     assert queue.scores() == pytest.approx(gains)
     # not to know is no answer
     drawn = queue.next()
-    assert drawn is not None
     queue.add(drawn, None)
     assert queue.scores() == pytest.approx(gains)
 
 
-def test_informative_questions_are_about_pairs_on_which_candidates_differ() -> None:
+def test_informative_questions_are_about_pairs_on_which_candidates_differ():
     groupings, gold = world(1)
     asked = answered(queue_of(groupings), groupings[gold], 30)
     assert [drawn.how for drawn in asked[:6]] == [INFORMATIVE, INFORMATIVE, AUDIT] * 2
@@ -231,7 +227,7 @@ def test_informative_questions_are_about_pairs_on_which_candidates_differ() -> N
         assert 0 < drawn.share <= 1
 
 
-def test_no_two_questions_are_about_the_same() -> None:
+def test_no_two_questions_are_about_the_same():
     groupings, gold = world(2)
     alike = np.arange(groupings.shape[1]) // 2
     queue = GroupingQueue(groupings, np.zeros(len(groupings)), alike)
@@ -240,7 +236,7 @@ def test_no_two_questions_are_about_the_same() -> None:
     assert len(set(pairs)) == len(pairs) == 50
 
 
-def test_undo_brings_the_question_back() -> None:
+def test_undo_brings_the_question_back():
     groupings, gold = world(4)
     queue = queue_of(groupings)
     answered(queue, groupings[gold], 4)
@@ -252,7 +248,7 @@ def test_undo_brings_the_question_back() -> None:
     assert np.array_equal(queue.scores(), worth)
 
 
-def test_same_seed_same_questions() -> None:
+def test_same_seed_same_questions():
     groupings, gold = world(5)
     one, same, other = (
         answered(queue_of(groupings, seed=seed), groupings[gold], 12) for seed in (1, 1, 2)
@@ -260,7 +256,7 @@ def test_same_seed_same_questions() -> None:
     assert one == same != other
 
 
-def test_nothing_to_ask() -> None:
+def test_nothing_to_ask():
     assert queue_of(np.arange(6).reshape(2, 3)).next() is None
     # all is asked after the only pair
     queue = queue_of(np.array([[0, 0, 1], [0, 1, 2]]))
@@ -272,11 +268,10 @@ def test_nothing_to_ask() -> None:
     assert alone.best() == 0
 
 
-def test_equal_fragments_without_end_are_asked_about_once() -> None:
+def test_equal_fragments_without_end_are_asked_about_once():
     groupings = np.zeros((60, 3_000), np.int64)
     queue = GroupingQueue(groupings, np.zeros(60), np.zeros(3_000, np.int64))
     drawn = queue.next()
-    assert drawn is not None
     assert drawn.joined == 1.0  # and no last bit more
     queue.add(drawn, True)
     assert queue.next() is None
@@ -299,7 +294,7 @@ def together(clusters, a, b):
 
 @examples(60)
 @given(posteriors(), st.sampled_from([0.0, 0.02, 0.3]))
-def test_the_value_is_what_the_answer_is_expected_to_set_right(found, error) -> None:
+def test_the_value_is_what_the_answer_is_expected_to_set_right(found, error):
     for block in found.subproblems:
         weights = np.exp([p.log_weight for p in block.particles])
         asked = pairs_of(parts_of(block))
@@ -323,7 +318,7 @@ def test_the_value_is_what_the_answer_is_expected_to_set_right(found, error) -> 
 
 @examples(60)
 @given(posteriors())
-def test_every_pair_in_doubt_is_asked_about_by_its_parts(found) -> None:
+def test_every_pair_in_doubt_is_asked_about_by_its_parts(found):
     for block in found.subproblems:
         asked = pairs_of(parts_of(block))
         questions = {
@@ -336,7 +331,7 @@ def test_every_pair_in_doubt_is_asked_about_by_its_parts(found) -> None:
                 assert len(set(says)) == 1 or says in questions
 
 
-def test_information_is_that_of_a_noisy_answer() -> None:
+def test_information_is_that_of_a_noisy_answer():
     assert information(np.array([0.5]), 0.0)[0] == pytest.approx(np.log(2))
     assert information(np.array([0.0, 1.0]), 0.0).tolist() == [0.0, 0.0]
     p, e = 0.3, 0.1
@@ -357,7 +352,7 @@ def uncertain_pairs(count: int) -> list[Subproblem]:
     return [subproblem(pair, (3, [pair[:1], pair[1:]]), (1, [pair])) for pair in pairs]
 
 
-def test_large_parts_come_first() -> None:
+def test_large_parts_come_first():
     small = subproblem(range(2), (5, [(0, 1)]), (5.1, [(0,), (1,)]))
     large = subproblem(range(2, 12), (5, [range(2, 12)]), (6, [range(2, 7), range(7, 12)]))
     by_gain = asking(small, large)
@@ -377,7 +372,7 @@ def huge(n: int, particles: int) -> Subproblem:
     return subproblem(range(n), *((1.0 + k / 100, made) for k, made in enumerate(clusters)))
 
 
-def test_a_huge_subproblem_is_bounded() -> None:
+def test_a_huge_subproblem_is_bounded():
     block = huge(3_000, 120)
     assert len(parts_of(block)) == MOST
     questions = asking(block)
@@ -388,7 +383,7 @@ def test_a_huge_subproblem_is_bounded() -> None:
     assert len(set(asked)) == len(asked) == MOST_EACH
 
 
-def test_answers_teach_how_far_reports_can_be_believed() -> None:
+def test_answers_teach_how_far_reports_can_be_believed():
     questions = asking(*uncertain_pairs(12))
     before = questions.next()
     for _ in range(6):
@@ -421,7 +416,7 @@ def fresh(session, answers=(), passed=()) -> PosteriorQueue:
     st.lists(st.tuples(st.integers(0, 6), st.integers(0, 2)), min_size=8, max_size=14),
     st.integers(0, 2**16),
 )
-def test_no_particle_ever_violates_an_answer_and_the_queue_follows(made, seed) -> None:
+def test_no_particle_ever_violates_an_answer_and_the_queue_follows(made, seed):
     """The queue that is kept up asks what one from scratch would."""
     fragments = [Fragment(f"p{n}", {"name": (NAMES[k],)}) for n, (k, _) in enumerate(made)]
     gold = [label for _, label in made]
@@ -433,7 +428,6 @@ def test_no_particle_ever_violates_an_answer_and_the_queue_follows(made, seed) -
     passed: list[PairQuestion] = []
     while question := questions.next():
         other = fresh(session, answers, passed).next()
-        assert other is not None
         assert other.value == pytest.approx(question.value)
         if question.first % 5 == 4:
             questions.pass_over(question)
@@ -459,5 +453,5 @@ def test_no_particle_ever_violates_an_answer_and_the_queue_follows(made, seed) -
     assert fresh(session, answers, passed).next() is None
 
 
-def test_a_posterior_without_doubt_asks_nothing() -> None:
+def test_a_posterior_without_doubt_asks_nothing():
     assert asking(subproblem(range(3), (1, [(0, 1), (2,)]))).next() is None

@@ -19,7 +19,6 @@ from kbforge.fit.alpha import fingerprint
 from kbforge.fit.choices import Choices
 from kbforge.fit.questions import PosteriorQueue
 from kbforge.fit.review import MOST_OTHERS, Evidence, FileReview, PosteriorReview
-from kbforge.jobs.cluster import KnowledgeBase
 from tests.people import people
 
 PEOPLE = people(40, 5)
@@ -35,24 +34,23 @@ def labelled(path: Path, count: int, choices: Choices | None = None) -> FileRevi
         labelling = FileReview(PEOPLE, choices or Choices(), file)
         for _ in range(count):
             question = labelling.question()
-            assert question is not None
             labelling.answer(question, said_by_gold(question))
         return labelling
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def answers(tmp_path_factory):
     path = tmp_path_factory.mktemp("answers") / "answers.jsonl"
     labelled(path, 15)
     return path
 
 
 @pytest.fixture(scope="module")
-def kb(answers: Path) -> KnowledgeBase:
+def kb(answers):
     return kbforge.cluster(PEOPLE, answers=answers)
 
 
-def test_every_answer_is_kept_with_why_it_was_asked(answers: Path) -> None:
+def test_every_answer_is_kept_with_why_it_was_asked(answers):
     kept = read_answers(str(answers))
     assert [answer.asked.number for answer in kept] == list(range(1, 16))
     assert {answer.fragments_sha256 for answer in kept} == {fingerprint(PEOPLE)}
@@ -61,7 +59,7 @@ def test_every_answer_is_kept_with_why_it_was_asked(answers: Path) -> None:
     assert len({frozenset((answer.a, answer.b)) for answer in kept}) == 15
 
 
-def test_a_run_uses_what_the_answers_say(answers: Path, kb: KnowledgeBase) -> None:
+def test_a_run_uses_what_the_answers_say(answers, kb):
     said = labelled(answers, 0).changed()
     assert said.after.likelihood != "names"
     assert kb.alpha == said.after.alpha
@@ -69,7 +67,7 @@ def test_a_run_uses_what_the_answers_say(answers: Path, kb: KnowledgeBase) -> No
     assert said.answers == 15
 
 
-def test_answers_by_gold_do_no_harm(kb: KnowledgeBase) -> None:
+def test_answers_by_gold_do_no_harm(kb):
     before, after = (
         kbforge.evaluate(entities, PEOPLE).scores.bcubed_f1_item_mean
         for entities in (kbforge.cluster(PEOPLE).entities, kb.entities)
@@ -78,18 +76,17 @@ def test_answers_by_gold_do_no_harm(kb: KnowledgeBase) -> None:
     assert after > 0.9
 
 
-def test_labels_are_neither_read_nor_shown(answers: Path, tmp_path: Path) -> None:
+def test_labels_are_neither_read_nor_shown(answers, tmp_path):
     bare = [replace(fragment, label=None) for fragment in PEOPLE]
     first = read_answers(str(answers))[0]
     with AnswerFile(str(tmp_path / "bare.jsonl")) as file:
         for fragments in (bare, PEOPLE):
             question = FileReview(fragments, Choices(), file).question()
-            assert question is not None
             assert pair(question) == (first.a, first.b)
             assert "label" not in question.to_json()["a"].keys() | question.to_json()["b"].keys()
 
 
-def test_a_named_likelihood_is_the_only_one_chosen_from(answers: Path) -> None:
+def test_a_named_likelihood_is_the_only_one_chosen_from(answers):
     said = labelled(answers, 0, Choices(likelihood="bigram")).changed()
     assert {said.before.likelihood, said.after.likelihood} == {"bigram"}
     kb = kbforge.cluster(PEOPLE, likelihood="bigram", answers=answers)
@@ -99,7 +96,7 @@ def test_a_named_likelihood_is_the_only_one_chosen_from(answers: Path) -> None:
     assert named.alpha == 7.0
 
 
-def test_a_session_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
+def test_a_session_goes_on_where_the_last_one_ended(tmp_path):
     whole, parts = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
     labelled(whole, 6)
     labelled(parts, 2)
@@ -107,12 +104,11 @@ def test_a_session_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
     assert parts.read_bytes() == whole.read_bytes()
 
 
-def test_undo_asks_again(tmp_path: Path) -> None:
+def test_undo_asks_again(tmp_path):
     with AnswerFile(str(tmp_path / "a.jsonl")) as file:
         labelling = FileReview(PEOPLE, Choices(), file)
         assert not labelling.undo()
         first = labelling.question()
-        assert first is not None
         labelling.answer(first, None)
         assert labelling.changed().unknown == 1
         assert labelling.undo()
@@ -120,7 +116,7 @@ def test_undo_asks_again(tmp_path: Path) -> None:
         assert file.answers == []
 
 
-def test_answers_about_other_fragments_are_refused(answers: Path) -> None:
+def test_answers_about_other_fragments_are_refused(answers):
     with pytest.raises(KBForgeError, match="expected answers about these fragments"):
         kbforge.cluster(people(3, 6), answers=answers)
     with pytest.raises(KBForgeError, match="no fragments to ask about"):
@@ -173,11 +169,10 @@ class Memory(PosteriorReview):
 
 
 def pair(evidence: Evidence[Any] | None) -> tuple[str, str]:
-    assert evidence is not None
     return evidence.first.fragment.id, evidence.second.fragment.id
 
 
-def test_answers_become_decisions_and_end_the_doubt() -> None:
+def test_answers_become_decisions_and_end_the_doubt():
     memory, asked = Memory(), 0
     while evidence := memory.question():
         memory.answer(evidence, said_by_gold(evidence))
@@ -188,7 +183,7 @@ def test_answers_become_decisions_and_end_the_doubt() -> None:
         assert decision.same == (len(labels) == 1)
 
 
-def test_undo_asks_the_same_question_again() -> None:
+def test_undo_asks_the_same_question_again():
     memory = Memory()
     assert not memory.undo()
     asked = []
@@ -203,10 +198,9 @@ def test_undo_asks_the_same_question_again() -> None:
     assert memory.session.constraints.decisions == ()
 
 
-def test_evidence_tells_both_sides_and_no_labels() -> None:
+def test_evidence_tells_both_sides_and_no_labels():
     memory = Memory("attributes")
     evidence = memory.question()
-    assert evidence is not None
     told = json.loads(json.dumps(evidence.to_json()))
     assert told.keys() == {"a", "b", "asked", "explanation"}
     assert "label" not in json.dumps(told)
@@ -217,14 +211,13 @@ def test_evidence_tells_both_sides_and_no_labels() -> None:
         assert len(side.others) <= MOST_OTHERS
         assert not {f.id for f in side.others} & set(pair(evidence))
         assert {int(f.id[1:]) for f in side.others} <= set(held)
-    assert evidence.explanation is not None
     assert evidence.explanation.attributes.keys() == {"name", "born"}
     assert told["asked"]["value"] == evidence.question.value
     assert [*told["asked"]] == ["reported", "believed", "joined", "value", "information"]
 
 
 @pytest.mark.parametrize("error", [ContradictionError, LikelihoodError])
-def test_an_answer_that_cannot_hold_is_not_kept_and_asked_no_more(error) -> None:
+def test_an_answer_that_cannot_hold_is_not_kept_and_asked_no_more(error):
     class Refusing(Memory):
         def _honour(self, question, same):
             raise error("no")

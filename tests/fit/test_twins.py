@@ -1,7 +1,5 @@
 """What is said of linked tables whose records are there twice."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from kbforge.contracts import Fragment
@@ -19,19 +17,19 @@ def distinct(source: str, count: int) -> list[Fragment]:
     return table(source, *({"name": f"name {k}", "n": f"{source}{k}"} for k in range(count)))
 
 
-def test_tables_without_duplicates() -> None:
+def test_tables_without_duplicates():
     fragments = [*distinct("a", 40), *distinct("b", 40)]
     assert twins_note(fragments, "source") == "no table has identical records"
 
 
-def test_equal_records_are_counted_by_table_whatever_their_case() -> None:
+def test_equal_records_are_counted_by_table_whatever_their_case():
     twice = [*distinct("a", 40), *table("a", {"name": "NAME 3", "n": "A3"}), *distinct("b", 40)]
     assert twins_note(twice, "source") == (
         "2 records (2 of 41 of a) are identical to another one of their table, and stay separate"
     )
 
 
-def test_a_table_of_many_near_records_is_named() -> None:
+def test_a_table_of_many_near_records_is_named():
     # equal names, and what both state agrees: three of twenty records are near another one
     near = table("a", {"name": "name 3"}, {"name": "name 3", "n": "a3", "town": "Rome"})
     said = twins_note([*distinct("a", 18), *near, *distinct("b", 40)], "source")
@@ -41,27 +39,27 @@ def test_a_table_of_many_near_records_is_named() -> None:
     assert "b (" not in said
 
 
-def test_namesakes_in_conflict_are_no_duplicates() -> None:
+def test_namesakes_in_conflict_are_no_duplicates():
     namesakes = table("a", *({"name": "Ann", "born": str(1900 + k)} for k in range(30)))
     assert "may have duplicates" not in twins_note(namesakes, "source")
 
 
-def test_any_attribute_links() -> None:
+def test_any_attribute_links():
     fragments = [*table("a", *[{"list": "x", "name": "Ann"}] * 2), *table("b", {"list": "y"})]
     assert twins_note(fragments, "list").startswith("2 records (2 of 2 of x) are identical")
     assert twins_note(fragments, "name").startswith("2 records (2 of 2 of Ann)")
 
 
-def test_nothing_is_shared() -> None:
+def test_nothing_is_shared():
     assert twins_note(table("a", {"name": "Ann"}), "source") == ""
 
 
-def test_many_records_of_one_name_take_no_long_time() -> None:
+def test_many_records_of_one_name_take_no_long_time():
     fragments = table("a", *({"name": "Ann", "born": str(k)} for k in range(20_000)))
     assert "may have" not in twins_note(fragments, "source")
 
 
-def test_a_file_of_two_tables_without_duplicates_could_be_linked() -> None:
+def test_a_file_of_two_tables_without_duplicates_could_be_linked():
     a, b = distinct("a", 50), distinct("b", 50)
     assert tables_note([*a, *b]) == (
         "the fragments are of 2 tables (a, b) that seem free of duplicates; if they are, --link "
@@ -76,7 +74,7 @@ def test_a_file_of_two_tables_without_duplicates_could_be_linked() -> None:
     )  # documents, not tables
 
 
-def test_tables_to_link_may_have_some_duplicates() -> None:
+def test_tables_to_link_may_have_some_duplicates():
     a, b = distinct("a", 50), distinct("b", 50)
     some = [*a, *b, *(replace(f, id=f.id + "x") for f in a[:2])]
     assert tables_to_link(some) == "2 tables (a, b)"

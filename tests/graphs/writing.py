@@ -1,7 +1,5 @@
 """Small graphs in the shapes that language models' graph builders write."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

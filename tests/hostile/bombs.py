@@ -3,8 +3,6 @@
 Sizes are in MiB of what they unpack to, so that a test may make small ones.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Damages files at random, from a seed: what comes of a bad disk, or of a bad person."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import random

@@ -6,7 +6,6 @@ import bz2
 import gzip
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.jsonl import write_lines
+from tests.registry.distributions import within
 from tests.sources.readers import zstandard
 from tests.sources.rebel_documents import document
 
@@ -288,7 +288,8 @@ def put(reader: Reader, good: Path, place: Path, content: bytes) -> Path:
 
 
 def _run(folder: Path, command: str) -> None:
-    subprocess.run([*PROGRAM, *command.split()], cwd=folder, check=True, capture_output=True)
+    ran = within(*command.split(), cwd=folder)
+    assert ran.code == 0, ran.err
 
 
 def cycle(count: int) -> Iterator[Reader]:

@@ -100,7 +100,7 @@ def fault(arguments: list[str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def good(tmp_path_factory):
     folder = tmp_path_factory.mktemp("good")
     prepare(folder)
     return folder
@@ -143,9 +143,7 @@ def memory() -> tuple[float, float]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
-def test_damaged_files(
-    good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int
-) -> None:
+def test_damaged_files(good, tmp_path, monkeypatch, part):
     monkeypatch.chdir(good)
     faults, slowest, largest = [], (0.0, ""), (0.0, "")
     counts = {one.name: len(records(one.arguments(good / one.file)) or ()) for one in TABLES}
@@ -176,9 +174,7 @@ def _keep(name: str, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
-def test_the_good_files_are_good(
-    good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: Reader
-) -> None:
+def test_the_good_files_are_good(good, tmp_path, monkeypatch, reader):
     """Else the damaged ones would be refused for another reason."""
     monkeypatch.chdir(good)
     given = put(reader, good, tmp_path, (good / reader.file).read_bytes())

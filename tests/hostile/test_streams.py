@@ -1,7 +1,5 @@
 """Standard streams that are closed, and signals while modules are loaded."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -29,11 +27,11 @@ def run_without(streams: Iterable[int], *arguments: object) -> tuple[int, str, s
 
 
 @pytest.fixture
-def people(tmp_path: Path) -> Path:
+def people(tmp_path):
     return write_people(tmp_path / "people.jsonl", 8)
 
 
-def test_closed_standard_input_is_a_sentence(tmp_path: Path) -> None:
+def test_closed_standard_input_is_a_sentence(tmp_path):
     code, out, err = run_without([0], "cluster", "-", "-o", tmp_path / "kb.jsonl")
     assert (code, out, err) == (1, "", "kbforge: cannot read standard input: it is closed\n")
 
@@ -41,16 +39,14 @@ def test_closed_standard_input_is_a_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments", [("plugins", "list"), ("--help",), ("load", "jsonl", "people.jsonl")]
 )
-def test_closed_standard_output_is_a_sentence(
-    people: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closed_standard_output_is_a_sentence(people, arguments, monkeypatch):
     monkeypatch.chdir(people.parent)
     code, _, err = run_without([1], *arguments)
     assert (code, err) == (1, "kbforge: cannot write standard output: it is closed\n")
 
 
 @pytest.mark.slow
-def test_a_result_is_no_less_whole_where_nobody_hears_of_it(people: Path, tmp_path: Path) -> None:
+def test_a_result_is_no_less_whole_where_nobody_hears_of_it(people, tmp_path):
     kb, usual = tmp_path / "kb.jsonl", tmp_path / "usual.jsonl"
     command = ("cluster", people, "--likelihood", "attributes", "-o")
     assert run_without([0, 1, 2], *command, kb)[0] == 0
@@ -58,14 +54,14 @@ def test_a_result_is_no_less_whole_where_nobody_hears_of_it(people: Path, tmp_pa
     assert kb.read_bytes() == usual.read_bytes()
 
 
-def test_messages_do_not_go_to_standard_output(people: Path) -> None:
+def test_messages_do_not_go_to_standard_output(people):
     code, out, _ = run_without([2], "load", "jsonl", people)
     assert code == 0
     assert out
     assert all(line.startswith("{") for line in out.splitlines())
 
 
-def test_a_full_disk_behind_standard_output_is_a_sentence() -> None:
+def test_a_full_disk_behind_standard_output_is_a_sentence():
     if not Path("/dev/full").exists():
         pytest.skip("a system without /dev/full")
     with open("/dev/full", "w") as full:
@@ -99,9 +95,7 @@ main()
         ("SIGHUP", 129, "interrupted by SIGHUP"),
     ],
 )
-def test_a_signal_while_modules_are_loaded_is_a_sentence(
-    people: Path, module: str, number: str, code: int, said: str
-) -> None:
+def test_a_signal_while_modules_are_loaded_is_a_sentence(people, module, number, code, said):
     script = _LOADING.format(module=module, number=number)
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=people.parent, capture_output=True, text=True
@@ -113,7 +107,7 @@ def test_a_signal_while_modules_are_loaded_is_a_sentence(
     assert "Traceback" not in done.stderr
 
 
-def test_a_signal_that_is_ignored_stays_ignored() -> None:
+def test_a_signal_that_is_ignored_stays_ignored():
     def ignore() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 

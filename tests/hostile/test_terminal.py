@@ -1,18 +1,14 @@
 """What a terminal would obey never reaches one: control, bidirectional and invisible characters."""
 
-from __future__ import annotations
-
 import json
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from kbforge.errors import escaped_lines
-from tests.cli.driving import PROGRAM, Terminal
+from tests.cli.driving import Terminal
 from tests.jsonl import write_lines
-from tests.program import Run
+from tests.registry.distributions import within
 
 OBEYED = "\x1b[2J\x07\x7f\x9b31m\u202e\u2066\u200f\u061c\u2028\U000e0041"
 ESCAPED = r"\u001b[2J\u0007\u007f\u009b31m\u202e\u2066\u200f\u061c\u2028\udb40\udc41"  # in JSON
@@ -20,7 +16,7 @@ STYLES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b\]8;[^\x1b]*\x1b\\")
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile")
     name = f"Ann{OBEYED}"
     lines = [
@@ -29,8 +25,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     write_lines(folder / "people.jsonl", lines)
     for output in (("-o", "kb.jsonl"), ("--into", "kb.sqlite")):
-        command = (*PROGRAM, "cluster", "people.jsonl", "--likelihood", "attributes", *output)
-        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        command = ("cluster", "people.jsonl", "--likelihood", "attributes", *output)
+        assert within(*command, cwd=folder).code == 0
     return folder
 
 
@@ -61,9 +57,7 @@ COMMANDS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_terminal_gets_no_character_that_it_obeys(
-    files: Path, command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_gets_no_character_that_it_obeys(files, command, monkeypatch):
     monkeypatch.chdir(files)
     terminal = Terminal(*command.split(" "))
     code = terminal.end()
@@ -77,20 +71,20 @@ def test_a_terminal_gets_no_character_that_it_obeys(
     assert "\x1b[2J" not in terminal.said
 
 
-def test_a_file_gets_the_data_itself(files: Path, program: Run) -> None:
+def test_a_file_gets_the_data_itself(files, program):
     out = files / "out.csv"
     program("export", files / "kb.jsonl", "--format", "csv", "-o", out)
     assert "\u202e" in out.read_text()
     assert "\u202e".encode() in program("export", files / "kb.jsonl", "-o", "-").out
 
 
-def test_json_is_escaped_by_its_own_escapes(files: Path, program: Run) -> None:
+def test_json_is_escaped_by_its_own_escapes(files, program):
     printed = program("show", files / "kb.jsonl", "--json").out.decode()
     assert ESCAPED in printed
     assert json.loads(printed)["entities"][0]["name"] == f"Ann{OBEYED}"
 
 
-def test_lines_and_tabs_stay() -> None:
+def test_lines_and_tabs_stay():
     assert escaped_lines("a\tb\r\nc\n") == "a\tb\r\nc\n"
     assert escaped_lines("a\rb") == r"a\u000db"
     assert escaped_lines("Ångström 山田") == "Ångström 山田"

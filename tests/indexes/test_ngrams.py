@@ -1,7 +1,5 @@
 """Keys by rare n-grams: which texts are compared, and that the keys hang on nothing else."""
 
-from __future__ import annotations
-
 import random
 import tracemalloc
 
@@ -39,12 +37,12 @@ def in_common(index: Ngrams, one: Fragment, other: Fragment) -> int:
         ("!!!", "Ann", False),
     ],
 )
-def test_names_that_are_compared(one: str, other: str, alike: bool) -> None:
+def test_names_that_are_compared(one, other, alike):
     index = fitted(people(30, 1))
     assert bool(in_common(index, named(one), named(other))) is alike
 
 
-def test_equal_texts_share_all_keys_and_the_nearest_most() -> None:
+def test_equal_texts_share_all_keys_and_the_nearest_most():
     index = fitted(people(100, 1))
     one = named("Annabel Lee")
     counts = [
@@ -56,7 +54,7 @@ def test_equal_texts_share_all_keys_and_the_nearest_most() -> None:
     assert len(set(counts)) == 4
 
 
-def test_the_rarest_are_kept() -> None:
+def test_the_rarest_are_kept():
     fragments = [named(f"common {chr(97 + i)}x{chr(97 + i)}", identity=str(i)) for i in range(20)]
     index = fitted(fragments, rarest=2)
     # the beginning is everyone's, the last word nobody else's
@@ -64,7 +62,7 @@ def test_the_rarest_are_kept() -> None:
     assert in_common(index, fragments[0], named("axa")) > 0
 
 
-def test_two_common_ones_together_are_a_key() -> None:
+def test_two_common_ones_together_are_a_key():
     fragments = people(60, 2)
     plain, paired = fitted(fragments, common=10**6), fitted(fragments, common=1)
     for fragment in fragments[:20]:
@@ -73,7 +71,7 @@ def test_two_common_ones_together_are_a_key() -> None:
     assert 0 < max(more) <= 15, "of each value"
 
 
-def test_attributes_share_no_key_and_only_those_named_are_read() -> None:
+def test_attributes_share_no_key_and_only_those_named_are_read():
     index = fitted(people(30, 1))
     assert not in_common(index, named("york"), Fragment("y", {"town": ("york",)}))
     only = fitted(people(30, 1), attributes=("name",))
@@ -83,7 +81,7 @@ def test_attributes_share_no_key_and_only_those_named_are_read() -> None:
     )
 
 
-def test_it_works_unfitted_and_without_fragments() -> None:
+def test_it_works_unfitted_and_without_fragments():
     index = Ngrams()
     assert in_common(index, named("Ann Lee"), named("ann lee"))
     starts, keys = index.keys_of(())
@@ -91,7 +89,7 @@ def test_it_works_unfitted_and_without_fragments() -> None:
     assert not len(keys)
 
 
-def test_long_texts_and_many_values_are_bounded() -> None:
+def test_long_texts_and_many_values_are_bounded():
     rng = random.Random(1)
     letters = "".join(rng.choices("abcdefghij ", k=1_000_000))
     index = fitted([named(letters)])
@@ -105,7 +103,7 @@ def test_long_texts_and_many_values_are_bounded() -> None:
     assert peak < 1 << 26
 
 
-def test_recall_on_slips_of_the_pen() -> None:
+def test_recall_on_slips_of_the_pen():
     fragments = people(400, 7, error=0.4)
     found = recall_of(fitted(fragments, attributes=("name",)), fragments)
     with_name = [f for f in fragments if "name" in f.properties]

@@ -1,7 +1,5 @@
 """Insert, remove, part and merge: what an index leads to follows, for each kind of key."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -90,7 +88,7 @@ def gold(fragments: Sequence[Fragment]) -> set[frozenset[str]]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_goes_and_comes_again_is_where_it_was(case: str) -> None:
+def test_what_goes_and_comes_again_is_where_it_was(case):
     check_going_and_coming(CASES[case])
 
 
@@ -107,7 +105,7 @@ def check_going_and_coming(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_was_one_by_decision_and_parted_again(case: str) -> None:
+def test_what_was_one_by_decision_and_parted_again(case):
     check_parting(CASES[case])
 
 
@@ -130,7 +128,7 @@ def check_parting(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_an_entity_that_has_gone_leads_nowhere(case: str) -> None:
+def test_an_entity_that_has_gone_leads_nowhere(case):
     check_gone(CASES[case])
 
 

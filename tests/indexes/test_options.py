@@ -1,7 +1,5 @@
 """What all indexes share: checked options, likeness, and keys that hang on nothing else."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -45,7 +43,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("name", "options", "sentence"), BAD)
-def test_bad_options(name: str, options: dict[str, Any], sentence: str) -> None:
+def test_bad_options(name, options, sentence):
     with pytest.raises(UsageError) as error:
         make(name, **options)
     assert str(error.value) == f"index {name}: {sentence}"
@@ -65,15 +63,13 @@ def test_bad_options(name: str, options: dict[str, Any], sentence: str) -> None:
         ("selective", {}, {"rules": ("a+b",)}, False),
     ],
 )
-def test_indexes_are_alike_by_the_options_that_keys_depend_on(
-    name: str, one: dict[str, Any], other: dict[str, Any], alike: bool
-) -> None:
+def test_indexes_are_alike_by_the_options_that_keys_depend_on(name, one, other, alike):
     first, second = make(name, **one), make(name, **other)
     assert first.like(second) is second.like(first) is alike
 
 
 @pytest.mark.parametrize(("name", "options"), [("ngrams", {}), ("projection", {"tables": 4})])
-def test_equal_fragments_lead_to_their_one_entity(name: str, options: dict[str, Any]) -> None:
+def test_equal_fragments_lead_to_their_one_entity(name, options):
     check_equal_fragments(name, options)
 
 
@@ -103,13 +99,7 @@ SAID = st.tuples(
 @pytest.mark.parametrize(("name", "options", "fewest", "most"), FITTED)
 @examples(30)
 @given(said=st.lists(SAID, min_size=2, max_size=9))
-def test_keys_of_many_are_those_of_each_whoever_was_asked_about(
-    name: str,
-    options: dict[str, Any],
-    fewest: int,
-    most: int,
-    said: list[tuple[str, tuple[float, ...]]],
-) -> None:
+def test_keys_of_many_are_those_of_each_whoever_was_asked_about(name, options, fewest, most, said):
     check_keys(name, options, fewest, most, said)
 
 
@@ -133,7 +123,7 @@ def check_keys(
 
 
 @pytest.mark.parametrize("name", ["ngrams", "selective"])
-def test_fitting_again_forgets(name: str) -> None:
+def test_fitting_again_forgets(name):
     fragments = people(20, 4)
     index, other = make(name), make(name)
     index.fit(people(20, 3))
@@ -142,7 +132,7 @@ def test_fitting_again_forgets(name: str) -> None:
     assert [list(index.keys(f)) for f in fragments] == [list(other.keys(f)) for f in fragments]
 
 
-def test_seeds_draw_other_keys() -> None:
+def test_seeds_draw_other_keys():
     check_seeds("projection", 31)
 
 

@@ -1,7 +1,5 @@
 """Random projections: how often two vectors share a cell is what the formulas say."""
 
-from __future__ import annotations
-
 import math
 import random
 
@@ -37,7 +35,7 @@ def clouds(n: int, dimensions: int, seed: int = 1) -> list[Fragment]:
 
 @pytest.mark.parametrize("degrees", [0, 10, 45, 90, 135, 180])
 @pytest.mark.parametrize("rows", [1, 2])
-def test_signs_agree_as_often_as_the_angle_says(degrees: int, rows: int) -> None:
+def test_signs_agree_as_often_as_the_angle_says(degrees, rows):
     """Within four standard errors, over 512 tables; the lengths do not matter."""
     index = Projection(angles=True, tables=512, rows=rows)
     angle = math.radians(degrees)
@@ -48,7 +46,7 @@ def test_signs_agree_as_often_as_the_angle_says(degrees: int, rows: int) -> None
 
 @pytest.mark.parametrize("distance", [0.0, 0.1, 0.5, 1.0, 3.0])
 @pytest.mark.parametrize("rows", [1, 3])
-def test_cells_are_shared_as_often_as_the_distance_says(distance: float, rows: int) -> None:
+def test_cells_are_shared_as_often_as_the_distance_says(distance, rows):
     index = Projection(tables=512, rows=rows)  # not fitted: all cells are 1 wide
     one = point(0.3, -2.0, 5.0, 1.0)
     other = point(0.3, -2.0 + distance * 0.6, 5.0 - distance * 0.8, 1.0)
@@ -57,7 +55,7 @@ def test_cells_are_shared_as_often_as_the_distance_says(distance: float, rows: i
 
 
 @pytest.mark.parametrize("dimensions", [2, 8, 40])
-def test_recall_on_clusters(dimensions: int) -> None:
+def test_recall_on_clusters(dimensions):
     fragments = clouds(300, dimensions)
     index = Projection()
     index.fit(fragments)
@@ -66,7 +64,7 @@ def test_recall_on_clusters(dimensions: int) -> None:
     assert found.candidates < 70
 
 
-def test_the_units_of_a_dimension_do_not_matter() -> None:
+def test_the_units_of_a_dimension_do_not_matter():
     plain = clouds(100, 3)
     scaled = [point(f.vector[0], f.vector[1] * 1024, f.vector[2], identity=f.id) for f in plain]  # type: ignore[index]
     one, other = Projection(), Projection()
@@ -78,7 +76,7 @@ def test_the_units_of_a_dimension_do_not_matter() -> None:
     assert [apart.keys(f) for f in scaled] != [one.keys(f) for f in plain]
 
 
-def test_other_lengths_and_none_share_nothing() -> None:
+def test_other_lengths_and_none_share_nothing():
     index = Projection()
     index.fit(clouds(20, 2))
     some = (point(1, 2), Fragment("y", {"name": ("a",)}), point(1, 2, 3))
@@ -96,7 +94,7 @@ def test_other_lengths_and_none_share_nothing() -> None:
         [(1.0, 2.0)],
     ],
 )
-def test_vectors_that_are_equal_or_huge(vectors: list[tuple[float, ...]]) -> None:
+def test_vectors_that_are_equal_or_huge(vectors):
     index = Projection()
     fragments = [point(*vector, identity=str(i)) for i, vector in enumerate(vectors)]
     index.fit(fragments)
@@ -105,7 +103,7 @@ def test_vectors_that_are_equal_or_huge(vectors: list[tuple[float, ...]]) -> Non
         assert shared(index, fragment, point(*(fragment.vector or ()))) == 32
 
 
-def test_very_many_dimensions() -> None:
+def test_very_many_dimensions():
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(4, 20_000))
     fragments = [
@@ -119,5 +117,5 @@ def test_very_many_dimensions() -> None:
     assert shared(index, fragments[0], fragments[1]) < shared(index, fragments[0], fragments[4])
 
 
-def test_it_suits_gaussian_clusters() -> None:
+def test_it_suits_gaussian_clusters():
     assert isinstance(registry.create("likelihoods", "gaussian").index_of_many(), Projection)

@@ -42,7 +42,7 @@ def fitted(fragments: list[Fragment], **options: object) -> Selective:
         (" ", "\u3000", False),  # nothing said is nothing in common
     ],
 )
-def test_names_that_are_compared(one: str, other: str, alike: bool) -> None:
+def test_names_that_are_compared(one, other, alike):
     index = fitted(people(30, 1))
     assert bool(in_common(index, record("x", name=one), record("y", name=other))) is alike
 
@@ -57,17 +57,17 @@ def test_names_that_are_compared(one: str, other: str, alike: bool) -> None:
         ("1901-02-03", "1945-11-28", False),
     ],
 )
-def test_dates_that_are_compared(one: str, other: str, alike: bool) -> None:
+def test_dates_that_are_compared(one, other, alike):
     index = fitted(people(30, 1))
     assert bool(in_common(index, record("x", born=one), record("y", born=other))) is alike
 
 
-def test_one_attribute_is_not_another() -> None:
+def test_one_attribute_is_not_another():
     index = fitted(people(30, 1))
     assert not in_common(index, record("x", name="york"), record("y", town="york"))
 
 
-def test_members_of_a_set_are_keys() -> None:
+def test_members_of_a_set_are_keys():
     fragments = [record(i, author=(f"a{i} b{i}", f"c{i} d{i}")) for i in range(9)]
     index = fitted(fragments)
     one, other = record("x", author=("a1 b1", "z z")), record("y", author=("y y", "a1 b1"))
@@ -75,7 +75,7 @@ def test_members_of_a_set_are_keys() -> None:
     assert not in_common(index, one, fragments[5])
 
 
-def test_values_that_many_have_are_paired() -> None:
+def test_values_that_many_have_are_paired():
     """A first name with a year: neither is rare, both together are."""
     rng = random.Random(1)
     fragments = [
@@ -92,7 +92,7 @@ def test_values_that_many_have_are_paired() -> None:
     assert len(unpaired.keys(fragments[0])) < len(index.keys(fragments[0]))
 
 
-def test_rules_are_keys() -> None:
+def test_rules_are_keys():
     fragments = [record(i, name=f"n{i}", town=f"t{i % 3}", sex="f") for i in range(12)]
     index = fitted(fragments, rules=("town+sex",))
     plain = fitted(fragments)
@@ -103,7 +103,7 @@ def test_rules_are_keys() -> None:
         assert len(index.keys(part)) == len(plain.keys(part))
 
 
-def test_rules_come_before_what_is_cut() -> None:
+def test_rules_come_before_what_is_cut():
     many = tuple(f"word{i}" for i in range(9000))
     index = fitted(people(5, 1), rules=("town",))
     one = record("x", town="york", **{f"a{i}": many[i * 5 : i * 5 + 5] for i in range(700)})
@@ -112,7 +112,7 @@ def test_rules_come_before_what_is_cut() -> None:
     assert set(index.keys(record("y", town="york"))) & set(keys)
 
 
-def test_only_the_attributes_named_are_read() -> None:
+def test_only_the_attributes_named_are_read():
     fragments = people(30, 1)
     index = fitted(fragments, attributes=("name",))
     for fragment in fragments:
@@ -121,7 +121,7 @@ def test_only_the_attributes_named_are_read() -> None:
     assert index.keys(record("x", town="york")) == []
 
 
-def test_who_was_asked_about_and_what_order_fitting_took_do_not_matter() -> None:
+def test_who_was_asked_about_and_what_order_fitting_took_do_not_matter():
     """The very numbers, also of values that it was not fitted to."""
     fragments, strangers = people(40, 2), people(10, 99)
     one = fitted(fragments)
@@ -134,25 +134,25 @@ def test_who_was_asked_about_and_what_order_fitting_took_do_not_matter() -> None
     assert [fresh.keys(f) for f in strangers] == [one.keys(f) for f in strangers]
 
 
-def test_it_works_unfitted() -> None:
+def test_it_works_unfitted():
     index = Selective()
     assert in_common(index, record("x", name="Ann Lee"), record("y", name="ann lee"))
     assert not in_common(index, record("x", name="Ann Lee"), record("y", name="Bo Ek"))
 
 
-def test_a_rule_of_an_attribute_that_no_fragment_has() -> None:
+def test_a_rule_of_an_attribute_that_no_fragment_has():
     with pytest.raises(UsageError) as error:
         fitted(people(5, 1), rules=("name", "town+twon"))
     said = 'index selective: no fragment has the attribute "twon" of a rule'
     assert str(error.value) == said
 
 
-def test_recall_of_nothing() -> None:
+def test_recall_of_nothing():
     found = recall_of(Selective(), [])
     assert (found.recall, found.candidates, found.entities) == (1.0, 0.0, 0)
 
 
-def test_recall_of_true_pairs() -> None:
+def test_recall_of_true_pairs():
     """Nearly every earlier record of the same person is found among a few others."""
     fragments = people(150, 7)
     found = recall_of(fitted(fragments), fragments)
@@ -161,7 +161,7 @@ def test_recall_of_true_pairs() -> None:
     assert found.entities == 150
 
 
-def test_recall_is_counted() -> None:
+def test_recall_is_counted():
     class ByName(CandidateIndex):
         families, shared = 5, 1
 

@@ -1,7 +1,5 @@
 """Random posteriors, and what their particles say by the definitions."""
 
-from __future__ import annotations
-
 import math
 
 from hypothesis import strategies as st

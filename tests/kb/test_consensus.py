@@ -1,7 +1,5 @@
 """The grouping next to a posterior, against brute force over all groupings."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment, Particle, Posterior, Subproblem
 from kbforge.evaluation.reliability import entity_probabilities, renumbered
-from kbforge.kb.consensus import LOSSES, consensus, search, similarity
+from kbforge.kb.consensus import LOSSES, MOST, consensus, search, similarity
 from kbforge.kb.entities import assemble
 from tests.profile import examples
 
@@ -174,7 +172,7 @@ def test_an_estimate_that_no_particle_has():
 
 
 @LOSS
-def test_too_large_a_subproblem_keeps_its_heaviest_particle(estimate, monkeypatch):
-    monkeypatch.setattr("kbforge.kb.consensus.MOST", 3)
-    block = subproblem({((0, 1), (2, 3)): 0.6, ((0, 1, 2, 3),): 0.4})
-    assert consensus(Posterior((block,), 0.0, 4, 0), estimate).subproblems == (block,)
+def test_too_large_a_subproblem_keeps_its_heaviest_particle(estimate):
+    everyone = tuple(range(MOST + 1))
+    block = subproblem({(everyone[:2], everyone[2:]): 0.6, (everyone,): 0.4})
+    assert consensus(Posterior((block,), 0.0, len(everyone), 0), estimate).subproblems == (block,)

@@ -1,7 +1,5 @@
 """Assembly against the definitions: coverage, confidence, alternatives, stable ids."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re
@@ -178,7 +176,7 @@ def of_record(held: set[str]) -> tuple[str, ...]:
 
 
 @given(RECORDS)
-def test_the_order_of_a_table_agrees_with_every_record(records: list[set[str]]) -> None:
+def test_the_order_of_a_table_agrees_with_every_record(records):
     merged = merged_order(tuple(map(of_record, records)))
     assert set(merged) == set().union(*records)
     for held in records:
@@ -186,12 +184,12 @@ def test_the_order_of_a_table_agrees_with_every_record(records: list[set[str]]) 
 
 
 @given(RECORDS)
-def test_a_whole_record_gives_the_order_of_the_table(records: list[set[str]]) -> None:
+def test_a_whole_record_gives_the_order_of_the_table(records):
     assert merged_order((*map(of_record, records), COLUMNS)) == COLUMNS
 
 
 @given(ORDERS)
-def test_orders_that_contradict_each_other_lose_nothing(orders: list[list[str]]) -> None:
+def test_orders_that_contradict_each_other_lose_nothing(orders):
     order = AttributeOrder()
     for one in orders:
         order.add(one)
@@ -199,7 +197,7 @@ def test_orders_that_contradict_each_other_lose_nothing(orders: list[list[str]])
     assert sorted(merged) == sorted({attribute for one in orders for attribute in one})
 
 
-def test_of_contradicting_orders_the_first_met_comes_first() -> None:
+def test_of_contradicting_orders_the_first_met_comes_first():
     assert merged_order((("a", "b"), ("b", "a"))) == ("a", "b")
 
 

@@ -1,7 +1,5 @@
 """Golden records: what each rule takes, what breaks ties, and policies that are none."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

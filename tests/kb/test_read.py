@@ -1,7 +1,5 @@
 """The reader takes exactly what assembly writes; everything else is a sentence with its place."""
 
-from __future__ import annotations
-
 import copy
 
 import orjson

@@ -104,7 +104,7 @@ def full(text: str, n: int = 60) -> str:
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_text_is_text_whatever_it_says(text: str) -> None:
+def test_text_is_text_whatever_it_says(text):
     page = full(text)
     read, plain = Page(page), Page(full("name"))
     assert [tag for tag, _ in read.seen] == [tag for tag, _ in plain.seen]
@@ -116,11 +116,11 @@ def test_text_is_text_whatever_it_says(text: str) -> None:
     assert len(page) < 500_000
 
 
-def test_a_right_to_left_name_stays_as_it_is() -> None:
+def test_a_right_to_left_name_stays_as_it_is():
     assert "<bdi>שלום עולם</bdi>" in full("שלום עולם")
 
 
-def test_nothing_is_loaded_and_only_its_own_script_runs() -> None:
+def test_nothing_is_loaded_and_only_its_own_script_runs():
     page = full("name")
     tags = [tag for tag, _ in Page(page).seen]
     assert not {*tags} & {"link", "img", "iframe", "object", "base", "form"}
@@ -132,7 +132,7 @@ def test_nothing_is_loaded_and_only_its_own_script_runs() -> None:
     assert not re.search(r"url\(|@import|https?:|\bfetch\b|import\(", page)
 
 
-def test_a_large_knowledge_base_makes_no_larger_page() -> None:
+def test_a_large_knowledge_base_makes_no_larger_page():
     entities = (entity(n, 1 + n % 7, 1 - n % 100 / 200, text=f"name {n}") for n in range(100_000))
     facts = gather(EntitiesView(lambda: entities), "large.jsonl")
     assert facts.entities == 100_000
@@ -141,7 +141,7 @@ def test_a_large_knowledge_base_makes_no_larger_page() -> None:
     assert len(report_html(facts)) < 500_000
 
 
-def test_sums_are_right() -> None:
+def test_sums_are_right():
     sizes = [1, 1, 1, 2, 4, 5, 9, 10, 19, 150, 1_000]
     stated = [1.0, 0.0, 0.1, 0.095, 0.5, 0.89, 0.9, 0.985, 0.99, 0.999, 1.0]
     entities = [entity(n, s, c) for n, (s, c) in enumerate(zip(sizes, stated, strict=True))]
@@ -163,14 +163,14 @@ def test_sums_are_right() -> None:
     assert f"<b>{facts.fragments:,}</b>fragments" in page
 
 
-def test_the_calibrated_confidence_is_what_is_stated() -> None:
+def test_the_calibrated_confidence_is_what_is_stated():
     facts = gather(view_of([entity(0, 2, 1.0, 0.6), entity(1, 1, 1.0, 0.9)]), "kb")
     assert facts.calibrated
     assert facts.stated == pytest.approx(1.5)
     assert [one.confidence for one in facts.doubtful] == [0.6, 0.9]
 
 
-def test_labels_tell_how_many_are_right() -> None:
+def test_labels_tell_how_many_are_right():
     labels = {
         "0-0": "a",
         "0-1": "a",  # right
@@ -190,7 +190,7 @@ def test_labels_tell_how_many_are_right() -> None:
     assert gather(view_of(entities, fragments), "kb").confidences[9].known == 0
 
 
-def test_the_past_is_told_the_latest_and_the_biggest_first() -> None:
+def test_the_past_is_told_the_latest_and_the_biggest_first():
     runs = [Run(k, "cluster", f"file {k}", True, k, 0, k, 0.5, 86_400.0 * k) for k in range(1, 41)]
     changes = [
         Change(f"c{k}", Kind.CHANGED, ("a",), ("a", *(f"x{m}" for m in range(k))), ())
@@ -215,7 +215,7 @@ def test_the_past_is_told_the_latest_and_the_biggest_first() -> None:
 
 
 @pytest.mark.parametrize("entities", [[], [entity(0)]])
-def test_little_is_told_of_little(entities) -> None:
+def test_little_is_told_of_little(entities):
     page = report_html(gather(view_of(entities), "kb"))
     told = Page(page).text
     for absent in ("Runs", "Decisions", "Changes", "How it was made", "Review these first"):
@@ -248,7 +248,7 @@ ANN = stating(
 BOB = stating(1, {"surname": "Ray", "name": "Bob Ray", "town": "Oslo"}, confidence=0.9)
 
 
-def test_the_page_says_what_conflicts_in_words_and_in_the_order_of_the_file() -> None:
+def test_the_page_says_what_conflicts_in_words_and_in_the_order_of_the_file():
     facts = gather(view_of([ANN, BOB]), "kb")
     (born,) = facts.conflicts
     assert born == ("born", 1, 1, "Ann Lee", ("1900", "1901"))
@@ -257,14 +257,14 @@ def test_the_page_says_what_conflicts_in_words_and_in_the_order_of_the_file() ->
     assert "Ann Lee: 1900; 1901" in told
 
 
-def test_a_value_that_all_fragments_share_is_no_conflict() -> None:
+def test_a_value_that_all_fragments_share_is_no_conflict():
     shared = Entity(
         "e", "n", {"author": (Value("A", ("1", "2")), Value("B", ("1",)))}, ("1", "2"), 1.0, 0
     )
     assert gather(view_of([shared]), "kb").conflicts == ()
 
 
-def test_other_groupings_and_decisions_name_what_they_speak_of() -> None:
+def test_other_groupings_and_decisions_name_what_they_speak_of():
     past = History(
         runs=[Run(1, "cluster", "f", True, 3, 0, 2, 0.5, 0.0)],
         changes=[Change("e1", Kind.CHANGED, ("1-0",), (), ("e0", "gone"))],
@@ -280,7 +280,7 @@ def test_other_groupings_and_decisions_name_what_they_speak_of() -> None:
     assert "<li><bdi>0-0</bdi></li>" in report_html(once)
 
 
-def test_the_largest_entities_are_listed_first() -> None:
+def test_the_largest_entities_are_listed_first():
     zoe = stating(2, {"name": "zoe"}, {"name": "zoe"}, {"name": "zoe"}, confidence=0.8)
     facts = gather(view_of([BOB, ANN, zoe]), "kb")
     assert [name for name, *_ in facts.listed] == ["zoe", "Ann Lee", "Bob Ray"]
@@ -296,7 +296,7 @@ def test_the_largest_entities_are_listed_first() -> None:
     st.integers(1, 6),
 )
 @examples(50)
-def test_the_largest_the_least_certain_and_the_first_by_name_are_listed_once(drawn, most) -> None:
+def test_the_largest_the_least_certain_and_the_first_by_name_are_listed_once(drawn, most):
     entities = [entity(n, size, c, text=name) for n, (name, size, c) in enumerate(drawn)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(report, "MOST_LISTED", most)
@@ -311,7 +311,7 @@ def test_the_largest_the_least_certain_and_the_first_by_name_are_listed_once(dra
     assert told == list(once.values())
 
 
-def test_the_fragment_that_fits_least_is_explained() -> None:
+def test_the_fragment_that_fits_least_is_explained():
     why = {
         "0-0": Explanation(1.0, {"name": 3.0, "born": -1.5}),
         "0-1": Explanation(1.0, {f"attribute {k}": 0.01 * k - 0.2 for k in range(20)}),

@@ -1,16 +1,12 @@
 """The report in a real browser, read from a file: it sorts, searches and prints by itself."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
 pytest.importorskip("playwright", reason="needs playwright, to drive a browser")
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from kbforge.contracts import Fragment
 from kbforge.fit.choices import Choices
@@ -32,7 +28,7 @@ HOSTILE = (
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(tmp_path_factory):
     """The report of a store whose data are hostile."""
     folder = tmp_path_factory.mktemp("report")
     path, out = str(folder / "kb.sqlite"), folder / "report.html"
@@ -48,14 +44,14 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def browser():
     """One browser for all of these tests."""
     with chromium() as started:
         yield started
 
 
 @pytest.fixture
-def opened(browser: Browser, written: Path, request: pytest.FixtureRequest) -> Iterator[Page]:
+def opened(browser, written, request):
     """The report in a colour and a width; nothing may be asked for, and nothing said of errors."""
     scheme: Literal["light", "dark"]
     scheme, width = getattr(request, "param", ("light", 1280))
@@ -87,7 +83,7 @@ def cells(page: Page, column: int) -> list[str]:
     indirect=True,
     ids=str,
 )
-def test_it_fits_both_widths_in_both_colours_and_axe_finds_nothing_serious(opened: Page) -> None:
+def test_it_fits_both_widths_in_both_colours_and_axe_finds_nothing_serious(opened):
     axe: Any = pytest.importorskip("axe_playwright_python.sync_playwright")
     assert opened.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     # the script of axe runs in the page, which allows no other
@@ -97,7 +93,7 @@ def test_it_fits_both_widths_in_both_colours_and_axe_finds_nothing_serious(opene
     assert wrong == []
 
 
-def test_entities_are_searched_and_sorted_without_a_network(opened: Page) -> None:
+def test_entities_are_searched_and_sorted_without_a_network(opened):
     everything = cells(opened, 0)
     opened.get_by_label("Search").fill(everything[3][:5])
     found = cells(opened, 0)
@@ -115,7 +111,7 @@ def test_entities_are_searched_and_sorted_without_a_network(opened: Page) -> Non
     assert stated == sorted(stated)
 
 
-def test_the_most_uncertain_entities_have_alternatives_and_a_waterfall(opened: Page) -> None:
+def test_the_most_uncertain_entities_have_alternatives_and_a_waterfall(opened):
     assert opened.locator(".entity .grouping").count() > 1
     waterfall = opened.locator(".entity .waterfall").first
     rows = [row.locator("td.count").inner_text() for row in waterfall.locator("tbody tr").all()]
@@ -123,7 +119,7 @@ def test_the_most_uncertain_entities_have_alternatives_and_a_waterfall(opened: P
     assert total == pytest.approx(sum(parts), abs=0.01 * len(rows))
 
 
-def test_it_prints_without_what_only_a_screen_has(opened: Page) -> None:
+def test_it_prints_without_what_only_a_screen_has(opened):
     assert opened.pdf().startswith(b"%PDF")
     opened.emulate_media(media="print")
     assert not opened.get_by_label("Search").is_visible()

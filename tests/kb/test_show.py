@@ -1,7 +1,5 @@
 """Entities as people read them: panels on a terminal, plain lines elsewhere, data never obeyed."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Views: entities from the first on, and their fragments as they went in."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

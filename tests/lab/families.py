@@ -1,7 +1,5 @@
 """Fragments, and likelihoods for them: the product's and the laboratory's."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from kbforge.contracts import Fragment

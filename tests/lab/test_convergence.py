@@ -1,7 +1,5 @@
 """R-hat and the effective sample size, against chains of which they are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,7 +19,7 @@ def autoregressive(rho: float, chains: int, length: int, seed: int) -> np.ndarra
 
 
 @pytest.mark.parametrize("rho", [-0.5, 0.0, 0.5, 0.9])
-def test_draws_that_remember_are_worth_what_is_known(rho: float) -> None:
+def test_draws_that_remember_are_worth_what_is_known(rho):
     draws = autoregressive(rho, 8, 8000, 1)
     known = draws.size * (1 - rho) / (1 + rho)
     assert effective_size(draws) == pytest.approx(known, rel=0.1)
@@ -30,7 +28,7 @@ def test_draws_that_remember_are_worth_what_is_known(rho: float) -> None:
     assert bulk_effective_size(list(np.exp(4 * draws))) == bulk_effective_size(list(draws))
 
 
-def test_chains_that_have_not_met_are_worth_little() -> None:
+def test_chains_that_have_not_met_are_worth_little():
     draws = autoregressive(0.5, 4, 500, 2)
     apart = [*draws, draws[0] + 20]
     assert scale_reduction(list(draws)) == pytest.approx(1, abs=0.02)
@@ -41,7 +39,7 @@ def test_chains_that_have_not_met_are_worth_little() -> None:
 
 
 @given(st.integers(1, 5), st.integers(4, 40), st.integers(0, 10**6))
-def test_the_effective_size_equals_its_definition(chains: int, length: int, seed: int) -> None:
+def test_the_effective_size_equals_its_definition(chains, length, seed):
     draws = np.random.default_rng(seed).normal(size=(chains, length)).cumsum(axis=1)
     centred = draws - draws.mean(axis=1, keepdims=True)
     within = np.mean([row @ row / (length - 1) for row in centred])
@@ -61,7 +59,7 @@ def test_the_effective_size_equals_its_definition(chains: int, length: int, seed
     assert effective_size(draws) == pytest.approx(max(expected, 1), rel=1e-6)
 
 
-def test_chains_that_do_not_move() -> None:
+def test_chains_that_do_not_move():
     still = [np.ones(10)] * 3
     assert scale_reduction(still) == 1
     assert bulk_effective_size(still) == 30

@@ -1,7 +1,5 @@
 """Empirical Bayes: the bound against the evidence, by enumeration of all partitions."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

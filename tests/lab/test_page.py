@@ -1,7 +1,5 @@
 """The Python of the laboratory's page runs and prints what the page shows."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re
@@ -11,7 +9,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "lab.md").read_text(encoding="utf-8
 EXAMPLE = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_the_examples_print_what_the_page_shows() -> None:
+def test_the_examples_print_what_the_page_shows():
     examples = EXAMPLE.findall(PAGE)
     assert examples
     for code, shown in examples:

@@ -1,7 +1,5 @@
 """The attribute likelihood as a whole: records, explanations, bundles, and what is thrown at it."""
 
-from __future__ import annotations
-
 import math
 import random
 from pathlib import Path
@@ -81,7 +79,7 @@ def written_out(model: Attributes, cluster: list[Fragment]) -> float:
 
 @given(seed=st.integers(0, 10**9), n=st.integers(1, 7))
 @examples(80)
-def test_the_marginal_is_the_product_of_the_urns_written_out(seed: int, n: int) -> None:
+def test_the_marginal_is_the_product_of_the_urns_written_out(seed, n):
     """Also of fragments with several values, with blanks, and with one value in two spellings."""
     rng = random.Random(seed)
     fragments = some_records(rng, n + 3)
@@ -92,7 +90,7 @@ def test_the_marginal_is_the_product_of_the_urns_written_out(seed: int, n: int) 
 
 @given(seed=st.integers(0, 10**9), n=st.integers(2, 9))
 @examples(60)
-def test_order_does_not_matter_to_the_last_bit(seed: int, n: int) -> None:
+def test_order_does_not_matter_to_the_last_bit(seed, n):
     rng = random.Random(seed)
     fragments = some_records(rng, n)
     model = model_of(rng, fragments[: n // 2 + 1])
@@ -107,7 +105,7 @@ def test_order_does_not_matter_to_the_last_bit(seed: int, n: int) -> None:
         assert table.log_marginal([table.encode(f) for f in shuffled]) == first
 
 
-def test_agreement_speaks_for_and_disagreement_against() -> None:
+def test_agreement_speaks_for_and_disagreement_against():
     fragments = people(80, 9, error=0.05)
     model = fitted(fragments)
     ann = record("a", name="Ann Karlsson", born="1901-02-03", town="Leeds")
@@ -118,7 +116,7 @@ def test_agreement_speaks_for_and_disagreement_against() -> None:
     assert model.contributions(ann, []) == {}
 
 
-def test_a_missing_value_costs_nothing() -> None:
+def test_a_missing_value_costs_nothing():
     model = fitted(people(40, 2))
     whole, less = record("a", name="Ann", town="york"), record("b", name="Ann")
     blank = record("c", name="Ann", town=(" ", "\u3000"))
@@ -126,7 +124,7 @@ def test_a_missing_value_costs_nothing() -> None:
     assert alone[0] == alone[1]
 
 
-def test_a_record_of_which_nothing_is_read_stays_alone() -> None:
+def test_a_record_of_which_nothing_is_read_stays_alone():
     model = fitted(people(40, 2))
     whole, less = record("a", name="Ann", town="york"), record("b", name="Ann")
     nothing, blank = Fragment("d", {"colour": ("red",)}), record("c", town=(" ", "\u3000"))
@@ -138,7 +136,7 @@ def test_a_record_of_which_nothing_is_read_stays_alone() -> None:
     assert model.contributions(whole, [nothing]) == {"name": UNREAD}
 
 
-def test_a_value_in_two_spellings_is_one_value() -> None:
+def test_a_value_in_two_spellings_is_one_value():
     model = fitted(people(40, 2))
     once, twice = record("a", name="Ann Lee"), record("a", name=("Ann Lee", "ANN  LEE"))
     values = model.log_marginal([[once], [twice], [once, once], [twice, twice]])
@@ -146,7 +144,7 @@ def test_a_value_in_two_spellings_is_one_value() -> None:
     assert values[2] == values[3]
 
 
-def test_the_attributes_named_are_read_and_no_others() -> None:
+def test_the_attributes_named_are_read_and_no_others():
     """By the likelihood and by the index, before and after fitting."""
     fragments = people(40, 2)
     model = Attributes(attributes=("name", "born"))
@@ -165,20 +163,20 @@ def test_the_attributes_named_are_read_and_no_others() -> None:
 
 
 @pytest.mark.parametrize("names", [("name", "age"), ("age",)])
-def test_an_attribute_that_no_fragment_has(names: tuple[str, ...]) -> None:
+def test_an_attribute_that_no_fragment_has(names):
     with pytest.raises(UsageError) as error:
         Attributes(attributes=names).fit(people(5, 1))
     assert str(error.value) == 'likelihood attributes: no fragment has the attribute "age"'
 
 
-def test_fragments_without_attributes() -> None:
+def test_fragments_without_attributes():
     with pytest.raises(UsageError) as error:
         Attributes().fit([Fragment("a", {}, (1.0,)), record("b", name=" ")])
     expected = "likelihood attributes: the fragments have no attributes to read"
     assert str(error.value) == expected
 
 
-def test_an_attribute_named_twice() -> None:
+def test_an_attribute_named_twice():
     with pytest.raises(UsageError, match="an attribute is named twice"):
         Attributes(attributes=("a", "a"))
 
@@ -187,7 +185,7 @@ def test_an_attribute_named_twice() -> None:
 
 
 @pytest.fixture
-def trained() -> Attributes:
+def trained():
     return fitted(people(40, 2))
 
 
@@ -201,7 +199,7 @@ def write(folder: Path, files: dict[str, bytes]) -> Path:
     return folder
 
 
-def test_a_bundle_gives_the_same_model_back(trained: Attributes, tmp_path: Path) -> None:
+def test_a_bundle_gives_the_same_model_back(trained, tmp_path):
     """To the last bit, also after it has seen what it was trained on."""
     read = make_likelihood(str(write(tmp_path / "m", files_of(trained))))
     assert isinstance(read, Attributes)
@@ -214,9 +212,7 @@ def test_a_bundle_gives_the_same_model_back(trained: Attributes, tmp_path: Path)
     assert [read.index.keys(f) for f in fragments] == [trained.index.keys(f) for f in fragments]
 
 
-def test_fragments_without_any_attribute_of_the_model_are_pointed_out(
-    trained: Attributes, tmp_path: Path
-) -> None:
+def test_fragments_without_any_attribute_of_the_model_are_pointed_out(trained, tmp_path):
     model = Attributes.from_bundle(write(tmp_path / "m", files_of(trained)))
     note = model.fit([record("a", colour="red"), record("b", colour="red")])
     assert note is not None
@@ -225,9 +221,7 @@ def test_fragments_without_any_attribute_of_the_model_are_pointed_out(
     assert model.fit(people(5, 1)) is None
 
 
-def test_a_bundle_reads_the_attributes_it_was_trained_on(
-    trained: Attributes, tmp_path: Path
-) -> None:
+def test_a_bundle_reads_the_attributes_it_was_trained_on(trained, tmp_path):
     folder = write(tmp_path / "m", files_of(trained))
     read = Attributes.from_bundle(folder, ("name",))
     assert list(read.vocabularies) == ["name"]
@@ -239,7 +233,7 @@ def test_a_bundle_reads_the_attributes_it_was_trained_on(
         Attributes.from_bundle(folder, ("age",))
 
 
-def test_new_values_are_counted_with_those_trained_on(trained: Attributes, tmp_path: Path) -> None:
+def test_new_values_are_counted_with_those_trained_on(trained, tmp_path):
     """New names can be variants of each other; fitting again does not count them again."""
     read = Attributes.from_bundle(write(tmp_path / "m", files_of(trained)))
     pair = [record("a", name="wolfgang pückett"), record("b", name="w pückett")]
@@ -288,16 +282,14 @@ def _spoiled(name: str, content: bytes | None, model: Attributes) -> dict[str, b
          '/rates.toml lacks the attribute "born"'),
     ],
 )  # fmt: skip
-def test_a_bundle_that_is_not_whole(
-    name: str, content: bytes | None, sentence: str, trained: Attributes, tmp_path: Path
-) -> None:
+def test_a_bundle_that_is_not_whole(name, content, sentence, trained, tmp_path):
     folder = write(tmp_path / "m", _spoiled(name, content, trained))
     with pytest.raises(ModelError) as error:
         make_likelihood(str(folder))
     assert str(error.value).startswith(f"{folder}{sentence}")
 
 
-def test_rates_beside_a_bundle(trained: Attributes, tmp_path: Path) -> None:
+def test_rates_beside_a_bundle(trained, tmp_path):
     folder = write(tmp_path / "m", files_of(trained))
     edited = AttributeRates.of("category", [0.5, 0.1, 0.1, 0.1, 0.2], 7.0)
     (tmp_path / "r.toml").write_bytes(rates_to_toml({"town": edited}))
@@ -317,7 +309,7 @@ def clustered(model: Attributes, alpha: float, fragments: list[Fragment], n: int
     return SplitSmc(particles=n).cluster(fragments, problem, np.random.default_rng(0))
 
 
-def test_hostile_values_are_clustered() -> None:
+def test_hostile_values_are_clustered():
     values = [*HOSTILE_VALUES, "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u202eadA", "\x00"]
     values += ["x" * 65_536, "x" * 65_535, "北京 " * 9000, "\ufdfa" * 500, "Ω≈ç√∫˜µ", "\u0301"]
     fragments = [
@@ -332,7 +324,7 @@ def test_hostile_values_are_clustered() -> None:
 
 
 @pytest.mark.slow
-def test_ten_thousand_different_values_in_one_cluster() -> None:
+def test_ten_thousand_different_values_in_one_cluster():
     """Neither at once nor one after the other does their number squared matter."""
     model = fitted(people(20, 1))
     fragments = [record(i, name=f"name {i} of many") for i in range(10_000)]
@@ -349,7 +341,7 @@ def test_ten_thousand_different_values_in_one_cluster() -> None:
     assert total == pytest.approx(part, rel=1e-8)
 
 
-def test_a_fragment_of_ten_thousand_values() -> None:
+def test_a_fragment_of_ten_thousand_values():
     model = fitted(people(20, 1))
     many = record("a", name=tuple(f"name {i}" for i in range(10_000)))
     both, one = model.log_marginal([[many, record("b", name="name 7")], [many]])
@@ -357,7 +349,7 @@ def test_a_fragment_of_ten_thousand_values() -> None:
     assert both < one
 
 
-def test_three_hundred_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_three_hundred_attributes(monkeypatch):
     monkeypatch.setattr(fitting, "_MOST_ROUNDS", 1)
     rng = random.Random(1)
     fragments = [
@@ -369,7 +361,7 @@ def test_three_hundred_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert math.isfinite(clustered(model, 1.0, fragments, 3).log_posterior)
 
 
-def test_people_are_found() -> None:
+def test_people_are_found():
     """The whole of it on records of made-up people, without labels: B-cubed F1 above .93."""
     fragments = people(80, 12, error=0.1)
     model = fitted(fragments)
@@ -389,7 +381,7 @@ def taken_up_of(model: Attributes, other: Attributes) -> Attributes:
     return other
 
 
-def test_a_trained_model_keeps_the_values_that_it_was_not_trained_on(tmp_path: Path) -> None:
+def test_a_trained_model_keeps_the_values_that_it_was_not_trained_on(tmp_path):
     rng = random.Random(4)
     model = model_of(rng, some_records(rng, 12))
     path = write(tmp_path / "model", files_of(model))

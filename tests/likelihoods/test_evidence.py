@@ -1,7 +1,5 @@
 """What shares no attribute gains nothing, in every likelihood that ships."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -49,15 +47,13 @@ def gain(likelihood: Any, cluster: Sequence[Fragment], x: Fragment) -> float:
 
 
 @pytest.fixture(scope="module", params=SHIPPED, ids=lambda case: f"{case[0]} {case[1] or ''}")
-def likelihood(request: pytest.FixtureRequest) -> Any:
+def likelihood(request):
     return fitted(*request.param)
 
 
 @given(said=st.lists(records, min_size=2, max_size=6), cut=a_cut, strange=st.booleans())
 @examples(60)
-def test_what_shares_no_attribute_gains_nothing(
-    likelihood: Any, said: list[dict[str, tuple[str, ...]]], cut: set[str], strange: bool
-) -> None:
+def test_what_shares_no_attribute_gains_nothing(likelihood, said, cut, strange):
     check_no_gain(likelihood, said, cut, strange)
 
 
@@ -79,9 +75,7 @@ def check_no_gain(
 
 
 @pytest.mark.parametrize(("name", "options"), SHIPPED, ids=str)
-def test_no_cluster_is_large_enough_for_what_is_not_read(
-    name: str, options: dict[str, object]
-) -> None:
+def test_no_cluster_is_large_enough_for_what_is_not_read(name, options):
     check_strangers_stay_apart(fitted(name, options))
 
 
@@ -94,7 +88,7 @@ def check_strangers_stay_apart(likelihood: Any) -> None:
     assert gain(likelihood, strange, LEARNED[0]) + math.log(len(strange)) < -4
 
 
-def test_a_set_of_gpt_is_read_by_what_its_fragments_share() -> None:
+def test_a_set_of_gpt_is_read_by_what_its_fragments_share():
     pytest.importorskip("torch")
     gpt = make_likelihood("gpt", {})
     name, town, both = (

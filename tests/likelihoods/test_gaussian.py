@@ -1,7 +1,5 @@
 """The normal-inverse-gamma likelihood against SciPy's Student t and against itself."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -42,7 +40,7 @@ def student_t(model: Gaussian, seen: np.ndarray, x: np.ndarray) -> float:
 
 @pytest.mark.parametrize("dimensions", [1, 2, 5])
 @pytest.mark.parametrize("n", [0, 1, 2, 30])
-def test_predictive_is_students_t(dimensions: int, n: int) -> None:
+def test_predictive_is_students_t(dimensions, n):
     rng = np.random.default_rng(n * 10 + dimensions)
     model = Gaussian(a=1.3, b=0.7, mu=0.4, lam=0.05)
     data = rng.normal(size=(n + 1, dimensions))
@@ -58,7 +56,7 @@ def test_predictive_is_students_t(dimensions: int, n: int) -> None:
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e6])
-def test_predictives_sum_to_the_marginal_far_from_zero(offset: float) -> None:
+def test_predictives_sum_to_the_marginal_far_from_zero(offset):
     rng = np.random.default_rng(5)
     near = rng.normal(size=(200, 2))
     model, fragments = Gaussian(lam=1e-9), points(near + offset)
@@ -71,7 +69,7 @@ def test_predictives_sum_to_the_marginal_far_from_zero(offset: float) -> None:
     assert sequential(moved, fragments) == pytest.approx(home, rel=1e-7)
 
 
-def test_many_dimensions_and_one_slot_give_the_same_bits_as_many_slots() -> None:
+def test_many_dimensions_and_one_slot_give_the_same_bits_as_many_slots():
     rng = np.random.default_rng(1)
     fragments = points(rng.normal(size=(40, 64)))
     table = Gaussian().live_clusters()
@@ -95,14 +93,14 @@ FIRST, THREE = Fragment("first", {}, (0.0, 0.0)), Fragment("n2", {}, (1.0, 2.0, 
         (Gaussian(b=(1.0, 2.0)), [THREE], r"vectors have 3 numbers, and .* for 2"),
     ],
 )
-def test_vectors_that_cannot_be_read(model: Gaussian, fragments: list[Fragment], says: str) -> None:
+def test_vectors_that_cannot_be_read(model, fragments, says):
     with pytest.raises(LikelihoodError, match=says):
         list(map(model.live_clusters().encode, fragments))
     with pytest.raises(LikelihoodError, match=says):
         model.log_marginal([[fragment] for fragment in fragments])
 
 
-def test_parameters_of_their_own_make_dimensions_independent_models() -> None:
+def test_parameters_of_their_own_make_dimensions_independent_models():
     """L is the sum of the dimensions' own, in the closed form and in every use of the table."""
     rng = np.random.default_rng(6)
     prior = {"a": (3.0, 0.7), "b": (0.2, 4.0), "mu": (-1.0, 2.0), "lam": (0.5, 0.01)}
@@ -132,7 +130,7 @@ def test_parameters_of_their_own_make_dimensions_independent_models() -> None:
     assert ratio == pytest.approx(sum(own_ratio), rel=1e-12)
 
 
-def test_parameters_for_different_dimensions_are_refused() -> None:
+def test_parameters_for_different_dimensions_are_refused():
     with pytest.raises(
         UsageError, match="expected the same number of values for each, got 2 of a, 3 of mu"
     ):
@@ -143,13 +141,13 @@ def test_parameters_for_different_dimensions_are_refused() -> None:
     "options",
     [{"a": (1.0, 0.0)}, {"a": 0.0}, {"b": -1.0}, {"lam": float("nan")}, {"mu": float("inf")}],
 )
-def test_parameters_out_of_range(options: dict[str, float]) -> None:
+def test_parameters_out_of_range(options):
     with pytest.raises(UsageError, match=f"gaussian: {next(iter(options))} must be"):
         Gaussian(**options)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-4])
-def test_ten_thousand_departures_leave_no_trace(scale: float) -> None:
+def test_ten_thousand_departures_leave_no_trace(scale):
     """Of 10,000 points that come and go, near ones and outliers, nothing can be felt after."""
     rng = np.random.default_rng(3)
     near = points(rng.normal(100.0, scale, size=(30, 2)))
@@ -178,7 +176,7 @@ def test_ten_thousand_departures_leave_no_trace(scale: float) -> None:
         assert abs(table.log_predictive(x, 1)[0] - fresh.log_predictive(x, 1)[0]) < 1e-9
 
 
-def test_a_cluster_that_shrinks_to_one_point_has_no_spread() -> None:
+def test_a_cluster_that_shrinks_to_one_point_has_no_spread():
     table = Gaussian().live_clusters()
     x = [table.encode(f) for f in points(np.array([[0.1, 0.2], [1e8, -1e8], [3.0, 0.7]]))]
     table.extend(x[0], np.array([-1]), np.array([0]))

@@ -1,7 +1,5 @@
 """What first-party plugins keep of thousands of values is taken up, and kept again as it was."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np
@@ -62,13 +60,13 @@ def require_kept(name: str, fragments: list[Fragment], later: list[Fragment]) ->
 
 
 @pytest.mark.parametrize("name", KEEPING)
-def test_a_likelihood_reads_what_it_keeps_of_thousands_of_values(name: str) -> None:
+def test_a_likelihood_reads_what_it_keeps_of_thousands_of_values(name):
     known = spellings(DISTINCT, 1)
     require_kept(name, known, [*spellings(10, 2), *known[:5], *people(4, 3)])
 
 
 @pytest.mark.parametrize("name", INDEXES)
-def test_an_index_reads_what_it_keeps_of_thousands_of_values(name: str) -> None:
+def test_an_index_reads_what_it_keeps_of_thousands_of_values(name):
     check_kept_index(name)
 
 
@@ -77,7 +75,6 @@ def check_kept_index(name: str) -> None:
     first: CandidateIndex = registry.create("indexes", name)
     first.fit(known)
     kept = first.kept()
-    assert kept is not None
     content = kept_to_bytes(kept)
     second: CandidateIndex = registry.create("indexes", name)
     second.take_up(kept_from_bytes(content))
@@ -85,5 +82,4 @@ def check_kept_index(name: str) -> None:
     assert [list(first.keys(x)) for x in later] == [list(second.keys(x)) for x in later]
     for index in (first, second):
         again = index.kept()
-        assert again is not None
         assert kept_to_bytes(again) == content

@@ -1,10 +1,7 @@
 """The pretrained likelihood of pairs."""
 
-from __future__ import annotations
-
 import math
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -42,7 +39,7 @@ def gain(model: Pairs, one: list[Fragment], other: list[Fragment]) -> float:
     return float(both - a - b)
 
 
-def test_equal_rare_names_speak_for_one_entity_and_others_against() -> None:
+def test_equal_rare_names_speak_for_one_entity_and_others_against():
     fragments = [person(k, f"word{k} name{k}") for k in range(60)]
     fragments += [person(60, "word7 name7", city="Rome")]
     model = fitted(fragments)
@@ -50,7 +47,7 @@ def test_equal_rare_names_speak_for_one_entity_and_others_against() -> None:
     assert gain(model, [fragments[7]], [fragments[8]]) < -1
 
 
-def test_any_order_gives_the_same_bits_also_with_fragments_never_seen() -> None:
+def test_any_order_gives_the_same_bits_also_with_fragments_never_seen():
     known, new = people(), [person(90, "Ada Lovelase", born="1801"), person(91, "A. Lovelase")]
     some = [*known[:6], *new, known[0]]
     values = set()
@@ -62,7 +59,7 @@ def test_any_order_gives_the_same_bits_also_with_fragments_never_seen() -> None:
     assert len(values) == 1
 
 
-def test_an_index_taken_before_fitting_leads_to_what_was_fitted() -> None:
+def test_an_index_taken_before_fitting_leads_to_what_was_fitted():
     model = Pairs()
     index = model.index
     assert index is not None
@@ -74,17 +71,16 @@ def test_an_index_taken_before_fitting_leads_to_what_was_fitted() -> None:
     assert not keys[5] & keys[6]
 
 
-def test_a_fragment_never_seen_is_led_to_those_like_it() -> None:
+def test_a_fragment_never_seen_is_led_to_those_like_it():
     fragments = [person(k, f"word{k} name{k}") for k in range(40)]
     model = fitted(fragments)
-    assert model.index is not None
     new = set(model.index.keys(person(99, "word5 name5", city="Rome")))
     led = [k for k, f in enumerate(fragments) if new & set(model.index.keys(f))]
     assert 5 in led
     assert len(led) < 10
 
 
-def test_what_it_forgets_it_says_again() -> None:
+def test_what_it_forgets_it_says_again():
     known = people()
     model = fitted(known)
     new = person(999, "Zbigniew Herbst", town="Lublin")
@@ -97,7 +93,7 @@ def test_what_it_forgets_it_says_again() -> None:
     assert (gain(model, [new], known[:1]), list(model.index.keys(new))) == before
 
 
-def test_mentions_of_one_statement_weigh_less_and_less() -> None:
+def test_mentions_of_one_statement_weigh_less_and_less():
     """A hundred equal mentions speak ten times as loud as one, not a hundred times."""
     fragments = [*people(), person(50, "Ada Lovelace"), person(51, "Kurt Moor", born="1700")]
     model = fitted(fragments)
@@ -107,7 +103,7 @@ def test_mentions_of_one_statement_weigh_less_and_less() -> None:
     assert [weight(n) for n in (0, 1, 4, 10_000)] == [0, 256, 512, 25_600]
 
 
-def test_it_says_what_each_attribute_says() -> None:
+def test_it_says_what_each_attribute_says():
     fragments = [
         *(person(k, f"word{k} name{k}", code=f"c{k}", city="Rome") for k in range(50)),
         person(50, "word3 name3", code="c3", city="Rome"),
@@ -117,7 +113,7 @@ def test_it_says_what_each_attribute_says() -> None:
     assert said["code"] > said["city"]
 
 
-def test_another_model_is_read_from_its_file_or_folder(tmp_path: Path) -> None:
+def test_another_model_is_read_from_its_file_or_folder(tmp_path):
     features = Pairs()._trees.features
     content = model_bytes(_constant(features, 2.0), _constant(features[:1], 3.0))
     (tmp_path / "pairs.safetensors").write_bytes(content)
@@ -136,7 +132,7 @@ def test_another_model_is_read_from_its_file_or_folder(tmp_path: Path) -> None:
     ("content", "said"),
     [(b"nothing", "damaged"), (None, "features of this version")],
 )
-def test_what_is_no_pair_model_is_refused(tmp_path: Path, content: bytes | None, said: str) -> None:
+def test_what_is_no_pair_model_is_refused(tmp_path, content, said):
     path = tmp_path / "model"
     other = model_bytes(*[_constant(("a",), 0.0)] * 2)
     path.write_bytes(other if content is None else content)
@@ -144,7 +140,7 @@ def test_what_is_no_pair_model_is_refused(tmp_path: Path, content: bytes | None,
         Pairs(str(path))
 
 
-def test_a_model_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_model_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(KBForgeError, match="no such file"):
         Pairs(str(tmp_path / "no"))
 
@@ -180,7 +176,7 @@ def odds(likelihood: Names, name: str) -> float:
     return float(both - 2 * alone)
 
 
-def test_equal_names_are_grouped_and_no_others() -> None:
+def test_equal_names_are_grouped_and_no_others():
     held = fragments(PEOPLE)
     likelihood = Names()
     likelihood.fit(held)
@@ -189,13 +185,13 @@ def test_equal_names_are_grouped_and_no_others() -> None:
     assert sorted(map(sorted, posterior.clusters())) == [[0, 1, 2], [3], [4], [5], [6]]
 
 
-def test_rarer_names_are_surer() -> None:
+def test_rarer_names_are_surer():
     likelihood = Names()
     likelihood.fit(fragments(PEOPLE))
     assert odds(likelihood, "Xaver Quill") > odds(likelihood, "Ann Lee") > 0
 
 
-def test_the_probability_can_be_given() -> None:
+def test_the_probability_can_be_given():
     likelihood = Names(together=0.9)
     likelihood.fit(fragments(PEOPLE))
     assert odds(likelihood, "Ann Lee") == pytest.approx(math.log(9))
@@ -204,7 +200,7 @@ def test_the_probability_can_be_given() -> None:
             Names(together=wrong)
 
 
-def test_parts_of_a_name_make_one_where_there_is_no_name() -> None:
+def test_parts_of_a_name_make_one_where_there_is_no_name():
     held = [
         Fragment("a", {"first_name": ("Ann",), "surname": ("Lee",)}),
         Fragment("b", {"first_name": ("ann",), "surname": ("lee",), "city": ("Lund",)}),

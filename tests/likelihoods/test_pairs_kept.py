@@ -74,16 +74,16 @@ def said(model: Pairs, fragments: Sequence[Fragment]) -> list[object]:
     ]
 
 
-def test_what_is_taken_up_says_the_same_also_of_fragments_met_later() -> None:
+def test_what_is_taken_up_says_the_same_also_of_fragments_met_later():
     some = [*KNOWN[::2], *LATER, *KNOWN[1::2]]
     assert said(fitted(KNOWN), some) == said(taken(KEPT), some)
 
 
-def test_a_model_that_was_fitted_to_nothing_is_kept() -> None:
+def test_a_model_that_was_fitted_to_nothing_is_kept():
     assert said(taken(Pairs().kept()), LATER) == said(Pairs(), LATER)
 
 
-def test_what_was_met_is_no_part_of_what_is_kept() -> None:
+def test_what_was_met_is_no_part_of_what_is_kept():
     model = fitted(KNOWN)
     model.log_marginal([LATER])
     again = taken(KEPT).kept()
@@ -91,12 +91,10 @@ def test_what_was_met_is_no_part_of_what_is_kept() -> None:
     assert same(again, KEPT)
 
 
-def test_the_index_that_was_held_before_leads_to_what_was_taken_up() -> None:
+def test_the_index_that_was_held_before_leads_to_what_was_taken_up():
     model = Pairs()
     index = model.index
     model.take_up(stored(KEPT))
-    assert index is not None
-    assert FITTED.index is not None
     assert index.keys(KNOWN[0]) == FITTED.index.keys(KNOWN[0])
 
 
@@ -104,7 +102,7 @@ def test_the_index_that_was_held_before_leads_to_what_was_taken_up() -> None:
 @pytest.mark.parametrize(
     "name", [n for n, a in KEPT.arrays.items() if a.size and not n.endswith("/values")]
 )
-def test_an_array_that_lacks_a_number_is_refused_and_leaves_the_model(name: str) -> None:
+def test_an_array_that_lacks_a_number_is_refused_and_leaves_the_model(name):
     arrays = {**KEPT.arrays, name: KEPT.arrays[name][..., :-1]}
     model = Pairs()
     before = model.kept().values
@@ -117,7 +115,7 @@ def test_an_array_that_lacks_a_number_is_refused_and_leaves_the_model(name: str)
 
 @pytest.mark.parametrize("name", ["links/second", "table/which", "table/soup/columns"])
 @pytest.mark.parametrize("value", [-1, 1 << 30])
-def test_numbers_of_nothing_are_refused(name: str, value: int) -> None:
+def test_numbers_of_nothing_are_refused(name, value):
     array = KEPT.arrays[name].copy()
     array[3] = value
     with pytest.raises(ModelError, match=f"{name}.*expected numbers of"):
@@ -131,7 +129,7 @@ def test_numbers_of_nothing_are_refused(name: str, value: int) -> None:
         *(("attributes", ["a", "a"]), ("attributes", ["name"]), ("words/texts", -1)),
     ],
 )
-def test_other_values_are_refused(name: str, value: object) -> None:
+def test_other_values_are_refused(name, value):
     name = name if name in KEPT.values else f"reader/{name}"
     assert name in KEPT.values
     with pytest.raises(ModelError, match=rf"{name}|expected nothing of that name"):
@@ -139,12 +137,12 @@ def test_other_values_are_refused(name: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("name", ["model", "format"])
-def test_another_model_or_format_is_told_from_damage(name: str) -> None:
+def test_another_model_or_format_is_told_from_damage(name):
     with pytest.raises(OtherModelError):
         Pairs().take_up(LearnedState({**KEPT.values, name: "another"}, KEPT.arrays))
 
 
-def test_what_another_model_kept_is_refused(tmp_path: object) -> None:
+def test_what_another_model_kept_is_refused(tmp_path):
     path = f"{tmp_path}/pairs.safetensors"
     with open(path, "wb") as out:
         out.write(_constant(Pairs()._trees.features, 2.0).to_bytes())
@@ -155,9 +153,7 @@ def test_what_another_model_kept_is_refused(tmp_path: object) -> None:
 @pytest.mark.slow
 @examples(15)
 @given(st.permutations(range(len(LATER))), st.integers(2, len(LATER)))
-def test_what_two_say_to_each_other_does_not_depend_on_what_else_was_met(
-    order: list[int], n: int
-) -> None:
+def test_what_two_say_to_each_other_does_not_depend_on_what_else_was_met(order, n):
     model = taken(KEPT)
     assert model.index is not None
     some = [LATER[k] for k in order[:n]]
@@ -186,7 +182,6 @@ class _Everything:
                 model = taken(KEPT)
                 x, y = (model._odds.encode(f) for f in both)
                 self.odds[one.id, other.id] = model._odds.near(x).get(y, -APART) + APART
-            assert model.index is not None
             self.keys[one.id] = list(model.index.keys(one))
 
 

@@ -1,7 +1,5 @@
 """Model bundles: what is written is read back; whatever was tampered with is refused, by name."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from importlib.resources import files
@@ -34,23 +32,23 @@ BUNDLE = Bundle(
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     write_bundle(tmp_path / "model", BUNDLE)
     return tmp_path / "model"
 
 
-def test_round_trip(folder: Path) -> None:
+def test_round_trip(folder):
     assert read_bundle(folder) == BUNDLE
     assert [p.name for p in folder.parent.iterdir()] == ["model"]
 
 
-def test_same_bundle_same_bytes(folder: Path, tmp_path: Path) -> None:
+def test_same_bundle_same_bytes(folder, tmp_path):
     write_bundle(tmp_path / "again", BUNDLE)
     for name in (MANIFEST, *BUNDLE.files):
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
 
 
-def test_a_file_added_later(folder: Path) -> None:
+def test_a_file_added_later(folder):
     add_file(folder, "calibration.toml", b"alpha = 1\n")
     add_file(folder, "calibration.toml", b"alpha = 2\n")
     bundle = read_bundle(folder)
@@ -59,7 +57,7 @@ def test_a_file_added_later(folder: Path) -> None:
     assert [p.name for p in folder.parent.iterdir()] == ["model"]
 
 
-def test_replacing_a_bundle_but_nothing_else(folder: Path, tmp_path: Path) -> None:
+def test_replacing_a_bundle_but_nothing_else(folder, tmp_path):
     other = Bundle("likelihoods", "names", {"x": b""}, {}, {})
     write_bundle(folder, other)
     assert read_bundle(folder) == other
@@ -73,7 +71,7 @@ def test_replacing_a_bundle_but_nothing_else(folder: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "name", ["../x", "a/b", "", ".hidden", "manifest.json", "a\nb", "/x", ".."]
 )
-def test_names_that_would_leave_the_folder(tmp_path: Path, name: str) -> None:
+def test_names_that_would_leave_the_folder(tmp_path, name):
     with pytest.raises(ModelError, match="cannot be the name of a file"):
         write_bundle(tmp_path / "model", Bundle("likelihoods", "bigram", {name: b""}, {}, {}))
     assert list(tmp_path.iterdir()) == []
@@ -159,7 +157,7 @@ TAMPERED: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("case", TAMPERED)
-def test_tampering_is_refused_with_what_differs(folder: Path, case: str) -> None:
+def test_tampering_is_refused_with_what_differs(folder, case):
     tamper, says = TAMPERED[case]
     tamper(folder)
     with pytest.raises(ModelError) as caught:
@@ -168,7 +166,7 @@ def test_tampering_is_refused_with_what_differs(folder: Path, case: str) -> None
     assert "\n" not in str(caught.value)
 
 
-def test_missing_folder_and_missing_parent(tmp_path: Path) -> None:
+def test_missing_folder_and_missing_parent(tmp_path):
     with pytest.raises(ModelError, match="there is no model bundle at"):
         read_bundle(tmp_path / "nowhere")
     with pytest.raises(ModelError, match=r"cannot write .*no such file"):
@@ -179,7 +177,7 @@ def test_missing_folder_and_missing_parent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_gpu_is_looked_for(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+def test_a_gpu_is_looked_for(monkeypatch, there):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
     require_device("cpu")
     if there:
@@ -194,7 +192,7 @@ def test_a_gpu_is_looked_for(monkeypatch: pytest.MonkeyPatch, there: bool) -> No
 
 @pytest.mark.skipif(kernel_library() is None, reason=kernel_status())
 @pytest.mark.parametrize("rows", [0, 1, 255, 600])
-def test_the_kernel_adds_up_as_numpy_does(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernel_adds_up_as_numpy_does(rows, monkeypatch):
     path = files("kbforge_plugins").joinpath("bundles", "default", "pairs.safetensors")
     trees = load_parts(path.read_bytes(), "what ships", ("fragments", "tables"), ())[0]["fragments"]
     rng = np.random.default_rng(rows)

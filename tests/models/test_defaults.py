@@ -1,7 +1,5 @@
 """The default models are what their manifest says, and no absurd number of theirs is used."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -18,7 +16,6 @@ from kbforge.models.bundle import FILES, MANIFEST, default_folder, list_defaults
 from kbforge.models.trees import read_trees
 from tests.people import write_people
 from tests.profile import examples
-from tests.program import Run
 
 SHIPPED = default_folder(None, JUDGE_FILE)
 CONTENTS = {name: (SHIPPED / name).read_bytes() for name in FILES}
@@ -29,11 +26,11 @@ TREES = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return Path(shutil.copytree(SHIPPED, tmp_path / "models"))
 
 
-def test_what_ships_is_listed_whole() -> None:
+def test_what_ships_is_listed_whole():
     listed = json.loads((SHIPPED / MANIFEST).read_bytes())["files"]
     assert sorted(listed) == sorted(FILES)
     assert {name: read_default(SHIPPED, name) for name in FILES} == CONTENTS
@@ -41,7 +38,7 @@ def test_what_ships_is_listed_whole() -> None:
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("place", [0, -1])
-def test_a_changed_byte_is_noticed(folder: Path, name: str, place: int) -> None:
+def test_a_changed_byte_is_noticed(folder, name, place):
     content = bytearray(CONTENTS[name])
     content[place] ^= 1
     (folder / name).write_bytes(content)
@@ -52,9 +49,7 @@ def test_a_changed_byte_is_noticed(folder: Path, name: str, place: int) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_verb_that_takes_the_models_notices_damage(
-    program: Run, folder: Path, name: str
-) -> None:
+def test_every_verb_that_takes_the_models_notices_damage(program, folder, name):
     """By the plain default, which reads all of them."""
     people = write_people(folder.parent / "people.jsonl", 10)
     (folder / name).write_bytes(CONTENTS[name] + b" ")
@@ -65,7 +60,7 @@ def test_every_verb_that_takes_the_models_notices_damage(
     assert not out.exists()
 
 
-def test_a_folder_says_which_of_them_it_has(folder: Path) -> None:
+def test_a_folder_says_which_of_them_it_has(folder):
     (folder / JUDGE_FILE).unlink()
     with pytest.raises(ModelError, match=f'the file "{JUDGE_FILE}" of its manifest is missing'):
         read_default(folder, JUDGE_FILE)
@@ -98,9 +93,7 @@ SMALL_OR_ANY = st.one_of(st.integers(-(2**31), 2**31 - 1), st.integers(-10, 10))
 
 @examples(60)
 @given(NAMES, st.sampled_from(SUMMED), PLACES, ABSURD)
-def test_absurd_numbers_in_trees_are_refused(
-    name: str, tensor: str, place: int, value: float
-) -> None:
+def test_absurd_numbers_in_trees_are_refused(name, tensor, place, value):
     """A threshold of 1e300 is none: so LightGBM writes that only missing values go right."""
     content = spoilt(TREES[name], tensor, place, value)
     if tensor == "threshold" and np.isfinite(value):
@@ -112,9 +105,7 @@ def test_absurd_numbers_in_trees_are_refused(
 
 @examples(60)
 @given(NAMES, st.sampled_from(POINTING), PLACES, SMALL_OR_ANY)
-def test_trees_that_point_elsewhere_are_refused(
-    name: str, tensor: str, place: int, value: int
-) -> None:
+def test_trees_that_point_elsewhere_are_refused(name, tensor, place, value):
     """Out of range, into a circle, or twice at one node; a feature only out of range."""
     before = load(TREES[name])[tensor]
     features = len(read_trees(TREES[name], name).features)
@@ -129,7 +120,7 @@ def test_trees_that_point_elsewhere_are_refused(
 
 @pytest.mark.parametrize("name", ["margin", "spread"])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -1e-9, -1.0, 1e300])
-def test_absurd_numbers_of_the_judge_are_refused(name: str, value: float) -> None:
+def test_absurd_numbers_of_the_judge_are_refused(name, value):
     content = spoilt(CONTENTS[JUDGE_FILE], name, 0, value)
     with pytest.raises(ModelError, match=f"^judge: {name}: expected one number from 0"):
         read_scorer(content, "judge")

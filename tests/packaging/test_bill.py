@@ -1,11 +1,8 @@
 """The bill of materials of a built wheel: a CycloneDX document that agrees with pyproject.toml."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
@@ -111,13 +108,13 @@ def built(folder: Path) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def bill(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def bill(tmp_path_factory):
     first, again = (built(tmp_path_factory.mktemp("wheel")) for _ in range(2))
     assert first == again
     return json.loads(first)
 
 
-def test_it_has_the_shape_of_the_format(bill: Any) -> None:
+def test_it_has_the_shape_of_the_format(bill):
     jsonschema.validate(bill, SCHEMA)
     refs = [each["bom-ref"] for each in bill["components"]]
     assert len({*refs, bill["metadata"]["component"]["bom-ref"]}) == len(refs) + 1
@@ -125,7 +122,7 @@ def test_it_has_the_shape_of_the_format(bill: Any) -> None:
     assert named <= {*refs, bill["metadata"]["component"]["bom-ref"]}
 
 
-def test_it_is_of_this_version_and_lists_what_pyproject_requires(bill: Any) -> None:
+def test_it_is_of_this_version_and_lists_what_pyproject_requires(bill):
     about = bill["metadata"]["component"]
     assert (about["name"], about["version"]) == (NAME, kbforge.__version__)
     project = PROJECT["project"]
@@ -142,7 +139,7 @@ def test_it_is_of_this_version_and_lists_what_pyproject_requires(bill: Any) -> N
     assert set(root["dependsOn"]) == {f"pkg:pypi/{name}" for name in always}
 
 
-def test_it_lists_what_the_notice_names_and_the_compiler(bill: Any) -> None:
+def test_it_lists_what_the_notice_names_and_the_compiler(bill):
     notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
     tables = [each for each in bill["components"] if each["type"] == "data"]
     assert len(tables) == 2

@@ -1,7 +1,5 @@
 """Without any extra, all verbs work but those that need one, and these say which."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -85,7 +83,7 @@ mcp      | mcp kb.sqlite
 
 
 @pytest.fixture(scope="module")
-def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def core(tmp_path_factory):
     """The commands of an environment that has no extra."""
     folder = tmp_path_factory.mktemp("core")
     python = make(folder / "venv")
@@ -113,20 +111,20 @@ def ran(core: Path, line: str, folder: Path) -> subprocess.CompletedProcess[str]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """A folder with two tables."""
     shutil.copy(EXAMPLES / "people" / "people.csv", tmp_path)
     shutil.copy(EXAMPLES / "quickstart" / "mentions.csv", tmp_path)
     return tmp_path
 
 
-def test_the_environment_lacks_what_extras_install(core: Path) -> None:
+def test_the_environment_lacks_what_extras_install(core):
     code = f"from importlib.util import find_spec; print([m for m in {ABSENT} if find_spec(m)])"
     said = subprocess.run([core / "python", "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout == "[]\n"
 
 
-def test_every_verb_works(core: Path, folder: Path) -> None:
+def test_every_verb_works(core, folder):
     lines = VERBS.strip().splitlines()
     assert {line.split()[0] for line in lines} == set(registry.names("commands"))
     pipeline = '[[step]]\nverb = "cluster"\nargs = ["people.jsonl"]\n'
@@ -141,7 +139,7 @@ def test_every_verb_works(core: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("line", LACKING.strip().splitlines())
-def test_what_needs_an_extra_says_so_in_one_sentence(core: Path, folder: Path, line: str) -> None:
+def test_what_needs_an_extra_says_so_in_one_sentence(core, folder, line):
     extra, _, command = (part.strip() for part in line.partition("|"))
     for ending in ("parquet", "xlsx"):
         (folder / f"people.{ending}").write_bytes(b"")
@@ -157,7 +155,7 @@ def test_what_needs_an_extra_says_so_in_one_sentence(core: Path, folder: Path, l
     assert not [path for path in folder.iterdir() if "never" in path.name]
 
 
-def test_the_list_of_plugins_has_the_commands(core: Path, tmp_path: Path) -> None:
+def test_the_list_of_plugins_has_the_commands(core, tmp_path):
     rows = json.loads(ran(core, "plugins list --json", tmp_path).stdout)["plugins"]
     lacking = {(row["kind"], row["name"]): row["cause"] for row in rows if row["status"] != "ok"}
     assert all(row["status"] in ("ok", "needs extra") for row in rows)
@@ -174,7 +172,7 @@ def test_the_list_of_plugins_has_the_commands(core: Path, tmp_path: Path) -> Non
     assert lacking.keys() == with_extra
 
 
-def test_the_commands_of_the_readme_run(core: Path, tmp_path: Path) -> None:
+def test_the_commands_of_the_readme_run(core, tmp_path):
     shutil.copytree(EXAMPLES, tmp_path / "examples")
     shutil.copy(EXAMPLES / "people" / "people.csv", tmp_path)
     for block in runnable(README):

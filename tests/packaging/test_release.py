@@ -1,13 +1,10 @@
 """The files that build wheels, an image and a conda package agree with the rest, and so do those
 that a new user of the repository reads first."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
 import zipfile
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +20,7 @@ def read(name: str) -> Any:
     return yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
 
 
-def test_a_wheel_is_built_for_every_platform_that_zig_compiles_for() -> None:
+def test_a_wheel_is_built_for_every_platform_that_zig_compiles_for():
     job = read(".github/workflows/wheels.yml")["jobs"]["wheel"]
     assert {each["platform"] for each in job["strategy"]["matrix"]["include"]} == set(PLATFORMS)
     (step,) = (step for step in job["steps"] if "cibuildwheel" in step.get("uses", ""))
@@ -32,7 +29,7 @@ def test_a_wheel_is_built_for_every_platform_that_zig_compiles_for() -> None:
     assert (ROOT / script).is_file()
 
 
-def test_every_action_is_of_a_commit_and_says_of_which_version() -> None:
+def test_every_action_is_of_a_commit_and_says_of_which_version():
     workflows = list((ROOT / ".github" / "workflows").glob("*.yml"))
     lines = [line for file in workflows for line in file.read_text(encoding="utf-8").splitlines()]
     used = [line.strip() for line in lines if "uses:" in line]
@@ -41,7 +38,7 @@ def test_every_action_is_of_a_commit_and_says_of_which_version() -> None:
     assert [action for action in used if not re.fullmatch(pinned, action)] == []
 
 
-def test_wheels_are_published_with_attestations_when_the_owner_agrees() -> None:
+def test_wheels_are_published_with_attestations_when_the_owner_agrees():
     workflow = read(".github/workflows/wheels.yml")
     assert workflow["permissions"] == {"contents": "read"}
     publish = workflow["jobs"].pop("publish")
@@ -57,9 +54,7 @@ def test_wheels_are_published_with_attestations_when_the_owner_agrees() -> None:
 
 @pytest.mark.skipif(shutil.which("unzip") is None, reason="unzip is not installed")
 @pytest.mark.parametrize(("named", "code"), [("kbforge", 0), ("kbforge2", 1), ("", 1)])
-def test_only_a_wheel_that_names_its_repository_is_published(
-    tmp_path: Path, named: str, code: int
-) -> None:
+def test_only_a_wheel_that_names_its_repository_is_published(tmp_path, named, code):
     steps = read(".github/workflows/wheels.yml")["jobs"]["publish"]["steps"]
     (script,) = (step["run"] for step in steps if "run" in step)
     (tmp_path / "dist").mkdir()
@@ -72,13 +67,13 @@ def test_only_a_wheel_that_names_its_repository_is_published(
     assert ran.returncode == code
 
 
-def test_the_addresses_are_real() -> None:
+def test_the_addresses_are_real():
     urls = PROJECT["project"].get("urls", {})
     assert [url for url in urls.values() if not re.match(r"https://[\w.]+/\w", url)] == []
     assert [url for url in urls.values() if "example" in url.lower()] == []
 
 
-def test_the_citation_is_of_this_version() -> None:
+def test_the_citation_is_of_this_version():
     cited = read("CITATION.cff")
     assert {"cff-version", "message", "title", "authors"} <= cited.keys()  # the format needs them
     assert (cited["title"], cited["type"]) == ("KBForge", "software")
@@ -86,7 +81,7 @@ def test_the_citation_is_of_this_version() -> None:
     assert cited["license"] == PROJECT["project"]["license"]
 
 
-def test_the_first_change_of_the_guide_fits_and_does_what_it_says() -> None:
+def test_the_first_change_of_the_guide_fits_and_does_what_it_says():
     guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     (test,) = re.findall(r"^```python\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
     (change,) = re.findall(r"^```diff\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
@@ -112,17 +107,17 @@ def test_the_first_change_of_the_guide_fits_and_does_what_it_says() -> None:
                 names["test_a_long_duration_is_in_days"]()
 
 
-def test_nothing_that_a_compiler_wrote_lies_in_the_root() -> None:
+def test_nothing_that_a_compiler_wrote_lies_in_the_root():
     assert [file.name for file in ROOT.iterdir() if file.suffix in (".o", ".a", ".so")] == []
 
 
-def test_the_source_distribution_has_what_a_reader_looks_for() -> None:
+def test_the_source_distribution_has_what_a_reader_looks_for():
     sent = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
     pages = {f"/{page.name}" for page in ROOT.iterdir() if page.suffix in (".md", ".cff")}
     assert pages <= set(sent)
 
 
-def test_the_conda_package_needs_what_the_wheel_needs() -> None:
+def test_the_conda_package_needs_what_the_wheel_needs():
     recipe = read("conda/recipe.yaml")
     assert recipe["context"]["version"] == kbforge.__version__
     needed = {
@@ -132,7 +127,7 @@ def test_the_conda_package_needs_what_the_wheel_needs() -> None:
     assert run == needed | {f"python{PROJECT['project']['requires-python']}"}
 
 
-def test_the_image_runs_as_nobody_special_and_is_built_from_what_a_wheel_needs() -> None:
+def test_the_image_runs_as_nobody_special_and_is_built_from_what_a_wheel_needs():
     last = (ROOT / "Dockerfile").read_text(encoding="utf-8").split("\nFROM ")[-1]
     assert re.search(r"^USER [1-9]\d*$", last, re.MULTILINE)
     sent = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()

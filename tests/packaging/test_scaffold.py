@@ -1,7 +1,5 @@
 """`kbforge plugins new`: for every kind a distribution whose tests pass as they are."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -15,7 +13,7 @@ import pytest
 
 from kbforge import registry
 from tests.program import Run
-from tests.registry.distributions import Distribution, kbforge, python
+from tests.registry.distributions import Distribution, python, within
 
 
 def name_for(kind: str) -> str:
@@ -24,7 +22,7 @@ def name_for(kind: str) -> str:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -44,14 +42,14 @@ def announced(folder: Path, site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_tests_of_every_kind_pass(here: Path, program: Run) -> None:
+def test_the_tests_of_every_kind_pass(here, program):
     folders = [written(program, kind) for kind in registry.KINDS]
     site = here / "site"
     site.mkdir()
     for folder in folders:
         announced(folder, site)
     path = os.pathsep.join(map(str, [site, *folders]))
-    checked = kbforge("plugins", "list", "--check", cwd=here, PYTHONPATH=path)
+    checked = within("plugins", "list", "--check", cwd=here, path=path)
     rows = [line for line in checked.out.splitlines() if re.search(r" kbforge-\S+ +1\.0 ", line)]
     assert len(rows) >= len(registry.KINDS)
     assert all(row.endswith("ok") for row in map(str.rstrip, rows)), rows
@@ -64,26 +62,24 @@ def test_the_tests_of_every_kind_pass(here: Path, program: Run) -> None:
     assert int(passed[1]) > 3 * len(registry.KINDS)
 
 
-@pytest.mark.parametrize("kind", registry.KINDS)
-def test_what_is_written_is_well_formed(kind: str, here: Path, program: Run) -> None:
-    folder = written(program, kind)
+def test_what_is_written_is_well_formed(here, program):
+    folders = [written(program, kind) for kind in registry.KINDS]
     ruff = shutil.which("ruff") or str(Path(sys.executable).parent / "ruff")
     settings = ("--isolated", "--line-length", "100")
     for command in (
         ("check", *settings, "--select", "E,F,W,I,B,UP,SIM,C4,PT,RET", "--ignore", "PT011"),
         ("format", "--check", *settings),
     ):
-        done = subprocess.run([ruff, *command, str(folder)], capture_output=True, check=False)
+        done = subprocess.run([ruff, *command, *folders], capture_output=True, check=False)
         assert done.returncode == 0, done.stdout.decode()
-    readme = (folder / "README.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"`([\w.-]+\.(?:py|toml))`", readme)) == {
-        path.name for path in folder.iterdir() if path.suffix in (".py", ".toml")
-    }
+    for folder in folders:
+        readme = (folder / "README.md").read_text(encoding="utf-8")
+        assert set(re.findall(r"`([\w.-]+\.(?:py|toml))`", readme)) == {
+            path.name for path in folder.iterdir() if path.suffix in (".py", ".toml")
+        }
 
 
-def test_the_wheel_has_the_module_alone_though_the_tests_lie_beside_it(
-    here: Path, program: Run
-) -> None:
+def test_the_wheel_has_the_module_alone_though_the_tests_lie_beside_it(here, program):
     pytest.importorskip("hatchling")
     folder = written(program, "sources")
     arguments = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index", "-w", "dist")
@@ -95,7 +91,7 @@ def test_the_wheel_has_the_module_alone_though_the_tests_lie_beside_it(
     assert names == ["kbforge_my_source.py"]
 
 
-def test_it_prints_what_to_do_next(here: Path, program: Run) -> None:
+def test_it_prints_what_to_do_next(here, program):
     ran = program("plugins", "new", "sources", "my-lines", "-o", "a b")
     assert ran.out.decode().splitlines() == [
         "a b: README.md, kbforge_my_lines.py, pyproject.toml, test_my_lines.py",
@@ -110,7 +106,7 @@ def test_it_prints_what_to_do_next(here: Path, program: Run) -> None:
 
 
 @pytest.mark.parametrize("there", ["an empty folder", "a file", "a link to nowhere"])
-def test_what_is_there_stays(there: str, here: Path, program: Run) -> None:
+def test_what_is_there_stays(there, here, program):
     target = here / "kbforge-my-lines"
     if there == "a file":
         target.write_text("mine", encoding="utf-8")
@@ -136,8 +132,6 @@ def test_what_is_there_stays(there: str, here: Path, program: Run) -> None:
         ("sauce", "lines", 'there is no kind "sauce"'),
     ],
 )
-def test_bad_names_are_refused(
-    kind: str, name: str, sentence: str, here: Path, program: Run
-) -> None:
+def test_bad_names_are_refused(kind, name, sentence, here, program):
     program("plugins", "new", kind, name).require_refusal(sentence, 2)
     assert list(here.iterdir()) == []

@@ -3,8 +3,6 @@
 The continuous integration builds and installs it for real; here the same files are put on the path.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -14,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.registry.distributions import Distribution, kbforge, python
+from tests.registry.distributions import Distribution, python, within
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "third_party"
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> str:
+def site(tmp_path):
     """A path with the example's package and its metadata."""
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     folder = tmp_path / "site"
@@ -34,7 +32,7 @@ def site(tmp_path: Path) -> str:
     return f"{folder}{os.pathsep}{EXAMPLE}"
 
 
-def test_the_readme_session_gives_its_output(site: str, tmp_path: Path) -> None:
+def test_the_readme_session_gives_its_output(site, tmp_path):
     readme = (EXAMPLE / "README.md").read_text(encoding="utf-8")
     console = re.search(r"^```console\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
     assert console
@@ -50,7 +48,7 @@ def test_the_readme_session_gives_its_output(site: str, tmp_path: Path) -> None:
             assert [line for line in lines if words[1] in line] == expected
         else:
             assert words[0] == "kbforge"
-            done = kbforge(*words[1:], cwd=tmp_path, PYTHONPATH=site)
+            done = within(*words[1:], cwd=tmp_path, path=site)
             assert done.code == 0, done.err
             assert [line.rstrip() for line in done.out.splitlines()] == expected
         checked += bool(expected)
@@ -58,7 +56,7 @@ def test_the_readme_session_gives_its_output(site: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_its_own_tests_pass(site: str, tmp_path: Path) -> None:
+def test_its_own_tests_pass(site, tmp_path):
     ran = python(
         *("-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)),
         str(EXAMPLE / "tests"),

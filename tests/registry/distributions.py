@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+PLAIN = {"TERM": "dumb", "NO_COLOR": "1", "COLUMNS": "200"}
 
 
 @dataclass
@@ -36,6 +43,45 @@ class Distribution:
         return info
 
 
+def within(
+    *arguments: str, path: Path | str = "", cwd: Path | None = None, **environment: str
+) -> Result:
+    """Run the program in this process, with `path` in front of the installed packages."""
+    from kbforge import registry
+    from kbforge.cli.main import main
+
+    known, folders = {*sys.modules}, [one for one in str(path).split(os.pathsep) if one]
+    with pytest.MonkeyPatch.context() as patch:
+        for folder in reversed(folders):
+            patch.syspath_prepend(folder)
+        for name, value in (PLAIN | environment).items():
+            patch.setenv(name, value)
+        patch.delenv("FORCE_COLOR", raising=False)
+        patch.chdir(cwd or Path.cwd())
+        patch.setattr(sys, "argv", ["kbforge", *arguments])
+        streams = [io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2)]
+        forget(registry)
+        try:
+            with redirect_stdout(streams[0]), redirect_stderr(streams[1]):
+                main()
+            code = 0
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        finally:
+            for name in {*sys.modules} - known:
+                if str(getattr(sys.modules[name], "__file__", "")).startswith((*folders,)):
+                    del sys.modules[name]
+            forget(registry)
+    out, err = (stream.detach().getvalue().decode() for stream in streams)
+    return Result(code, out, err)
+
+
+def forget(registry: ModuleType) -> None:
+    """Have the registry look again at what is installed."""
+    registry._scan.cache_clear()
+    registry._extras.cache_clear()
+
+
 def kbforge(
     *arguments: str, path: Path | None = None, cwd: Path | None = None, **environment: str
 ) -> Result:
@@ -48,10 +94,9 @@ def python(
 ) -> Result:
     """Run Python in a subprocess, with `path` in front of the installed packages."""
     inherited = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "PYTHONPATH")}
-    plain = {"TERM": "dumb", "NO_COLOR": "1", "COLUMNS": "200", "PYTHONPATH": str(path or "")}
     done = subprocess.run(
         [sys.executable, *arguments],
-        env=inherited | plain | environment,
+        env=inherited | PLAIN | {"PYTHONPATH": str(path or "")} | environment,
         cwd=cwd,
         capture_output=True,
         text=True,

@@ -23,7 +23,7 @@ class Bare:
     def log_marginal(self, clusters: Any) -> Any: ...
 
 
-def test_a_class_has_its_base_class() -> None:
+def test_a_class_has_its_base_class():
     assert checked(Categorical, "likelihoods", WHO) is Categorical
     says = "does not have the base class kbforge.contracts.Likelihood; derive Bare from it"
     with pytest.raises(PluginError, match=f"^{WHO} {says}"):
@@ -50,9 +50,7 @@ class Half(ConjugateLikelihood):
         ("exporters", object, r"export\("),
     ],
 )
-def test_a_method_that_the_contract_needs_is_asked_for(
-    kind: str, plugin: type, expected: str
-) -> None:
+def test_a_method_that_the_contract_needs_is_asked_for(kind, plugin, expected):
     with pytest.raises(PluginError, match=f"^{WHO} has no method .*{expected}"):
         checked(plugin, kind, WHO)
 
@@ -66,7 +64,7 @@ def test_a_method_that_the_contract_needs_is_asked_for(
         (LiveClusters, {"merge": print}, "defines merge; state the ability: mergeable = True"),
     ],
 )
-def test_an_ability_and_its_methods_come_together(base: type, members: Any, says: str) -> None:
+def test_an_ability_and_its_methods_come_together(base, members, says):
     with pytest.raises(TypeError, match=f"Mine .*{says}"):
         type(base)("Mine", (base,), members)
 
@@ -82,7 +80,7 @@ OURS = [
 
 
 @pytest.mark.parametrize(("kind", "name"), OURS)
-def test_every_option_of_our_plugins_is_documented(kind: str, name: str) -> None:
+def test_every_option_of_our_plugins_is_documented(kind, name):
     summary, options = describe(registry.load(kind, name))
     assert len(summary) > 10
     assert [option.name for option in options if not option.help] == []
@@ -121,7 +119,7 @@ class More(Many):
     def __init__(self, depth: int = 3, **many: Any) -> None: ...
 
 
-def test_a_constructor_with_options_of_its_base_takes_those() -> None:
+def test_a_constructor_with_options_of_its_base_takes_those():
     _, options = describe(More)
     assert [option.name for option in options] == [
         *("size", "names", "way", "path", "sure", "free", "depth")
@@ -138,7 +136,7 @@ def test_a_constructor_with_options_of_its_base_takes_those() -> None:
         bind_options(More, "more", {"depth": "1"})
 
 
-def test_types_and_defaults_are_shown_as_set_takes_them() -> None:
+def test_types_and_defaults_are_shown_as_set_takes_them():
     summary, options = describe(Many)
     assert summary == "Has options of many types."
     assert options == [
@@ -201,7 +199,7 @@ class Plugin:
         ("anything", "x", "x"),
     ],
 )
-def test_conversion(option: str, value: object, expected: object) -> None:
+def test_conversion(option, value, expected):
     bound = bind_options(Plugin, "thing p", {option: value})
     assert bound == {option: expected}
     assert type(bound[option]) is type(expected)
@@ -225,24 +223,24 @@ def test_conversion(option: str, value: object, expected: object) -> None:
         ("colour", "x", 'thing p has no option "colour"; options: whole, number, flag,'),
     ],
 )
-def test_a_wrong_value_is_one_sentence(option: str, value: object, message: str) -> None:
+def test_a_wrong_value_is_one_sentence(option, value, message):
     with pytest.raises(UsageError) as error:
         bind_options(Plugin, "thing p", {option: value})
     assert str(error.value).startswith(message)
 
 
-def test_a_plugin_without_a_constructor_has_no_options() -> None:
+def test_a_plugin_without_a_constructor_has_no_options():
     assert bind_options(Bare, "thing p", {}) == {}
     with pytest.raises(UsageError, match="options: none"):
         bind_options(Bare, "thing p", {"a": 1})
 
 
-def test_settings_go_to_their_kinds() -> None:
+def test_settings_go_to_their_kinds():
     found = parse_settings(["thing.a-b=1", "thing.c=x=y", "other.d="], ["thing", "other"])
     assert found == {"thing": {"a_b": "1", "c": "x=y"}, "other": {"d": ""}}
 
 
 @pytest.mark.parametrize("setting", ["a=1", "thing.=1", "thing.a", "", "=", "sauce.a=1"])
-def test_a_wrong_setting_is_quoted(setting: str) -> None:
+def test_a_wrong_setting_is_quoted(setting):
     with pytest.raises(UsageError, match="--set"):
         parse_settings([setting], ["thing"])

@@ -1,16 +1,13 @@
 """The command that installs an extra fits how the distribution was installed."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kbforge.registry import install_command
 from kbforge.version import DISTRIBUTION
-from tests.registry.distributions import Distribution, kbforge
+from tests.registry.distributions import Distribution, within
 
 FOLDER: dict[str, Any] = {"url": "file://{here}", "dir_info": {}}
 WHEEL: dict[str, Any] = {"archive_info": {"hash": "sha256=0"}}
@@ -37,7 +34,7 @@ COMMANDS: dict[str, tuple[object, str]] = {
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "kb.whl").touch()
     (tmp_path / "a b'").mkdir()
@@ -45,7 +42,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("how", COMMANDS)
-def test_the_command_goes_where_the_distribution_came_from(how: str, here: Path) -> None:
+def test_the_command_goes_where_the_distribution_came_from(how, here):
     told, command = COMMANDS[how]
     info = Distribution("kb-one").write(here)
     if told is not None:
@@ -55,23 +52,23 @@ def test_the_command_goes_where_the_distribution_came_from(how: str, here: Path)
     assert install_command("x", "kb-one") == f"pip install {expected}"
 
 
-def test_what_is_not_installed_comes_from_the_index() -> None:
+def test_what_is_not_installed_comes_from_the_index():
     assert install_command("x", "kb-of-nobody") == "pip install 'kb-of-nobody[x]'"
 
 
-def test_a_plugin_that_lacks_its_extra_says_how_it_was_installed(here: Path) -> None:
+def test_a_plugin_that_lacks_its_extra_says_how_it_was_installed(here):
     plugin = {"kbforge.sources": {"one": "kb_one:One [graphs]"}}
     lacking = ('kb-of-nobody>=1; extra == "graphs"',)
     info = Distribution("kb-one", entry_points=plugin, requires=lacking).write(here)
     with (info / "METADATA").open("a") as file:
         file.write("Provides-Extra: graphs\n")
     (info / "direct_url.json").write_text(json.dumps({"url": f"file://{here}", "dir_info": {}}))
-    refused = kbforge("load", "one", "x", path=here)
+    refused = within("load", "one", "x", path=here)
     assert refused.code == 1
     assert refused.err.endswith(f": pip install '{here}[graphs]'\n")
 
 
-def test_ours_is_the_distribution_that_has_the_verbs(here: Path) -> None:
+def test_ours_is_the_distribution_that_has_the_verbs(here):
     assert install_command("serve").endswith("[serve]'")
     Distribution(DISTRIBUTION).write(here)
     assert install_command("serve") == f"pip install '{DISTRIBUTION}[serve]'"

@@ -1,7 +1,5 @@
 """Discovery against real little distributions: one broken plugin never breaks another."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -9,7 +7,7 @@ import pytest
 
 from kbforge import __version__, registry
 from kbforge.version import DISTRIBUTION
-from tests.registry.distributions import Distribution, kbforge, python
+from tests.registry.distributions import Distribution, python, within
 
 GOOD = Distribution(
     name="kb-good",
@@ -68,14 +66,14 @@ def broken(module: str) -> Distribution:
 
 
 @pytest.fixture
-def good(tmp_path: Path) -> Path:
+def good(tmp_path):
     """A path with the good distribution."""
     GOOD.write(tmp_path)
     return tmp_path
 
 
 def statuses(path: Path, *options: str) -> dict[tuple[str, str, str], tuple[str, str]]:
-    found = kbforge("plugins", "list", "--json", *options, path=path)
+    found = within("plugins", "list", "--json", *options, path=path)
     rows = json.loads(found.out)["plugins"]
     return {
         (r["kind"], r["name"], r["distribution"]): (r["status"], r["cause"])
@@ -84,8 +82,8 @@ def statuses(path: Path, *options: str) -> dict[tuple[str, str, str], tuple[str,
     }
 
 
-def test_list_names_strangers_and_ourselves(good: Path) -> None:
-    rows = json.loads(kbforge("plugins", "list", "--json", path=good).out)["plugins"]
+def test_list_names_strangers_and_ourselves(good):
+    rows = json.loads(within("plugins", "list", "--json", path=good).out)["plugins"]
     assert {(r["kind"], r["name"], r["distribution"], r["version"], r["status"]) for r in rows} >= {
         ("sources", "good", "kb-good", "1.0", "ok"),
         ("commands", "greet", "kb-good", "1.0", "ok"),
@@ -93,7 +91,7 @@ def test_list_names_strangers_and_ourselves(good: Path) -> None:
     }
 
 
-def test_list_imports_no_plugin(tmp_path: Path) -> None:
+def test_list_imports_no_plugin(tmp_path):
     broken("raise SystemExit('imported')").write(tmp_path)
     program = (
         "import sys; from kbforge import registry; registry.installed();"
@@ -102,32 +100,32 @@ def test_list_imports_no_plugin(tmp_path: Path) -> None:
     assert python("-c", program, path=tmp_path).out == "[]\n"
 
 
-def test_list_keeps_to_one_kind(good: Path) -> None:
+def test_list_keeps_to_one_kind(good):
     for kind in ("source", "sources"):
         assert set(statuses(good, "--kind", kind)) == {("sources", "good", "kb-good")}
-    unknown = kbforge("plugins", "list", "--kind", "sauces", path=good)
+    unknown = within("plugins", "list", "--kind", "sauces", path=good)
     assert unknown.code == 2
     assert 'there is no kind "sauces"; kinds: sources,' in unknown.err
 
 
 @pytest.mark.parametrize("module", BROKEN_MODULES.values(), ids=BROKEN_MODULES.keys())
-def test_a_broken_plugin_breaks_only_itself(good: Path, module: str) -> None:
+def test_a_broken_plugin_breaks_only_itself(good, module):
     broken(module).write(good)
-    help_page = kbforge("--help", path=good)
+    help_page = within("--help", path=good)
     assert help_page.code == 0
     assert [line for line in help_page.out.splitlines() if " bad " in line and "broken" in line]
-    assert kbforge("greet", path=good).out == "hello\n"
-    refused = kbforge("bad", "some", "--option", path=good)
+    assert within("greet", path=good).out == "hello\n"
+    refused = within("bad", "some", "--option", path=good)
     assert refused.code == 1
     assert 'kbforge: the command "bad" of kb-broken 1.0 cannot be loaded: ' in refused.err
     assert "Traceback" not in refused.err
 
 
 @pytest.mark.slow
-def test_check_reports_the_cause_and_fails(good: Path) -> None:
+def test_check_reports_the_cause_and_fails(good):
     broken("print('noise'); import module_that_is_not_there").write(good)
-    assert kbforge("plugins", "list", "--json", path=good).code == 0
-    checked = kbforge("plugins", "list", "--check", "--json", path=good)
+    assert within("plugins", "list", "--json", path=good).code == 0
+    checked = within("plugins", "list", "--check", "--json", path=good)
     assert checked.code == 1
     causes = {r["name"]: r["cause"] for r in json.loads(checked.out)["plugins"] if r["cause"]}
     assert causes["bad"].endswith(
@@ -136,18 +134,18 @@ def test_check_reports_the_cause_and_fails(good: Path) -> None:
     assert "good" not in causes
 
 
-def test_an_incompatible_distribution_is_named_not_loaded(tmp_path: Path) -> None:
+def test_an_incompatible_distribution_is_named_not_loaded(tmp_path):
     stranger = broken("raise SystemExit('imported')")
     stranger.requires = ('Entity_Fragments>=99; python_version > "3"', "entity-fragments-else==1")
     stranger.write(tmp_path)
     status, cause = statuses(tmp_path)["sources", "bad", "kb-broken"]
     assert status == "incompatible"
     assert cause.endswith(f"requires entity-fragments>=99, this is {__version__}")
-    shown = kbforge("plugins", "show", "source", "bad", path=tmp_path)
+    shown = within("plugins", "show", "source", "bad", path=tmp_path)
     assert (shown.code, shown.err) == (1, f"kbforge: {cause}\n")
 
 
-def test_a_name_claimed_twice_names_both_owners(tmp_path: Path) -> None:
+def test_a_name_claimed_twice_names_both_owners(tmp_path):
     first = Distribution("kb-one", entry_points={"kbforge.sources": {"jsonl": "kb_one:S"}})
     first.write(tmp_path)
     found = statuses(tmp_path)["sources", "jsonl", "kb-one"]
@@ -156,13 +154,13 @@ def test_a_name_claimed_twice_names_both_owners(tmp_path: Path) -> None:
         f'the source name "jsonl" is claimed by {DISTRIBUTION} {__version__} and '
         "kb-one 1.0; uninstall one of them",
     )
-    shown = kbforge("plugins", "show", "source", "jsonl", path=tmp_path)
+    shown = within("plugins", "show", "source", "jsonl", path=tmp_path)
     assert (shown.code, shown.err) == (1, f"kbforge: {found[1]}\n")
     # other names are untouched
-    assert kbforge("plugins", "show", "source", "csv", path=tmp_path).code == 0
+    assert within("plugins", "show", "source", "csv", path=tmp_path).code == 0
 
 
-def test_the_first_version_on_the_path_shadows_the_rest(tmp_path: Path) -> None:
+def test_the_first_version_on_the_path_shadows_the_rest(tmp_path):
     for folder, version in (("front", "2.0"), ("back", "1.0")):
         Distribution(
             "kb-twice", version, entry_points={"kbforge.sources": {f"v{version[0]}": "m:S"}}
@@ -186,23 +184,23 @@ DAMAGE: dict[str, tuple[str, bytes | None]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damaged_metadata_are_reported_and_hurt_no_other(good: Path, damage: str) -> None:
+def test_damaged_metadata_are_reported_and_hurt_no_other(good, damage):
     (file, content), info = DAMAGE[damage], broken("x = 1").write(good)
     (info / file).unlink()
     if content is not None:
         (info / file).write_bytes(content)
-    listed = kbforge("plugins", "list", "--json", path=good)
+    listed = within("plugins", "list", "--json", path=good)
     assert listed.code == 0
     found = json.loads(listed.out)
     assert [d["distribution"] for d in found["damaged"]] == ["kb_broken-1.0.dist-info"]
     assert found["damaged"][0]["cause"]
     assert "good" in {r["name"] for r in found["plugins"]}
-    assert kbforge("greet", path=good).out == "hello\n"
-    table = kbforge("plugins", "list", path=good)
+    assert within("greet", path=good).out == "hello\n"
+    table = within("plugins", "list", path=good)
     assert "kbforge: the plugins of kb_broken-1.0.dist-info" in table.err
 
 
-def test_a_requirement_on_another_that_is_none_hurts_nobody(tmp_path: Path) -> None:
+def test_a_requirement_on_another_that_is_none_hurts_nobody(tmp_path):
     stranger = broken("x = 1")
     stranger.requires = ("other=>1 nonsense", 'graphs; extra == "g"')
     stranger.entry_points["kbforge.sources"]["bad"] += " [g]"
@@ -210,35 +208,35 @@ def test_a_requirement_on_another_that_is_none_hurts_nobody(tmp_path: Path) -> N
     assert statuses(tmp_path)["sources", "bad", "kb-broken"] == ("ok", "")
 
 
-def test_an_app_that_is_no_typer_app_is_listed_as_broken(tmp_path: Path) -> None:
+def test_an_app_that_is_no_typer_app_is_listed_as_broken(tmp_path):
     broken("app = 3").write(tmp_path)
-    refused = kbforge("bad", path=tmp_path)
+    refused = within("bad", path=tmp_path)
     assert refused.code == 1
     assert refused.err.startswith('kbforge: the command "bad" cannot be used: ')
-    assert kbforge("--help", path=tmp_path).code == 0
+    assert within("--help", path=tmp_path).code == 0
 
 
-def test_strangers_verbs_have_their_own_panel_and_no_markup(good: Path) -> None:
-    page = kbforge("--help", path=good).out
+def test_strangers_verbs_have_their_own_panel_and_no_markup(good):
+    page = within("--help", path=good).out
     assert "Commands of kb-good" in page
     assert "Say hello [/to] all." in page
     assert page.index("cluster") < page.index("greet")
 
 
-def test_show_documents_every_option(good: Path) -> None:
-    shown = json.loads(kbforge("plugins", "show", "source", "good", "--json", path=good).out)
+def test_show_documents_every_option(good):
+    shown = json.loads(within("plugins", "show", "source", "good", "--json", path=good).out)
     assert shown["summary"] == "A good source."
     assert shown["options"] == [
         {"name": "size", "type": "int", "default": None, "help": "how many at once."},
         {"name": "names", "type": "tuple[str, ...]", "default": "a", "help": "which."},
     ]
-    page = kbforge("plugins", "show", "sources", "good", path=good).out
+    page = within("plugins", "show", "sources", "good", path=good).out
     assert "source.size" in page
     assert "(required)" in page
 
 
-def test_show_of_an_unknown_name_lists_those_there_are(tmp_path: Path) -> None:
-    unknown = kbforge("plugins", "show", "clusterer", "k-means")
+def test_show_of_an_unknown_name_lists_those_there_are(tmp_path):
+    unknown = within("plugins", "show", "clusterer", "k-means")
     assert unknown.code == 1
     assert unknown.err == (
         'kbforge: there is no clusterer "k-means"; available: '

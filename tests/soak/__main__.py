@@ -6,8 +6,6 @@ made under 20. One copy is filled in one go, the other is killed at random momen
 to its end. Their exports and their sorted dumps must be equal, byte for byte.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import resource

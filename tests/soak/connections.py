@@ -6,8 +6,6 @@ may open as many files as on most systems. Eight readers ask beside: all are ans
 within a second, and the server's log has at most a hundred lines.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

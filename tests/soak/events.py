@@ -8,8 +8,6 @@ is of one moment, or a sentence says that there is nothing yet. In the end a pla
 must have all rows.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import sys

@@ -9,8 +9,6 @@ plain copy of the file must have the rows of the store.
 Before, the same is done without a server, after each single event.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import sys

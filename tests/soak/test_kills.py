@@ -1,10 +1,7 @@
 """The soak in small: a few kills, and the store is as without them; a few slow clients."""
 
-from __future__ import annotations
-
 import random
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -16,13 +13,13 @@ from tests.store.dump import dump
 
 
 @pytest.mark.slow
-def test_ten_kills_leave_no_trace() -> None:
+def test_ten_kills_leave_no_trace():
     found = people(2500, 5)
     assert compare(found[:600], found[600:], 10, 0, ["--likelihood", "attributes"]) > 0
 
 
 @pytest.mark.slow
-def test_a_server_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
+def test_a_server_loses_nothing_that_it_acknowledged(tmp_path):
     pytest.importorskip("fastapi", reason="needs the extra serve")
     pytest.importorskip("uvicorn", reason="needs the extra serve")
     from tests.soak.serve import STOPS, ServerProcess, sent, sent_and_killed, sent_and_stopped
@@ -43,7 +40,7 @@ def test_a_server_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_readers_are_served_beside_more_slow_clients_than_there_is_room_for(tmp_path: Path) -> None:
+def test_readers_are_served_beside_more_slow_clients_than_there_is_room_for(tmp_path):
     pytest.importorskip("fastapi", reason="needs the extra serve")
     pytest.importorskip("uvicorn", reason="needs the extra serve")
     from tests.soak.connections import besieged

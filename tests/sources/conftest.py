@@ -1,19 +1,18 @@
 """Fixtures that write an input and check what the program makes of it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+import os
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.program import Run
+os.environ["HF_HUB_OFFLINE"] = "1"  # before `datasets` is imported
+
 from tests.sources.harness import check_bad_record, check_refused
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Callable[..., Path]:
+def written(tmp_path):
     """written(content, name="in.csv") -> a file of the content; None leaves what is there."""
 
     def write(content: bytes | str | None, name: str = "in.csv") -> Path:
@@ -25,12 +24,12 @@ def written(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def bad_record(program: Run) -> Callable[..., None]:
+def bad_record(program):
     """`check_bad_record` with the program."""
     return partial(check_bad_record, program)
 
 
 @pytest.fixture
-def refused(program: Run) -> Callable[..., None]:
+def refused(program):
     """`check_refused` with the program."""
     return partial(check_refused, program)

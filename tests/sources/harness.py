@@ -1,7 +1,5 @@
 """What every bad record and every unusable file must do to the program."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence

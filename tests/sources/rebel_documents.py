@@ -1,7 +1,5 @@
 """Documents in REBEL's format, of our own making."""
 
-from __future__ import annotations
-
 from typing import Any
 
 FILLER = "She wrote many long poems about the sea and the hills, and lived to be very old. " * 2

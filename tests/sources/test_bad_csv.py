@@ -1,7 +1,5 @@
 """Malformed rows and headers for the csv source."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Files that cannot be opened, are damaged, or cannot be written: the same for every source."""
 
-from __future__ import annotations
-
 import builtins
 import json
 import os

@@ -1,7 +1,5 @@
 """Malformed lines for the jsonl source, each between two good ones."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -143,12 +141,12 @@ def test_a_table_is_clustered_by_its_ending(program, written, tmp_path, filename
     assert ran.out.count(b"\n") == 2
 
 
-def test_over_long_line(bad_record, written, monkeypatch):
+def test_over_long_line(bad_record, written):
     """Only the line is lost, and only its first bytes are ever held."""
-    monkeypatch.setattr("kbforge.files.io.MAX_LINE_BYTES", 100)
-    file = written(GOOD[0] + b"\n" + b"x" * 1_000 + b"\n" + GOOD[1] + b"\n", "in.jsonl")
-    sentence = "2: expected a line of at most 100 bytes, got a longer one"
-    bad_record(["jsonl"], file, sentence, ["a", "c"], b"x" * 101)
+    most = 16 << 20
+    file = written(GOOD[0] + b"\n" + b"x" * 2 * most + b"\n" + GOOD[1] + b"\n", "in.jsonl")
+    sentence = f"2: expected a line of at most {most:,} bytes, got a longer one"
+    bad_record(["jsonl"], file, sentence, ["a", "c"], b"x" * (most + 1))
 
 
 def test_all_bad_lines_at_once(program, written, tmp_path):

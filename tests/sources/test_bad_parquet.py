@@ -3,8 +3,6 @@
 Nothing here reaches the network.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 
@@ -32,13 +30,6 @@ from tests.sources.harness import (
 OPTIONS = ["--id", "id", "--label", "label", "--vector", "x"]
 CELL = "expected text, a number, a date or a list of these, got "
 ONE = "expected one value, got 2"
-
-
-@pytest.fixture(autouse=True)
-def _offline(monkeypatch):
-    import datasets
-
-    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Malformed documents for the rebel source, each between two good ones."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

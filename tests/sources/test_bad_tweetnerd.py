@@ -1,7 +1,5 @@
 """Malformed annotations and tweets for the tweetnerd source, each between two good ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sources.harness import AGAIN, JSON, LONG_VALUE, UTF8

@@ -1,7 +1,5 @@
 """What the tables of people need: encodings, null tokens, flat JSON, several files, dates."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

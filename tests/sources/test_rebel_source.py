@@ -1,7 +1,5 @@
 """REBEL's documents: each rule on a document of our own, and the published sample's figures."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """What a table is in, found out: delimiter, encoding, and the sentence that says so."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

@@ -1,7 +1,5 @@
 """What the rows of csv, parquet and hf become."""
 
-from __future__ import annotations
-
 import datetime
 import decimal
 import json

@@ -1,7 +1,5 @@
 """TweetNERD's annotations: offsets, special entities, and the paper's clustering set."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

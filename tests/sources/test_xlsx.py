@@ -1,7 +1,5 @@
 """Spreadsheets in: types, sheets, and files that mean harm."""
 
-from __future__ import annotations
-
 import datetime
 import io
 import zipfile

@@ -1,7 +1,5 @@
 """Kinds of attributes, features of values, and what counts as the same value."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -12,7 +10,6 @@ from kbforge.testing.examples import HOSTILE_VALUES
 from kbforge_plugins.texts.kinds import (
     KINDS,
     LONGEST_VALUE,
-    Kind,
     feature_names,
     features_of,
     kind_of,
@@ -38,7 +35,7 @@ from tests.profile import examples
         ("\ufdfa" * 400, None),  # one character that is eighteen
     ],
 )
-def test_how_values_are_compared(raw: str, value: str | None) -> None:
+def test_how_values_are_compared(raw, value):
     found = normalised(raw)
     assert len(found) <= LONGEST_VALUE
     assert value is None or found == value
@@ -55,7 +52,7 @@ def test_how_values_are_compared(raw: str, value: str | None) -> None:
         (tuple(f"{i:05}" for i in range(10_000)), "\n".join(f"{i:05}" for i in range(32))),
     ],
 )
-def test_what_a_record_states(values: tuple[str, ...], value: str) -> None:
+def test_what_a_record_states(values, value):
     """In whatever order it states it."""
     assert stated(values) == value
     assert stated(values[::-1]) == value
@@ -77,7 +74,7 @@ def test_what_a_record_states(values: tuple[str, ...], value: str) -> None:
         ("title", {"a study of scarlet and other things": 1, "the sign of the four men": 1}),
     ],
 )
-def test_kinds_from_values(kind: Kind, values: dict[str, int]) -> None:
+def test_kinds_from_values(kind, values):
     assert kind_of(values) == kind
     assert kind_of(dict(reversed(values.items()))) == kind
 
@@ -99,7 +96,7 @@ def test_kinds_from_values(kind: Kind, values: dict[str, int]) -> None:
         ("", None),
     ],
 )
-def test_dates(value: str, date: tuple[str, str, str] | None) -> None:
+def test_dates(value, date):
     assert parse_date(value) == date
 
 
@@ -139,7 +136,7 @@ def test_dates(value: str, date: tuple[str, str, str] | None) -> None:
         ("set", "ann lee\nbo", {"member": ("ann lee", "bo"), "word": ("ann", "lee", "bo")}),
     ],
 )  # fmt: skip
-def test_features(kind: Kind, value: str, features: dict[str, tuple[str, ...]]) -> None:
+def test_features(kind, value, features):
     assert features_of(kind, value) == features
 
 
@@ -154,22 +151,22 @@ def test_features(kind: Kind, value: str, features: dict[str, tuple[str, ...]]) 
         ("- · -", []),
     ],
 )
-def test_words_of_any_script(value: str, words: list[str]) -> None:
+def test_words_of_any_script(value, words):
     assert words_of(value) == words
 
 
 @given(st.text(st.characters(exclude_categories=("Mn", "Mc", "Me")), max_size=40))
-def test_without_marks_words_are_those_of_regular_expressions(value: str) -> None:
+def test_without_marks_words_are_those_of_regular_expressions(value):
     assert words_of(value) == re.findall(r"\w+", value)
 
 
-def test_the_order_of_names_does_not_matter_to_all_words() -> None:
+def test_the_order_of_names_does_not_matter_to_all_words():
     assert features_of("text", "king ada")["words"] == features_of("text", "ada king")["words"]
 
 
 @given(raw=st.text(max_size=60) | st.sampled_from(HOSTILE_VALUES), kind=st.sampled_from(KINDS))
 @examples(80)
-def test_features_of_anything_are_distinct_and_have_names(raw: str, kind: Kind) -> None:
+def test_features_of_anything_are_distinct_and_have_names(raw, kind):
     for name, keys in features_of(kind, normalised(raw)).items():
         assert name in feature_names(kind)
         assert keys
@@ -178,7 +175,7 @@ def test_features_of_anything_are_distinct_and_have_names(raw: str, kind: Kind) 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("value", ["a " * 200, "1," * 200, "1-" * 200, "(" * 400, "\u0e01" * 400])
-def test_features_of_the_longest_values_are_few(kind: Kind, value: str) -> None:
+def test_features_of_the_longest_values_are_few(kind, value):
     assert sum(map(len, features_of(kind, normalised(value)).values())) <= 100
 
 
@@ -194,7 +191,7 @@ def test_features_of_the_longest_values_are_few(kind: Kind, value: str) -> None:
         ("van der Berg, Jan", "Jan van der Berg"),
     ],
 )
-def test_spellings_of_one_meaning(spellings: tuple[str, ...]) -> None:
+def test_spellings_of_one_meaning(spellings):
     assert {normalised(spelling) for spelling in spellings} == {normalised(spellings[0])}
 
 
@@ -218,11 +215,11 @@ def test_spellings_of_one_meaning(spellings: tuple[str, ...]) -> None:
         "0.50",
     ],
 )
-def test_what_only_looks_like_one_stays(value: str) -> None:
+def test_what_only_looks_like_one_stays(value):
     assert normalised(value) == value
 
 
 @given(st.text(alphabet="+0123456789 ().,-/$abÉ", max_size=30))
-def test_what_is_normalised_stays_as_it_is(value: str) -> None:
+def test_what_is_normalised_stays_as_it_is(value):
     once = normalised(value)
     assert normalised(once) == once

@@ -1,7 +1,5 @@
 """Values are read by what they mean, whichever way they are written."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 
@@ -13,7 +11,6 @@ from kbforge.testing.examples import HOSTILE_VALUES
 from kbforge_plugins.likelihoods.attributes.chance import idle_attributes
 from kbforge_plugins.texts.kinds import (
     KINDS,
-    Kind,
     counts_read,
     kind_of,
     kinds_of,
@@ -59,31 +56,31 @@ from tests.profile import examples
         ("text", ("Ann.Lee+news@GMail.com",), "ann.lee+news@gmail.com"),
     ],
 )  # fmt: skip
-def test_spellings_of_one_meaning(kind: Kind, spellings: tuple[str, ...], read: str | None) -> None:
+def test_spellings_of_one_meaning(kind, spellings, read):
     for spelling in spellings:
         value = stated((spelling,))
         assert read_as(kind, value) == (value if read is None else read), spelling
 
 
-def test_several_values_are_read_one_by_one() -> None:
+def test_several_values_are_read_one_by_one():
     value = stated(("ann+a@x.org", "Ann@X.org", "none@none.com", "bo@x.org"))
     assert read_as("email", value) == "ann@x.org\nbo@x.org"
 
 
 @pytest.mark.parametrize("value", ["n/a", "N/A", "Unknown", "-", "--", "?", "0000-00-00", "NULL"])
-def test_a_word_for_a_missing_value_is_no_value(value: str) -> None:
+def test_a_word_for_a_missing_value_is_no_value(value):
     assert stated((value,)) == ""
     assert stated((value, "Ann")) == "ann"
 
 
 @pytest.mark.parametrize("value", ["!!!", "☃", "No", "Nan", "Unknown Soldier", "0"])
-def test_a_value_that_may_mean_something_is_one(value: str) -> None:
+def test_a_value_that_may_mean_something_is_one(value):
     assert stated((value,)) == normalised(value)
 
 
 @given(raw=st.text(max_size=60) | st.sampled_from(HOSTILE_VALUES), kind=st.sampled_from(KINDS))
 @examples(80)
-def test_what_is_read_stays_as_it_is(raw: str, kind: Kind) -> None:
+def test_what_is_read_stays_as_it_is(raw, kind):
     read = read_as(kind, stated((raw,)))
     if kind not in ("phone", "email"):  # of these, digits and tags are taken off
         assert read_as(kind, read) == read
@@ -109,11 +106,11 @@ def numbers(n: int, form: str = "0{}") -> dict[str, int]:
         ("date", {"23/5/1984": 1, "5/3/1984": 1, "4/1/1984": 1}),
     ],
 )
-def test_kinds_from_values(kind: Kind, values: dict[str, int]) -> None:
+def test_kinds_from_values(kind, values):
     assert kind_of(values) == kind
 
 
-def test_running_numbers_and_times_of_entry_are_not_read() -> None:
+def test_running_numbers_and_times_of_entry_are_not_read():
     names, towns = {f"n{i}x": 1 for i in range(40)}, {"york": 20, "bath": 20}
     times = {f"2020-01-{i % 28 + 1:02} 10:{i:02}": 1 for i in range(40)}
     idle = {"no": {f"C-{1000 + 2 * i}": 1 for i in range(40)}, "at": times}
@@ -131,12 +128,12 @@ def test_running_numbers_and_times_of_entry_are_not_read() -> None:
         {f"{'ab'[i % 2]}{i}": 1 for i in range(40)},  # two series
     ],
 )
-def test_other_numbers_are_read(values: dict[str, int]) -> None:
+def test_other_numbers_are_read(values):
     others: dict[str, dict[str, int]] = {"name": {"ann": 40}, "town": {"bath": 40}}
     assert kinds_of({**others, "no": values})["no"] != "nothing"
 
 
-def test_a_running_number_is_read_if_hardly_anything_else_is() -> None:
+def test_a_running_number_is_read_if_hardly_anything_else_is():
     running = {f"{i}": 1 for i in range(40)}
     assert "nothing" not in kinds_of({"name": {"ann": 40}, "no": running}).values()
 
@@ -159,12 +156,12 @@ def of_records(said: list[dict[str, str]]) -> frozenset[str]:
     return idle_attributes(said, counts)
 
 
-def test_what_related_records_share_by_chance_only_is_not_read() -> None:
+def test_what_related_records_share_by_chance_only_is_not_read():
     assert of_records(people(same_system=False)) == {"system"}
     assert of_records(people(same_system=True)) == frozenset()
 
 
-def test_without_enough_related_records_nothing_is_left_out() -> None:
+def test_without_enough_related_records_nothing_is_left_out():
     assert of_records(people(same_system=False, n=20)) == frozenset()
     assert of_records([]) == frozenset()
 
@@ -173,11 +170,11 @@ def test_without_enough_related_records_nothing_is_left_out() -> None:
     ("value", "number"),
     [("$24.95", 24.95), ("1,250.00", 1250.0), ("375", 375.0), ("12 eur", 12.0), ("a4", -1.0)],
 )
-def test_amounts(value: str, number: float) -> None:
+def test_amounts(value, number):
     assert amount(value) == number
 
 
-def test_prices_are_magnitudes_and_codes_are_not() -> None:
+def test_prices_are_magnitudes_and_codes_are_not():
     assert are_amounts([f"${i * i}.99" for i in range(1, 30)])
     assert not are_amounts([f"{1000 + i}.00" for i in range(30)])  # hardly spread
     assert not are_amounts([f"{i * i}" for i in range(30)])  # no fraction: numbers of things

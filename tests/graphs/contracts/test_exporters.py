@@ -108,5 +108,5 @@ class TestTriples(Graphs):
     def parse(self, target: Path) -> list[tuple[str, set[str]]]:
         return [(row["head_id"], {row["head"]}) for row in rows(target) if row["head_id"]]
 
-    def test_nul_survives_or_is_replaced(self, tmp_path: Path) -> None:
+    def test_nul_survives_or_is_replaced(self, tmp_path):
         """An entity without a relation is in no triple."""

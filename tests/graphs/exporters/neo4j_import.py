@@ -8,8 +8,6 @@ without quotes that is empty is no property; arrays are separated by one charact
 escape; quotes within quotes are doubled.
 """
 
-from __future__ import annotations
-
 import re
 
 _FIELD = re.compile(

@@ -1,7 +1,5 @@
 """What is in an exported graph, fragment by fragment, by the libraries that read such files."""
 
-from __future__ import annotations
-
 from urllib.parse import quote, unquote
 
 import rdflib

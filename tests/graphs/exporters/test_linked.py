@@ -1,7 +1,5 @@
 """Each format of graphs beyond its contract: columns, options, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The way back: no relation is lost, namesakes part, and relations follow the merged entities."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,7 +18,6 @@ from kbforge.files.fragments import stop
 from kbforge.kb.view import EntitiesView
 from kbforge_graphs.sources.graphs import fragment_id
 from tests.graphs.writing import write_graphrag
-from tests.program import Run
 
 TABLES = ("entities", "relationships", "text_units")
 
@@ -48,7 +45,7 @@ def tables(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> Path:
+def graph(tmp_path):
     """VICTORIA is a queen in u1 and a city in u2; SCROOGE has two names."""
     names = {
         "VICTORIA": ["u1", "u2"], "ALBERT": ["u1"], "SCROOGE": ["u3"], "MR. SCROOGE": ["u3"],
@@ -76,7 +73,7 @@ def graph(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def knowledge() -> list[Entity]:
+def knowledge():
     return [
         entity("VICTORIA", ["u1#VICTORIA"], "queen"),
         entity("ALBERT", ["u1#ALBERT", "u2#ALBERT"], "albert"),
@@ -86,7 +83,7 @@ def knowledge() -> list[Entity]:
     ]
 
 
-def test_graphrag(graph: Path, knowledge: list[Entity], tmp_path: Path) -> None:
+def test_graphrag(graph, knowledge, tmp_path):
     exporter = merged(graph, knowledge, tmp_path / "merged")
     found = tables(tmp_path / "merged")
     by_id = {row["id"]: row for row in found["entities"]}
@@ -120,9 +117,7 @@ def test_graphrag(graph: Path, knowledge: list[Entity], tmp_path: Path) -> None:
     ]
 
 
-def test_graphml_is_read_by_lightrag_and_by_others(
-    graph: Path, knowledge: list[Entity], tmp_path: Path
-) -> None:
+def test_graphml_is_read_by_lightrag_and_by_others(graph, knowledge, tmp_path):
     merged(graph, knowledge, tmp_path / "merged.graphml", "graphml")
     read = networkx.read_graphml(tmp_path / "merged.graphml")
     assert read.nodes["VICTORIA (city)"]["canonical_id"] == "city"
@@ -140,7 +135,7 @@ def test_graphml_is_read_by_lightrag_and_by_others(
     }
 
 
-def test_triples(graph: Path, knowledge: list[Entity], tmp_path: Path) -> None:
+def test_triples(graph, knowledge, tmp_path):
     merged(graph, knowledge, tmp_path / "t.csv", "triples")
     with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -152,9 +147,7 @@ def test_triples(graph: Path, knowledge: list[Entity], tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_in_no_entity_keeps_its_name(
-    graph: Path, knowledge: list[Entity], tmp_path: Path
-) -> None:
+def test_what_is_in_no_entity_keeps_its_name(graph, knowledge, tmp_path):
     exporter = merged(graph, knowledge[:3], tmp_path / "merged")
     found = tables(tmp_path / "merged")
     assert sum(row["weight"] for row in found["relationships"]) == 14
@@ -162,7 +155,7 @@ def test_what_is_in_no_entity_keeps_its_name(
     assert "are in no entity of the knowledge base" in exporter.notes[-1]
 
 
-def test_a_graph_is_needed_and_has_the_shape(graph: Path, tmp_path: Path, program: Run) -> None:
+def test_a_graph_is_needed_and_has_the_shape(graph, tmp_path, program):
     for kind in ("graphrag", "graphml", "triples"):
         with pytest.raises(UsageError, match="give --graph FOLDER"):
             registry.create("exporters", kind)
@@ -173,7 +166,7 @@ def test_a_graph_is_needed_and_has_the_shape(graph: Path, tmp_path: Path, progra
         merged(graph, [], tmp_path / "out", source="csv")
 
 
-def test_the_whole_way(graph: Path, tmp_path: Path, program: Run) -> None:
+def test_the_whole_way(graph, tmp_path, program):
     fragments, kb, out = (tmp_path / name for name in ("f.jsonl", "kb.jsonl", "merged"))
     program("load", "graphrag", graph, "-o", fragments)
     program("cluster", fragments, "--likelihood", "names", "-o", kb)
@@ -192,11 +185,7 @@ relations = st.lists(st.tuples(st.sampled_from(TITLES), st.sampled_from(TITLES),
 
 
 @given(relations, st.randoms(use_true_random=False))
-def test_no_weight_is_lost(
-    tmp_path_factory: pytest.TempPathFactory,
-    edges: list[tuple[str, str, float, list[str]]],
-    rng: Any,
-) -> None:
+def test_no_weight_is_lost(tmp_path_factory, edges, rng):
     """Whatever the grouping of the fragments, and even if some are in no entity."""
     folder = tmp_path_factory.mktemp("graph")
     rows = [
@@ -218,7 +207,7 @@ def test_no_weight_is_lost(
 
 @pytest.mark.data
 @pytest.mark.parametrize("folder", ["graphrag", "graphrag_dulce"])
-def test_real_graphs_come_back_as_they_were(data_dir: Path, tmp_path: Path, folder: str) -> None:
+def test_real_graphs_come_back_as_they_were(data_dir, tmp_path, folder):
     """If each title is one entity, all that is told of entities and relationships stays."""
     graph = data_dir / "graphs" / folder
     titles = by_title(graph)
@@ -242,9 +231,7 @@ def test_real_graphs_come_back_as_they_were(data_dir: Path, tmp_path: Path, fold
 
 @pytest.mark.data
 @pytest.mark.parametrize("folder", ["graphrag", "graphrag_dulce"])
-def test_real_graphs_keep_their_weight_when_titles_merge(
-    data_dir: Path, tmp_path: Path, folder: str
-) -> None:
+def test_real_graphs_keep_their_weight_when_titles_merge(data_dir, tmp_path, folder):
     graph = data_dir / "graphs" / folder
     groups: dict[str, list[str]] = {}
     for title, ids in by_title(graph).items():
@@ -265,7 +252,7 @@ def by_title(graph: Path, source: str = "graphrag") -> Mapping[str, list[str]]:
 
 @pytest.mark.data
 @pytest.mark.parametrize("folder", ["nano_graphrag", "lightrag_lenny"])
-def test_real_graphs_of_lightrag_come_back(data_dir: Path, tmp_path: Path, folder: str) -> None:
+def test_real_graphs_of_lightrag_come_back(data_dir, tmp_path, folder):
     """Nodes, edges and their weights, if each name is one entity, and weights if some merge."""
     graph = data_dir / "graphs" / folder
     old = networkx.read_graphml(graph / "graph_chunk_entity_relation.graphml")

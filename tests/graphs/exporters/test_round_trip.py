@@ -1,7 +1,5 @@
 """Exported graphs read back by other libraries: every fragment says what it said before."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

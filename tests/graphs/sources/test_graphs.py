@@ -1,9 +1,6 @@
 """Graphs become one fragment for each entity in each text unit."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +11,6 @@ from kbforge.errors import BadRecord, KBForgeError
 from kbforge.files.fragments import stop
 from kbforge_graphs.sources.graphs import GraphEntity, Relation, fragment_id
 from tests.graphs.writing import write_graphrag
-from tests.program import Run
 
 UNIT = "ab" * 64
 
@@ -48,21 +44,19 @@ def counts_of(source: str, path: Path) -> tuple[int, int, int, int, int]:
         ("lightrag", "lightrag_lenny", (3_442, 3_782, 0, 6_921, 721)),
     ],
 )
-def test_real_graphs(
-    data_dir: Path, source: str, folder: str, expected: tuple[int, int, int, int, int]
-) -> None:
+def test_real_graphs(data_dir, source, folder, expected):
     assert counts_of(source, data_dir / "graphs" / folder) == expected
 
 
 @pytest.mark.data
-def test_a_capped_list_of_chunks_is_read_whole(data_dir: Path) -> None:
+def test_a_capped_list_of_chunks_is_read_whole(data_dir):
     reader = registry.create("sources", "lightrag")
     records = reader.records(str(data_dir / "graphs" / "lightrag_lenny"), stop)
     assert max(len(record.units) for record in records if isinstance(record, GraphEntity)) == 407
 
 
 @pytest.mark.data
-def test_quotes_of_nano_graphrag_are_no_part_of_names(data_dir: Path) -> None:
+def test_quotes_of_nano_graphrag_are_no_part_of_names(data_dir):
     fragments = loaded("lightrag", data_dir / "graphs" / "nano_graphrag").values()
     values = [v for f in fragments for found in f.properties.values() for v in found]
     assert not [value for value in values if value[0] == value[-1] == '"']
@@ -70,7 +64,7 @@ def test_quotes_of_nano_graphrag_are_no_part_of_names(data_dir: Path) -> None:
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> Path:
+def graph(tmp_path):
     """Two namesakes in two texts, an end without an entity, a pair stated in both directions."""
     return write_graphrag(
         tmp_path / "output",
@@ -89,7 +83,7 @@ def graph(tmp_path: Path) -> Path:
     )  # fmt: skip
 
 
-def test_one_fragment_for_each_entity_in_each_text_unit(graph: Path) -> None:
+def test_one_fragment_for_each_entity_in_each_text_unit(graph):
     found = loaded("graphrag", graph)
     queen, prince, city, end, other = (
         found[fragment_id(*pair)]
@@ -115,7 +109,7 @@ def test_one_fragment_for_each_entity_in_each_text_unit(graph: Path) -> None:
     assert other.properties == {"name": ("ALBERT",)}
 
 
-def test_what_was_added_is_told(graph: Path, program: Run, tmp_path: Path) -> None:
+def test_what_was_added_is_told(graph, program, tmp_path):
     ran = program("load", "graphrag", graph, "-o", tmp_path / "out.jsonl")
     assert ran.code == 0
     assert "fragments of relations' ends without an entity: 1\n" in ran.err
@@ -125,7 +119,7 @@ def test_what_was_added_is_told(graph: Path, program: Run, tmp_path: Path) -> No
     assert "MELBOURNE" in ran.err
 
 
-def test_a_graph_without_text_units(tmp_path: Path) -> None:
+def test_a_graph_without_text_units(tmp_path):
     graph = write_graphrag(tmp_path, [{"title": "A"}], [{"source": "A", "target": "B"}])
     assert {i: f.source for i, f in loaded("graphrag", graph).items()} == {
         "A": tmp_path.name,
@@ -133,9 +127,7 @@ def test_a_graph_without_text_units(tmp_path: Path) -> None:
     }
 
 
-def test_a_hub_has_a_bounded_number_of_neighbours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hub_has_a_bounded_number_of_neighbours(tmp_path, monkeypatch):
     monkeypatch.setattr("kbforge_graphs.sources.graphs.MOST_NEIGHBOURS", 5)
     relations = [{"source": "HUB", "target": f"N{i}"} for i in range(9)]
     reader = registry.create("sources", "graphrag")
@@ -146,7 +138,7 @@ def test_a_hub_has_a_bounded_number_of_neighbours(
 
 
 @pytest.mark.parametrize("name", ["entities.parquet", "relationships.parquet"])
-def test_a_folder_that_lacks_a_table(graph: Path, refused: Callable[..., None], name: str) -> None:
+def test_a_folder_that_lacks_a_table(graph, refused, name):
     (graph / name).unlink()
     refused(
         ["graphrag"],
@@ -168,7 +160,7 @@ def data(**values: str) -> str:
 SEP = "&lt;SEP&gt;"
 
 
-def test_lightrag_with_the_stores_beside_it(tmp_path: Path) -> None:
+def test_lightrag_with_the_stores_beside_it(tmp_path):
     cut = data(entity_type="UNKNOWN", source_id="c1", truncate="FIFO 1/2")
     said = f'"a king"{SEP}"a king"{SEP}"a father"'
     (tmp_path / "graph_chunk_entity_relation.graphml").write_text(
@@ -218,13 +210,11 @@ LAUGHS = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]>'
         ),
     ],
 )
-def test_hostile_graphml(
-    written: Callable[..., Path], refused: Callable[..., None], content: str, sentence: str
-) -> None:
+def test_hostile_graphml(written, refused, content, sentence):
     refused(["lightrag"], written(content, "in.graphml"), sentence)
 
 
-def test_truncated_graphml_gives_what_was_whole(tmp_path: Path) -> None:
+def test_truncated_graphml_gives_what_was_whole(tmp_path):
     path = tmp_path / "in.graphml"
     path.write_text(graphml('<node id="a"/>\n<node id="b"/>\n<node id="c"/>')[:-25])
     reader, bad = registry.create("sources", "lightrag"), []
@@ -235,9 +225,7 @@ def test_truncated_graphml_gives_what_was_whole(tmp_path: Path) -> None:
         list(reader.read([str(path)], stop))
 
 
-def test_a_node_of_endless_text_is_refused(
-    written: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_of_endless_text_is_refused(written, monkeypatch):
     monkeypatch.setattr("kbforge_graphs.sources.lightrag._MOST_TEXT", 1_000)
     path = written(graphml(f'<node id="a">{data(description="x" * 2_000)}</node>'), "g.graphml")
     with pytest.raises(BadRecord, match="at most 1,000 characters of a node, got more"):
@@ -245,7 +233,7 @@ def test_a_node_of_endless_text_is_refused(
 
 
 @pytest.mark.parametrize("store", [b"{", b"[]", b'{"Ann": 3}'])
-def test_a_damaged_store_of_chunks(tmp_path: Path, store: bytes) -> None:
+def test_a_damaged_store_of_chunks(tmp_path, store):
     node = f'<node id="Ann">{data(source_id="c1", truncate="FIFO 1/2")}</node>'
     (tmp_path / "graph_chunk_entity_relation.graphml").write_text(graphml(node))
     (tmp_path / "kv_store_entity_chunks.json").write_bytes(store)

@@ -1,11 +1,7 @@
 """Property graphs as four libraries write them, small ones of our own."""
 
-from __future__ import annotations
-
 import hashlib
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,9 +81,7 @@ UNITS = {
 @pytest.mark.parametrize("flavor", OF)
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("indent", [None, 1])
-def test_each_flavor_is_known_by_its_keys(
-    tmp_path: Path, flavor: str, named: bool, indent: int | None
-) -> None:
+def test_each_flavor_is_known_by_its_keys(tmp_path, flavor, named, indent):
     path = tmp_path / "graph.json"
     path.write_text(json.dumps(OF[flavor], indent=indent))
     options = {"flavor": flavor} if named else {}
@@ -97,14 +91,13 @@ def test_each_flavor_is_known_by_its_keys(
     assert ada.properties["type"] == ("Person",)
     assert "London" in ada.properties["neighbour"]
     assert london.properties == {"name": ("London",), "type": ("City",), "neighbour": ("Ada",)}
-    assert ada.metadata is not None
     assert next(r[1].lower() for r in ada.metadata["relations"]) == "lived_in"
     if flavor != "cognee":
         assert ada.properties["born"] == ("1815",)
     assert "file_name" not in ada.properties
 
 
-def test_ends_without_a_node_and_values_of_properties(tmp_path: Path) -> None:
+def test_ends_without_a_node_and_values_of_properties(tmp_path):
     path = tmp_path / "graph.jsonl"
     path.write_text(json.dumps(LANGCHAIN) + "\n")
     found = {f.names[0]: f for f in loaded("property-graph", path).values()}
@@ -112,7 +105,7 @@ def test_ends_without_a_node_and_values_of_properties(tmp_path: Path) -> None:
     assert found["Ada"].properties["tags"] == ("a", "true")
 
 
-def test_documents_of_an_array_are_text_units(tmp_path: Path) -> None:
+def test_documents_of_an_array_are_text_units(tmp_path):
     path = tmp_path / "graphs.json"
     path.write_text(json.dumps([COGNEE, COGNEE]))
     found = loaded("property-graph", path)
@@ -131,9 +124,7 @@ def test_documents_of_an_array_are_text_units(tmp_path: Path) -> None:
         ('[{"nodes": [], "edges"', "FILE:1: expected a whole JSON value, got the end of the file"),
     ],
 )  # fmt: skip
-def test_bad_graphs(
-    written: Callable[..., Path], program: Callable[..., Any], content: str, sentence: str
-) -> None:
+def test_bad_graphs(written, program, content, sentence):
     file = written(content, "in.json")
     ran = program("load", "property-graph", file, "-o", file.parent / "out.jsonl")
     advice = f"; {ADVICE}" if sentence.startswith("FILE:1") else ""
@@ -141,9 +132,7 @@ def test_bad_graphs(
     assert ran.code == 1
 
 
-def test_another_flavor_is_a_sentence(
-    written: Callable[..., Path], program: Callable[..., Any]
-) -> None:
+def test_another_flavor_is_a_sentence(written, program):
     file = written(json.dumps(COGNEE), "in.json")
     job = ("load", "property-graph", file, "-o", "-", "--set")
     ran = program(*job, "source.flavor=neo4j-graphrag")

@@ -1,9 +1,7 @@
 """Entities that recognisers mark in texts: spaCy's and GLiNER's files."""
 
-from __future__ import annotations
-
-import builtins
 import json
+import sys
 import zlib
 from collections import Counter
 
@@ -217,14 +215,8 @@ def test_a_docbin_that_unpacks_without_end(written, refused):
 
 
 def test_a_docbin_without_spacy(written, refused, monkeypatch):
-    usual = builtins.__import__
-
-    def without(name, *rest, **named):
-        if name.partition(".")[0] == "spacy":
-            raise ImportError(name)
-        return usual(name, *rest, **named)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "spacy"] or ["spacy"]:
+        monkeypatch.setitem(sys.modules, name, None)
     how = install_command("spacy")
     sentence = f"FILE: a DocBin needs spaCy, which is not installed: {how}"
     refused(["spacy"], written(b"x", "in.spacy"), sentence)

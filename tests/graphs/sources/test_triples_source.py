@@ -1,7 +1,5 @@
 """Triples as tables, JSON, CoreNLP's JSON and RDF become entities of text units."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

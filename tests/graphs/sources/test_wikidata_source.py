@@ -1,7 +1,5 @@
 """Wikidata's JSON: what becomes of an entity, the faults of old dumps, and real files."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json

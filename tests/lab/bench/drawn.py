@@ -55,7 +55,6 @@ LABELS = ["log posterior (nats)", "B-cubed F1", "B-cubed precision", "B-cubed re
 
 def axes_of(figure: Figure | None) -> dict[str, Axes]:
     """The axes by their y labels, all of them labelled."""
-    assert figure is not None
     found = {axes.get_ylabel(): axes for axes in figure.axes}
     assert "" not in found
     below = figure.axes[-1].get_xlabel()
@@ -65,7 +64,6 @@ def axes_of(figure: Figure | None) -> dict[str, Axes]:
 
 def laid_out_axes_of(figure: Figure | None) -> dict[str, Axes]:
     """`axes_of` after all but the rendering is done, which takes a while: what is nowhere else."""
-    assert figure is not None
     figure.draw_without_rendering()
     return axes_of(figure)
 
@@ -83,7 +81,6 @@ def curves(axes: Axes) -> dict[str, tuple[list[float], list[float]]]:
 def note(axes: Axes) -> str:
     """What stands below the figure of the axes."""
     figure = axes.get_figure(root=True)
-    assert figure is not None
     return figure.get_supxlabel()
 
 

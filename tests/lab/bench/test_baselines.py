@@ -1,9 +1,6 @@
 """Groupings that need no model, against ones worked out by hand and against scikit-learn."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,12 +24,12 @@ def together(labels: Sequence[object]) -> list[list[int]]:
     return [[k for k, one in enumerate(labels) if one == other] for other in dict.fromkeys(labels)]
 
 
-def test_all_apart_joins_nothing() -> None:
+def test_all_apart_joins_nothing():
     held = [fragment(k, name="Ada") for k in range(3)]
     assert together(group("all apart", held, linked=False)) == [[0], [1], [2]]
 
 
-def test_one_name_whatever_its_case_is_one_entity() -> None:
+def test_one_name_whatever_its_case_is_one_entity():
     held = [
         fragment(0, name="Ada Byrne", born="1901"),
         fragment(1, name="ADA BYRNE"),
@@ -44,7 +41,7 @@ def test_one_name_whatever_its_case_is_one_entity() -> None:
     assert together(group("exact name", held, linked=False)) == [[0, 1, 2], [3], [4], [5]]
 
 
-def test_records_may_have_their_name_in_two_parts() -> None:
+def test_records_may_have_their_name_in_two_parts():
     held = [
         fragment(0, first_name="Ada", surname="Byrne"),
         fragment(1, first_name="ada", surname="byrne", born="1901"),
@@ -54,18 +51,18 @@ def test_records_may_have_their_name_in_two_parts() -> None:
     assert together(group("exact name", held, linked=False)) == [[0, 1], [2, 3]]
 
 
-def test_a_name_is_no_id() -> None:
+def test_a_name_is_no_id():
     """A fragment without a name stands alone, also beside one that is called as its id is."""
     held = [fragment(0, name="f1"), fragment(1, born="1901"), fragment(2, first_name="f1")]
     assert together(group("exact name", held, linked=False)) == [[0], [1], [2]]
 
 
-def test_of_linked_tables_one_name_has_one_fragment_each() -> None:
+def test_of_linked_tables_one_name_has_one_fragment_each():
     held = [fragment(k, name="Ada", source=source) for k, source in enumerate("xyxxy")]
     assert together(group("exact name", held, linked=True)) == [[0, 1], [2, 4], [3]]
 
 
-def test_the_ceiling_gives_equal_fragments_the_label_of_most() -> None:
+def test_the_ceiling_gives_equal_fragments_the_label_of_most():
     held = [
         fragment(0, "a", name="Byrne"),
         fragment(1, "a", name="Byrne"),
@@ -88,9 +85,7 @@ def test_the_ceiling_gives_equal_fragments_the_label_of_most() -> None:
         ("restaurant/restaurant_864.jsonl", (0.993, 0.965, 0.972), (1.0, 1.0, 1.0)),
     ],
 )
-def test_they_are_those_that_the_data_come_with(
-    data_dir: Path, file: str, names: tuple[float, ...], best: tuple[float, ...]
-) -> None:
+def test_they_are_those_that_the_data_come_with(data_dir, file, names, best):
     held = list(read_fragments(str(data_dir / file)))
     gold = [one.label for one in held]
     exact, ceiling = group("exact name", held, False), group("ceiling", held, False)
@@ -104,7 +99,7 @@ TEXTS = ["Ada Byrne 1901", "ada  byrne, 1901", "Ada Byrne", "Zofia", "ab", "", "
 
 
 @pytest.mark.parametrize("texts", [TEXTS, ["ab"], ["abc"]])
-def test_weights_are_those_of_scikit_learn(texts: list[str]) -> None:
+def test_weights_are_those_of_scikit_learn(texts):
     text = pytest.importorskip("sklearn.feature_extraction.text")
     weights = trigram_weights(texts)
     if weights.nnz == 0:  # which scikit-learn refuses
@@ -118,7 +113,7 @@ def test_weights_are_those_of_scikit_learn(texts: list[str]) -> None:
     assert lengths == pytest.approx([float(len(t) > 2) for t in texts])
 
 
-def test_alike_texts_are_one_entity_and_so_are_those_that_others_connect() -> None:
+def test_alike_texts_are_one_entity_and_so_are_those_that_others_connect():
     texts = ["Ada Byrne, born 1901", "Ada Byrne, born", "Ada Byrne", "Zofia", "", ""]
     held = [fragment(k, name=text) for k, text in enumerate(texts)]
     cosine = trigram_weights(texts)
@@ -128,7 +123,7 @@ def test_alike_texts_are_one_entity_and_so_are_those_that_others_connect() -> No
 
 
 @pytest.mark.parametrize("cells", [1, 300, 10**6])
-def test_blocks_change_nothing(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_change_nothing(cells, monkeypatch):
     held = invented()["invented-records"]
     weights = trigram_weights([baselines._text(one) for one in held])
     alike = (weights @ weights.T).toarray()
@@ -153,17 +148,10 @@ def greedy(alike: np.ndarray, least: float, tables: np.ndarray) -> list[list[int
     return sorted(map(list, pairs))
 
 
-def test_linked_tables_are_matched_one_to_one_from_the_most_alike_on() -> None:
+def test_linked_tables_are_matched_one_to_one_from_the_most_alike_on():
     texts = ["Ada Byrne", "Ada Byrne 1901", "Ada Byrne 190", "Ada Byrne 1901", "Zofia Petrov", "Q"]
     held = [
         fragment(k, name=t, source=s) for k, (t, s) in enumerate(zip(texts, "xyyxyx", strict=True))
     ]
     # 1 and 3 are equal, so 0 has 2 left; 1 and 2 are of one table, and 4 is like nothing
     assert together(group("TF-IDF", held, linked=True)) == [[0, 2], [1, 3], [4], [5]]
-
-
-def test_of_too_many_fragments_the_first_are_grouped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(baselines, "MOST", 3)
-    held = [fragment(k, name="Ada Byrne", source="xy"[k % 2]) for k in range(5)]
-    assert together(group("TF-IDF", held, linked=False)) == [[0, 1, 2]]
-    assert together(group("TF-IDF", held, linked=True)) == [[0, 1], [2]]

@@ -27,10 +27,12 @@ from kbforge.errors import BadRecord
 from kbforge.evaluation.scores import compare
 from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import cluster
-from kbforge_lab.bench.perform import perform
+from kbforge_lab.bench.perform import Outcome, perform
 from kbforge_lab.suites.plan import Method, Model
+from kbforge_plugins.clusterers.sequential import Smc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.lab.bench.toys import GREEDY, SPLIT, run
+from tests.registry.distributions import Distribution, forget
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,7 @@ from tests.lab.bench.toys import GREEDY, SPLIT, run
         replace(SPLIT, options={"weights": "marginal"}),
     ],
 )
-def test_the_row_is_that_of_the_clustering(method: Method) -> None:
+def test_the_row_is_that_of_the_clustering(method):
     job = run(method, shuffle=3)
     fragments = job.fragments()
     options = {"likelihood": {"b": 1.0}, "clusterer": method.options}
@@ -71,7 +73,7 @@ def test_the_row_is_that_of_the_clustering(method: Method) -> None:
     assert row.cpu_seconds > 0
 
 
-def test_what_the_surrogate_finds_alone_is_judged_by_the_likelihood() -> None:
+def test_what_the_surrogate_finds_alone_is_judged_by_the_likelihood():
     job = run(replace(SPLIT, surrogate=True, max_evals=0), surrogate=Model("gaussian", {"b": 30.0}))
     fragments, alpha = job.fragments(), 2.0
     choices = Choices(
@@ -87,26 +89,50 @@ def test_what_the_surrogate_finds_alone_is_judged_by_the_likelihood() -> None:
     assert row.log_posterior == pytest.approx(expected, rel=1e-12)
 
 
-def test_a_surrogate_that_a_likelihood_brings_proposes_only_when_asked(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    bringing = property(lambda self: Gaussian(b=30.0))
-    monkeypatch.setattr(Gaussian, "surrogate", bringing, raising=False)
-    problems = []
-    inner = registry.load("clusterers", "smc").cluster
+class Bringing(Gaussian):
+    """A likelihood that brings its surrogate."""
 
-    def cluster_and_note(self: Clusterer, *given: Any) -> Posterior:
-        problems.append(given[1])
-        return inner(self, *given)
-
-    monkeypatch.setattr(registry.load("clusterers", "smc"), "cluster", cluster_and_note)
-    method = replace(SPLIT, clusterer="smc")
-    perform(run(method))
-    perform(run(replace(method, surrogate=True)))
-    assert [(p.surrogate is None, p.max_evals) for p in problems] == [(True, None), (False, 10)]
+    surrogate = property(lambda self: Gaussian(b=30.0))
 
 
-def test_the_trace_holds_the_state_of_every_prefix() -> None:
+class Noting(Smc):
+    """A clusterer that keeps the problems it was given."""
+
+    problems: ClassVar[list[Problem]] = []
+
+    def cluster(self, fragments: Sequence[Fragment], problem: Problem, *given: Any) -> Posterior:
+        self.problems.append(problem)
+        return super().cluster(fragments, problem, *given)
+
+
+@pytest.fixture(autouse=True)
+def announced(tmp_path, monkeypatch):
+    """The registry knows the plugins of this module."""
+    plugins = {
+        "likelihoods": {"bringing": "Bringing"},
+        "clusterers": {name.lower(): name for name in ("Noting", "Minding", "Ticking", "Wrong")},
+    }
+    entries = {
+        f"kbforge.{kind}": {name: f"{__name__}:{it}" for name, it in found.items()}
+        for kind, found in plugins.items()
+    }
+    Distribution("strangers", entry_points=entries).write(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    forget(registry)
+    yield
+    monkeypatch.undo()
+    forget(registry)
+
+
+def test_a_surrogate_that_a_likelihood_brings_proposes_only_when_asked():
+    method, bringing = replace(SPLIT, clusterer="noting"), Model("bringing", {"b": 1.0})
+    perform(run(method, likelihood=bringing))
+    perform(run(replace(method, surrogate=True), likelihood=bringing))
+    asked = [(p.surrogate is None, p.max_evals) for p in Noting.problems]
+    assert asked == [(True, None), (False, 10)]
+
+
+def test_the_trace_holds_the_state_of_every_prefix():
     job = run()
     fragments = job.fragments()
     outcome = perform(job)
@@ -127,14 +153,14 @@ def test_the_trace_holds_the_state_of_every_prefix() -> None:
     assert (last.f1, last.log_posterior) == (row.f1, row.log_posterior)
 
 
-def test_a_long_run_is_traced_at_about_fifty_points() -> None:
+def test_a_long_run_is_traced_at_about_fifty_points():
     fragments = tuple(replace(f, id=f"{f.id}-{k}") for k in range(10) for f in run().task.fragments)
     trace = perform(run(GREEDY, fragments=fragments)).trace
     assert 50 <= len(trace) <= 52
     assert trace[-1].fragments == 400
 
 
-def test_a_run_over_its_budget_is_cut_and_scored_on_what_it_got_to() -> None:
+def test_a_run_over_its_budget_is_cut_and_scored_on_what_it_got_to():
     row = perform(run(seconds=1e-9)).row
     assert (row.cut, row.fragments, row.of, row.f1) == (True, 1, 40, 1.0)
 
@@ -160,19 +186,7 @@ class Minding(Clusterer):
         return inner.cluster(fragments, problem, rng, on_step)
 
 
-def announce(monkeypatch: pytest.MonkeyPatch, announced: str, clusterer: type) -> None:
-    """Have the registry load this class by that name."""
-    load = registry.load
-    monkeypatch.setattr(
-        registry, "load", lambda kind, name: clusterer if name == announced else load(kind, name)
-    )
-
-
-def test_a_clusterer_with_a_budget_is_told_and_stopped_only_when_it_forgets(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    announce(monkeypatch, "minding", Minding)
-    monkeypatch.setattr(Minding, "told", [])
+def test_a_clusterer_with_a_budget_is_told_and_stopped_only_when_it_forgets():
     minding = Method("Minding", "minding")
     assert not perform(run(minding, seconds=60.0)).row.cut
     assert not perform(run(replace(minding, options={"budget": 7.0}))).row.cut
@@ -193,13 +207,10 @@ class Ticking(Clusterer):
     """An offline clusterer whose rounds take a second each, and its posterior `looking`."""
 
     takes_budget = True
-
     clocks: ClassVar[Clocks]
-    looking: ClassVar[float] = 0.0
-    rounds: ClassVar[int] = 0
 
-    def __init__(self, budget: float = 600.0) -> None:
-        pass
+    def __init__(self, budget: float = 600.0, looking: float = 0.0, rounds: int = 0) -> None:
+        self.looking, self.rounds = looking, rounds
 
     def cluster(
         self,
@@ -226,31 +237,28 @@ class Ticking(Clusterer):
 
 
 @pytest.fixture
-def ticking(monkeypatch: pytest.MonkeyPatch) -> Method:
-    announce(monkeypatch, "ticking", Ticking)
-    monkeypatch.setattr(Ticking, "clocks", Clocks(monkeypatch), raising=False)
-    return Method("Ticking", "ticking")
+def ticking(monkeypatch):
+    """A run of so many rounds on clocks of its own."""
+    Ticking.clocks = Clocks(monkeypatch)
+
+    def ticked(rounds: int, seconds: float, looking: float = 0.0) -> Outcome:
+        options = {"looking": looking, "rounds": rounds}
+        return perform(run(Method("Ticking", "ticking", options), seconds=seconds))
+
+    return ticked
 
 
-def test_what_watching_takes_is_not_the_runs(
-    ticking: Method, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Ticking, "looking", 25.0)
-    monkeypatch.setattr(Ticking, "rounds", 30)
-    outcome = perform(run(ticking, seconds=20.0))
+def test_what_watching_takes_is_not_the_runs(ticking):
+    outcome = ticking(30, 20.0, looking=25.0)
     assert Ticking.clocks.now > 50
     assert (outcome.row.seconds, outcome.row.cpu_seconds) == (30.0, 30.0)
     assert not outcome.row.cut
 
 
 @pytest.mark.parametrize("looking", [0.0, 0.05, 0.5])
-def test_an_offline_run_is_traced_further_and_further_apart(
-    ticking: Method, monkeypatch: pytest.MonkeyPatch, looking: float
-) -> None:
+def test_an_offline_run_is_traced_further_and_further_apart(ticking, looking):
     """Each mark 15 % later than the one before, and watching takes an eleventh at the most."""
-    monkeypatch.setattr(Ticking, "looking", looking)
-    monkeypatch.setattr(Ticking, "rounds", 500)
-    marks = [t.seconds for t in perform(run(ticking, seconds=500.0)).trace]
+    marks = [t.seconds for t in ticking(500, 500.0, looking).trace]
     expected = [1.0]
     while (due := max(1.15 * expected[-1], expected[-1] + 10 * looking)) <= 500:
         expected.append(math.ceil(due - 1e-9))
@@ -260,13 +268,20 @@ def test_an_offline_run_is_traced_further_and_further_apart(
 
 
 @pytest.mark.parametrize(("rounds", "cut"), [(39, False), (40, False), (41, True), (60, True)])
-def test_a_clusterer_that_forgets_its_budget_has_twice_as_long(
-    ticking: Method, monkeypatch: pytest.MonkeyPatch, rounds: int, cut: bool
-) -> None:
-    monkeypatch.setattr(Ticking, "rounds", rounds)
-    row = perform(run(ticking, seconds=20.0)).row
+def test_a_clusterer_that_forgets_its_budget_has_twice_as_long(ticking, rounds, cut):
+    row = ticking(rounds, 20.0).row
     assert row.cut == cut
     assert row.seconds == min(rounds, 41)
+
+
+class Wrong(Clusterer):
+    """A clusterer whose posterior has these figures."""
+
+    figures: ClassVar[dict[str, Any]] = {}
+
+    def cluster(self, *arguments: Any) -> Posterior:
+        found: Posterior = registry.create("clusterers", "greedy").cluster(*arguments[:3])
+        return replace(found, **self.figures)
 
 
 @pytest.mark.parametrize(
@@ -278,16 +293,8 @@ def test_a_clusterer_that_forgets_its_budget_has_twice_as_long(
         ({"model_evaluations": 0.5}, "model_evaluations: expected a whole number of at least 0"),
     ],
 )
-def test_figures_that_are_none_are_refused(
-    monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any], says: str
-) -> None:
+def test_figures_that_are_none_are_refused(wrong, says):
     """Kept, they would be read as something else, or stop the next bench."""
-
-    class Wrong(Clusterer):
-        def cluster(self, *arguments: Any) -> Posterior:
-            found: Posterior = registry.create("clusterers", "greedy").cluster(*arguments[:3])
-            return replace(found, **wrong)
-
-    announce(monkeypatch, "wrong", Wrong)
+    Wrong.figures = wrong
     with pytest.raises(BadRecord, match=says):
         perform(run(Method("Wrong", "wrong")))

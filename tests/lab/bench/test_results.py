@@ -1,7 +1,5 @@
 """Results survive whatever ends the process, and never pass for others."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +22,7 @@ def filled(folder: Path) -> Results:
     return results
 
 
-def test_what_was_added_is_there_again(tmp_path: Path) -> None:
+def test_what_was_added_is_there_again(tmp_path):
     before = filled(tmp_path / "new" / "folder")
     again = Results(tmp_path / "new" / "folder")
     assert again.rows == before.rows
@@ -32,7 +30,7 @@ def test_what_was_added_is_there_again(tmp_path: Path) -> None:
     assert list(again.rows.values()) == [row(shuffle=0), row(shuffle=1)]
 
 
-def test_minus_infinity_and_numbers_of_numpy_are_kept(tmp_path: Path) -> None:
+def test_minus_infinity_and_numbers_of_numpy_are_kept(tmp_path):
     made = row(log_posterior=-math.inf, model_evaluations=np.int64(7), cut=np.bool_(True))
     Results(tmp_path).add(made, [trace_row(log_posterior=-math.inf, f1=np.float64(0.5))])
     again = Results(tmp_path)
@@ -42,7 +40,7 @@ def test_minus_infinity_and_numbers_of_numpy_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", [1, 5, 100])
-def test_half_a_line_is_dropped_with_its_trace(tmp_path: Path, lost: int) -> None:
+def test_half_a_line_is_dropped_with_its_trace(tmp_path, lost):
     filled(tmp_path)
     rows = tmp_path / ROWS
     rows.write_bytes(rows.read_bytes()[:-lost])
@@ -54,7 +52,7 @@ def test_half_a_line_is_dropped_with_its_trace(tmp_path: Path, lost: int) -> Non
     assert len(Results(tmp_path).trace) == 3
 
 
-def test_looking_at_a_folder_that_is_being_written_changes_nothing(tmp_path: Path) -> None:
+def test_looking_at_a_folder_that_is_being_written_changes_nothing(tmp_path):
     filled(tmp_path)
     for name in (ROWS, TRACE):
         path = tmp_path / name
@@ -64,7 +62,7 @@ def test_looking_at_a_folder_that_is_being_written_changes_nothing(tmp_path: Pat
     assert [(tmp_path / name).read_bytes() for name in (ROWS, TRACE)] == before
 
 
-def test_a_trace_whose_row_never_came_is_dropped(tmp_path: Path) -> None:
+def test_a_trace_whose_row_never_came_is_dropped(tmp_path):
     filled(tmp_path)
     kept = (tmp_path / TRACE).read_bytes()
     with open(tmp_path / TRACE, "ab") as file:
@@ -82,7 +80,7 @@ OTHER = (
 @pytest.mark.parametrize(
     ("line", "said"), [(b"no json\n", ""), (b"[]\n", ""), (b'{"key": "a"}\n', OTHER)]
 )
-def test_another_file_is_refused_and_left_alone(tmp_path: Path, line: bytes, said: str) -> None:
+def test_another_file_is_refused_and_left_alone(tmp_path, line, said):
     (tmp_path / ROWS).write_bytes(line)
     with pytest.raises(BadRecord) as raised:
         Results(tmp_path)
@@ -105,9 +103,7 @@ def test_another_file_is_refused_and_left_alone(tmp_path: Path, line: bytes, sai
         ("log_posterior", [], "a number"),
     ],
 )
-def test_a_value_that_is_none_is_named(
-    tmp_path: Path, field: str, value: object, expected: str
-) -> None:
+def test_a_value_that_is_none_is_named(tmp_path, field, value, expected):
     good, bad = asdict(row()), asdict(row()) | {field: value}
     (tmp_path / ROWS).write_bytes(orjson.dumps(good) + b"\n" + orjson.dumps(bad) + b"\n")
     with pytest.raises(BadRecord) as raised:
@@ -117,7 +113,7 @@ def test_a_value_that_is_none_is_named(
     assert error.expected == expected
 
 
-def test_whole_numbers_and_the_last_bit_are_good_figures(tmp_path: Path) -> None:
+def test_whole_numbers_and_the_last_bit_are_good_figures(tmp_path):
     fine = row(f1=math.nextafter(1, 2), log_posterior=-3, particles=None)
     (tmp_path / ROWS).write_bytes(orjson.dumps(fine) + b"\n")
     assert list(Results(tmp_path).rows.values()) == [fine]
@@ -126,14 +122,14 @@ def test_whole_numbers_and_the_last_bit_are_good_figures(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "lacks", [("seed",), ("model", "alpha", "peak_mib", "pairs_ece", "pairs_ece_mapped")]
 )
-def test_older_rows_are_read(tmp_path: Path, lacks: tuple[str, ...]) -> None:
+def test_older_rows_are_read(tmp_path, lacks):
     """From before there were seeds, and from before there were whole ways."""
     old = {name: value for name, value in asdict(row()).items() if name not in lacks}
     (tmp_path / ROWS).write_bytes(orjson.dumps(old) + b"\n")
     assert list(Results(tmp_path).rows.values()) == [row()]
 
 
-def test_two_benches_do_not_write_to_one_folder(tmp_path: Path) -> None:
+def test_two_benches_do_not_write_to_one_folder(tmp_path):
     with alone_in(tmp_path / "new" / "folder"):
         with (
             pytest.raises(KBForgeError, match="folder is in use: another bench is writing to it"),
@@ -146,7 +142,7 @@ def test_two_benches_do_not_write_to_one_folder(tmp_path: Path) -> None:
         pass
 
 
-def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(KBForgeError, match="cannot write"):
         Results(tmp_path / "file" / "folder")
@@ -154,7 +150,7 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
         pass
 
 
-def test_parquet_columns_without_a_value_have_their_type(tmp_path: Path) -> None:
+def test_parquet_columns_without_a_value_have_their_type(tmp_path):
     from pyarrow import parquet
 
     results = Results(tmp_path)
@@ -171,7 +167,7 @@ def test_parquet_columns_without_a_value_have_their_type(tmp_path: Path) -> None
         assert (columns["key"], columns["surrogate"], columns["f1"]) == ("string", "bool", "double")
 
 
-def test_parquet_holds_the_same_tables(tmp_path: Path) -> None:
+def test_parquet_holds_the_same_tables(tmp_path):
     from pyarrow import parquet
 
     results = filled(tmp_path)
@@ -182,7 +178,7 @@ def test_parquet_holds_the_same_tables(tmp_path: Path) -> None:
     assert trace == [asdict(row) for row in results.trace]
 
 
-def test_no_row_is_kept_without_its_trace(tmp_path: Path) -> None:
+def test_no_row_is_kept_without_its_trace(tmp_path):
     """The other way round, what a killed bench left would count as finished."""
     results = Results(tmp_path)
     (tmp_path / TRACE).mkdir()
@@ -191,7 +187,7 @@ def test_no_row_is_kept_without_its_trace(tmp_path: Path) -> None:
     assert not (tmp_path / ROWS).exists()
 
 
-def test_what_is_not_known_survives_and_shares_are_shares(tmp_path: Path) -> None:
+def test_what_is_not_known_survives_and_shares_are_shares(tmp_path):
     known = row(shuffle=1, model="bigram", alpha=1e5, peak_mib=80.5, entities_ece=0.25)
     results = Results(tmp_path)
     for one in (row(), known):

@@ -11,7 +11,6 @@ import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import orjson
@@ -49,7 +48,7 @@ from kbforge_lab.suites.plan import (
 from tests.lab.bench.toys import FAILING, GREEDY, SPLIT, die, install_failing, plan, run, task
 
 
-def test_equal_runs_have_one_key_and_whatever_decides_the_result_changes_it() -> None:
+def test_equal_runs_have_one_key_and_whatever_decides_the_result_changes_it():
     assert run().key == run().key
     toy = task()
     others = [
@@ -76,14 +75,14 @@ def test_equal_runs_have_one_key_and_whatever_decides_the_result_changes_it() ->
     assert run(replace(SPLIT, shuffles=7)).key == run().key
 
 
-def test_a_model_folder_counts_with_its_manifest(tmp_path: Path) -> None:
+def test_a_model_folder_counts_with_its_manifest(tmp_path):
     (tmp_path / "manifest.json").write_text("{}")
     before = run(likelihood=Model(str(tmp_path))).key
     (tmp_path / "manifest.json").write_text('{"changed": 1}')
     assert run(likelihood=Model(str(tmp_path))).key != before
 
 
-def test_shuffles_are_permutations_the_given_ones_first() -> None:
+def test_shuffles_are_permutations_the_given_ones_first():
     plain = task()
     given = replace(plain, orders=(tuple(reversed(range(40))),))
     assert list(order(plain, 0)) == list(range(40))
@@ -95,7 +94,7 @@ def test_shuffles_are_permutations_the_given_ones_first() -> None:
     assert list(order(plain, 1)) != list(order(plain, 2))
 
 
-def test_a_seed_moves_the_orders_and_what_methods_draw() -> None:
+def test_a_seed_moves_the_orders_and_what_methods_draw():
     given = replace(task(), orders=(tuple(reversed(range(40))),))
     orders = [tuple(order(given, shuffle, seed)) for seed in (0, 1, 2) for shuffle in (0, 1, 2)]
     assert len(set(orders)) == 9
@@ -108,7 +107,7 @@ def test_a_seed_moves_the_orders_and_what_methods_draw() -> None:
     assert len({job.method_seed for job in moved}) == len({job.key for job in moved}) == 9
 
 
-def test_without_a_seed_keys_and_draws_are_what_they_were_before_there_was_one() -> None:
+def test_without_a_seed_keys_and_draws_are_what_they_were_before_there_was_one():
     content = {
         "program": __version__,
         "suite": "toys",
@@ -133,7 +132,7 @@ def test_without_a_seed_keys_and_draws_are_what_they_were_before_there_was_one()
     assert list(order(task(), 4)) == drawn.tolist()
 
 
-def test_runs_come_shuffle_by_shuffle_and_each_once() -> None:
+def test_runs_come_shuffle_by_shuffle_and_each_once():
     once = replace(GREEDY, name="Once", shuffles=1)
     made = plan(methods=(GREEDY, SPLIT, once), sweeps=(replace(SPLIT, shuffles=1),))
     methods, notes = select(made, Selection())
@@ -146,7 +145,7 @@ def test_runs_come_shuffle_by_shuffle_and_each_once() -> None:
     assert [r.shuffle for r in runs] == [0, 0, 0, 1, 1]
 
 
-def test_a_selection_narrows() -> None:
+def test_a_selection_narrows():
     made = plan(sweeps=(replace(SPLIT, particles=3),))
     selection = Selection(methods=("split smc",), sweeps=False, shuffles=1, seconds=3.0)
     methods, _ = select(made, selection)
@@ -157,14 +156,14 @@ def test_a_selection_narrows() -> None:
 @pytest.mark.parametrize(
     "wanted", ["Split SMC", "split smc", "split-smc", "SPLIT-SMC", "split  smc"]
 )
-def test_methods_are_known_by_either_spelling(wanted: str) -> None:
+def test_methods_are_known_by_either_spelling(wanted):
     methods, _ = select(plan(), Selection(methods=(wanted, "GREEDY")))
     assert methods == [GREEDY, SPLIT]
     with pytest.raises(UsageError, match='no method "splitsmc" in this suite; methods: Greedy, Sp'):
         select(plan(), Selection(methods=("splitsmc",)))
 
 
-def test_a_selection_of_tasks_leaves_out_what_is_about_others() -> None:
+def test_a_selection_of_tasks_leaves_out_what_is_about_others():
     other = replace(task(), name="Other")
     wanted = [Expectation(name, "Greedy", "f1", 0.5) for name in ("toy", "Other")]
     figures = PaperFigures((-1.0, 0.1), (0.5, 0.1), 1.0)
@@ -192,11 +191,11 @@ def test_a_selection_of_tasks_leaves_out_what_is_about_others() -> None:
         (replace(GREEDY, surrogate=True, max_evals=0), "(M=0) "),
     ],
 )
-def test_settings_in_words(method: Method, said: str) -> None:
+def test_settings_in_words(method, said):
     assert setting(method) == said
 
 
-def test_other_models_of_the_default_are_other_runs(tmp_path: Path) -> None:
+def test_other_models_of_the_default_are_other_runs(tmp_path):
     def key() -> str:
         return run(likelihood=None, alpha=None, defaults=str(tmp_path)).key
 
@@ -209,13 +208,13 @@ def test_other_models_of_the_default_are_other_runs(tmp_path: Path) -> None:
     assert key() == keys[-1]
 
 
-def test_a_digest_of_the_task_spares_time_and_changes_no_key() -> None:
+def test_a_digest_of_the_task_spares_time_and_changes_no_key():
     (first, *_) = runs_of("toys", plan(), [SPLIT], Selection())
     assert first.task_digest
     assert first.key == replace(first, task_digest="").key
 
 
-def test_what_is_not_installed_is_left_out_with_a_note(tmp_path: Path) -> None:
+def test_what_is_not_installed_is_left_out_with_a_note(tmp_path):
     ways = (
         Method("exact name", baseline="exact name"),
         Method("default", "greedy"),
@@ -264,7 +263,7 @@ def done(method: Method, shuffle: int = 0, task: Task = TASK) -> Row:
     return outcome.row
 
 
-def test_the_row_has_the_means_over_the_sample() -> None:
+def test_the_row_has_the_means_over_the_sample():
     row = done(STILL)
     gold = [f.label for f in TASK.fragments]
     both = [compare([int(f.id) % k for f in TASK.fragments], gold) for k in (2, 3)]
@@ -276,13 +275,13 @@ def test_the_row_has_the_means_over_the_sample() -> None:
     assert (row.fragments, row.of, row.gold_entities, row.cut) == (20, 20, 4, False)
 
 
-def test_a_chain_leaves_its_trace_and_draws_anew_in_every_run() -> None:
+def test_a_chain_leaves_its_trace_and_draws_anew_in_every_run():
     one, again, other = done(CHAIN), done(CHAIN), done(CHAIN, 1)
     assert one.trace == again.trace != other.trace
     assert one.log_posterior == pytest.approx(np.mean(json.loads(one.trace)))
 
 
-def test_runs_are_told_apart_by_grouper_and_examples() -> None:
+def test_runs_are_told_apart_by_grouper_and_examples():
     key = BenchRun("toys", TASK, CHAIN, 0, 60.0).key
     assert BenchRun("toys", TASK, replace(CHAIN, grouper=Toy(6.0)), 0, 60.0).key != key
     fewer = replace(TASK, examples=TASK.examples[1:])
@@ -290,7 +289,7 @@ def test_runs_are_told_apart_by_grouper_and_examples() -> None:
     assert len({BenchRun("toys", task, CHAIN, 0, 60.0).key for task in (TASK, fewer, moved)}) == 3
 
 
-def test_the_table_says_whether_chains_have_met(tmp_path: Path) -> None:
+def test_the_table_says_whether_chains_have_met(tmp_path):
     methods, notes = select(PLAN, Selection())
     assert not notes
     rows = [perform(run).row for run in runs_of("toys", PLAN, methods, Selection())]
@@ -333,16 +332,14 @@ def timeless(outcome):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_processes_find_what_this_one_finds(workers: int) -> None:
+def test_processes_find_what_this_one_finds(workers):
     found = {outcome.row.key: timeless(outcome) for outcome in finished(RUNS, workers)}
     assert found == {job.key: timeless(perform(job)) for job in RUNS}
     assert workers > 1 or list(found) == [job.key for job in RUNS]
 
 
 @pytest.mark.parametrize(("whole_ways", "processes"), [(True, 3), (False, 1)])
-def test_a_whole_way_to_a_grouping_has_a_process_of_its_own(
-    whole_ways: bool, processes: int
-) -> None:
+def test_a_whole_way_to_a_grouping_has_a_process_of_its_own(whole_ways, processes):
     method = Method("exact name", baseline="exact name") if whole_ways else GREEDY
     changes = {"likelihood": None, "alpha": None} if whole_ways else {}
     seen: set[int | None] = set()
@@ -352,11 +349,11 @@ def test_a_whole_way_to_a_grouping_has_a_process_of_its_own(
     assert len(seen) == processes
 
 
-def test_nothing_to_do_starts_no_process() -> None:
+def test_nothing_to_do_starts_no_process():
     assert list(perform_all([], 4)) == []
 
 
-def test_a_run_that_fails_is_named_and_hurts_no_other() -> None:
+def test_a_run_that_fails_is_named_and_hurts_no_other():
     bare = replace(run().task.fragments[0], vector=None, properties={"name": ("x",)})
     bad = run(fragments=(bare, *run().task.fragments[1:]), shuffle=2)
     first, failure, last = perform_all([run(), bad, run(shuffle=1)], 1)
@@ -379,9 +376,7 @@ def test_a_run_that_fails_is_named_and_hurts_no_other() -> None:
         ("os.kill(os.getpid(), 9)", r"its process ended with exit code -9 \(out of memory\?\)$"),
     ],
 )
-def test_whatever_a_plugin_does_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, said: str
-) -> None:
+def test_whatever_a_plugin_does_is_one_sentence(tmp_path, monkeypatch, how, said):
     install_failing(tmp_path, how)
     monkeypatch.syspath_prepend(str(tmp_path))
     failure, other = perform_all([run(FAILING), run()], 1)
@@ -390,9 +385,7 @@ def test_whatever_a_plugin_does_is_one_sentence(
     assert isinstance(other, Outcome)
 
 
-def test_a_process_that_dies_before_it_takes_its_run_is_a_failure(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_process_that_dies_before_it_takes_its_run_is_a_failure(monkeypatch):
     monkeypatch.setattr("kbforge_lab.bench.workers._serve", die)
     # more than a pipe takes in without a reader
     large = run(GREEDY, fragments=task(10_000).fragments)
@@ -400,14 +393,13 @@ def test_a_process_that_dies_before_it_takes_its_run_is_a_failure(
     assert [f.why for f in failures] == ["its process ended with exit code 3"] * 2
 
 
-def test_a_process_that_dies_is_a_failure_and_another_takes_its_place() -> None:
+def test_a_process_that_dies_is_a_failure_and_another_takes_its_place():
     runs = [run(SPLIT, shuffle) for shuffle in range(12)]
     outcomes = perform_all(runs, 2)
     found = [next(outcomes)]
     children = multiprocessing.active_children()
     assert len(children) == 2
     for child in children:
-        assert child.pid is not None
         os.kill(child.pid, signal.SIGKILL)
     found += outcomes
     failures = [outcome for outcome in found if isinstance(outcome, Failure)]
@@ -417,7 +409,7 @@ def test_a_process_that_dies_is_a_failure_and_another_takes_its_place() -> None:
     assert multiprocessing.active_children() == []
 
 
-def test_an_end_before_the_end_stops_the_processes() -> None:
+def test_an_end_before_the_end_stops_the_processes():
     outcomes = perform_all(RUNS, 2)
     next(outcomes)
     outcomes.close()

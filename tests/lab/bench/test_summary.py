@@ -1,11 +1,8 @@
 """Means, deviations and verdicts, against numbers worked out by hand."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -30,7 +27,7 @@ ROWS = [
 ]
 
 
-def test_a_line_is_of_one_method_setting_and_task() -> None:
+def test_a_line_is_of_one_method_setting_and_task():
     greedy, split = lines(ROWS, plan())
     assert (greedy.method, greedy.runs, split.method, split.runs) == (GREEDY, 2, SPLIT, 1)
     assert greedy.log_posterior == Spread(-120.0, pytest.approx(200**0.5))
@@ -38,7 +35,7 @@ def test_a_line_is_of_one_method_setting_and_task() -> None:
     assert split.log_posterior == Spread(-100.0, None)
 
 
-def test_a_grouping_that_cannot_be_makes_the_mean_infinite_and_no_deviation() -> None:
+def test_a_grouping_that_cannot_be_makes_the_mean_infinite_and_no_deviation():
     rows = [row(SPLIT, 0), row(SPLIT, 1, log_posterior=-math.inf)]
     wanted = Expectation("toy", "Split SMC", "log_posterior", -1e6)
     (line,) = lines(rows, plan())
@@ -48,7 +45,7 @@ def test_a_grouping_that_cannot_be_makes_the_mean_infinite_and_no_deviation() ->
     assert verdict.held is False
 
 
-def test_what_ran_less_than_planned_is_said() -> None:
+def test_what_ran_less_than_planned_is_said():
     once = replace(GREEDY, name="Once", shuffles=1)
     absent = replace(GREEDY, name="Absent")
     made = plan(methods=(GREEDY, SPLIT, once, absent), shuffles=3)
@@ -60,7 +57,7 @@ def test_what_ran_less_than_planned_is_said() -> None:
     assert shortfalls(lines([row(GREEDY, 0), row(SPLIT, 0)], plan()), plan(shuffles=1)) == []
 
 
-def test_failures_are_told_by_their_reason() -> None:
+def test_failures_are_told_by_their_reason():
     failed = [Failure(run(shuffle=s), why) for s, why in enumerate(["a", "b", "a", "a"])]
     assert failures(failed) == [
         "Split SMC (P=10) on toy, order 0, and 2 other runs failed: a",
@@ -69,7 +66,7 @@ def test_failures_are_told_by_their_reason() -> None:
     assert failures([]) == []
 
 
-def test_what_the_budget_ended_is_told_apart_from_what_it_left_out() -> None:
+def test_what_the_budget_ended_is_told_apart_from_what_it_left_out():
     runs = [
         row(SPLIT, 0, log_posterior=-90.0),
         row(SPLIT, 1, log_posterior=-110.0, cut=True),
@@ -105,7 +102,7 @@ def shown(rows: list[Row], **changes: Any) -> list[dict[str, str]]:
     return [dict(zip(head, cells, strict=True)) for cells in body]
 
 
-def test_the_table_says_what_saw_a_part_and_compares_no_time_with_it() -> None:
+def test_the_table_says_what_saw_a_part_and_compares_no_time_with_it():
     part = row(GREEDY, 0, fragments=12, cut=True, cpu_seconds=4.0)
     rows = [part, row(SPLIT, 0, cut=True, cpu_seconds=8.0)]
     greedy, split = shown(rows)
@@ -156,7 +153,7 @@ def test_the_table_says_what_saw_a_part_and_compares_no_time_with_it() -> None:
         (Expectation("toy", "Greedy", "f1", no_worse_than=("Gibbs",)), None, "Gibbs did not run"),
     ],
 )
-def test_verdicts(wanted: Expectation, held: bool | None, said: str) -> None:
+def test_verdicts(wanted, held, said):
     made = plan(expectations=(wanted,))
     (verdict,) = verdicts(ROWS, made)
     assert verdict.held is held
@@ -176,7 +173,7 @@ def test_verdicts(wanted: Expectation, held: bool | None, said: str) -> None:
         (0.0, -math.inf, False),
     ],
 )
-def test_a_tie_up_to_rounding_holds(greedy: float, split: float, held: bool) -> None:
+def test_a_tie_up_to_rounding_holds(greedy, split, held):
     rows = [row(GREEDY, log_posterior=greedy), row(SPLIT, log_posterior=split)]
     wanted = Expectation("toy", "Split SMC", "log_posterior", no_worse_than=("Greedy",))
     (verdict,) = verdicts(rows, plan(expectations=(wanted,), shuffles=1))
@@ -186,14 +183,14 @@ def test_a_tie_up_to_rounding_holds(greedy: float, split: float, held: bool) -> 
     assert verdict.held is held
 
 
-def test_what_is_below_is_never_said_to_be_below_by_nothing() -> None:
+def test_what_is_below_is_never_said_to_be_below_by_nothing():
     rows = [row(GREEDY, log_posterior=374.002), row(SPLIT, log_posterior=374.0)]
     wanted = Expectation("toy", "Split SMC", "log_posterior", no_worse_than=("Greedy",))
     (verdict,) = verdicts(rows, plan(expectations=(wanted,), shuffles=1))
     assert verdict.sentence.endswith(" is 374.00, 0.002 below that of Greedy, 374.00")
 
 
-def test_runs_that_saw_a_part_decide_nothing() -> None:
+def test_runs_that_saw_a_part_decide_nothing():
     rows = [row(GREEDY), row(GREEDY, 1), row(SPLIT), row(SPLIT, 1, fragments=30, cut=True)]
     wanted = Expectation("toy", "Split SMC", "f1", no_worse_than=("Greedy",))
     (verdict,) = verdicts(rows, plan(expectations=(wanted,)))
@@ -201,7 +198,7 @@ def test_runs_that_saw_a_part_decide_nothing() -> None:
     assert verdict.sentence.endswith(": a run of Split SMC ended at 30 of 40 fragments")
 
 
-def test_methods_are_compared_on_the_orders_in_common() -> None:
+def test_methods_are_compared_on_the_orders_in_common():
     # split SMC is better on every order, and the orders that greedy lacks are hard
     rows = [row(GREEDY, s, f1=0.5) for s in (0, 1)]
     rows += [row(SPLIT, s, f1=f1) for s, f1 in enumerate([0.6, 0.6, 0.1, 0.1])]
@@ -220,14 +217,14 @@ def test_methods_are_compared_on_the_orders_in_common() -> None:
     assert verdicts(rows, bound)[0].sentence.endswith("0.4000 (on 2 of 4 planned orders)")
 
 
-def test_methods_without_an_order_in_common_are_not_compared() -> None:
+def test_methods_without_an_order_in_common_are_not_compared():
     wanted = Expectation("toy", "Split SMC", "f1", no_worse_than=("Greedy",))
     (verdict,) = verdicts([row(GREEDY, 0), row(SPLIT, 1)], plan(expectations=(wanted,)))
     assert verdict.held is None
     assert verdict.sentence.endswith("it and Greedy ran on no order in common")
 
 
-def test_the_table_has_the_papers_figures_beside_ours() -> None:
+def test_the_table_has_the_papers_figures_beside_ours():
     published = {
         ("toy", "Greedy"): PaperFigures((-125, 3), (0.61, 0.02), 0.5),
         ("toy", "Split SMC"): PaperFigures((-99, 1), (0.88, 0.01), 2.0),
@@ -252,7 +249,7 @@ def test_the_table_has_the_papers_figures_beside_ours() -> None:
     assert len({line.count("|") for line in plain.splitlines()}) == 1
 
 
-def test_long_times_are_written_out() -> None:
+def test_long_times_are_written_out():
     rows = [row(GREEDY, seconds=1234.4, cpu_seconds=1000.0), row(SPLIT, cpu_seconds=8.0)]
     times = [list(cells.values())[-3:] for cells in shown(rows)]
     assert times == [["1,234", "1,000", "125"], ["1", "8", "1"]]
@@ -261,7 +258,7 @@ def test_long_times_are_written_out() -> None:
 # The peak of memory is that of the process, where the system says so.
 
 
-def test_a_peak_grows_with_what_is_held_and_stays() -> None:
+def test_a_peak_grows_with_what_is_held_and_stays():
     before = performing.peak_mib()
     if before is None:
         pytest.skip("this system does not say")
@@ -273,9 +270,7 @@ def test_a_peak_grows_with_what_is_held_and_stays() -> None:
     assert performing.peak_mib() == pytest.approx(high, abs=1.0)
 
 
-def test_a_system_that_says_nothing_is_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_system_that_says_nothing_is_no_error(tmp_path, monkeypatch):
     monkeypatch.setattr(performing, "_STATUS", tmp_path / "none")
     assert performing.peak_mib() is None
     assert performing.resident_mib() is None
@@ -294,7 +289,7 @@ def raced(method: Method, shuffle: int, end: float, *way: tuple[float, float]) -
     return replace(made, way=orjson.dumps(way).decode())
 
 
-def test_the_level_is_where_the_lowest_ends() -> None:
+def test_the_level_is_where_the_lowest_ends():
     rows = [
         raced(GREEDY, 0, -100.0, (1.0, -200.0), (5.0, -100.0), (6.0, -100.0)),
         raced(SPLIT, 0, -50.0, (1.0, -150.0), (2.0, -99.0), (3.0, -60.0)),
@@ -312,13 +307,13 @@ def test_the_level_is_where_the_lowest_ends() -> None:
     assert "| Greedy | 3.50 (2.12) | 1.0 |" in race_part("toy", plan(), made)
 
 
-def test_without_an_order_that_all_ran_on_there_is_no_race() -> None:
+def test_without_an_order_that_all_ran_on_there_is_no_race():
     rows = [row(GREEDY, 0), row(SPLIT, 1)]
     assert reached(plan(), rows) == []
     assert "No order" in race_part("toy", plan(), [])
 
 
-def test_an_offline_method_tells_its_way() -> None:
+def test_an_offline_method_tells_its_way():
     """From its start to where it ends, upwards and apart."""
     sampler = Method("Gibbs", "gibbs", {"sweeps": 30, "patience": None})
     done = perform(run(sampler)).row

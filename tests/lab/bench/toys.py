@@ -1,7 +1,5 @@
 """A small suite, its runs, and rows made by hand."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import fields, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`kbforge lab bench` as users run it, and as crashes interrupt it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -21,8 +19,7 @@ from kbforge import __version__
 from kbforge.registry import install_command
 from tests.lab.bench.toys import install_failing
 from tests.people import write_people
-from tests.program import Run
-from tests.registry.distributions import kbforge
+from tests.registry.distributions import within
 
 ROOT = Path(__file__).parents[3]
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -45,7 +42,7 @@ def timeless(folder: Path) -> tuple[list[Any], list[Any]]:
     )
 
 
-def test_a_bench_from_end_to_end_and_again(program: Run, tmp_path: Path) -> None:
+def test_a_bench_from_end_to_end_and_again(program, tmp_path):
     folder = tmp_path / "bench"
     ran = program("lab", "bench", *SMALL, METHODS, "-o", folder, "--json", "--format", "parquet")
     assert ran.code == 0, ran.err
@@ -69,9 +66,7 @@ def test_a_bench_from_end_to_end_and_again(program: Run, tmp_path: Path) -> None
     assert (folder / "results.jsonl").read_bytes() == before
 
 
-def test_progress_names_the_setting_of_a_run(
-    program: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_names_the_setting_of_a_run(program, tmp_path, monkeypatch):
     monkeypatch.setattr("kbforge.cli.console.EVERY", -1.0)
     job = ("gauss", "--quick", "--set", "suite.points=20", "--shuffles", "1", "--no-figures")
     ran = program("lab", "bench", *job, "--methods", "split-smc", "-o", tmp_path)
@@ -81,16 +76,14 @@ def test_progress_names_the_setting_of_a_run(
     assert said == [f"Split SMC ({setting}) on gauss, order 0" for setting in settings]
 
 
-def test_one_run_is_one_run(program: Run, tmp_path: Path) -> None:
+def test_one_run_is_one_run(program, tmp_path):
     job = ("lab", "bench", *SMALL, "greedy", *PLAIN, "--shuffles", "1")
     first, again = (program(*job, "-o", tmp_path).err.splitlines()[-1] for _ in range(2))
     assert first == f"1 run; wrote {tmp_path}/report.md"
     assert again == f"1 run, 1 finished before; wrote {tmp_path}/report.md"
 
 
-def test_the_report_says_how_it_was_made_and_the_command_repeats_it(
-    program: Run, tmp_path: Path
-) -> None:
+def test_the_report_says_how_it_was_made_and_the_command_repeats_it(program, tmp_path):
     folder = tmp_path / "a folder"
     job = (*SMALL, METHODS, *PLAIN, "--seconds", "2.5", "--seed", "3")
     assert program("lab", "bench", *job, "--tasks", "gauss", "-o", folder).code == 0
@@ -105,13 +98,13 @@ def test_the_report_says_how_it_was_made_and_the_command_repeats_it(
     assert (folder / "report.md").read_text() == report
 
 
-def test_names_from_plugins_are_no_markup(tmp_path: Path) -> None:
+def test_names_from_plugins_are_no_markup(tmp_path):
     install_failing(tmp_path / "path", "pass")
     module = tmp_path / "path" / "stranger.py"
     renamed = "replace(FAILING, name='[red]Mine[/]')"
     source = module.read_text().replace("GREEDY, FAILING)", f"GREEDY, {renamed})")
     module.write_text(f"from dataclasses import replace\n{source}")
-    ran = kbforge(*TOYS, str(tmp_path / "b"), path=tmp_path / "path", cwd=ROOT)
+    ran = within(*TOYS, str(tmp_path / "b"), path=tmp_path / "path", cwd=ROOT)
     assert ran.code == 0, ran.err
     assert "[red]Mine[/]" in ran.out
 
@@ -128,11 +121,9 @@ def test_names_from_plugins_are_no_markup(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_table_and_report_say_how_runs_ended(
-    tmp_path: Path, body: str, cell: str, meaning: str
-) -> None:
+def test_table_and_report_say_how_runs_ended(tmp_path, body, cell, meaning):
     install_failing(tmp_path / "path", body)
-    ran = kbforge(*TOYS, str(tmp_path / "b"), path=tmp_path / "path", cwd=ROOT)
+    ran = within(*TOYS, str(tmp_path / "b"), path=tmp_path / "path", cwd=ROOT)
     assert ran.code == 0, ran.err
     report = (tmp_path / "b" / "report.md").read_text()
     assert re.search(r"^toy +Greedy +2 ", ran.out, re.MULTILINE)
@@ -144,12 +135,10 @@ def test_table_and_report_say_how_runs_ended(
     assert meaning in report
 
 
-def test_a_task_that_cannot_name_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_task_that_cannot_name_a_file_is_refused(tmp_path):
     people = tmp_path / "my people.jsonl"
     people.write_text('{"id": "a", "properties": {"name": ["x"]}, "label": "1"}\n')
-    ran = kbforge(
-        "lab", "bench", "text", "--set", f"suite.data={people}", "-o", str(tmp_path / "b")
-    )
+    ran = within("lab", "bench", "text", "--set", f"suite.data={people}", "-o", str(tmp_path / "b"))
     assert ran.code == 1
     assert ran.err == (
         "kbforge: suite text: expected a task with a name of at most 100 letters, digits and "
@@ -158,7 +147,7 @@ def test_a_task_that_cannot_name_a_file_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "b").exists()
 
 
-def test_another_seed_is_another_bench_in_the_same_folder(program: Run, tmp_path: Path) -> None:
+def test_another_seed_is_another_bench_in_the_same_folder(program, tmp_path):
     job = ("lab", "bench", *SMALL, "greedy", *PLAIN, "-o", tmp_path, "--json")
     first, moved, again = (program(*job, "--seed", seed) for seed in (0, 7, 7))
     assert [ran.json["finished_before"] for ran in (first, moved, again)] == [0, 0, 2]
@@ -208,7 +197,7 @@ def held(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
             hold.unlink()
 
 
-def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(tmp_path: Path) -> None:
+def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(tmp_path):
     folder = tmp_path / "b"
     with held(tmp_path) as bench:
         # a terminal sends it to all processes of the group
@@ -222,13 +211,13 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(tmp_path: Path) -
     )
     assert (bench.returncode, out) == (130, b"")
     assert not (folder / "report.md").exists()
-    ran = kbforge(*TOYS, str(folder), "--json", path=tmp_path / "path", cwd=ROOT)
+    ran = within(*TOYS, str(folder), "--json", path=tmp_path / "path", cwd=ROOT)
     summary = json.loads(ran.out)
     assert (summary["finished_before"], summary["runs"]) == (2, 4)
 
 
 @LINUX
-def test_a_worker_is_deaf_to_ctrl_c_from_its_first_moment(tmp_path: Path) -> None:
+def test_a_worker_is_deaf_to_ctrl_c_from_its_first_moment(tmp_path):
     job = ("lab", "bench", *SMALL, METHODS, "--no-figures", "-o", str(tmp_path / "b"))
     with started(*job) as bench:
         wait_for(bench, lambda: bool(workers_of(bench.pid)))
@@ -243,7 +232,7 @@ def test_a_worker_is_deaf_to_ctrl_c_from_its_first_moment(tmp_path: Path) -> Non
 
 @LINUX
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-def test_a_killed_bench_leaves_no_run_behind(tmp_path: Path, end: signal.Signals) -> None:
+def test_a_killed_bench_leaves_no_run_behind(tmp_path, end):
     begun = tmp_path / "begun"
     endless = f"import time; open({str(begun)!r}, 'w').close(); time.sleep(3600)"
     install_failing(tmp_path / "path", endless)
@@ -252,7 +241,7 @@ def test_a_killed_bench_leaves_no_run_behind(tmp_path: Path, end: signal.Signals
     with started(*job, PYTHONPATH=path) as bench:
         wait_for(bench, begun.exists)
         (worker,) = workers_of(bench.pid)
-        second = kbforge(*job, path=tmp_path / "path", cwd=ROOT)
+        second = within(*job, path=tmp_path / "path", cwd=ROOT)
         assert (second.code, second.out) == (1, "")
         assert second.err == (
             f"kbforge: {tmp_path / 'b'} is in use: another bench is writing to it; "
@@ -280,7 +269,7 @@ def _command(process: Path) -> bytes:
         return b""
 
 
-def test_a_killed_bench_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_killed_bench_goes_on_where_it_was(tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "b"
     results = killed / "results.jsonl"
     with held(tmp_path) as bench:
@@ -290,7 +279,7 @@ def test_a_killed_bench_goes_on_where_it_was(tmp_path: Path) -> None:
 
     def again(folder: Path, *arguments: str) -> dict[str, Any]:
         path = tmp_path / "path"
-        ran = kbforge(*TOYS, str(folder), *arguments, "--json", path=path, cwd=ROOT)
+        ran = within(*TOYS, str(folder), *arguments, "--json", path=path, cwd=ROOT)
         assert ran.code == 0, ran.err
         return cast(dict[str, Any], json.loads(ran.out))
 
@@ -308,12 +297,12 @@ def test_a_killed_bench_goes_on_where_it_was(tmp_path: Path) -> None:
     ]
 
 
-def test_a_failed_run_is_told_ends_no_other_and_is_tried_again(tmp_path: Path) -> None:
+def test_a_failed_run_is_told_ends_no_other_and_is_tried_again(tmp_path):
     ready = tmp_path / "ready"
     failing = f"if not os.path.exists({str(ready)!r}): raise ZeroDivisionError('no [b]such[/b]')"
     install_failing(tmp_path / "path", failing)
     job = (*TOYS, str(tmp_path / "b"))
-    ran = kbforge(*job, path=tmp_path / "path", cwd=ROOT)
+    ran = within(*job, path=tmp_path / "path", cwd=ROOT)
     sentence = "Failing on toy, order 0, and 1 other run failed: ZeroDivisionError: no [b]such[/b]"
     assert ran.code == 1
     # a busy machine takes long enough for a line of progress
@@ -325,37 +314,34 @@ def test_a_failed_run_is_told_ends_no_other_and_is_tried_again(tmp_path: Path) -
     assert f"- {sentence}" in (tmp_path / "b" / "report.md").read_text()
     assert [row["method"] for row in rows(tmp_path / "b")] == ["Greedy", "Greedy"]
     ready.touch()
-    again = kbforge(*job, "--json", path=tmp_path / "path", cwd=ROOT)
+    again = within(*job, "--json", path=tmp_path / "path", cwd=ROOT)
     assert again.code == 0, again.err
     summary = json.loads(again.out)
     assert (summary["runs"], summary["finished_before"], summary["failed"]) == (4, 2, [])
     ready.unlink()
     # nothing runs, so nothing fails
-    assert kbforge(*job, path=tmp_path / "path", cwd=ROOT).code == 0
+    assert within(*job, path=tmp_path / "path", cwd=ROOT).code == 0
 
 
-def test_expectations_that_fail_are_an_exit_code_with_check(
-    program: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from kbforge_lab.bench.summary import Verdict, verdicts
-
-    def hopeless(*arguments: Any) -> list[Verdict]:
-        return [Verdict(v.expectation, False, v.sentence) for v in verdicts(*arguments)]
-
+def test_expectations_that_fail_are_an_exit_code_with_check(program, tmp_path):
     job = ("lab", "bench", *SMALL, METHODS, *PLAIN, "-o", tmp_path / "b")
     assert program(*job, "--check").code == 0
-    monkeypatch.setattr("kbforge_lab.bench.experiment.verdicts", hopeless)
-    assert program(*job).code == 0
-    ran = program(*job, "--check", "--json")
-    assert (ran.code, ran.json["holds"]) == (1, False)
-    ran = program(*job, "--check")
+    install_failing(tmp_path / "path", "pass")
+    module = tmp_path / "path" / "stranger.py"
+    wanted = "expectations=(Expectation('toy', 'Greedy', 'f1', 2.0),), methods=(GREEDY,"
+    source = module.read_text().replace("methods=(GREEDY,", wanted)
+    module.write_text(f"from kbforge_lab.contracts.suite import Expectation\n{source}")
+    hopeless = (*TOYS, str(tmp_path / "c"))
+    path = tmp_path / "path"
+    assert within(*hopeless, path=path, cwd=ROOT).code == 0
+    ran = within(*hopeless, "--check", "--json", path=path, cwd=ROOT)
+    assert (ran.code, json.loads(ran.out)["holds"]) == (1, False)
+    ran = within(*hopeless, "--check", path=path, cwd=ROOT)
     assert ran.code == 1
-    assert b"FAILED" in ran.out
+    assert "FAILED" in ran.out
 
 
-def test_expectations_that_could_not_be_tested_do_not_pass_a_check(
-    program: Run, tmp_path: Path
-) -> None:
+def test_expectations_that_could_not_be_tested_do_not_pass_a_check(program, tmp_path):
     # greedy alone: nothing to compare it with, so nothing fails and nothing holds
     job = ("lab", "bench", *SMALL, "greedy", *PLAIN, "-o", tmp_path / "b")
     ran = program(*job, "--json")
@@ -381,9 +367,7 @@ def test_expectations_that_could_not_be_tested_do_not_pass_a_check(
         (("gauss", "--quick", "--report-only", "-o", "{file}-no"), "holds no run of this bench"),
     ],
 )
-def test_wrong_usage_is_one_sentence(
-    program: Run, tmp_path: Path, arguments: tuple[str, ...], said: str
-) -> None:
+def test_wrong_usage_is_one_sentence(program, tmp_path, arguments, said):
     (tmp_path / "file").write_text("")
     ran = program("lab", "bench", *(a.replace("{file}", str(tmp_path / "file")) for a in arguments))
     assert ran.code != 0
@@ -393,9 +377,7 @@ def test_wrong_usage_is_one_sentence(
     assert said in lines[0]
 
 
-def test_without_matplotlib_the_extra_is_named_before_any_work(
-    program: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_matplotlib_the_extra_is_named_before_any_work(program, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     ran = program("lab", "bench", *SMALL, METHODS, "-o", tmp_path / "b")
     assert ran.code == 2
@@ -403,9 +385,7 @@ def test_without_matplotlib_the_extra_is_named_before_any_work(
     assert not (tmp_path / "b").exists()
 
 
-def test_accuracy_from_end_to_end_and_on_after_a_part(
-    program: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_accuracy_from_end_to_end_and_on_after_a_part(program, tmp_path, monkeypatch):
     monkeypatch.delenv("KBFORGE_DATA", raising=False)
     monkeypatch.setenv("COLUMNS", "40")  # cuts no figure short
     quick = ("accuracy", "--quick", "--set", "suite.likelihoods=bigram")
@@ -443,7 +423,7 @@ def test_accuracy_from_end_to_end_and_on_after_a_part(
 LITTLE = ("--likelihood", "attributes", "--sizes", "20,40,80")
 
 
-def test_a_plan_from_a_file_for_people_and_programs(program: Run, tmp_path: Path) -> None:
+def test_a_plan_from_a_file_for_people_and_programs(program, tmp_path):
     file, page = write_people(tmp_path / "people.jsonl"), tmp_path / "plan.md"
     ran = program("lab", "bench", "scale", file, *LITTLE, "--draw", "random", "-o", page, "--json")
     assert ran.code == 0, ran.err
@@ -457,14 +437,14 @@ def test_a_plan_from_a_file_for_people_and_programs(program: Run, tmp_path: Path
     assert str(file) in page.read_text()
 
 
-def test_a_plan_without_a_file_is_printed(program: Run) -> None:
+def test_a_plan_without_a_file_is_printed(program):
     ran = program("lab", "bench", "scale", *LITTLE)
     assert ran.code == 0, ran.err
     assert "made-up people" in ran.out.decode()
     assert any(line.startswith("10,000,000") for line in ran.out.decode().splitlines())
 
 
-def test_what_cannot_be_measured_is_said_before_anything_runs(program: Run, tmp_path: Path) -> None:
+def test_what_cannot_be_measured_is_said_before_anything_runs(program, tmp_path):
     file = write_people(tmp_path / "people.jsonl")
     for arguments, sentence in (
         (("--sizes", "1,two"), "expected whole numbers separated by commas, got 1,two"),

@@ -1,7 +1,5 @@
 """`kbforge cluster` with methods that go over all fragments again and again."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 from typing import Any
@@ -25,13 +23,12 @@ from tests.cli.test_index import TOGETHER, fragments, groups
 from tests.jobs.test_answers import IDS, PEOPLE, write
 from tests.jobs.test_strangers import apart_if_not_read
 from tests.jsonl import groups_in
-from tests.program import Run
 
 __all__ = ["fragments"]
 
 
 @pytest.fixture
-def points(tmp_path: Path) -> Path:
+def points(tmp_path):
     return write_points(tmp_path / "points.jsonl")
 
 
@@ -49,9 +46,7 @@ def press_control_c(patch: pytest.MonkeyPatch, owner: Any, method: str, call: in
     return calls
 
 
-def test_control_c_keeps_what_was_found(
-    program: Run, points: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_control_c_keeps_what_was_found(program, points, tmp_path, monkeypatch):
     sweeps = press_control_c(monkeypatch, Visits, "record", 3)
     kb = tmp_path / "kb.jsonl"
     ran = program("cluster", points, "-o", kb, *GAUSSIAN, "--set", "clusterer=gibbs", "--json")
@@ -70,14 +65,8 @@ def test_control_c_keeps_what_was_found(
     [("gibbs", TableModel, "read"), ("agglomerative", MergingTable, "fill")],
 )
 def test_control_c_within_the_start_keeps_the_first_fragments(
-    program: Run,
-    points: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    clusterer: str,
-    model: Any,
-    takes_in: str,
-) -> None:
+    program, points, tmp_path, monkeypatch, clusterer, model, takes_in
+):
     monkeypatch.setattr(offline, "_SETS_A_STEP", 8)
     monkeypatch.setattr(offline, "_SECONDS_BETWEEN_REPORTS", 0.0)
     stretches = press_control_c(monkeypatch, model, takes_in, 3)
@@ -93,9 +82,7 @@ def test_control_c_within_the_start_keeps_the_first_fragments(
     assert groups_in(f"{kb}.partial") == sorted([f"p{i}"] for i in range(24))
 
 
-def test_what_was_interrupted_goes_on(
-    program: Run, points: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_interrupted_goes_on(program, points, tmp_path, monkeypatch):
     """A merge is found again from the groups there are, so nothing is lost."""
     job = ("cluster", points, *GAUSSIAN, "--set", "clusterer=agglomerative", "--json")
     with monkeypatch.context() as patch:
@@ -110,9 +97,7 @@ def test_what_was_interrupted_goes_on(
 
 
 @pytest.mark.parametrize("clusterer", ["gibbs", "metropolis"])
-def test_a_sampler_starts_from_what_another_found(
-    program: Run, points: Path, tmp_path: Path, clusterer: str
-) -> None:
+def test_a_sampler_starts_from_what_another_found(program, points, tmp_path, clusterer):
     job = ("cluster", points, *GAUSSIAN, "--json", "--set")
     found = program(*job, "clusterer=agglomerative", "-o", tmp_path / "found.jsonl")
     start = f"clusterer.start={tmp_path / 'found.jsonl'}"
@@ -123,9 +108,7 @@ def test_a_sampler_starts_from_what_another_found(
     assert sampled.json["log_posterior"] > by_itself.json["log_posterior"] + 1
 
 
-def test_a_start_that_knows_none_of_the_fragments(
-    program: Run, points: Path, tmp_path: Path
-) -> None:
+def test_a_start_that_knows_none_of_the_fragments(program, points, tmp_path):
     kb, other = tmp_path / "kb.jsonl", tmp_path / "other.jsonl"
     program("cluster", points, "-o", kb, *GAUSSIAN)
     other.write_text(points.read_text().replace('"id": "p', '"id": "q'))
@@ -150,13 +133,8 @@ SAMPLED = ("--set", "clusterer.sweeps=150", "--set", "clusterer.start=sequential
     ],
 )
 def test_every_fragment_is_in_exactly_one_entity(
-    program: Run,
-    points: Path,
-    tmp_path: Path,
-    clusterer: str,
-    options: tuple[str, ...],
-    ended: str,
-) -> None:
+    program, points, tmp_path, clusterer, options, ended
+):
     check_once_each(program, points, tmp_path, ended, "--set", f"clusterer={clusterer}", *options)
 
 
@@ -172,9 +150,7 @@ def test_every_fragment_is_in_exactly_one_entity(
         ),
     ],
 )
-def test_bad_choices_get_one_sentence(
-    program: Run, points: Path, tmp_path: Path, option: str, sentence: str
-) -> None:
+def test_bad_choices_get_one_sentence(program, points, tmp_path, option, sentence):
     kb = tmp_path / "kb.jsonl"
     job = ("cluster", points, "-o", kb, *GAUSSIAN, "--set", "clusterer=gibbs")
     program(*job, "--set", f"clusterer.{option}").require_refusal(sentence)
@@ -182,7 +158,7 @@ def test_bad_choices_get_one_sentence(
 
 
 @pytest.mark.parametrize("likelihood", ["pairs", "names"])
-def test_what_is_no_probability_is_called_a_score(likelihood: str) -> None:
+def test_what_is_no_probability_is_called_a_score(likelihood):
     steps: list[Progress] = []
     choices = Choices(likelihood=likelihood, clusterer="gibbs")
     cluster(list(read_fragments(str(QUICKSTART), limit=20)), choices, steps.append)
@@ -194,9 +170,7 @@ def test_what_is_no_probability_is_called_a_score(likelihood: str) -> None:
 
 
 @pytest.mark.parametrize("clusterer", ["gibbs", "metropolis", "agglomerative"])
-def test_offline_clusterers_compare_with_all(
-    program: Run, tmp_path: Path, fragments: Path, clusterer: str
-) -> None:
+def test_offline_clusterers_compare_with_all(program, tmp_path, fragments, clusterer):
     kb = tmp_path / "kb.jsonl"
     job = ("cluster", fragments, "-o", kb, "--set", f"clusterer={clusterer}", "--json")
     quick = () if clusterer == "agglomerative" else ("--set", "clusterer.sweeps=5")
@@ -209,38 +183,38 @@ def test_offline_clusterers_compare_with_all(
     assert default.json["score"] == none.json["score"]
 
 
-def test_exact_is_what_they_do_already(program: Run, tmp_path: Path, fragments: Path) -> None:
+def test_exact_is_what_they_do_already(program, tmp_path, fragments):
     job = (fragments, *TOGETHER, "--set", "clusterer=agglomerative")
     assert groups(program, *job, "--set", "exact=true") == groups(program, *job)
 
 
-def test_a_keyword_of_python_is_refused_as_the_option_is(fragments: Path) -> None:
+def test_a_keyword_of_python_is_refused_as_the_option_is(fragments):
     with pytest.raises(UsageError, match="index selective: gibbs always compares with all"):
         kbforge.cluster(str(fragments), index="selective", clusterer="gibbs", likelihood="bigram")
 
 
-def test_what_cannot_honour_answers_refuses_them(tmp_path: Path) -> None:
+def test_what_cannot_honour_answers_refuses_them(tmp_path):
     said = write(tmp_path / "answers.jsonl", [(IDS[0], IDS[1], True)])
     with pytest.raises(UsageError, match="answers, decisions and a linking attribute need an onl"):
         kbforge.cluster(PEOPLE, clusterer="agglomerative", alpha=5.0, answers=said)
 
 
-def test_they_have_no_session() -> None:
+def test_they_have_no_session():
     with pytest.raises(KBForgeError, match="offline method"):
         kbforge.open_session(PEOPLE, likelihood="bigram", clusterer="gibbs")
 
 
-def test_a_black_box_is_not_said_to_be_compared_with_everything() -> None:
+def test_a_black_box_is_not_said_to_be_compared_with_everything():
     alone = Choices(likelihood=BlackBox(Categorical()), alpha=1, clusterer="gibbs")
     assert "whole sets" not in " ".join(prepare(examples.fragments(12), alone).notes)
 
 
 @pytest.mark.parametrize("likelihood", ["attributes", "bigram", "names", "beta-bernoulli", "pairs"])
-def test_what_is_not_read_is_never_one_entity(likelihood: str) -> None:
+def test_what_is_not_read_is_never_one_entity(likelihood):
     apart_if_not_read(likelihood, "agglomerative", None)
 
 
-def test_the_file_of_the_start_is_not_replaced(program: Run, tmp_path: Path, points: Path) -> None:
+def test_the_file_of_the_start_is_not_replaced(program, tmp_path, points):
     kb = tmp_path / "kb.jsonl"
     program("cluster", points, "-o", kb, *GAUSSIAN)
     before = kb.read_bytes()

@@ -1,16 +1,9 @@
 """FastEx through the command line: documents in, topics out."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-
-from tests.program import Run
 
 TOPICS = {
     "sea": "The harbour, the tide and the ship; a sailor mends a sail by the pier",
@@ -22,7 +15,7 @@ READING = (*READING, "--set", "likelihood.concentration=20", "--alpha", "1")
 
 
 @pytest.fixture
-def texts(tmp_path: Path) -> Path:
+def texts(tmp_path):
     rng = np.random.default_rng(0)
     lines = []
     for i in range(90):
@@ -35,15 +28,13 @@ def texts(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def fastex(program: Run, texts: Path, tmp_path: Path) -> Callable[..., Any]:
+def fastex(program, texts, tmp_path):
     """Clusters the texts; writes kb.jsonl unless told otherwise."""
     job = ("cluster", texts, "--set", "clusterer=fastex", "-o", tmp_path / "kb.jsonl")
     return lambda *options, reading=READING: program(*job, *reading, *options)
 
 
-def test_texts_in_topics_out(
-    program: Run, fastex: Callable[..., Any], texts: Path, tmp_path: Path
-) -> None:
+def test_texts_in_topics_out(program, fastex, texts, tmp_path):
     kb = tmp_path / "kb.jsonl"
     sweeps = ("--set", "clusterer.sweeps=40")
     done = fastex(*sweeps, "--json")
@@ -58,15 +49,13 @@ def test_texts_in_topics_out(
 
 
 @pytest.mark.parametrize("clusterer", ["fastex", "uncollapsed"])
-def test_a_mixture_has_at_most_its_components(fastex: Callable[..., Any], clusterer: str) -> None:
+def test_a_mixture_has_at_most_its_components(fastex, clusterer):
     options = ("--set", "clusterer.components=2", "--set", "clusterer.sweeps=20")
     done = fastex("--set", f"clusterer={clusterer}", *options, "--json")
     assert done.json["entities"] <= 2
 
 
-def test_without_a_kernel_the_result_is_the_same(
-    fastex: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_kernel_the_result_is_the_same(fastex, tmp_path, monkeypatch):
     files = []
     for switch in ("1", "0"):
         monkeypatch.setenv("KBFORGE_KERNEL", switch)
@@ -75,7 +64,7 @@ def test_without_a_kernel_the_result_is_the_same(
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
-def test_a_budget_ends_it(fastex: Callable[..., Any]) -> None:
+def test_a_budget_ends_it(fastex):
     done = fastex("--set", "clusterer.budget=0.3", "--set", "clusterer.patience=none", "--json")
     assert done.json["ended"] == "budget"
     assert done.json["complete"]
@@ -93,15 +82,13 @@ def test_a_budget_ends_it(fastex: Callable[..., Any]) -> None:
         ),
     ],
 )
-def test_bad_options_get_one_sentence(
-    fastex: Callable[..., Any], options: tuple[str, ...], sentence: str
-) -> None:
+def test_bad_options_get_one_sentence(fastex, options, sentence):
     done = fastex(*options)
     assert done.code != 0
     assert sentence in done.err
 
 
-def test_other_likelihoods_are_refused(fastex: Callable[..., Any]) -> None:
+def test_other_likelihoods_are_refused(fastex):
     bigram = ("--likelihood", "bigram", "--set", "likelihood.attributes=text", "--alpha", "1")
     done = fastex(reading=bigram)
     assert done.code != 0

@@ -1,7 +1,5 @@
 """`kbforge lab plot` as users run it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -9,15 +7,14 @@ import pytest
 
 from kbforge.registry import install_command
 from tests.cli.test_cluster import GAUSSIAN, write_points
-from tests.program import Run
 
 
 @pytest.fixture
-def points(tmp_path: Path) -> Path:
+def points(tmp_path):
     return write_points(tmp_path / "points.jsonl", n=24, centres=3)
 
 
-def test_clusters_and_draws(program: Run, points: Path, tmp_path: Path) -> None:
+def test_clusters_and_draws(program, points, tmp_path):
     picture, film = tmp_path / "p.png", tmp_path / "f.gif"
     job = ("lab", "plot", points, "--alpha", 1, "-o", picture, "--top", 2)
     ran = program(*job, "--animate", film, "--frames", 4)
@@ -31,9 +28,7 @@ def test_clusters_and_draws(program: Run, points: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("clusterer", ["gibbs", "agglomerative"])
-def test_an_offline_method_is_shown_by_rounds(
-    program: Run, points: Path, tmp_path: Path, clusterer: str
-) -> None:
+def test_an_offline_method_is_shown_by_rounds(program, points, tmp_path, clusterer):
     from PIL import Image
 
     films = [tmp_path / "one.gif", tmp_path / "two.gif"]
@@ -46,9 +41,7 @@ def test_an_offline_method_is_shown_by_rounds(
         assert 2 < shown.n_frames <= 4
 
 
-def test_fewer_groupings_than_asked_for_are_said_to_be_all(
-    program: Run, points: Path, tmp_path: Path
-) -> None:
+def test_fewer_groupings_than_asked_for_are_said_to_be_all(program, points, tmp_path):
     picture = tmp_path / "p.svg"
     job = ("lab", "plot", points, "--alpha", 1, "-o", picture, "--set", "clusterer=greedy")
     ran = program(*job, "--top", 3)
@@ -63,7 +56,7 @@ def test_fewer_groupings_than_asked_for_are_said_to_be_all(
     assert "probability" in _text(picture.read_text())
 
 
-def test_draws_a_knowledge_base(program: Run, points: Path, tmp_path: Path) -> None:
+def test_draws_a_knowledge_base(program, points, tmp_path):
     kb, picture = tmp_path / "kb.jsonl", tmp_path / "kb.svg"
     assert program("cluster", points, "-o", kb, *GAUSSIAN).code == 0
     assert program("lab", "plot", points, "--kb", kb, "-o", picture, "--limit", 100).code == 0
@@ -75,9 +68,7 @@ def _text(svg: str) -> str:
     return " ".join(part.split("-->")[0] for part in svg.split("<!--")[1:])
 
 
-def test_without_a_name_the_picture_is_clusters_png(
-    program: Run, points: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_name_the_picture_is_clusters_png(program, points, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert program("lab", "plot", points, "--alpha", 1).code == 0
     assert (tmp_path / "clusters.png").is_file()
@@ -110,23 +101,21 @@ def test_without_a_name_the_picture_is_clusters_png(
         (("--likelihood", "no-such"), "no-such"),
     ],
 )
-def test_wrong_usage_is_one_sentence(
-    program: Run, points: Path, arguments: tuple[str, ...], said: str
-) -> None:
+def test_wrong_usage_is_one_sentence(program, points, arguments, said):
     ran = program("lab", "plot", points, *arguments)
     assert ran.code != 0
     assert said in ran.err
     assert len(ran.err.splitlines()) == 1
 
 
-def test_the_groupings_side_by_side_are_not_too_many(program: Run, points: Path) -> None:
+def test_the_groupings_side_by_side_are_not_too_many(program, points):
     ran = program("lab", "plot", points, "--top", 25)
     assert ran.code == 2
     assert "'--top'" in ran.err
     assert "less than or equal to 24" in ran.err
 
 
-def test_names_cannot_be_drawn(program: Run, tmp_path: Path) -> None:
+def test_names_cannot_be_drawn(program, tmp_path):
     names = tmp_path / "names.jsonl"
     names.write_text('{"id": "a", "properties": {"name": ["x"]}}\n')
     ran = program("lab", "plot", names)
@@ -134,18 +123,14 @@ def test_names_cannot_be_drawn(program: Run, tmp_path: Path) -> None:
     assert 'fragment "a": expected a vector of 2 numbers' in ran.err
 
 
-def test_without_matplotlib_the_extra_is_named(
-    program: Run, points: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_matplotlib_the_extra_is_named(program, points, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     ran = program("lab", "plot", points)
     assert ran.code == 2
     assert install_command("bench") in ran.err
 
 
-def test_an_output_that_is_an_input_is_refused(
-    program: Run, points: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_output_that_is_an_input_is_refused(program, points, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("kb.png").write_text("{}\n", encoding="utf-8")
     ran = program("lab", "plot", points, "--kb", "kb.png", "-o", "kb.png")
@@ -156,9 +141,7 @@ def test_an_output_that_is_an_input_is_refused(
     assert not Path("a.gif").exists()
 
 
-def test_a_split_that_is_the_input_is_refused(
-    program: Run, points: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_split_that_is_the_input_is_refused(program, points, monkeypatch):
     monkeypatch.chdir(points.parent)
     before = points.read_bytes()
     splits = f"{points.stem},other"

@@ -1,10 +1,7 @@
 """`kbforge lab sample confusable`: groups that share a name, wholesale in one split."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -191,7 +188,7 @@ def test_missing_folder_above(program, tmp_path, labelled):
 
 
 @pytest.mark.parametrize("verb", ["lab bench", "lab bench scale", "lab sample confusable"])
-def test_a_verb_of_the_laboratory_is_a_step(tmp_path: Path, verb: str) -> None:
+def test_a_verb_of_the_laboratory_is_a_step(tmp_path, verb):
     path = tmp_path / "pipeline.toml"
     step = f'[[step]]\nverb = "{verb}"\nargs = ["x"]\noptions = {{output = "o"}}\n'
     path.write_text(step, encoding="utf-8")

@@ -1,7 +1,5 @@
 """`kbforge lab train-supervised` and the clusterer scdp, as users run them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -11,13 +9,12 @@ from kbforge.contracts import Fragment
 from kbforge.files.fragments import write_fragments
 from kbforge.models.bundle import read_bundle
 from tests.people import people
-from tests.program import Run
 
 FAST = ("--set", "clusterer.sweeps=10", "--set", "clusterer.chains=1")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """With labelled and new people, and a model that was trained once."""
     from kbforge_lab.training.supervised import train
 
@@ -30,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def here(folder, monkeypatch, tmp_path):
     """A folder of its own, with links to what was made once."""
     for made in folder.iterdir():
         (tmp_path / made.name).symlink_to(made)
@@ -42,7 +39,7 @@ def cluster(*options: str) -> list[str]:
     return ["cluster", "new.jsonl", "--likelihood", "model", "--set", "clusterer=scdp", *options]
 
 
-def test_a_model_is_learned_shown_and_used(program: Run, here: Path) -> None:
+def test_a_model_is_learned_shown_and_used(program, here):
     """Learned from 40 entities, every seed is right.
 
     A chain amplifies the last bit of a matrix product, which depends on the processor: another one
@@ -73,7 +70,7 @@ def test_a_model_is_learned_shown_and_used(program: Run, here: Path) -> None:
         assert scores["bcubed_f1_item_mean"] > 0.9
 
 
-def test_json_has_what_was_learned(program: Run, here: Path) -> None:
+def test_json_has_what_was_learned(program, here):
     options = ["--feature", "name=edit,initials", "--feature", "born=years", "--json"]
     found = program("lab", "train-supervised", "labelled.jsonl", "-o", "mine", *options).json
     assert found["model"] == "mine"
@@ -86,7 +83,7 @@ def test_json_has_what_was_learned(program: Run, here: Path) -> None:
     assert found["best"] in ("scdp", "linkage", "agglomerative")
 
 
-def test_same_seed_same_bytes(program: Run, here: Path) -> None:
+def test_same_seed_same_bytes(program, here):
     few = people(7, 5)
     write_fragments(few, "few.jsonl")
     for name in ("one", "other"):
@@ -96,7 +93,7 @@ def test_same_seed_same_bytes(program: Run, here: Path) -> None:
     assert Path("one.jsonl").read_bytes() == Path("other.jsonl").read_bytes()
 
 
-def test_the_trace_has_a_line_a_chain_and_round(program: Run, here: Path) -> None:
+def test_the_trace_has_a_line_a_chain_and_round(program, here):
     options = ["--set", "clusterer.sweeps=6", "--set", "clusterer.trace=trace.jsonl"]
     told = program(*cluster(*options, "--set", "clusterer.model=3", "--json")).json
     assert told["ended"] == "sweeps"
@@ -108,7 +105,7 @@ def test_the_trace_has_a_line_a_chain_and_round(program: Run, here: Path) -> Non
     assert {*lines[0]} >= {"log_joint", "publications", "alpha_t"}
 
 
-def test_a_consensus_and_another_start(program: Run, here: Path) -> None:
+def test_a_consensus_and_another_start(program, here):
     program(*cluster(*FAST, "--set", "estimate=vi", "-o", "kb.jsonl"))
     members = [
         line["fragments"] for line in program("export", "kb.jsonl", "--format", "jsonl").lines
@@ -117,7 +114,7 @@ def test_a_consensus_and_another_start(program: Run, here: Path) -> None:
     program(*cluster(*FAST, "--set", "clusterer.start=kb.jsonl", "-o", "again.jsonl"))
 
 
-def test_a_budget_ends_it(program: Run, here: Path) -> None:
+def test_a_budget_ends_it(program, here):
     options = ["--set", "clusterer.sweeps=1000000", "--set", "clusterer.budget=0.5", "--json"]
     told = program(*cluster(*options)).json
     assert told["ended"] == "budget"
@@ -125,14 +122,14 @@ def test_a_budget_ends_it(program: Run, here: Path) -> None:
 
 
 @pytest.mark.parametrize("clusterer", ["linkage", "split-smc", "agglomerative"])
-def test_other_clusterers_take_the_model_too(program: Run, here: Path, clusterer: str) -> None:
+def test_other_clusterers_take_the_model_too(program, here, clusterer):
     options = ["--likelihood", "model", "--set", f"clusterer={clusterer}"]
     program("cluster", "new.jsonl", *options, "-o", "kb.jsonl")
     scores = program("evaluate", "kb.jsonl", "new.jsonl", "--json").json
     assert scores["bcubed_f1_item_mean"] > 0.8
 
 
-def test_vectors_are_examples_too(program: Run, here: Path) -> None:
+def test_vectors_are_examples_too(program, here):
     import numpy as np
 
     rng = np.random.default_rng(1)
@@ -168,9 +165,7 @@ def test_vectors_are_examples_too(program: Run, here: Path) -> None:
         (["--likelihood", "model", "--link", "source"], 2, "need an online clusterer"),
     ],
 )
-def test_what_cannot_be_is_said_in_a_sentence(
-    program: Run, here: Path, arguments: list[str], code: int, says: str
-) -> None:
+def test_what_cannot_be_is_said_in_a_sentence(program, here, arguments, code, says):
     ran = program("cluster", "new.jsonl", "--set", "clusterer=scdp", *arguments, "-o", "kb.jsonl")
     assert ran.code == code
     assert says in ran.err
@@ -188,9 +183,7 @@ def test_what_cannot_be_is_said_in_a_sentence(
         (["labelled.jsonl", "-o", "full"], 1, "is not a model bundle"),
     ],
 )
-def test_training_that_cannot_be_is_said_in_a_sentence(
-    program: Run, here: Path, arguments: list[str], code: int, says: str
-) -> None:
+def test_training_that_cannot_be_is_said_in_a_sentence(program, here, arguments, code, says):
     blind = [Fragment(each.id, each.properties) for each in people(9, 1)]
     write_fragments(blind, "blind.jsonl")
     Path("full").mkdir()

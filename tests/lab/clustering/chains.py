@@ -1,7 +1,5 @@
 """Chains that have begun, and how far what they visit is from the posterior."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

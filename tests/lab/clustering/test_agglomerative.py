@@ -86,7 +86,7 @@ def found(fragments: list[Fragment], problem: Problem, batch: int | None = None)
 @pytest.mark.parametrize("family", FAMILIES)
 @examples(8)
 @given(n=st.integers(1, 7), seed=st.integers(0, 10_000), alpha=st.sampled_from([0.05, 1.0]))
-def test_it_ends_where_the_slow_one_does(family: str, n: int, seed: int, alpha: float) -> None:
+def test_it_ends_where_the_slow_one_does(family, n, seed, alpha):
     """By a live table, by sets, and by batches that hold every pair."""
     make_fragments, make_likelihood = FAMILIES[family]
     fragments = make_fragments(np.random.default_rng(seed), n)
@@ -100,7 +100,7 @@ def test_it_ends_where_the_slow_one_does(family: str, n: int, seed: int, alpha: 
 
 @pytest.mark.parametrize("reach", [1, 3, 100])
 @pytest.mark.parametrize("seed", range(5))
-def test_a_surrogate_says_what_is_looked_at(seed: int, reach: int) -> None:
+def test_a_surrogate_says_what_is_looked_at(seed, reach):
     fragments = FAMILIES["gaussian"][0](np.random.default_rng(seed), 9)
     model, surrogate = Gaussian(), Gaussian(a=3.0, b=2.0, lam=0.01)
     problem = Problem(BlackBox(model), 0.05, surrogate, reach)
@@ -108,7 +108,7 @@ def test_a_surrogate_says_what_is_looked_at(seed: int, reach: int) -> None:
     assert found(fragments, problem) in endings
 
 
-def test_a_surrogate_alone() -> None:
+def test_a_surrogate_alone():
     fragments = FAMILIES["gaussian"][0](np.random.default_rng(1), 12)
     never: Likelihood = BlackBox(Gaussian(mu=50.0))
     surrogate: ConjugateLikelihood = Gaussian()
@@ -116,7 +116,7 @@ def test_a_surrogate_alone() -> None:
     assert by_surrogate == found(fragments, Problem(surrogate, 0.05))
 
 
-def test_only_pairs_that_the_last_merge_touched_are_scored_in_batches() -> None:
+def test_only_pairs_that_the_last_merge_touched_are_scored_in_batches():
     n, likelihood = 20, Counted(normal())
     fragments = fragments_of(np.random.default_rng(4).normal(scale=5, size=(n, 1)).tolist())
     posterior = Agglomerative().cluster(
@@ -130,7 +130,7 @@ def test_only_pairs_that_the_last_merge_touched_are_scored_in_batches() -> None:
     assert len(likelihood.asked) <= 1 + n + merges
 
 
-def test_sampled_batches_get_close_and_are_seeded() -> None:
+def test_sampled_batches_get_close_and_are_seeded():
     rng = np.random.default_rng(6)
     centres = np.repeat(rng.normal(scale=30, size=(6, 2)), 6, axis=0)
     points = centres + rng.normal(size=centres.shape)
@@ -150,7 +150,7 @@ def test_sampled_batches_get_close_and_are_seeded() -> None:
 
 @given(seed=st.integers(0, 10_000), n=st.integers(2, 14), count=st.integers(1, 40))
 @examples(40)
-def test_the_heaviest_pairs_after_any_merges(seed: int, n: int, count: int) -> None:
+def test_the_heaviest_pairs_after_any_merges(seed, n, count):
     rng = np.random.default_rng(seed)
     matrix = RankedPairs(n)
     for plain in life_of(matrix, rng, n):
@@ -161,7 +161,7 @@ def test_the_heaviest_pairs_after_any_merges(seed: int, n: int, count: int) -> N
         assert len(set(zip(firsts.tolist(), seconds.tolist(), strict=True))) == len(firsts)
 
 
-def test_what_was_in_memory_before_is_never_a_gain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_in_memory_before_is_never_a_gain(monkeypatch):
     """Also not of slots that a start from larger clusters leaves without one."""
     make = PairMatrix.__init__
 
@@ -180,7 +180,7 @@ def test_what_was_in_memory_before_is_never_a_gain(monkeypatch: pytest.MonkeyPat
     assert all(set(g) <= set(c) for g in start[:2] for c in ends[0].clusters() if g[0] in c)
 
 
-def test_too_many_fragments_for_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_fragments_for_all_pairs(monkeypatch):
     monkeypatch.setattr("kbforge_lab.batch.agglomerate.MOST_FRAGMENTS", 3)
     fragments = FAMILIES["gaussian"][0](np.random.default_rng(1), 4)
     with pytest.raises(UsageError, match="batch"):
@@ -190,7 +190,7 @@ def test_too_many_fragments_for_all_pairs(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("name", ["bigram", "pairs"])
 @pytest.mark.parametrize("log_alpha", [0.5, 2.0, 6.0])
-def test_a_path_is_agglomerative_clustering_at_every_alpha(name: str, log_alpha: float) -> None:
+def test_a_path_is_agglomerative_clustering_at_every_alpha(name, log_alpha):
     fragments, likelihood = fitted_to_people(name)
     path = merge_path(likelihood, fragments, None, -5.0)
     problem = Problem(likelihood, math.exp(log_alpha))

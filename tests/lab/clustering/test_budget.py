@@ -63,7 +63,7 @@ class Slow:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch):
     made = Clock()
     monkeypatch.setattr(offline.time, "monotonic", made)
     monkeypatch.setattr(offline, "_SETS_A_STEP", 8)
@@ -104,9 +104,7 @@ def log_posterior(clusters: list[Cluster]) -> float:
 
 @pytest.mark.parametrize("name", ["singletons", "a file"])
 @pytest.mark.parametrize("clusterer", OFFLINE)
-def test_a_budget_can_be_spent_within_the_start(
-    clusterer: Any, name: str, clock: Clock, tmp_path: Path
-) -> None:
+def test_a_budget_can_be_spent_within_the_start(clusterer, name, clock, tmp_path):
     start, groups = starts(tmp_path)[name]
     likelihood = Slow(clock)
     found = run(clusterer(start=start, budget=1.0), likelihood)
@@ -119,9 +117,7 @@ def test_a_budget_can_be_spent_within_the_start(
 
 @pytest.mark.parametrize("name", ["singletons", "a file"])
 @pytest.mark.parametrize("clusterer", OFFLINE)
-def test_an_interrupt_within_the_start_keeps_the_prefix(
-    clusterer: Any, name: str, clock: Clock, tmp_path: Path
-) -> None:
+def test_an_interrupt_within_the_start_keeps_the_prefix(clusterer, name, clock, tmp_path):
     start, groups = starts(tmp_path)[name]
     shown: list[tuple[int, Posterior]] = []
 
@@ -139,9 +135,7 @@ def test_an_interrupt_within_the_start_keeps_the_prefix(
 
 
 @pytest.mark.parametrize("clusterer", [Gibbs, Metropolis])
-def test_a_budget_that_ends_a_sequential_start_is_no_whole_result(
-    clusterer: Any, clock: Clock
-) -> None:
+def test_a_budget_that_ends_a_sequential_start_is_no_whole_result(clusterer, clock):
     found = run(clusterer(start="sequential", budget=9.5 + N), Slow(clock))
     assert 0 < found.n_fragments < N
     assert (found.ended, found.complete) == (Ending.INTERRUPTED, False)
@@ -149,7 +143,7 @@ def test_a_budget_that_ends_a_sequential_start_is_no_whole_result(
 
 
 @pytest.mark.parametrize("clusterer", OFFLINE)
-def test_a_start_that_is_watched_is_the_same(clusterer: Any, clock: Clock, tmp_path: Path) -> None:
+def test_a_start_that_is_watched_is_the_same(clusterer, clock, tmp_path):
     """Whoever watches, and whatever the clock says, a run scores the same and ends the same."""
     options = {} if clusterer is Agglomerative else {"sweeps": 1}
     for start, _ in starts(tmp_path).values():
@@ -167,7 +161,7 @@ def test_a_start_that_is_watched_is_the_same(clusterer: Any, clock: Clock, tmp_p
 
 
 @pytest.mark.parametrize("clusterer", OFFLINE)
-def test_the_seconds_of_who_watches_are_not_the_budgets(clusterer: Any, clock: Clock) -> None:
+def test_the_seconds_of_who_watches_are_not_the_budgets(clusterer, clock):
     options = {} if clusterer is Agglomerative else {"sweeps": 1}
 
     def slow(progress: Progress) -> None:
@@ -227,7 +221,7 @@ class OnlyGrows(ConjugateLikelihood):
 
 
 @pytest.mark.parametrize("inner", [Gaussian(lam=0.1), Bigram()])
-def test_a_sampler_does_the_same_with_either(inner: Any) -> None:
+def test_a_sampler_does_the_same_with_either(inner):
     fragments = points(1, 25)
     if isinstance(inner, Bigram):
         names = ["ann lee", "anne lee", "bo ek", "bob ek", "cy"] * 5
@@ -239,7 +233,7 @@ def test_a_sampler_does_the_same_with_either(inner: Any) -> None:
     assert runs[0].subproblems == runs[1].subproblems
 
 
-def test_clusters_are_made_anew_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clusters_are_made_anew_once_in_a_while(monkeypatch):
     """What bounds the drift of any table's moves is the same as no drift."""
     fragments, problem = points(2, 20), Problem(Chain(normal(1.0, 4.0)), 1.0)
 
@@ -253,7 +247,7 @@ def test_clusters_are_made_anew_once_in_a_while(monkeypatch: pytest.MonkeyPatch)
     assert often.subproblems == never.subproblems
 
 
-def test_an_observation_is_found_by_identity() -> None:
+def test_an_observation_is_found_by_identity():
     """Arrays have no equality to speak of."""
     table = RebuiltClusters(Gaussian().live_clusters())
     x = [table.encode(fragment) for fragment in points(3, 3)]

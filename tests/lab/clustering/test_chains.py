@@ -1,10 +1,7 @@
 """Runs of Markov chains: stop rules, the posterior of the visits, impossible places, interrupts."""
 
-from __future__ import annotations
-
 import itertools
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +9,6 @@ import pytest
 
 from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import (
-    Clusterer,
     Constraints,
     Decision,
     Ending,
@@ -58,7 +54,7 @@ def run(
 
 
 @pytest.fixture
-def ticking(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def ticking(monkeypatch):
     """A clock on which a second passes whenever a run looks at it; the next second."""
     ticks = itertools.count()
     monkeypatch.setattr(offline.time, "monotonic", lambda: float(next(ticks)))
@@ -81,9 +77,7 @@ def quick(clusterer: Any) -> Any:
         (-math.inf, {"f3"}, r'fragment "f3".*no finite assignment'),
     ],
 )
-def test_scores_that_are_none_are_errors_that_name_a_fragment(
-    clusterer: Any, bad: float, of: set[str], says: str
-) -> None:
+def test_scores_that_are_none_are_errors_that_name_a_fragment(clusterer, bad, of, says):
     with pytest.raises(LikelihoodError, match=says):
         run(quick(clusterer), Rule(lambda ids: bad if of <= ids else 0.0))
 
@@ -94,9 +88,7 @@ def test_scores_that_are_none_are_errors_that_name_a_fragment(
     [((1,), [1] * 5), ((2, 3), [2, 3])],
     ids=["no joins", "a way out of an impossible start"],
 )
-def test_only_sets_of_some_sizes_are_possible(
-    clusterer: Any, possible: tuple[int, ...], sizes: list[int]
-) -> None:
+def test_only_sets_of_some_sizes_are_possible(clusterer, possible, sizes):
     found = run(quick(clusterer), Rule(lambda ids: 0.0 if len(ids) in possible else -np.inf))
     assert sorted(map(len, found.clusters())) == sizes
     assert found.log_posterior == pytest.approx(sum(map(math.lgamma, sizes)))
@@ -104,14 +96,13 @@ def test_only_sets_of_some_sizes_are_possible(
 
 @pytest.mark.parametrize("likelihood", [Gaussian(), BlackBox(normal(1.0, 4.0)), OUT])
 @pytest.mark.parametrize("clusterer", OFFLINE)
-def test_progress_tells_the_log_posterior(clusterer: Any, likelihood: Any) -> None:
+def test_progress_tells_the_log_posterior(clusterer, likelihood):
     """Exactly, as soon as there is one, where the start was impossible."""
     told: list[tuple[float, float]] = []
     done: list[int] = []
 
     def on_step(progress: Progress) -> None:
         assert progress.posterior is not None
-        assert progress.rounds is not None
         done.append(progress.rounds.done)
         told.append((progress.rounds.log_posterior, progress.posterior().log_posterior))
 
@@ -124,21 +115,21 @@ def test_progress_tells_the_log_posterior(clusterer: Any, likelihood: Any) -> No
 
 
 @pytest.mark.parametrize("clusterer", SAMPLERS)
-def test_a_sequential_start_needs_no_possible_singletons_but_the_first(clusterer: Any) -> None:
+def test_a_sequential_start_needs_no_possible_singletons_but_the_first(clusterer):
     likelihood = Rule(lambda ids: -np.inf if len(ids) == 1 and ids != {"f0"} else 0.0)
     found = run(clusterer(start="sequential", sweeps=1), likelihood)
     assert all(len(cluster) > 1 or cluster == (0,) for cluster in found.clusters())
 
 
 @pytest.mark.parametrize("surrogate", [None, Chain(normal(1e-3, 16.0))])
-def test_metropolis_ends_as_the_others_where_nothing_is_possible(surrogate: Any) -> None:
+def test_metropolis_ends_as_the_others_where_nothing_is_possible(surrogate):
     with pytest.raises(LikelihoodError, match=r'fragment "f0".*no finite assignment'):
         run(Metropolis(sweeps=9), Rule(lambda _: -np.inf), [(0.0,)], surrogate=surrogate)
 
 
 @pytest.mark.usefixtures("ticking")
 @pytest.mark.parametrize("clusterer", OFFLINE)
-def test_out_of_time_before_there_is_a_possible_grouping(clusterer: Any) -> None:
+def test_out_of_time_before_there_is_a_possible_grouping(clusterer):
     """Only all of them together are possible, and time is up at once."""
     likelihood = Rule(lambda ids: 0.0 if len(ids) == len(POINTS) else -np.inf)
     found = run(clusterer(budget=0.5), likelihood)
@@ -154,7 +145,7 @@ GROUPS = [(0, 3), (1, 2, 5), (4,)]
 
 @pytest.mark.parametrize("likelihood", [Gaussian(), Chain(normal(1.0, 4.0)), BlackBox(normal())])
 @pytest.mark.parametrize("kernel", [Gibbs.make_kernel, Metropolis.make_kernel])
-def test_a_chain_knows_what_it_starts_from(kernel: Any, likelihood: Any) -> None:
+def test_a_chain_knows_what_it_starts_from(kernel, likelihood):
     fragments, problem = fragments_of(LOOSE), Problem(likelihood, 0.5)
     chain, _ = chain_of(kernel, fragments, problem, start=GROUPS)
     prior, state = DirichletProcess(0.5), chain.grouping
@@ -169,9 +160,7 @@ def test_a_chain_knows_what_it_starts_from(kernel: Any, likelihood: Any) -> None
 
 
 @pytest.mark.parametrize("clusterer", [Gibbs(sweeps=12), Metropolis(sweeps=12)])
-def test_the_best_grouping_is_the_best_of_all_that_were_visited(
-    clusterer: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_best_grouping_is_the_best_of_all_that_were_visited(clusterer, monkeypatch):
     """However little better it is: here about a tenth of a nat, by the prior alone."""
     visited: list[float] = []
     keep = MarkovChain._keep_best
@@ -191,9 +180,7 @@ def test_the_best_grouping_is_the_best_of_all_that_were_visited(
 
 
 @pytest.mark.parametrize("kernel", [Gibbs.make_kernel, Metropolis.make_kernel])
-def test_a_chain_goes_on_when_its_slots_are_numbered_anew(
-    kernel: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chain_goes_on_when_its_slots_are_numbered_anew(kernel, monkeypatch):
     """Of 200 fragments by themselves few clusters are left; empty slots go, and moves go on."""
     compacted: list[int] = []
     compact = Grouping.compact
@@ -217,7 +204,7 @@ def test_a_chain_goes_on_when_its_slots_are_numbered_anew(
     assert compacted
 
 
-def test_metropolis_leaves_what_the_surrogate_rules_out() -> None:
+def test_metropolis_leaves_what_the_surrogate_rules_out():
     """Nothing ever proposes to come back, so that what is proposed there is accepted."""
     together = Chain(lambda members, _: -np.inf if members else 0.0)
     fragments, problem = fragments_of(LOOSE[:2]), Problem(Rule(lambda _: 0.0), 0.5, together)
@@ -228,7 +215,7 @@ def test_metropolis_leaves_what_the_surrogate_rules_out() -> None:
 
 
 @pytest.mark.parametrize("likelihood", [Gaussian(), BlackBox(normal(1.0, 4.0))])
-def test_merges_go_on_from_a_start(likelihood: Any) -> None:
+def test_merges_go_on_from_a_start(likelihood):
     """What is merged first does not matter where merging all is best by far."""
     fragments, problem = fragments_of(LOOSE[:4]), Problem(likelihood, 1e-9)
     rng = np.random.default_rng(0)
@@ -253,16 +240,15 @@ def test_merges_go_on_from_a_start(likelihood: Any) -> None:
         (GreedyClusterer(), Ending.DONE),
     ],
 )
-def test_it_says_what_ended_it(clusterer: Any, ended: Ending) -> None:
+def test_it_says_what_ended_it(clusterer, ended):
     assert run(clusterer, Gaussian(), LOOSE).ended is ended
 
 
 @pytest.mark.parametrize("clusterer", SAMPLERS)
-def test_it_stops_when_nothing_better_is_found_for_long(clusterer: Any) -> None:
+def test_it_stops_when_nothing_better_is_found_for_long(clusterer):
     seen: list[tuple[int, float]] = []
 
     def on_step(progress: Progress) -> None:
-        assert progress.rounds is not None
         seen.append((progress.rounds.done, progress.rounds.log_posterior))
 
     run(clusterer(patience=40), Gaussian(), LOOSE, on_step, seed=1)
@@ -274,7 +260,7 @@ def test_it_stops_when_nothing_better_is_found_for_long(clusterer: Any) -> None:
 
 
 @pytest.mark.parametrize("clusterer", OFFLINE)
-def test_it_stops_when_the_budget_is_spent(clusterer: Any, ticking: Iterator[int]) -> None:
+def test_it_stops_when_the_budget_is_spent(clusterer, ticking):
     found = run(clusterer(budget=9.0), Gaussian(), LOOSE)
     assert (found.ended, found.complete) == (Ending.BUDGET, True)
     assert next(ticking) < 16
@@ -288,7 +274,7 @@ def test_it_stops_when_the_budget_is_spent(clusterer: Any, ticking: Iterator[int
         (Agglomerative, ("batch", "budget")),
     ],
 )
-def test_options_out_of_range(clusterer: Any, options: tuple[str, ...]) -> None:
+def test_options_out_of_range(clusterer, options):
     for option, value in itertools.product(options, (0, -1)):
         with pytest.raises(UsageError, match=f"{option}: expected a number above 0, got {value}"):
             clusterer(**{option: value})
@@ -298,9 +284,7 @@ def test_options_out_of_range(clusterer: Any, options: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("clusterer", OFFLINE)
-def test_an_interrupted_run_keeps_all_fragments_as_grouped_by_then(
-    clusterer: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_run_keeps_all_fragments_as_grouped_by_then(clusterer, monkeypatch):
     # only rounds are told of while the clock stands still
     monkeypatch.setattr(offline.time, "monotonic", lambda: 0.0)
     shown: list[Posterior] = []
@@ -321,7 +305,7 @@ def test_an_interrupted_run_keeps_all_fragments_as_grouped_by_then(
 
 
 @pytest.mark.usefixtures("ticking")
-def test_an_interrupt_within_a_sequential_start_keeps_the_prefix() -> None:
+def test_an_interrupt_within_a_sequential_start_keeps_the_prefix():
     def stop(progress: Progress) -> None:
         if progress.fragments == 3:
             raise Interrupted
@@ -332,11 +316,11 @@ def test_an_interrupt_within_a_sequential_start_keeps_the_prefix() -> None:
 
 
 @pytest.mark.parametrize("clusterer", OFFLINE)
-def test_no_fragments_are_no_clusters(clusterer: Any) -> None:
+def test_no_fragments_are_no_clusters(clusterer):
     assert run(quick(clusterer), Gaussian(), []) == Posterior((), 0.0, 0, 0)
 
 
-def test_metropolis_scores_one_or_two_sets_a_move() -> None:
+def test_metropolis_scores_one_or_two_sets_a_move():
     points = [tuple(p) for p in np.random.default_rng(2).normal(scale=4, size=(12, 1)).tolist()]
     likelihood = BlackBox(normal(1.0, 4.0))
     run(Metropolis(sweeps=20), likelihood, points, surrogate=Chain(normal(1.3, 5.0)))
@@ -346,7 +330,7 @@ def test_metropolis_scores_one_or_two_sets_a_move() -> None:
     assert len(moves) <= 20 * len(points)
 
 
-def test_metropolis_never_proposes_where_a_fragment_is() -> None:
+def test_metropolis_never_proposes_where_a_fragment_is():
     """A surrogate that is sure of what there is keeps no one from asking the model."""
     points = [(0.0,), (1.0,), (9.0,)]
     model, surrogate = BlackBox(normal(1.0, 16.0)), Chain(normal(1e-3, 16.0))
@@ -355,7 +339,7 @@ def test_metropolis_never_proposes_where_a_fragment_is() -> None:
 
 
 @pytest.mark.parametrize("clusterer", [Gibbs(sweeps=10), Agglomerative()])
-def test_runs_share_a_cache_without_a_trace(clusterer: Any) -> None:
+def test_runs_share_a_cache_without_a_trace(clusterer):
     likelihood = BlackBox(normal(1.0, 4.0))
     cache = ScoreCache(likelihood)
     runs, asked = [], []
@@ -369,7 +353,7 @@ def test_runs_share_a_cache_without_a_trace(clusterer: Any) -> None:
 # -- the posterior of the visits ----------------------------------------------------------------
 
 
-def test_long_runs_represent_the_exact_posterior() -> None:
+def test_long_runs_represent_the_exact_posterior():
     target = Target(LOOSE[:4], normal(1.0, 3.0), 1.0)
     exact = target.exact(4)
     likelihood = Chain(normal(1.0, 3.0))
@@ -382,7 +366,7 @@ def test_long_runs_represent_the_exact_posterior() -> None:
 
 
 @pytest.mark.parametrize("clusterer", [Gibbs(sweeps=2), Agglomerative()])
-def test_batch_methods_refuse_constraints(clusterer: Clusterer) -> None:
+def test_batch_methods_refuse_constraints(clusterer):
     items = fragments_of([(0.0,), (1.0,)])
     for some in (Constraints((Decision(True, "f0", "f1"),)), Constraints((), "source")):
         problem = Problem(Gaussian(), 1.0, constraints=some)

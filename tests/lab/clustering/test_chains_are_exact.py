@@ -1,7 +1,5 @@
 """Gibbs and Metropolis against enumeration: kernels exactly, long runs statistically."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -64,7 +62,7 @@ def problem_of(family: str, seed: int, n: int) -> tuple[list[Fragment], Problem]
 
 
 @pytest.mark.parametrize(("sampler", "family"), CASES)
-def test_every_move_leaves_the_posterior_as_it_is(sampler: str, family: str) -> None:
+def test_every_move_leaves_the_posterior_as_it_is(sampler, family):
     """Detailed balance, for every fragment and every pair of groupings of four.
 
     The probability of a move is measured: which share of the unit square of random numbers makes
@@ -135,7 +133,7 @@ def bisect(holds: Callable[[float], bool], low: float) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("sampler", "family"), CASES)
-def test_long_runs_have_the_exact_distribution(sampler: str, family: str) -> None:
+def test_long_runs_have_the_exact_distribution(sampler, family):
     """Total variation .02 over the states after every move; chi-square over thinned sweeps."""
     fragments, problem = problem_of(family, SEEDS[family], 4)
     exact = exact_posterior(fragments, problem.likelihood, problem.alpha)
@@ -152,7 +150,7 @@ def test_long_runs_have_the_exact_distribution(sampler: str, family: str) -> Non
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_even_odds_are_seen_once_a_sweep(sampler: str) -> None:
+def test_even_odds_are_seen_once_a_sweep(sampler):
     """What is recorded is the state after each sweep, in which a pair may have moved twice.
 
     A sampler that takes every chance to move would show a pair as likely together as apart in one
@@ -188,7 +186,7 @@ def chi_square_p(observed: Counter[Grouping], exact: dict[Grouping, float]) -> f
     return float(stats.chi2.sf(statistic, len(cells) - 1))
 
 
-def test_the_statistics_would_notice_a_wrong_alpha() -> None:
+def test_the_statistics_would_notice_a_wrong_alpha():
     """A sampler of another posterior, half as far from this one as a factor of two in alpha."""
     fragments, problem = problem_of("ties", SEEDS["ties"], 4)
     exact = exact_posterior(fragments, problem.likelihood, problem.alpha)

@@ -6,8 +6,6 @@ means of any function must agree (Geweke, "Getting it right", 2004). It would no
 that is not the density of the data that its model generates, which enumeration cannot.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -131,20 +129,20 @@ SAMPLERS: dict[str, MakeKernel] = {
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("name", MODELS)
-def test_the_joint_distribution_is_the_same_both_ways(name: str, sampler: str) -> None:
+def test_the_joint_distribution_is_the_same_both_ways(name, sampler):
     likelihood, simulator = MODELS[name]
     problem = Problem(likelihood, ALPHA, SURROGATES[name])
     assert largest_z(SAMPLERS[sampler], problem, simulator) < 4
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_a_wrong_concentration_is_noticed(sampler: str) -> None:
+def test_a_wrong_concentration_is_noticed(sampler):
     likelihood, simulator = MODELS["beta-bernoulli"]
     problem = Problem(likelihood, 3 * ALPHA, SURROGATES["beta-bernoulli"])
     assert largest_z(SAMPLERS[sampler], problem, simulator) > 5
 
 
-def test_a_likelihood_of_other_data_is_noticed() -> None:
+def test_a_likelihood_of_other_data_is_noticed():
     _, simulator = MODELS["gaussian"]
     other = Gaussian(a=3.0, b=5.0, mu=0.5, lam=0.3)
     assert largest_z(Gibbs.make_kernel, Problem(other, ALPHA), simulator) > 5

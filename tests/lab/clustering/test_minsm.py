@@ -146,7 +146,7 @@ def same(log: float, probability: float) -> bool:
 
 @examples(200)
 @given(given_parts=parts(), data=st.data())
-def test_buckets_of_equal_hashes(given_parts: tuple[int, list[int], list[int]], data: Any) -> None:
+def test_buckets_of_equal_hashes(given_parts, data):
     n, a, b = given_parts
     hashes = data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
     buckets = Buckets(np.array(hashes))
@@ -169,7 +169,7 @@ def test_buckets_of_equal_hashes(given_parts: tuple[int, list[int], list[int]], 
 
 @examples(50)
 @given(seed=st.integers(0, 1000))
-def test_clusters_follow_the_grouping(seed: int) -> None:
+def test_clusters_follow_the_grouping(seed):
     """Whatever moved: every cluster is drawn by one index, and what splits and merges gain."""
     rng, n = np.random.default_rng(seed), 12
     items, grouping = fragments_of([(float(i),) for i in range(n)]), Grouping(n)
@@ -244,12 +244,12 @@ def check_balance(made: list[Make], family: str, n: int, least: int) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_move_and_its_way_back_are_as_frequent(family: str) -> None:
+def test_every_move_and_its_way_back_are_as_frequent(family):
     # every split and every merge of some table: 52 groupings of five have 180 splits
     check_balance([alike(hashes) for hashes in HASHES], family, 5, least=150)
 
 
-def test_dumb_and_smart_moves_each_are_followed_now_and_then() -> None:
+def test_dumb_and_smart_moves_each_are_followed_now_and_then():
     """Otherwise the balance would hold of nothing."""
     check_all_followed(alike(HASHES[0]), 5)
 
@@ -291,7 +291,7 @@ class _FirstOfFour:
         return drawn
 
 
-def test_a_wrong_ratio_is_noticed() -> None:
+def test_a_wrong_ratio_is_noticed():
     """A kernel that forgets that either part of a split may have been the bucket."""
 
     class Forgetful(SplitMergeKernel):
@@ -309,7 +309,7 @@ def test_a_wrong_ratio_is_noticed() -> None:
     assert max(wrong) > 1e-6
 
 
-def test_the_ways_sum_to_one() -> None:
+def test_the_ways_sum_to_one():
     def walk(draws: Any) -> tuple[int, ...]:
         first = draws.below(3)
         return first, *([draws.below(2)] if draws.happens(0.3) else draws.coins(first).tolist())
@@ -350,15 +350,15 @@ def distance(name: str, family: str, length: int, **options: Any) -> float:
 @pytest.mark.parametrize(
     "family", ["gaussian", "dirichlet-multinomial", "beta-bernoulli", "bigram"]
 )
-def test_long_runs_have_the_exact_distribution(family: str) -> None:
+def test_long_runs_have_the_exact_distribution(family):
     assert distance("minsm", family, 120_000) < 0.02
 
 
-def test_gibbs_sampling_by_turns_leaves_it_so() -> None:
+def test_gibbs_sampling_by_turns_leaves_it_so():
     assert distance("minsm", "gaussian", 40_000, moves=10, gibbs=2) < 0.02
 
 
-def test_a_kernel_that_only_moves_what_has_a_place_cannot_start_sequentially() -> None:
+def test_a_kernel_that_only_moves_what_has_a_place_cannot_start_sequentially():
     fragments, problem = problem_of("gaussian", SEEDS["gaussian"], 4)
     chain, _ = chain_of(alike(HASHES[0][:4]), fragments, problem)
     with pytest.raises(UsageError, match="cannot start sequentially"):

@@ -1,7 +1,5 @@
 """Moves of many fragments: models follow them, and what is no move is refused."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -39,7 +37,7 @@ def after(grouping: Grouping, move: Move) -> Partition:
 
 
 @pytest.mark.parametrize("name", [*MODELS, "bigram"])
-def test_models_follow_moves_of_any_size(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_follow_moves_of_any_size(name, monkeypatch):
     """After hundreds of splits, merges and single moves a model says what a new one says."""
     rng, n = np.random.default_rng(2), 40
     fragments = fragments_of([(float(x),) for x in rng.normal(scale=4, size=n)])
@@ -101,7 +99,7 @@ def assert_as_new(
         assert model.merges(slot)[others].tolist() == pytest.approx(expected, abs=1e-8)
 
 
-def test_the_smaller_part_moves() -> None:
+def test_the_smaller_part_moves():
     grouping = Grouping(6)
     grouping.begin([(0, 1, 2, 3), (4, 5)])
     assert merge(grouping, 1, 0, 0.5) == ((4, 5), 0, 0.5)
@@ -109,7 +107,7 @@ def test_the_smaller_part_moves() -> None:
     assert split(grouping, 0, (3,), 0.5) == ((3,), NEW, 0.5)
 
 
-def test_what_stays_changes_nothing() -> None:
+def test_what_stays_changes_nothing():
     grouping = Grouping(4)
     grouping.begin([(0, 1), (2,), (3,)])
     before = str(vars(grouping))
@@ -127,7 +125,7 @@ def test_what_stays_changes_nothing() -> None:
         Move((4, 5), 0, 0.0),  # in no cluster yet, and two
     ],
 )
-def test_what_is_no_move_is_refused_before_anything_changes(move: Move) -> None:
+def test_what_is_no_move_is_refused_before_anything_changes(move):
     grouping = Grouping(6)
     grouping.begin([(0, 1), (2,), (3,)])
     grouping.move((3,), 1)

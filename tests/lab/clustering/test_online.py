@@ -1,7 +1,5 @@
 """The laboratory's likelihoods in the online methods: as the product's are tested."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
@@ -28,9 +26,7 @@ ALL = {**OF_VECTORS, **OF_RECORDS}
     alpha=st.sampled_from([0.05, 1.0, 20.0]),
     split=st.booleans(),
 )
-def test_enough_particles_give_the_exact_posterior(
-    family: str, n: int, seed: int, alpha: float, split: bool
-) -> None:
+def test_enough_particles_give_the_exact_posterior(family, n, seed, alpha, split):
     check_exact_posterior(OF_VECTORS[family], n, seed, alpha, split)
 
 
@@ -43,9 +39,7 @@ def test_enough_particles_give_the_exact_posterior(
     seed=st.integers(0, 1000),
     nan=st.booleans(),
 )
-def test_a_failure_leaves_no_trace(
-    name: str, stage: str, data: st.DataObject, rules: str, seed: int, nan: bool
-) -> None:
+def test_a_failure_leaves_no_trace(name, stage, data, rules, seed, nan):
     check_no_trace(ALL[name], stage, data, rules, seed, nan)
 
 
@@ -53,11 +47,11 @@ def test_a_failure_leaves_no_trace(
 @pytest.mark.parametrize("name", ALL)
 @examples(8)
 @given(rules=st.sampled_from(sorted(RULES)), seed=st.integers(0, 1000), data=st.data())
-def test_random_lives(name: str, stage: str, rules: str, seed: int, data: st.DataObject) -> None:
+def test_random_lives(name, stage, rules, seed, data):
     check_random_life(ALL[name], stage, rules, seed, data)
 
 
 @pytest.mark.parametrize("model", [Trigram, DirichletMultinomial], ids=lambda m: str(m.__name__))
-def test_both_engines_do_the_same(model: type[Trigram] | type[DirichletMultinomial]) -> None:
+def test_both_engines_do_the_same(model):
     fragments = people(70, 5, error=0.3)
     run(fitted(model(), fragments, 20.0), fragments, SplitSmc(particles=20)._rules)

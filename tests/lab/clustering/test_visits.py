@@ -1,7 +1,5 @@
 """What a Markov chain's visits say: subproblems, weights, what is kept of long runs."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence
@@ -42,7 +40,7 @@ def weights_of(part: Subproblem) -> list[float]:
     return [math.exp(p.log_weight) for p in part.particles]
 
 
-def test_subproblems_are_what_one_visit_in_p_connects() -> None:
+def test_subproblems_are_what_one_visit_in_p_connects():
     best = groups([0, 0, 1, 1, 2])
     visits = [best] * 17 + [groups([0, 0, 1, 2, 2])] * 2 + [groups([0, 1, 1, 2, 3])]
     parts, _ = parts_of(visits, best)
@@ -55,7 +53,7 @@ def test_subproblems_are_what_one_visit_in_p_connects() -> None:
     assert weights_of(parts[1]) == pytest.approx([0.9, 0.1])
 
 
-def test_frequencies_follow_the_known_order() -> None:
+def test_frequencies_follow_the_known_order():
     """What is more probable never weighs less: neighbours out of order share their visits."""
     best = groups([0, 0, 0])
     visits = [best] * 2 + [groups([0, 0, 1])] * 5 + [groups([0, 1, 2])] * 2
@@ -69,7 +67,7 @@ def test_frequencies_follow_the_known_order() -> None:
     assert log_posterior == 9.0
 
 
-def test_the_point_estimate_combines_the_best_of_each_subproblem() -> None:
+def test_the_point_estimate_combines_the_best_of_each_subproblem():
     """Never visited together, and better than anything that was."""
     visits = [groups([0, 0, 1, 2]), groups([0, 1, 2, 2])] * 5
     parts, log_posterior = parts_of(visits, visits[0])
@@ -78,14 +76,14 @@ def test_the_point_estimate_combines_the_best_of_each_subproblem() -> None:
 
 
 @pytest.mark.parametrize("particles", [1, 2, 5])
-def test_no_subproblem_has_more_than_p_groupings(particles: int) -> None:
+def test_no_subproblem_has_more_than_p_groupings(particles):
     visits = [groups([int(c) for c in np.base_repr(i, 3, 6)[-6:]]) for i in range(200)]
     parts, _ = parts_of(visits, groups([0] * 6), particles)
     assert max(len(part.particles) for part in parts) == particles
     assert parts[0].particles[0].clusters[0] == tuple(range(6))
 
 
-def test_visits_are_thinned_evenly_and_lose_their_first_half() -> None:
+def test_visits_are_thinned_evenly_and_lose_their_first_half():
     every = sorted({tuple(leaders(sorted_labels(z))) for z in partitions(range(8))})
     visits = Visits(8)
     visits._limit = 100
@@ -104,7 +102,7 @@ def sorted_labels(grouping: Any) -> list[int]:
     return labels
 
 
-def test_few_different_groupings_are_all_counted() -> None:
+def test_few_different_groupings_are_all_counted():
     visits = Visits(3)
     for _ in range(10_000):
         visits.record(np.array([0, 0, 2]))
@@ -114,7 +112,7 @@ def test_few_different_groupings_are_all_counted() -> None:
     assert dict(found) == {(0, 0, 2): 5000, (0, 1, 2): 1}
 
 
-def test_as_many_groupings_as_p_are_all_kept() -> None:
+def test_as_many_groupings_as_p_are_all_kept():
     """In the proportions in which they were visited, with one more visit to the best."""
     labels = ([0, 0, 0], [0, 0, 1], [0, 1, 1])
     visits = [
@@ -127,7 +125,7 @@ def test_as_many_groupings_as_p_are_all_kept() -> None:
     assert weights_of(part) == pytest.approx([0.601, 0.399])
 
 
-def test_what_is_left_out_is_right_on_average() -> None:
+def test_what_is_left_out_is_right_on_average():
     """Of some 200 groupings 60 are kept, and pairs are together as often as in all."""
     rng = np.random.default_rng(1)
     visits = [groups(rng.integers(0, 3, size=7).tolist()) for _ in range(400)]
@@ -155,7 +153,7 @@ def together(part: Subproblem) -> np.ndarray:
     return out
 
 
-def test_rare_crossings_do_not_add_up() -> None:
+def test_rare_crossings_do_not_add_up():
     """Forty fragments join a cluster once in a hundred visits each: it is seldom as it is."""
     rng, alone = np.random.default_rng(0), 40
     best = groups([0] * 5 + list(range(1, alone + 1)))
@@ -177,7 +175,7 @@ def test_rare_crossings_do_not_add_up() -> None:
     assert reported == pytest.approx(exactly, abs=0.05)
 
 
-def test_what_every_visit_contradicts_is_not_certain() -> None:
+def test_what_every_visit_contradicts_is_not_certain():
     """Another fragment joins the cluster in each visit, so that it is never seen as it is."""
     alone = 30
     best = groups([0] * 3 + list(range(1, alone + 1)))

@@ -82,7 +82,7 @@ class TestUncollapsed(TestFastEx):
             for name, problem in super().problems().items()
         }
 
-    def test_log_posterior_is_that_of_the_point_estimate(self) -> None:
+    def test_log_posterior_is_that_of_the_point_estimate(self):
         items = self.fragments()
         for problem in self.problems().values():
             found, prior = self.posterior(problem), Mixture(problem.alpha, 4)

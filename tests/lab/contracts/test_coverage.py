@@ -37,7 +37,7 @@ def covered() -> set[tuple[str, str]]:
     }
 
 
-def test_contract_tests_are_of_the_plugins_that_there_are() -> None:
+def test_contract_tests_are_of_the_plugins_that_there_are():
     assert covered() == PLUGINS
 
 
@@ -72,7 +72,7 @@ class TestDiffusionOfABundle(LikelihoodContract):
 
     @pytest.fixture(autouse=True, scope="class")
     @classmethod
-    def _write(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
+    def _write(cls, tmp_path_factory):
         folder = tmp_path_factory.mktemp("diffusion") / "model"
         cls.folder = circles_models.write(circles_models.random_model(), folder)
 
@@ -87,7 +87,7 @@ class TestSupervised(LikelihoodContract):
 
     @pytest.fixture(autouse=True, scope="class")
     @classmethod
-    def _write(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
+    def _write(cls, tmp_path_factory):
         folder = tmp_path_factory.mktemp("supervised") / "model"
         cls.folder = supervised_models.write(supervised_models.small_model(), folder)
 

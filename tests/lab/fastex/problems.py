@@ -1,7 +1,5 @@
 """Small problems of both families, and their posterior by enumeration."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """FastEx against the posterior by enumeration, and step by step."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -32,9 +30,7 @@ SWEEPS = 60_000
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize(("temperature", "tries", "blocks"), SETTINGS)
-def test_long_runs_have_the_exact_distribution(
-    family: str, prior: str, temperature: float, tries: int, blocks: int
-) -> None:
+def test_long_runs_have_the_exact_distribution(family, prior, temperature, tries, blocks):
     """Total variation below .02, over the groupings of five fragments after every block."""
     fragments, likelihood, model = problem(family, 5)
     expected = exact(fragments, likelihood, PRIORS[prior])
@@ -61,7 +57,7 @@ def test_long_runs_have_the_exact_distribution(
     assert distance < 0.02
 
 
-def test_the_statistics_would_notice_a_wrong_alpha() -> None:
+def test_the_statistics_would_notice_a_wrong_alpha():
     fragments, likelihood, _ = problem("gaussian", 5)
     right, wrong = (exact(fragments, likelihood, Mixture(alpha)) for alpha in (1.5, 1.2))
     assert sum(abs(right[z] - wrong[z]) for z in right) / 2 > 0.02
@@ -70,9 +66,7 @@ def test_the_statistics_would_notice_a_wrong_alpha() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize(("temperature", "tries"), [(1.0, 1), (0.25, 1), (1.0, 2), (0.25, 3)])
-def test_every_step_is_in_detailed_balance(
-    monkeypatch: pytest.MonkeyPatch, family: str, prior: str, temperature: float, tries: int
-) -> None:
+def test_every_step_is_in_detailed_balance(monkeypatch, family, prior, temperature, tries):
     """The transition matrix of one step: flows between any two groupings are equal both ways.
 
     A block of two of four fragments, of which one has its turn; q knows the clusters of the others.
@@ -173,7 +167,7 @@ def single_tries(sampler: Sampler, x: int) -> Iterator[tuple[Try, Try, float]]:
         yield OPEN, Try(sampler._here(x), math.inf), 0.5
 
 
-def test_partitions_of_the_mixture_sum_to_one() -> None:
+def test_partitions_of_the_mixture_sum_to_one():
     """The prior of `exact` is the one of the paper: K components of a Dirichlet."""
     prior = Mixture(2.0, 3)
     total = 0.0
@@ -186,7 +180,7 @@ def test_partitions_of_the_mixture_sum_to_one() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_rival_has_the_exact_distribution(family: str) -> None:
+def test_the_rival_has_the_exact_distribution(family):
     """Total variation below .02, over the groupings of four fragments after every sweep."""
     make, model_of = FAMILIES[family]
     fragments = [Fragment(f.id, dict(list(f.properties.items())[:1]), f.vector) for f in make(4)]

@@ -1,7 +1,5 @@
 """The compiled sampler makes the moves of the one in NumPy, on any number of threads."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 
 from kbforge.kernel.binding import kernel_library
 from kbforge_lab.fastex.compiled import CompiledSampler
-from kbforge_lab.fastex.families import Mixture, Taylor
+from kbforge_lab.fastex.families import Mixture
 from kbforge_lab.fastex.proposals import (
     MOST,
     STEPS,
@@ -38,14 +36,11 @@ needs_kernel = pytest.mark.skipif(KERNEL is None, reason="there is no kernel")
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("components", [None, 6])
 @pytest.mark.parametrize(("tries", "taylor", "bits"), [(1, "secant", 100), (3, "tangent", 32)])
-def test_the_same_moves(
-    family: str, components: int | None, tries: int, taylor: Taylor, bits: int
-) -> None:
+def test_the_same_moves(family, components, tries, taylor, bits):
     _, _, model = problem(family, 50, taylor)
     _, _, of_kernel = problem(family, 50, taylor)
     prior = Mixture(2.0, components)
     one = Sampler(model, prior, 0.05, tries)
-    assert KERNEL is not None
     other = CompiledSampler(KERNEL, of_kernel, prior, 0.05, tries, workers=2)
     rng, first = np.random.default_rng(3), directions(model, bits)
     for sampler in (one, other):
@@ -68,11 +63,10 @@ def test_the_same_moves(
 
 
 @needs_kernel
-def test_the_number_of_threads_changes_nothing() -> None:
+def test_the_number_of_threads_changes_nothing():
     found = []
     for workers in (1, 2, 5):
         _, _, model = problem("dirichlet-multinomial", 300)
-        assert KERNEL is not None
         sampler = CompiledSampler(KERNEL, model, Mixture(3.0), 0.05, 2, workers)
         sampler.redirect(directions(model, 64))
         gain = sampler.place(range(300), stream(2, 0))
@@ -87,7 +81,7 @@ def test_the_number_of_threads_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_gains_add_up_to_the_log_posterior(family: str) -> None:
+def test_gains_add_up_to_the_log_posterior(family):
     _, likelihood, model = problem(family, 40)
     fragments = problem(family, 40)[0]
     prior = Mixture(2.0, 7)
@@ -112,7 +106,7 @@ def test_gains_add_up_to_the_log_posterior(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_predictives_are_those_of_the_likelihood(family: str) -> None:
+def test_predictives_are_those_of_the_likelihood(family):
     fragments, likelihood, model = problem(family, 12)
     alone = likelihood.log_marginal([[fragment] for fragment in fragments])
     shift = alone - model.alone
@@ -130,7 +124,7 @@ def test_predictives_are_those_of_the_likelihood(family: str) -> None:
 
 
 @pytest.mark.parametrize("degrees", [0, 20, 60, 90, 150, 180])
-def test_bits_differ_as_often_as_the_angle_says(degrees: int) -> None:
+def test_bits_differ_as_often_as_the_angle_says(degrees):
     """Theorem 1, within four standard errors over 8,192 directions."""
     bits, angle = 8192, math.radians(degrees)
     vectors = np.array([[1.0, 0.0, 0.0], [5 * math.cos(angle), 5 * math.sin(angle), 0.0]])
@@ -143,7 +137,7 @@ def test_bits_differ_as_often_as_the_angle_says(degrees: int) -> None:
 
 
 @pytest.mark.parametrize(("bits", "delta"), [(32, 0.05), (32, 0.3), (128, 0.05), (128, 0.3)])
-def test_the_bound_holds_as_often_as_it_says(bits: int, delta: float) -> None:
+def test_the_bound_holds_as_often_as_it_says(bits, delta):
     """Theorem 2: for all of 20 clusters at once with probability at least 1 - delta."""
     rng = np.random.default_rng(2)
     clusters, trials, dimensions = 20, 400, 300
@@ -161,7 +155,7 @@ def test_the_bound_holds_as_often_as_it_says(bits: int, delta: float) -> None:
     assert held / trials >= 1 - delta
 
 
-def test_without_an_error_term_the_bound_is_an_estimate() -> None:
+def test_without_an_error_term_the_bound_is_an_estimate():
     assert error_term(20, 64, None) == 0.0
     assert cosines(4, 0.0) == pytest.approx([1, math.sqrt(0.5), 0, -math.sqrt(0.5), -1], abs=1e-12)
     assert cosines(4, 0.5) == pytest.approx([1, 1, 1, math.sqrt(0.5), 0], abs=1e-12)
@@ -169,14 +163,14 @@ def test_without_an_error_term_the_bound_is_an_estimate() -> None:
 
 @settings(max_examples=60)
 @given(st.integers(1, 200), st.integers(0, 2**32))
-def test_packed_distances_are_those_of_the_signs(bits: int, seed: int) -> None:
+def test_packed_distances_are_those_of_the_signs(bits, seed):
     projections = np.random.default_rng(seed).normal(size=(5, bits))
     hashes = packed(projections)
     expected = ((projections[0] > 0) != (projections[1:] > 0)).sum(axis=1)
     assert distances(hashes[0], hashes[1:]).tolist() == expected.tolist()
 
 
-def test_a_permutation_gives_every_row_coordinates_of_its_own() -> None:
+def test_a_permutation_gives_every_row_coordinates_of_its_own():
     rng = np.random.default_rng(0)
     first = Directions.drawn(90, 8, rng)
     second = first.permuted(rng)
@@ -192,9 +186,7 @@ def test_a_permutation_gives_every_row_coordinates_of_its_own() -> None:
     st.floats(0.001, 1.0),
     st.floats(0, 1, exclude_max=True),
 )
-def test_proposals_are_drawn_by_their_weights(
-    bound: list[float], temperature: float, u: float
-) -> None:
+def test_proposals_are_drawn_by_their_weights(bound, temperature, u):
     k = len(bound)
     q = HashedClusters(
         np.arange(k),
@@ -214,7 +206,7 @@ def test_proposals_are_drawn_by_their_weights(
     assert u * weights.sum() * (1 - 1e-12) <= after
 
 
-def test_random_numbers_are_uniform_and_by_fragment() -> None:
+def test_random_numbers_are_uniform_and_by_fragment():
     numbers = np.array([uniform(stream(3, s), f, 5) for s in range(20) for f in range(500)])
     assert len(set(numbers.tolist())) == len(numbers)
     counts = np.histogram(numbers, bins=20, range=(0, 1))[0]

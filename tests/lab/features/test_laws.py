@@ -1,7 +1,5 @@
 """The laws of `kbforge_lab.features`, for each of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -23,7 +21,7 @@ CASES = [("years", "born"), ("rare-words", ALL), *((name, "name") for name in FE
 
 
 @pytest.fixture(params=[case for case in CASES if case != ("years", "name")], ids=" ".join)
-def make(request: pytest.FixtureRequest) -> Make:
+def make(request):
     name, attribute = request.param
     return lambda: FEATURES[name](attribute)
 
@@ -40,20 +38,20 @@ def readings_of(feature: Feature) -> list[str]:
     return list(dict.fromkeys(each for each in found if each is not None))
 
 
-def test_a_reading_is_a_text_or_nothing(make: Make) -> None:
+def test_a_reading_is_a_text_or_nothing(make):
     feature = fitted(make)
     assert len(readings_of(feature)) > 1
     assert all(isinstance(reading, str) for reading in readings_of(feature))
     assert feature.reading(Fragment("bare", {}, (0.0,))) is None
 
 
-def test_labels_and_ids_are_not_read(make: Make) -> None:
+def test_labels_and_ids_are_not_read(make):
     feature, items = fitted(make), FRAGMENTS
     for fragment, blind in zip(items, examples.without_gold(items), strict=True):
         assert feature.reading(replace(blind, id="another")) == feature.reading(fragment)
 
 
-def test_distances_are_from_0_to_1(make: Make) -> None:
+def test_distances_are_from_0_to_1(make):
     feature = fitted(make)
     readings = readings_of(feature)
     found = feature.distances(readings, readings[:-1])
@@ -64,20 +62,20 @@ def test_distances_are_from_0_to_1(make: Make) -> None:
     assert 0 < found.max() <= 1
 
 
-def test_equal_readings_are_together(make: Make) -> None:
+def test_equal_readings_are_together(make):
     feature = fitted(make)
     readings = readings_of(feature)
     assert (feature.distances(readings, readings).diagonal() == 0).all()
 
 
-def test_the_way_round_does_not_matter(make: Make) -> None:
+def test_the_way_round_does_not_matter(make):
     feature = fitted(make)
     readings = readings_of(feature)
     found = feature.distances(readings, readings)
     assert (found == found.T).all()
 
 
-def test_who_else_is_compared_does_not_matter(make: Make) -> None:
+def test_who_else_is_compared_does_not_matter(make):
     feature = fitted(make)
     readings = readings_of(feature)
     whole = feature.distances(readings, readings)
@@ -85,14 +83,14 @@ def test_who_else_is_compared_does_not_matter(make: Make) -> None:
     assert (whole == np.array(alone)).all()
 
 
-def test_deterministic(make: Make) -> None:
+def test_deterministic(make):
     one, other = fitted(make), fitted(make)
     readings = readings_of(one)
     assert readings == readings_of(other)
     assert (one.distances(readings, readings) == other.distances(readings, readings)).all()
 
 
-def test_readings_that_it_has_not_seen_are_compared_too(make: Make) -> None:
+def test_readings_that_it_has_not_seen_are_compared_too(make):
     *items, last = FRAGMENTS
     feature = make()
     feature.fit(items)

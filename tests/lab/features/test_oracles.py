@@ -1,7 +1,5 @@
 """Features against what their definitions say, written out plainly."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 
@@ -49,7 +47,7 @@ def common_subsequence(one: str, other: str) -> int:
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=4), st.lists(TEXTS, min_size=1, max_size=4))
-def test_edit_distances_are_changes_by_the_longer_length(one: list[str], other: list[str]) -> None:
+def test_edit_distances_are_changes_by_the_longer_length(one, other):
     found = made("edit").distances(one, other)
     for i, x in enumerate(one):
         for j, y in enumerate(other):
@@ -58,7 +56,7 @@ def test_edit_distances_are_changes_by_the_longer_length(one: list[str], other: 
 
 
 @given(TEXTS, TEXTS)
-def test_what_is_not_in_the_longest_common_subsequence(one: str, other: str) -> None:
+def test_what_is_not_in_the_longest_common_subsequence(one, other):
     longer = max(len(one), len(other), 1)
     expected = 1 - common_subsequence(one, other) / longer if one or other else 0.0
     found = made("subsequence").distances([one], [other])[0, 0]
@@ -66,7 +64,7 @@ def test_what_is_not_in_the_longest_common_subsequence(one: str, other: str) -> 
 
 
 @given(st.lists(st.sets(st.sampled_from("abcde"), min_size=1), min_size=2, max_size=6))
-def test_rare_words_weigh_most(records: list[set[str]]) -> None:
+def test_rare_words_weigh_most(records):
     fragments = [said(" ".join(sorted(words))) for words in records]
     feature = made("rare-words")
     feature.fit(fragments)
@@ -82,7 +80,7 @@ def test_rare_words_weigh_most(records: list[set[str]]) -> None:
             assert found[i, j] == pytest.approx(1 - weight(x & y) / weight(x | y), abs=1e-5)
 
 
-def test_a_rare_word_in_common_brings_nearer_than_a_frequent_one() -> None:
+def test_a_rare_word_in_common_brings_nearer_than_a_frequent_one():
     feature = made("rare-words")
     feature.fit([said("the cat"), said("the dog"), said("the cow"), said("the owl")])
     assert feature.distances(["the"], ["cat the"])[0, 0] > feature.distances(["cat"], ["cat the"])
@@ -107,18 +105,18 @@ def test_a_rare_word_in_common_brings_nearer_than_a_frequent_one() -> None:
         ("first-word", "...", None),
     ],
 )
-def test_what_is_read_of_a_value(name: str, value: str, reading: str | None) -> None:
+def test_what_is_read_of_a_value(name, value, reading):
     assert made(name, attribute="name").reading(said(value)) == reading
 
 
-def test_years_are_counted_up_to_the_span() -> None:
+def test_years_are_counted_up_to_the_span():
     years = made("years", span=5)
     found = years.distances(["1990", "1992"], ["1990", "1993", "2020"])
     np.testing.assert_allclose(found, [[0, 0.6, 1], [0.4, 0.2, 1]])
 
 
 @pytest.mark.parametrize("name", FEATURES)
-def test_several_values_are_read_together_and_none_is_missing(name: str) -> None:
+def test_several_values_are_read_together_and_none_is_missing(name):
     feature = made(name, attribute="x")
     assert feature.reading(said("In 1990", "ab", attribute="x")) is not None
     assert feature.reading(said("In 1990")) is None
@@ -128,7 +126,7 @@ def test_several_values_are_read_together_and_none_is_missing(name: str) -> None
     assert whole.reading(both) == whole.reading(turned) is not None
 
 
-def test_options_that_mean_nothing_are_refused() -> None:
+def test_options_that_mean_nothing_are_refused():
     with pytest.raises(UsageError, match="attribute: expected a name"):
         made("edit", attribute="")
     with pytest.raises(UsageError, match="span must be a number above 0"):

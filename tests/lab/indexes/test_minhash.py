@@ -1,7 +1,5 @@
 """MinHash and binary hashes: how often two fragments share a key is what the formulas say."""
 
-from __future__ import annotations
-
 import math
 import random
 from itertools import product
@@ -25,7 +23,7 @@ def shared(index: MinHash, one: Fragment, other: Fragment) -> int:
 @pytest.mark.parametrize("both", [0, 10, 20, 30, 40])
 @pytest.mark.parametrize("rows", [1, 2, 3])
 @pytest.mark.parametrize("single", [0, 256])
-def test_keys_are_shared_as_often_as_the_formula_says(both: int, rows: int, single: int) -> None:
+def test_keys_are_shared_as_often_as_the_formula_says(both, rows, single):
     """Within four standard errors, over 512 bands."""
     one = [f"a{i}" for i in range(40)]
     other = one[:both] + [f"b{i}" for i in range(40 - both)]
@@ -37,7 +35,7 @@ def test_keys_are_shared_as_often_as_the_formula_says(both: int, rows: int, sing
     assert abs(shared(index, text(one), text(other)) - mean) <= 4 * math.sqrt(variance)
 
 
-def test_weights_count_as_the_formula_says() -> None:
+def test_weights_count_as_the_formula_says():
     rng = random.Random(3)
     vocabulary = [f"w{i}" for i in range(200)]
     corpus = [
@@ -57,7 +55,7 @@ def test_weights_count_as_the_formula_says() -> None:
     assert abs(shared(index, text(one), text(other)) - 512 * plain) > error
 
 
-def test_order_and_repetition_of_words_do_not_matter_alone() -> None:
+def test_order_and_repetition_of_words_do_not_matter_alone():
     one, two = MinHash(), MinHash(order=2)
     plain, turned = text(["a", "b", "c", "d"]), text(["d", "c", "b", "a", "a"])
     assert one.keys(plain) == one.keys(turned)
@@ -65,14 +63,14 @@ def test_order_and_repetition_of_words_do_not_matter_alone() -> None:
     assert not shared(two, plain, turned)
 
 
-def test_members_of_lists_are_features() -> None:
+def test_members_of_lists_are_features():
     tags = tuple(f"tag {i}" for i in range(30))
     one, other = Fragment("x", {"tags": tags}), Fragment("y", {"tags": tags[::-1]})
     assert MinHash().keys(one) == MinHash().keys(other)
     assert not shared(MinHash(), one, Fragment("z", {"other": tags}))
 
 
-def test_nothing_said_has_no_keys() -> None:
+def test_nothing_said_has_no_keys():
     index = MinHash()
     starts, keys = index.keys_of((text(["a"]), Fragment("y", {"text": ("!!!",)}), text(["b"])))
     assert np.diff(starts).tolist() == [40, 0, 40]
@@ -80,14 +78,14 @@ def test_nothing_said_has_no_keys() -> None:
     assert index.keys(Fragment("z", {}, (1.0,))) == BinaryHash().keys(text([])) == []
 
 
-def test_fitted_to_nothing_said() -> None:
+def test_fitted_to_nothing_said():
     """What comes later has the keys of what nobody has."""
     index = MinHash()
     index.fit([Fragment("x", {"text": ("!!!",)})])
     assert shared(index, text(["a", "b"]), text(["b", "a"])) == 40
 
 
-def test_a_million_characters() -> None:
+def test_a_million_characters():
     rng = random.Random(1)
     long = "".join(rng.choices("abcdefgh ", k=1_000_000))
     for index in (MinHash(), MinHash(unit="character", order=5)):
@@ -95,7 +93,7 @@ def test_a_million_characters() -> None:
         assert len(index.keys(Fragment("x", {"text": (long,)}))) == 40
 
 
-def test_recall_on_long_texts() -> None:
+def test_recall_on_long_texts():
     """Two texts of an entity have two words in three in common."""
     rng = random.Random(5)
     words = ["".join(rng.choices("abcdefghij", k=5)) for _ in range(3000)]
@@ -139,7 +137,7 @@ def sparse_records(people: int = 600) -> list[Fragment]:
     ],
     ids=["single minima", "parts"],
 )
-def test_what_has_little_in_common_is_found(few: MinHash, found: MinHash, less: float) -> None:
+def test_what_has_little_in_common_is_found(few, found, less):
     """Two records of a person share two of some five words."""
     fragments = sparse_records()
     recall = []
@@ -161,9 +159,7 @@ def equal_keys(both: int, one: int, other: int, rows: int) -> float:
 
 @pytest.mark.parametrize(("both", "rows"), [(0, 1), (2, 1), (3, 2), (4, 3), (2, 9), (2, 16)])
 @pytest.mark.parametrize("part", [1.0, 0.5, 0.2])
-def test_signs_are_shared_as_often_as_angles_and_parts_say(
-    both: int, rows: int, part: float
-) -> None:
+def test_signs_are_shared_as_often_as_angles_and_parts_say(both, rows, part):
     """Of four words some are the same; within four standard errors, over 512 keys.
 
     Enumerated are the parts of the different words that a key may read.
@@ -182,7 +178,7 @@ def test_signs_are_shared_as_often_as_angles_and_parts_say(
     assert abs(shared(index, one, other) - (first + 511 * p)) <= error
 
 
-def test_common_words_are_read_less() -> None:
+def test_common_words_are_read_less():
     """A fragment of one word has a key of each part that reads it."""
     crowd = [text(["common", f"w{i}"], f"f{i}") for i in range(200)]
     index = BinaryHash(bands=512, part=0.3)
@@ -194,7 +190,7 @@ def test_common_words_are_read_less() -> None:
         assert abs(keys - (1 + 511 * read)) <= 4 * math.sqrt(511 * read * (1 - read))
 
 
-def test_rare_words_count_for_more() -> None:
+def test_rare_words_count_for_more():
     crowd = [text(["common", f"w{i}"], f"f{i}") for i in range(200)]
     index = BinaryHash(rows=1, bands=512, part=1.0)
     index.fit(crowd)

@@ -1,9 +1,5 @@
 """Insert, remove, part and merge by hashes; how often what is alike is hashed alike."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -26,7 +22,7 @@ CASES: dict[str, Case] = {
 
 @pytest.mark.parametrize("check", [check_going_and_coming, check_parting, check_gone])
 @pytest.mark.parametrize("case", CASES)
-def test_what_comes_and_goes_is_found(case: str, check: Callable[[Case], None]) -> None:
+def test_what_comes_and_goes_is_found(case, check):
     check(CASES[case])
 
 
@@ -42,7 +38,7 @@ def jaccard(x: FloatArray, y: FloatArray) -> float:
     return float(np.minimum(x, y).sum() / np.maximum(x, y).sum())
 
 
-def test_vectors_share_a_hash_as_often_as_their_jaccard_similarity_says() -> None:
+def test_vectors_share_a_hash_as_often_as_their_jaccard_similarity_says():
     vectors = np.random.default_rng(0).normal(size=(5, 3))
     vectors[1] = vectors[0] * 1.2
     vectors[2, 1] = 0.0
@@ -58,7 +54,7 @@ def test_vectors_share_a_hash_as_often_as_their_jaccard_similarity_says() -> Non
 
 @examples(30)
 @given(seed=st.integers(0, 1000), n=st.integers(1, 30))
-def test_a_hash_is_the_same_whoever_is_beside(seed: int, n: int) -> None:
+def test_a_hash_is_the_same_whoever_is_beside(seed, n):
     rng = np.random.default_rng(seed)
     vectors = rng.normal(size=(n, 4)) * rng.integers(0, 2, size=(n, 4))
     together = Amounts(of_vectors(vectors)).first(seed)
@@ -66,12 +62,12 @@ def test_a_hash_is_the_same_whoever_is_beside(seed: int, n: int) -> None:
     assert together.tolist() == alone
 
 
-def test_what_has_no_features_is_alike() -> None:
+def test_what_has_no_features_is_alike():
     features = Features(np.zeros(4, np.int64), np.zeros(0, np.uint64), np.zeros(0))
     assert len(set(Amounts(features).first(3).tolist())) == 1
 
 
-def test_features_are_what_the_likelihood_says_or_vectors_or_bigrams() -> None:
+def test_features_are_what_the_likelihood_says_or_vectors_or_bigrams():
     named = [Fragment("a", {"name": ("bob",), "type": ("x",)}), Fragment("b", {"name": ("bob",)})]
     grams = features_of(named, Bigram(), standardised=True)
     assert np.diff(grams.starts).tolist() == [4, 4]  # of the names alone
@@ -85,19 +81,19 @@ def test_features_are_what_the_likelihood_says_or_vectors_or_bigrams() -> None:
     assert scaled[:, 0].tolist() == [-1.0, -0.5, 0.0, 0.5, 1.0]
 
 
-def test_repeated_grams_are_counted() -> None:
+def test_repeated_grams_are_counted():
     (x,) = (features_of([Fragment("a", {"name": ("aaaa",)})], Bigram(), True),)
     assert sorted(x.values.tolist()) == [1.0, 1.0, 3.0]
 
 
-def test_sides_are_those_of_the_directions() -> None:
+def test_sides_are_those_of_the_directions():
     vectors = np.random.default_rng(2).normal(size=(9, 6))
     found = sides_of(of_vectors(vectors), 4, tables=3, rows=2)
     assert (found == (RandomDirections(4, 6, 3, 2).projected(vectors) > 0)).all()
     assert (sides_of(of_vectors(-vectors), 4, 3, 2) == ~found).all()
 
 
-def test_several_hashes_are_shared_if_each_of_them_is() -> None:
+def test_several_hashes_are_shared_if_each_of_them_is():
     vectors = np.random.default_rng(5).normal(size=(2, 4)) + 1.5
     amounts = Amounts(of_vectors(vectors))
     found = [[amounts.firsts(seed, rows) for seed in range(1500)] for rows in (1, 2)]

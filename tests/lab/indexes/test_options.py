@@ -1,7 +1,5 @@
 """Hashing indexes of words keep the rules that all indexes share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -29,7 +27,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("name", "options", "sentence"), BAD)
-def test_bad_options(name: str, options: dict[str, Any], sentence: str) -> None:
+def test_bad_options(name, options, sentence):
     with pytest.raises(UsageError) as error:
         make(name, **options)
     assert str(error.value) == f"index {name}: {sentence}"
@@ -46,14 +44,12 @@ def test_bad_options(name: str, options: dict[str, Any], sentence: str) -> None:
         ("minhash", {"single": 1}, {"single": 2}, False),
     ],
 )
-def test_indexes_are_alike_by_the_options_that_keys_depend_on(
-    name: str, one: dict[str, Any], other: dict[str, Any], alike: bool
-) -> None:
+def test_indexes_are_alike_by_the_options_that_keys_depend_on(name, one, other, alike):
     first, second = make(name, **one), make(name, **other)
     assert first.like(second) is second.like(first) is alike
 
 
-def test_equal_fragments_lead_to_their_one_entity() -> None:
+def test_equal_fragments_lead_to_their_one_entity():
     check_equal_fragments("minhash", {"bands": 4})
 
 
@@ -68,18 +64,12 @@ FITTED: list[tuple[str, dict[str, Any], int, int]] = [  # and how many keys a fr
 @pytest.mark.parametrize(("name", "options", "fewest", "most"), FITTED)
 @examples(30)
 @given(said=st.lists(SAID, min_size=2, max_size=9))
-def test_keys_of_many_are_those_of_each_whoever_was_asked_about(
-    name: str,
-    options: dict[str, Any],
-    fewest: int,
-    most: int,
-    said: list[tuple[str, tuple[float, ...]]],
-) -> None:
+def test_keys_of_many_are_those_of_each_whoever_was_asked_about(name, options, fewest, most, said):
     check_keys(name, options, fewest, most, said)
 
 
 @pytest.mark.parametrize("name", ["binary-hash", "minhash"])
-def test_keys_of_many_are_those_of_few(name: str) -> None:
+def test_keys_of_many_are_those_of_few(name):
     """However many features are drawn at once."""
     words = [[f"w{(7 * i + k) % 97}" for k in range(i % 40)] for i in range(1000)]
     fragments = [Fragment("x", {"text": (" ".join(some),)}) for some in words]
@@ -92,9 +82,9 @@ def test_keys_of_many_are_those_of_few(name: str) -> None:
     assert np.diff(starts).tolist() == lengths.tolist()
 
 
-def test_seeds_draw_other_keys() -> None:
+def test_seeds_draw_other_keys():
     check_seeds("minhash", 0)
 
 
-def test_an_index_reads_what_it_keeps_of_thousands_of_values() -> None:
+def test_an_index_reads_what_it_keeps_of_thousands_of_values():
     check_kept_index("minhash")

@@ -1,9 +1,6 @@
 """The diffusion likelihood: against closed forms, normalised, one score a set, errors."""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -53,7 +50,7 @@ def fragments(points: FloatArray) -> list[Fragment]:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10])
-def test_the_density_of_gaussians_is_the_closed_form(n: int) -> None:
+def test_the_density_of_gaussians_is_the_closed_form(n):
     """An untrained model has the exact score of Gaussian clusters: their density must come out."""
     within, least = 0.1, 0.1
     drawn = sets([n] * 5, seed=n)
@@ -71,7 +68,7 @@ def test_the_density_of_gaussians_is_the_closed_form(n: int) -> None:
     np.testing.assert_allclose(fine, expected, rtol=1e-3, atol=1e-3)
 
 
-def test_the_divergence_is_integrated_by_simpson_s_rule() -> None:
+def test_the_divergence_is_integrated_by_simpson_s_rule():
     """Exact for a polynomial of third degree, which no trapezoids are."""
 
     def flow(y: Tensor, u: float, _: int) -> tuple[Tensor, Tensor]:
@@ -90,7 +87,7 @@ def grid(reach: float, cells: int) -> tuple[FloatArray, float]:
     return places, (2 * reach / cells) ** 2
 
 
-def test_the_density_of_one_point_is_normalised() -> None:
+def test_the_density_of_one_point_is_normalised():
     """Whatever the weights: a flow makes and destroys no probability."""
     places, area = grid(16.0, 32)
     one_each = [x[None] for x in places]
@@ -99,7 +96,7 @@ def test_the_density_of_one_point_is_normalised() -> None:
     assert np.exp(scores).sum() * area == pytest.approx(1.0, abs=0.02)
 
 
-def test_the_density_of_two_points_is_normalised() -> None:
+def test_the_density_of_two_points_is_normalised():
     """By importance sampling from a wide Gaussian."""
     n = 8_000
     wide = multivariate_normal(np.tile((1.0, -0.5), 2), cov=7.0)
@@ -111,7 +108,7 @@ def test_the_density_of_two_points_is_normalised() -> None:
     assert weights.mean() == pytest.approx(1.0, abs=3 * error)
 
 
-def test_the_divergence_is_that_of_the_whole_map() -> None:
+def test_the_divergence_is_that_of_the_whole_map():
     denoiser, u = random_model(), -0.7
     y = torch.randn(3, 4, 2, generator=torch.Generator().manual_seed(1))
     real = torch.ones(3, 4, dtype=torch.bool)
@@ -129,7 +126,7 @@ def test_the_divergence_is_that_of_the_whole_map() -> None:
         torch.testing.assert_close(noise[k, :n], denoiser(one, one, level, there)[0])
 
 
-def test_estimates_of_the_divergence_are_right_on_average() -> None:
+def test_estimates_of_the_divergence_are_right_on_average():
     denoiser, drawn = random_model(), sets([3, 5])
     y, real = torch.zeros(2, 5, 2), torch.ones(2, 5, dtype=torch.bool)
     real[0, 3:] = False
@@ -150,7 +147,7 @@ def test_estimates_of_the_divergence_are_right_on_average() -> None:
 
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("h", [0.1, 0.5])
-def test_weights_integrate_polynomials_exactly(order: int, h: float) -> None:
+def test_weights_integrate_polynomials_exactly(order, h):
     weights = adams_bashforth(order, h)
     for degree in range(order):
         expected, _ = quad(lambda v, d=degree: math.exp(v) * v**d, 0.0, h)
@@ -164,7 +161,7 @@ def test_weights_integrate_polynomials_exactly(order: int, h: float) -> None:
 @pytest.mark.parametrize("probes", [0, 2])
 @settings(max_examples=6)
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=9), st.randoms(use_true_random=False))
-def test_alone_or_in_a_batch_in_any_order(probes: int, sizes: list[int], rng: object) -> None:
+def test_alone_or_in_a_batch_in_any_order(probes, sizes, rng):
     score = density(random_model(), probes=probes, batch=12)
     drawn = sets(sizes)
     together = score(drawn)
@@ -175,7 +172,7 @@ def test_alone_or_in_a_batch_in_any_order(probes: int, sizes: list[int], rng: ob
     np.testing.assert_allclose(score(drawn[:1]), together[:1], rtol=0, atol=2e-3)
 
 
-def test_points_are_put_in_one_order() -> None:
+def test_points_are_put_in_one_order():
     points = np.array([[1.0, 2.0], [0.0, 2.0], [5.0, -1.0], [1.0, 2.0]])
     for seed in range(5):
         shuffled = np.random.default_rng(seed).permutation(points)
@@ -183,11 +180,11 @@ def test_points_are_put_in_one_order() -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return write(random_model(), tmp_path / "model")
 
 
-def test_a_score_is_computed_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_score_is_computed_once(folder, monkeypatch):
     likelihood = Diffusion(str(folder))
     points = fragments(sets([4])[0])
     first = likelihood.log_marginal([points, points[::-1], [], points[:2]])
@@ -201,7 +198,7 @@ def test_a_score_is_computed_once(folder: Path, monkeypatch: pytest.MonkeyPatch)
     assert likelihood.log_marginal([points[:2], points[::-1]]).tolist() == [first[3], first[0]]
 
 
-def test_a_bundle_by_path_and_by_option(folder: Path) -> None:
+def test_a_bundle_by_path_and_by_option(folder):
     drawn = [fragments(one) for one in sets([3, 1])]
     by_option = make_likelihood("diffusion", {"model": str(folder)}).log_marginal(drawn)
     by_path = make_likelihood(str(folder)).log_marginal(drawn)
@@ -216,14 +213,14 @@ def test_a_bundle_by_path_and_by_option(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("far", [1e6, 1e30, 1e300])
-def test_points_that_are_absurdly_far_have_no_probability(folder: Path, far: float) -> None:
+def test_points_that_are_absurdly_far_have_no_probability(folder, far):
     near, away = fragments(np.array([[0.0, 0.0], [far, 0.0]]))
     scores = Diffusion(str(folder)).log_marginal([[near], [near] * 3, [away], [near, away]])
     assert np.isfinite(scores[:2]).all()  # of points that coincide, too
     assert scores[2:].tolist() == [-math.inf, -math.inf]
 
 
-def test_errors_are_sentences(folder: Path, tmp_path: Path) -> None:
+def test_errors_are_sentences(folder, tmp_path):
     likelihood = Diffusion(str(folder))
     with pytest.raises(LikelihoodError, match='"a" has no vector, which the diffusion likelihood'):
         likelihood.log_marginal([[Fragment("a", {"name": ("x",)})]])
@@ -240,7 +237,7 @@ def test_errors_are_sentences(folder: Path, tmp_path: Path) -> None:
 # --- the model that ships -------------------------------------------------------------------------
 
 
-def test_the_model_that_ships_knows_circles() -> None:
+def test_the_model_that_ships_knows_circles():
     """Its card: within two nats of the evidence on average, deviations of at most about one."""
     folder = shipped_model()
     assert sum(file.stat().st_size for file in folder.iterdir()) < 2 * 2**20
@@ -254,14 +251,14 @@ def test_the_model_that_ships_knows_circles() -> None:
         assert (scores - exact).std() < 1.5
 
 
-def test_twelve_steps_are_enough_for_the_model_that_ships() -> None:
+def test_twelve_steps_are_enough_for_the_model_that_ships():
     rng, circles = np.random.default_rng(6), Circles()
     drawn = [circles.points(circles.centres(1, rng), n, rng)[0] for n in (1, 2, 10, 29) * 2]
     few, many = (Diffusion(steps=s).log_marginal(list(map(fragments, drawn))) for s in (12, 96))
     assert np.abs(few - many).max() < 0.5
 
 
-def test_the_model_that_ships_tells_a_circle_from_a_disc() -> None:
+def test_the_model_that_ships_tells_a_circle_from_a_disc():
     rng = np.random.default_rng(4)
     circles = Circles(noise=0.05)
     (ring,) = circles.points(np.zeros((1, 2)), 12, rng)
@@ -270,7 +267,7 @@ def test_the_model_that_ships_tells_a_circle_from_a_disc() -> None:
     assert on > within + 10
 
 
-def test_its_surrogate_is_as_good_as_the_published_one() -> None:
+def test_its_surrogate_is_as_good_as_the_published_one():
     rng = np.random.default_rng(5)
     circles, surrogate = Circles(), Diffusion().surrogate
     published = Gaussian(a=(1400, 1700), b=(270, 300), mu=(-0.096, -0.032), lam=(0.021, 0.020))

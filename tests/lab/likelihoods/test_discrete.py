@@ -1,11 +1,8 @@
 """Dirichlet-multinomial and beta-Bernoulli against urns written out, and trigrams."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import betaln, gammaln
 
-from kbforge.contracts import Fragment, Likelihood
+from kbforge.contracts import Fragment
 from kbforge.errors import LikelihoodError, ModelError, UsageError
 from kbforge_lab.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
 from kbforge_lab.likelihoods.trigram import Trigram
@@ -42,29 +39,27 @@ ROWS = {
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("seed", range(4))
-def test_a_random_life_equals_recomputation_bit_for_bit(name: str, seed: int) -> None:
+def test_a_random_life_equals_recomputation_bit_for_bit(name, seed):
     check_random_life(ROWS[name](), seed)
 
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", ROWS)
-def test_edits_and_merges_equal_recomputation_bit_for_bit(name: str) -> None:
+def test_edits_and_merges_equal_recomputation_bit_for_bit(name):
     check_edits_and_merges(ROWS[name]())
 
 
 @given(clusters_of_texts)
 @examples(60)
-def test_the_marginal_of_trigrams_is_a_polya_urn(
-    drawn: tuple[list[str], list[list[str]], float],
-) -> None:
+def test_the_marginal_of_trigrams_is_a_polya_urn(drawn):
     check_urn(Trigram, *drawn)
 
 
-def test_strings_of_trigrams_have_probability_one() -> None:
+def test_strings_of_trigrams_have_probability_one():
     check_strings(Trigram)
 
 
-def test_models_of_another_order_are_refused(folder: Path) -> None:
+def test_models_of_another_order_are_refused(folder):
     with pytest.raises(ModelError, match="order 2, likelihood trigram needs 3"):
         Trigram.from_bundle(folder)
     trigrams = Trigram.trained(counted(3, ["a"]), ("name",))
@@ -72,16 +67,16 @@ def test_models_of_another_order_are_refused(folder: Path) -> None:
         trigrams.take_up(Bigram.from_bundle(folder).kept())
 
 
-def test_trigrams_of_no_attributes() -> None:
+def test_trigrams_of_no_attributes():
     with pytest.raises(UsageError, match="likelihood trigram: name at least one attribute"):
         Trigram(attributes=())
 
 
-def test_the_tuned_scale_of_trigrams_maximises_the_evidence(tmp_path: Path) -> None:
+def test_the_tuned_scale_of_trigrams_maximises_the_evidence(tmp_path):
     check_evidence(tmp_path, 3, Trigram)
 
 
-def test_trigrams_are_judged_as_bigrams() -> None:
+def test_trigrams_are_judged_as_bigrams():
     assert "trigram" in {h.likelihood for h in judged(made("people"), "trigram").found}
 
 
@@ -100,7 +95,7 @@ def vector(*numbers: float) -> Fragment:
 
 
 @given(st.lists(VALUES, min_size=1, max_size=5), st.sampled_from([0.1, 1.0, 5.0]))
-def test_values_are_drawn_from_a_polya_urn(cluster: list[list[str]], concentration: float) -> None:
+def test_values_are_drawn_from_a_polya_urn(cluster, concentration):
     model = DirichletMultinomial(concentration)
     model.fit([coloured("red", "green")])
     drawn: Counter[str] = Counter()
@@ -118,7 +113,7 @@ def test_values_are_drawn_from_a_polya_urn(cluster: list[list[str]], concentrati
     st.lists(st.lists(st.integers(0, 60), min_size=3, max_size=3), min_size=1, max_size=4),
     st.sampled_from([0.3, 2.0]),
 )
-def test_count_vectors_are_draws_in_turn(cluster: list[list[int]], concentration: float) -> None:
+def test_count_vectors_are_draws_in_turn(cluster, concentration):
     model = DirichletMultinomial(concentration, reads="vector")
     total = np.sum(cluster, axis=0)
     a = concentration / 3
@@ -136,9 +131,7 @@ def test_count_vectors_are_draws_in_turn(cluster: list[list[int]], concentration
         (BetaBernoulli(0.4, 1.7, reads="vector"), list(itertools.product((0, 1), repeat=2)), 2),
     ],
 )
-def test_all_outcomes_have_probability_one(
-    model: Likelihood, outcomes: list[tuple[int, ...]], n: int
-) -> None:
+def test_all_outcomes_have_probability_one(model, outcomes, n):
     clusters = [[vector(*x) for x in drawn] for drawn in itertools.product(outcomes, repeat=n)]
     assert np.exp(model.log_marginal(clusters)).sum() == pytest.approx(1.0, abs=1e-8)
 
@@ -148,7 +141,7 @@ def test_all_outcomes_have_probability_one(
     st.sampled_from([(0.1, 1.0), (2.0, 0.5)]),
 )
 @examples(40)
-def test_bernoulli_marginal(cluster: list[list[int]], prior: tuple[float, float]) -> None:
+def test_bernoulli_marginal(cluster, prior):
     a, b = prior
     model = BetaBernoulli(a, b, reads="vector")
     n, shown = len(cluster), np.sum(cluster, axis=0)
@@ -157,7 +150,7 @@ def test_bernoulli_marginal(cluster: list[list[int]], prior: tuple[float, float]
     assert model.log_marginal([fragments])[0] == pytest.approx(expected, rel=1e-12)
 
 
-def test_bernoulli_ignores_values_nobody_fitted_and_repeats() -> None:
+def test_bernoulli_ignores_values_nobody_fitted_and_repeats():
     model = BetaBernoulli()
     says = model.fit([coloured("red", "green")])
     assert says == "beta-bernoulli: fitted to the 2 different values of the input"
@@ -165,7 +158,7 @@ def test_bernoulli_ignores_values_nobody_fitted_and_repeats() -> None:
     assert plain == more
 
 
-def test_absence_is_evidence() -> None:
+def test_absence_is_evidence():
     model = BetaBernoulli(reads="vector")
     full, empty = vector(1, 1, 1, 1), vector(0, 0, 0, 0)
     same, mixed = model.log_marginal([[full, full], [full, empty]])
@@ -189,9 +182,7 @@ TWO = "vector of 3 numbers, expected 2"
         (BetaBernoulli, [coloured("red")], '"f" has no vector, which the beta-bernoulli'),
     ],
 )
-def test_vectors_that_cannot_be_read(
-    model: type[DirichletMultinomial] | type[BetaBernoulli], fragments: list[Fragment], says: str
-) -> None:
+def test_vectors_that_cannot_be_read(model, fragments, says):
     likelihood = model(reads="vector")
     with pytest.raises(LikelihoodError, match=says):
         likelihood.log_marginal([fragments])
@@ -201,7 +192,7 @@ def test_vectors_that_cannot_be_read(
 
 
 @pytest.mark.usefixtures("small")
-def test_a_cluster_counts_beyond_32_bits() -> None:
+def test_a_cluster_counts_beyond_32_bits():
     model, fragment = DirichletMultinomial(reads="vector"), vector(2**31 - 1, 0)
     table = model.live_clusters()
     x = table.encode(fragment)
@@ -213,14 +204,14 @@ def test_a_cluster_counts_beyond_32_bits() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("inf")])
-def test_parameters_out_of_range(value: float) -> None:
+def test_parameters_out_of_range(value):
     with pytest.raises(UsageError, match="concentration must be positive"):
         DirichletMultinomial(concentration=value)
     with pytest.raises(UsageError, match="b must be positive"):
         BetaBernoulli(b=value)
 
 
-def test_texts_are_bags_of_their_words() -> None:
+def test_texts_are_bags_of_their_words():
     """Marks, case and the order of words do not count; a value more does, by its words."""
     text = Fragment("t", {"text": ("The tide, the Harbour!", "tide"), "note": ("...",)})
     bag = Fragment("b", {"text": ("the", "tide", "the", "harbour", "tide")})
@@ -231,7 +222,7 @@ def test_texts_are_bags_of_their_words() -> None:
     assert by_words.log_marginal([[text]]) == by_words.log_marginal([[bag]])
 
 
-def test_a_family_scores_as_the_likelihood_does() -> None:
+def test_a_family_scores_as_the_likelihood_does():
     """Up to a constant for every fragment, which is 0 here."""
     fragments = [coloured("red", "red"), coloured("green"), Fragment("n", {"size": ("1",)})]
     model = DirichletMultinomial(2.0)

@@ -1,7 +1,5 @@
 """What shares no attribute gains nothing, in the laboratory's likelihoods, too."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 
@@ -30,13 +28,7 @@ MODELS: list[tuple[str, dict[str, object]]] = [
 @pytest.mark.parametrize(("name", "options"), MODELS, ids=str)
 @given(said=st.lists(records, min_size=2, max_size=6), cut=a_cut, strange=st.booleans())
 @examples(60)
-def test_what_shares_no_attribute_gains_nothing(
-    name: str,
-    options: dict[str, object],
-    said: list[dict[str, tuple[str, ...]]],
-    cut: set[str],
-    strange: bool,
-) -> None:
+def test_what_shares_no_attribute_gains_nothing(name, options, said, cut, strange):
     check_no_gain(model_of(name, **options), said, cut, strange)
 
 
@@ -49,7 +41,5 @@ def model_of(name: str, **options: Any) -> Any:
 @pytest.mark.parametrize(
     ("name", "options"), [case for case in MODELS if case[0] != "dirichlet-multinomial"], ids=str
 )
-def test_no_cluster_is_large_enough_for_what_is_not_read(
-    name: str, options: dict[str, object]
-) -> None:
+def test_no_cluster_is_large_enough_for_what_is_not_read(name, options):
     check_strangers_stay_apart(fitted(name, options))

@@ -1,7 +1,5 @@
 """Colours of clusters: kept from grouping to grouping, far from the same colour."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -12,7 +10,7 @@ from kbforge.pictures import PALETTE
 from kbforge_lab.pictures import Colours, moved_fragments
 
 
-def test_a_cluster_keeps_its_colour_and_neighbours_differ() -> None:
+def test_a_cluster_keeps_its_colour_and_neighbours_differ():
     points = np.array([[float(i), 0.0] for i in range(40)])
     colours = Colours(points)
     before = [tuple(range(i, i + 2)) for i in range(0, 40, 2)]
@@ -26,7 +24,7 @@ def test_a_cluster_keeps_its_colour_and_neighbours_differ() -> None:
     assert second[4:-1] == first[5:]
 
 
-def test_a_new_cluster_does_not_take_the_colour_of_one_that_is_gone() -> None:
+def test_a_new_cluster_does_not_take_the_colour_of_one_that_is_gone():
     points = np.array([[float(i), 0.0] for i in range(12)])
     colours = Colours(points)
     before = colours.paint([(0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11)])
@@ -36,7 +34,7 @@ def test_a_new_cluster_does_not_take_the_colour_of_one_that_is_gone() -> None:
     assert after[2] not in before
 
 
-def test_compared_with_the_first_a_cluster_has_its_colour_again() -> None:
+def test_compared_with_the_first_a_cluster_has_its_colour_again():
     points = np.array([[float(i), 0.0] for i in range(6)])
     colours = Colours(points, of_the_first=True)
     first = colours.paint([(0, 1), (2, 3), (4, 5)])
@@ -45,7 +43,7 @@ def test_compared_with_the_first_a_cluster_has_its_colour_again() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=8, max_size=8), min_size=2, max_size=4))
-def test_where_colours_suffice_one_changes_where_the_rings_are(labels: list[list[int]]) -> None:
+def test_where_colours_suffice_one_changes_where_the_rings_are(labels):
     """At most three clusters in each grouping, so that no new one needs a colour of the first."""
     points = np.random.default_rng(3).normal(size=(8, 2))
     groupings = [
@@ -60,7 +58,7 @@ def test_where_colours_suffice_one_changes_where_the_rings_are(labels: list[list
         assert moved_fragments(groupings[0], clusters) == left
 
 
-def test_a_new_cluster_takes_the_colour_that_is_farthest() -> None:
+def test_a_new_cluster_takes_the_colour_that_is_farthest():
     points = np.random.default_rng(2).normal(size=(60, 2))
     painted = Colours(points).paint([(i,) for i in range(60)])
     assert painted[: len(PALETTE)] == list(PALETTE)
@@ -70,7 +68,7 @@ def test_a_new_cluster_takes_the_colour_that_is_farthest() -> None:
         assert painted[i] == PALETTE[int(np.argmax(nearest))]
 
 
-def test_thousands_of_clusters_take_turns() -> None:
+def test_thousands_of_clusters_take_turns():
     points = np.random.default_rng(2).normal(size=(5000, 2))
     colours = Colours(points)
     first = colours.paint([(i,) for i in range(5000)])

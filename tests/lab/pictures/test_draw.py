@@ -1,10 +1,7 @@
 """Pictures hold what they should: points, colours, boxes, rings, frames."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +28,7 @@ def collections(axes: Any) -> tuple[Any, Any]:
     return points, rings[0].get_offsets().tolist() if rings else []
 
 
-def test_every_view_has_its_points_boxes_and_rings() -> None:
+def test_every_view_has_its_points_boxes_and_rings():
     figure = draw(scene_of_posterior(POINTS, POSTERIOR, 2))
     one, two = figure.axes
     for axes in (one, two):
@@ -60,9 +57,7 @@ def scene_of(points: Sequence[tuple[float, float]], count: int = 1) -> Scene:
     ("right", "up", "shape"),
     [(1.0, 1.0, (3.8, 3.8)), (100.0, 50.0, (3.8, 3.8 * 60 / 110)), (1.0, 99.0, (2.4, 3.8))],
 )
-def test_the_page_has_the_shape_of_the_data(
-    right: float, up: float, shape: tuple[float, float], count: int
-) -> None:
+def test_the_page_has_the_shape_of_the_data(right, up, shape, count):
     figure = draw(scene_of([(0, 0), (right, 0), (0, up), (right, up)], count))
     figure.canvas.draw()
     columns, rows = min(count, 3), -(-count // 3)
@@ -76,7 +71,6 @@ def test_the_page_has_the_shape_of_the_data(
     for title, axes in zip(titles, shown, strict=True):
         whole = figure.bbox
         for box in (title, axes.get_tightbbox(renderer)):
-            assert box is not None
             assert whole.x0 <= box.x0 < box.x1 <= whole.x1
             assert whole.y0 <= box.y0 < box.y1 <= whole.y1
     assert not any(a.overlaps(b) for a, b in itertools.combinations(titles, 2))
@@ -97,16 +91,14 @@ def test_the_page_has_the_shape_of_the_data(
         [(1e9, 0.0), (1e9 + 1e-3, 1e-3)],
     ],
 )
-def test_points_that_float64_hardly_tells_apart(
-    points: list[tuple[float, float]], tmp_path: Path
-) -> None:
+def test_points_that_float64_hardly_tells_apart(points, tmp_path):
     save(draw(scene_of(points)), str(tmp_path / "p.png"))
     low, high = limits(np.array(points))
     assert (low < np.min(points, axis=0)).all()
     assert (high > np.max(points, axis=0)).all()
 
 
-def test_colours_are_those_of_the_clusters() -> None:
+def test_colours_are_those_of_the_clusters():
     figure = draw(scene_of_posterior(POINTS, POSTERIOR, 2))
     one, two = (collections(axes)[0].get_facecolors() for axes in figure.axes)
     assert (one[0] == one[1]).all()
@@ -118,25 +110,25 @@ def test_colours_are_those_of_the_clusters() -> None:
 
 
 @pytest.mark.parametrize("kind", ["png", "svg"])
-def test_the_file_is_what_its_name_says(tmp_path: Path, kind: str) -> None:
+def test_the_file_is_what_its_name_says(tmp_path, kind):
     target = tmp_path / f"picture.{kind}"
     save(draw(scene_of_posterior(POINTS, POSTERIOR)), str(target))
     head = {"png": b"\x89PNG", "svg": b"<?xml"}[kind]
     assert target.read_bytes().startswith(head)
 
 
-def test_another_name_is_refused(tmp_path: Path) -> None:
+def test_another_name_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"\.png or \.svg"):
         save(draw(scene_of_posterior(POINTS, POSTERIOR)), str(tmp_path / "picture.jpg"))
 
 
-def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(UsageError, match=r": pip install .*\[bench\]'$"):
         require_matplotlib()
 
 
-def test_the_settings_of_the_program_stay_as_they_are(tmp_path: Path) -> None:
+def test_the_settings_of_the_program_stay_as_they_are(tmp_path):
     import matplotlib as mpl
 
     before = dict(mpl.rcParams)
@@ -152,7 +144,7 @@ def test_the_settings_of_the_program_stay_as_they_are(tmp_path: Path) -> None:
         assert mpl.rcParams["legend.frameon"] is False
 
 
-def test_an_animation_has_its_frames_and_ends_with_all(tmp_path: Path) -> None:
+def test_an_animation_has_its_frames_and_ends_with_all(tmp_path):
     from PIL import Image
 
     recorder = Recorder(POINTS, 3)
@@ -173,7 +165,7 @@ def test_an_animation_has_its_frames_and_ends_with_all(tmp_path: Path) -> None:
     assert (last[0, 0] == 255).all()
 
 
-def test_a_film_has_the_shape_of_its_points(tmp_path: Path) -> None:
+def test_a_film_has_the_shape_of_its_points(tmp_path):
     from PIL import Image
 
     points = [
@@ -187,7 +179,7 @@ def test_a_film_has_the_shape_of_its_points(tmp_path: Path) -> None:
         assert film.size == (462, pytest.approx(110 * (4.2 * 2.4 / 4.4 + 0.45), abs=1))
 
 
-def test_a_film_keeps_the_colours_that_its_end_lacks(tmp_path: Path) -> None:
+def test_a_film_keeps_the_colours_that_its_end_lacks(tmp_path):
     from PIL import Image
 
     apart = Posterior(tuple(subproblem((i,), (1.0, [(i,)])) for i in range(5)), -9.0, 5, 1)
@@ -220,7 +212,7 @@ def numbers(recorder: Recorder) -> list[str]:
     return [frame.view.title.split(":")[0] for frame in recorder.frames]
 
 
-def test_frames_of_fragments_show_the_newest_and_say_what_they_stand_for() -> None:
+def test_frames_of_fragments_show_the_newest_and_say_what_they_stand_for():
     recorder = Recorder(POINTS, 3)
     for n in range(1, 6):
         recorder(Progress(n, 5, 2, 3.0, 0, lambda: POSTERIOR))
@@ -237,7 +229,7 @@ def test_frames_of_fragments_show_the_newest_and_say_what_they_stand_for() -> No
     )
 
 
-def test_frames_of_rounds_end_on_the_result() -> None:
+def test_frames_of_rounds_end_on_the_result():
     recorder = Recorder(POINTS, 9)
     for n in range(1, 4):
         recorder(after(n))
@@ -254,7 +246,7 @@ def test_frames_of_rounds_end_on_the_result() -> None:
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 8])
 @pytest.mark.parametrize("rounds", [1, 2, 3, 4, 5, 7, 8, 9, 16, 63, 64, 65, 1000])
-def test_however_many_rounds_the_frames_are_few_and_even(count: int, rounds: int) -> None:
+def test_however_many_rounds_the_frames_are_few_and_even(count, rounds):
     recorder = Recorder(POINTS, count)
     for n in range(1, rounds + 1):
         recorder(after(n))
@@ -267,13 +259,13 @@ def test_however_many_rounds_the_frames_are_few_and_even(count: int, rounds: int
     assert not kept or kept[-1] < rounds
 
 
-def test_a_run_without_a_step_is_its_result() -> None:
+def test_a_run_without_a_step_is_its_result():
     recorder = Recorder(POINTS, 3)
     recorder.finish(POSTERIOR)
     assert numbers(recorder) == ["the end"]
 
 
 @pytest.mark.parametrize("rounds", [None, Rounds(1, 2, 3, -4.0)])
-def test_a_clusterer_that_hides_its_states_makes_no_film(rounds: Rounds | None) -> None:
+def test_a_clusterer_that_hides_its_states_makes_no_film(rounds):
     with pytest.raises(UsageError, match="no film"):
         Recorder(POINTS, 3)(Progress(1, 5, 1, 0.0, 0, rounds=rounds))

@@ -1,7 +1,5 @@
 """What pictures show: the heaviest groupings, what moved between them, and stable colours."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -50,7 +48,7 @@ POSTERIOR = Posterior(
     st.lists(st.lists(st.floats(-5, 0), min_size=1, max_size=4), min_size=1, max_size=4),
     st.integers(1, 12),
 )
-def test_the_heaviest_combinations_are_those_of_all(weights: list[list[float]], count: int) -> None:
+def test_the_heaviest_combinations_are_those_of_all(weights, count):
     subproblems = [
         Subproblem(
             (s,), tuple(Particle(w, ((s, r),)) for r, w in enumerate(sorted(ws, reverse=True)))
@@ -72,7 +70,7 @@ def test_the_heaviest_combinations_are_those_of_all(weights: list[list[float]], 
         assert weight == pytest.approx(sum(parts))
 
 
-def test_views_are_the_groupings_by_probability() -> None:
+def test_views_are_the_groupings_by_probability():
     scene = scene_of_posterior(POINTS, POSTERIOR, 3)
     assert [view.title for view in scene.views] == [
         "1. 3 entities, probability 54 %",
@@ -98,14 +96,14 @@ def test_views_are_the_groupings_by_probability() -> None:
         (0.00002, "probability 2e-05"),
     ],
 )
-def test_probabilities_stay_honest_at_both_ends(probability: float, said: str) -> None:
+def test_probabilities_stay_honest_at_both_ends(probability, said):
     rest = subproblem((4,), (1.0, [(4,)]))
     pair = subproblem((2, 3), (probability, [(2, 3)]), (1e-9, [(2,), (3,)]))
     first = scene_of_posterior(POINTS, Posterior((pair, rest), -1.0, 5, 1)).views[0]
     assert first.title == f"1. 2 entities, {said}"
 
 
-def test_a_grouping_that_is_alone_has_no_probability() -> None:
+def test_a_grouping_that_is_alone_has_no_probability():
     only = subproblem((0, 1), (1.0, [(0, 1)])), subproblem((2,), (1.0, [(2,)]))
     (view,) = scene_of_posterior(POINTS, Posterior(only, -1.0, 3, 1), 3).views
     assert view.title == "2 entities"
@@ -115,7 +113,7 @@ def entity(name: str, fragments: tuple[str, ...], block: int) -> Entity:
     return Entity(name, name, {}, fragments, 1.0, block)
 
 
-def test_a_knowledge_base_shows_its_entities_and_subproblems() -> None:
+def test_a_knowledge_base_shows_its_entities_and_subproblems():
     kb = [entity("a", ("p1", "p0"), 0), entity("b", ("p2",), 1), entity("c", ("p3", "p4"), 1)]
     (view,) = scene_of_kb(kb, POINTS).views
     assert view.clusters == ((0, 1), (2,), (3, 4))
@@ -123,7 +121,7 @@ def test_a_knowledge_base_shows_its_entities_and_subproblems() -> None:
     assert view.title == "3 entities"
 
 
-def test_a_knowledge_base_of_other_fragments_is_refused() -> None:
+def test_a_knowledge_base_of_other_fragments_is_refused():
     with pytest.raises(UsageError, match=r'^entity "a\\x1b" has the fragment "p9"'):
         scene_of_kb([entity("a\x1b", ("p9",), 0)], POINTS)
     with pytest.raises(UsageError, match="lacks 4"):
@@ -137,7 +135,7 @@ def test_a_knowledge_base_of_other_fragments_is_refused() -> None:
         (Fragment("v", {}, vector=(1.0, 2.0, 3.0)), "one of 3"),
     ],
 )
-def test_only_points_of_two_numbers_are_drawn(fragment: Fragment, said: str) -> None:
+def test_only_points_of_two_numbers_are_drawn(fragment, said):
     with pytest.raises(UsageError, match=f'"{fragment.id}".*got {said}'):
         points_of([*POINTS, fragment])
     with pytest.raises(UsageError, match="no fragments"):
@@ -155,11 +153,6 @@ def test_only_points_of_two_numbers_are_drawn(fragment: Fragment, said: str) -> 
         ([], [(0,)], {}, (0,)),
     ],
 )
-def test_clusters_are_recognised_by_their_bulk(
-    before: list[tuple[int, ...]],
-    after: list[tuple[int, ...]],
-    same: dict[int, int],
-    left: tuple[int, ...],
-) -> None:
+def test_clusters_are_recognised_by_their_bulk(before, after, same, left):
     assert matched(before, after) == same
     assert moved_fragments(before, after) == left

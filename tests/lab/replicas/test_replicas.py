@@ -1,7 +1,5 @@
 """Sequential importance resampling against enumeration, and what replicas keep count of."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -30,7 +28,7 @@ def together(posterior: Posterior) -> FloatArray:
 
 @pytest.mark.parametrize("threshold", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_pairs_are_as_probable_as_by_enumeration(family: str, threshold: float) -> None:
+def test_pairs_are_as_probable_as_by_enumeration(family, threshold):
     make_fragments, make_likelihood = FAMILIES[family]
     fragments = make_fragments(np.random.default_rng(5), N)
     likelihood = make_likelihood(fragments)
@@ -44,7 +42,7 @@ def test_pairs_are_as_probable_as_by_enumeration(family: str, threshold: float) 
     assert np.abs(together(found) - exact).max() < 0.02
 
 
-def test_the_most_probable_grouping_drawn_is_the_estimate() -> None:
+def test_the_most_probable_grouping_drawn_is_the_estimate():
     fragments = vectors(np.random.default_rng(8), 6)
     problem = Problem(Gaussian(), 0.5)
     found = Sir(replicas=3000).cluster(fragments, problem, np.random.default_rng(0))
@@ -52,7 +50,7 @@ def test_the_most_probable_grouping_drawn_is_the_estimate() -> None:
     assert frozenset(found.clusters()) == max(exact, key=exact.__getitem__)
 
 
-def test_clusters_are_shared_and_let_go() -> None:
+def test_clusters_are_shared_and_let_go():
     """A slot for each different cluster that is held, whatever replicas do."""
     rng = np.random.default_rng(3)
     replicas = Replicas(40, 50, 0.0, rng)
@@ -83,7 +81,7 @@ def test_clusters_are_shared_and_let_go() -> None:
     assert shown == {members[slot] for slot in live}
 
 
-def test_weights_say_what_was_less_probable_than_it_seemed() -> None:
+def test_weights_say_what_was_less_probable_than_it_seemed():
     """Of replicas that put the same fragments together, all weigh the same."""
     fragments = vectors(np.random.default_rng(2), N)
     replicas = Replicas(N, 400, 0.0, np.random.default_rng(0))
@@ -105,14 +103,14 @@ def test_weights_say_what_was_less_probable_than_it_seemed() -> None:
     assert len(by_target) == 1  # the target is the unnormalised posterior
 
 
-def test_what_no_replica_can_place_is_named() -> None:
+def test_what_no_replica_can_place_is_named():
     fragments = vectors(np.random.default_rng(2), 3)
     problem = Problem(Rule(lambda ids: -math.inf if "f2" in ids else 0.0), 1.0)
     with pytest.raises(LikelihoodError, match='fragment "f2": the fragment has no finite'):
         Sir(replicas=10).cluster(fragments, problem, np.random.default_rng(0))
 
 
-def test_replicas_that_come_to_nothing_weigh_nothing() -> None:
+def test_replicas_that_come_to_nothing_weigh_nothing():
     """The second cannot be with the first, and the third cannot be apart from both."""
 
     def rule(ids: set[str]) -> float:
@@ -131,7 +129,7 @@ def test_replicas_that_come_to_nothing_weigh_nothing() -> None:
         Sir(replicas=40).cluster(fragments, Problem(Rule(rule), 1.0), np.random.default_rng(0))
 
 
-def test_a_likelihood_of_nan_is_refused() -> None:
+def test_a_likelihood_of_nan_is_refused():
     fragments = vectors(np.random.default_rng(2), 3)
     with pytest.raises(LikelihoodError, match='fragment "f0": the likelihood returned nan'):
         Sir(replicas=10).cluster(
@@ -140,6 +138,6 @@ def test_a_likelihood_of_nan_is_refused() -> None:
 
 
 @pytest.mark.parametrize("options", [{"replicas": 0}, {"threshold": 1.5}, {"budget": 0.0}])
-def test_options_out_of_range(options: dict[str, float]) -> None:
+def test_options_out_of_range(options):
     with pytest.raises(UsageError, match=f"{next(iter(options))}: expected"):
         Sir(**options)  # type: ignore[arg-type]

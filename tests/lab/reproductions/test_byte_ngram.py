@@ -139,7 +139,7 @@ class Slow:
 
 
 @pytest.mark.parametrize(("n_sets", "estimated"), [(1, {1}), (150, {4, 5})])
-def test_equals_the_definition(n_sets: int, estimated: set[int]) -> None:
+def test_equals_the_definition(n_sets, estimated):
     train = random_sets(0, n_sets)
     held_out = [*random_sets(1, 2), [Fragment("x", {"zz": ("Ω",)})]]
     slow = Slow(train)
@@ -149,7 +149,7 @@ def test_equals_the_definition(n_sets: int, estimated: set[int]) -> None:
     assert model.log_marginal(held_out) == pytest.approx(expected, rel=1e-12)
 
 
-def test_counting_by_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counting_by_parts_changes_nothing(monkeypatch):
     train, held_out = random_sets(0, 40), random_sets(1, 5)
     whole = byte_ngram.ByteNgram.trained(CANONICAL, train).log_marginal(held_out)
     monkeypatch.setattr(byte_ngram, "_COUNTED_AT_ONCE", 100)
@@ -159,7 +159,7 @@ def test_counting_by_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("grammar", ["canonical-json", "flat-json"])
-def test_legal_tokens_share_all_probability(grammar: str) -> None:
+def test_legal_tokens_share_all_probability(grammar):
     plugin = grammar_called(grammar)
     model = byte_ngram.ByteNgram.trained(plugin, random_sets(0, 40))
     legal_by_state = byte_ngram.ByteTexts(plugin).table.legal
@@ -172,7 +172,7 @@ def test_legal_tokens_share_all_probability(grammar: str) -> None:
     assert np.array_equal(rows > 0, legal_by_state[states])
 
 
-def test_what_the_grammar_forces_is_no_token() -> None:
+def test_what_the_grammar_forces_is_no_token():
     texts = byte_ngram.ByteTexts(CANONICAL)
     tokens, _ = texts.read([Fragment("x", {"a": ("bé",)})])
     symbols = {token: symbol for symbol, token in texts.table.symbols.items()}
@@ -180,7 +180,7 @@ def test_what_the_grammar_forces_is_no_token() -> None:
     assert read == [ord("a"), KEY_END, ord("b"), *"é".encode(), OBJECT_END]
 
 
-def test_no_sets_no_scores() -> None:
+def test_no_sets_no_scores():
     model = byte_ngram.ByteNgram.trained(CANONICAL, random_sets(0, 2))
     assert model.log_marginal([]).shape == (0,)
 
@@ -209,7 +209,7 @@ def entities(n: int, largest: int) -> list[list[Fragment]]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_area_is_the_share_of_pairs_in_the_right_order(seed: int) -> None:
+def test_the_area_is_the_share_of_pairs_in_the_right_order(seed):
     rng = np.random.default_rng(seed)
     scores, weights = rng.integers(0, 4, 12).astype(float), rng.integers(0, 3, 12).astype(float)
     positive = np.arange(12) < rng.integers(1, 11)
@@ -224,7 +224,7 @@ def test_the_area_is_the_share_of_pairs_in_the_right_order(seed: int) -> None:
     assert found == pytest.approx(right / total)
 
 
-def test_pairs_are_what_they_should_be() -> None:
+def test_pairs_are_what_they_should_be():
     given_entities = entities(20, 12)
     label = {f.id: number for number, entity in enumerate(given_entities) for f in entity}
     names = [{f.names[0].lower() for f in entity} for entity in given_entities]
@@ -250,7 +250,7 @@ def ids(part: list[Fragment]) -> frozenset[str]:
     return frozenset(f.id for f in part)
 
 
-def test_few_entities_give_the_pairs_there_are() -> None:
+def test_few_entities_give_the_pairs_there_are():
     two = [[Fragment(f"{e}{k}", {"name": ("n",)}) for k in range(2)] for e in "ab"]
     pairs = entity_pairs.draw_pairs(two, 5, seed=0)
     # a0 a1 and b0 b1, with two of the four mixed ones
@@ -258,7 +258,7 @@ def test_few_entities_give_the_pairs_there_are() -> None:
     assert entity_pairs.draw_pairs([entity[:1] for entity in two], 5, seed=0) == []
 
 
-def test_equal_parts_and_shared_content_are_seen() -> None:
+def test_equal_parts_and_shared_content_are_seen():
     x, y = (Fragment(name, {"name": (name,)}) for name in "xy")
     again = Fragment("again", {"name": ("x",)})
     kinds = [
@@ -280,7 +280,7 @@ class Squares:
         return np.array([len(c) ** 2 * same for c, same in zip(clusters, one, strict=True)], float)
 
 
-def test_gains_and_their_area() -> None:
+def test_gains_and_their_area():
     pairs = entity_pairs.draw_pairs(entities(20, 12), 100, seed=2)
     gain, by_fragment = entity_pairs.gains(Squares(), pairs)
     for pair, g, n in zip(pairs, gain, by_fragment, strict=True):
@@ -293,7 +293,7 @@ def test_gains_and_their_area() -> None:
     assert (chance.auc, chance.positives, chance.negatives) == (0.5, 100, 100)
 
 
-def test_the_interval_of_the_area_covers_it() -> None:
+def test_the_interval_of_the_area_covers_it():
     pairs = entity_pairs.draw_pairs(entities(20, 12), 100, seed=3)
     noise = np.random.default_rng(0).normal(size=len(pairs))
     found = entity_pairs.area(pairs, noise + [pair.is_positive for pair in pairs], seed=0)

@@ -1,7 +1,5 @@
 """The fitted Gaussian prior: its evidence is the likelihood's, its slopes are right, it is best."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -32,7 +30,7 @@ def log_evidence(options: dict[str, tuple[float, ...]], clusters: list[FloatArra
     return float(Gaussian(**options).log_marginal(sets).sum())
 
 
-def test_the_evidence_is_that_of_the_likelihood_and_nothing_near_or_true_is_better() -> None:
+def test_the_evidence_is_that_of_the_likelihood_and_nothing_near_or_true_is_better():
     clusters = drawn(300, 1)
     found = fit(clusters)
     assert found.clusters == 300
@@ -48,13 +46,13 @@ def test_the_evidence_is_that_of_the_likelihood_and_nothing_near_or_true_is_bett
                 assert log_evidence(other, clusters) < found.evidence
 
 
-def test_the_prior_that_drew_the_clusters_is_found_again() -> None:
+def test_the_prior_that_drew_the_clusters_is_found_again():
     found = fit(drawn(6000, 2))
     for name, wanted in PRIOR.items():
         assert found.options[name] == pytest.approx(wanted, rel=0.12), name
 
 
-def test_slopes_are_differences() -> None:
+def test_slopes_are_differences():
     rng = np.random.default_rng(3)
     evidence = GaussianEvidence(
         rng.integers(1, 9, size=20).astype(float), rng.normal(size=20), rng.gamma(2.0, size=20)
@@ -69,7 +67,7 @@ def test_slopes_are_differences() -> None:
             assert slope[i] == pytest.approx((up - down) / 2e-5, rel=1e-5, abs=1e-5)
 
 
-def test_clusters_of_one_width_drive_the_shape_to_its_edge() -> None:
+def test_clusters_of_one_width_drive_the_shape_to_its_edge():
     angles = 2 * np.pi * np.arange(12) / 12
     rim = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     centres = np.random.default_rng(4).normal(size=(50, 2))
@@ -79,7 +77,7 @@ def test_clusters_of_one_width_drive_the_shape_to_its_edge() -> None:
     assert found.b[0] / found.a[0] == pytest.approx(6 / 11, rel=0.01)
 
 
-def test_clusters_that_say_nothing_are_refused() -> None:
+def test_clusters_that_say_nothing_are_refused():
     one, two = np.zeros((1, 2)), np.array([[0.0, 1.0], [2.0, 3.0]])
     with pytest.raises(KBForgeError, match="2 clusters of at least 2 points"):
         fit([one, one, two])

@@ -42,7 +42,7 @@ def fragments(rounds: int = 5) -> list[Fragment]:
     ],
     ids=["everything", "nothing", "three in four"],
 )
-def test_recall_is_the_share_that_the_keys_lead_to(key: Callable[[int], int], found: float) -> None:
+def test_recall_is_the_share_that_the_keys_lead_to(key, found):
     """Every person is known when a round begins, and equal names are one entity."""
     problem = Problem(Names(), 1.0, index=By(key))
     recall = script("index_recall").recall_of_steps(fragments(), problem, places=1, steps=PEOPLE)

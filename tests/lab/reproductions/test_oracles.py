@@ -1,7 +1,5 @@
 """The oracle reproductions: what questions gain, and what share of the gap answers close."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 
 import numpy as np
@@ -35,7 +33,7 @@ def options(monkeypatch, tmp_path):
     return Namespace(answers=12, orders=1, repeats=2, errors=0.0, ways=ways, without=None)
 
 
-def test_every_way_starts_from_one_state_and_good_questions_gain_most(options, tmp_path) -> None:
+def test_every_way_starts_from_one_state_and_good_questions_gain_most(options, tmp_path):
     curves = oracle.measured(Set(), options)
     assert set(curves) == set(oracle.WAYS)
     assert len({round(float(f1[0, 0]), 9) for f1 in curves.values()}) == 1
@@ -50,13 +48,13 @@ def test_every_way_starts_from_one_state_and_good_questions_gain_most(options, t
     assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_wrong_answers_that_contradict_others_are_passed_over(options) -> None:
+def test_wrong_answers_that_contradict_others_are_passed_over(options):
     options.errors, options.ways = 0.4, ["gain"]
     curves = oracle.measured(Set(), options)
     assert np.isfinite(curves["gain"]).all()
 
 
-def test_a_curve_that_ends_early_stays_where_it_is() -> None:
+def test_a_curve_that_ends_early_stays_where_it_is():
     assert oracle.padded([[0.1, 0.2], [0.3]], 3).tolist() == [[0.1, 0.2, 0.2], [0.3, 0.3, 0.3]]
 
 

@@ -1,9 +1,5 @@
 """The planted graph: namesakes share a row, aliases do not, and labels find their fragments."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pyarrow.parquet as pq
 
 from kbforge.contracts import Fragment
@@ -19,7 +15,7 @@ def mention(name: str, unit: str, label: str, **relations: str) -> Fragment:
     return Fragment(f"{unit}-{label}", properties, label=label, source=unit)
 
 
-def test_a_graph_of_namesakes_and_aliases(tmp_path: Path) -> None:
+def test_a_graph_of_namesakes_and_aliases(tmp_path):
     mentions = [
         mention("Victoria", "u1", "queen", spouse="Albert"),
         mention("Victoria", "u2", "city", country="Australia"),
@@ -45,7 +41,7 @@ def test_a_graph_of_namesakes_and_aliases(tmp_path: Path) -> None:
     assert fragments["u2#VICTORIA"].properties["neighbour"] == ("AUSTRALIA",)
 
 
-def test_shares_of_pairs() -> None:
+def test_shares_of_pairs():
     clusters = {"a": 1, "b": 1, "c": 2}
     pairs = [("a", "b"), ("a", "c")]
     assert planted_graph.share(pairs, clusters, True) == "1 of 2"

@@ -1,7 +1,5 @@
 """The figures that the README quotes, on the real data that KBFORGE_DATA names."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
@@ -22,7 +20,6 @@ from kbforge_lab.clusterers.offline import Agglomerative
 from kbforge_lab.suites.circles import SURROGATE, draw_clusters
 from kbforge_lab.suites.gauss import Gauss
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from tests.program import Run
 from tests.scripts import script
 
 PUBLISHED = {
@@ -39,8 +36,8 @@ PUBLISHED = {
 @pytest.mark.parametrize("weights", ["target", "marginal"])
 @pytest.mark.parametrize(("clusterer", "order"), PUBLISHED)
 def test_gaussian_benchmark_gives_the_published_figures(
-    program: Run, data_dir: Path, tmp_path: Path, clusterer: str, order: str, weights: str
-) -> None:
+    program, data_dir, tmp_path, clusterer, order, weights
+):
     if clusterer == "smc" and weights == "marginal":
         pytest.skip("nothing splits in plain SMC")
     with open(data_dir / "gauss/gauss700.csv", newline="") as file:
@@ -74,9 +71,7 @@ def test_gaussian_benchmark_gives_the_published_figures(
 
 @pytest.mark.data
 @pytest.mark.parametrize(("family", "least"), [("wd50", 0.85), ("dwie50", 0.73)])
-def test_text_accuracy_tuned_on_the_train_set(
-    program: Run, data_dir: Path, tmp_path: Path, family: str, least: float
-) -> None:
+def test_text_accuracy_tuned_on_the_train_set(program, data_dir, tmp_path, family, least):
     train = data_dir / f"confusable/{family}_train.jsonl"
     test = data_dir / f"confusable/{family}_dev.jsonl"
     corpus = data_dir / "lm_corpus/lm_train.jsonl.gz"
@@ -117,7 +112,7 @@ def measured(folder: Path, monkeypatch: pytest.MonkeyPatch, held: list[Fragment]
     return found
 
 
-def test_labels_score_and_do_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_score_and_do_nothing_else(tmp_path, monkeypatch):
     held = people()
     one = [Fragment(f.id, f.properties, label="all the same") for f in held]
     first = measured(tmp_path, monkeypatch, held)
@@ -128,7 +123,7 @@ def test_labels_score_and_do_nothing_else(tmp_path: Path, monkeypatch: pytest.Mo
     assert (first["gold_clusters"], second["gold_clusters"]) == (len(PEOPLE), 1)
 
 
-def test_exact_match_needs_all_attributes_and_no_case() -> None:
+def test_exact_match_needs_all_attributes_and_no_case():
     records = script("records")
     held = [
         Fragment("1", {"name": ("Ann", "Annie"), "town": ("York",)}, label="a"),
@@ -140,9 +135,7 @@ def test_exact_match_needs_all_attributes_and_no_case() -> None:
     assert scored["exact_name"]["clusters"] == 2  # the first name: ann, annie
 
 
-def test_a_run_over_its_time_tells_how_far_it_got(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_over_its_time_tells_how_far_it_got(tmp_path, monkeypatch):
     monkeypatch.setattr(script("records"), "SECONDS", 0.0)
     row = measured(tmp_path, monkeypatch, people())
     assert not row["complete"]
@@ -157,7 +150,7 @@ PROBLEM = Problem(Gaussian(a=2, b=0.5, mu=0, lam=0.0002), alpha=20.0)
 
 
 @pytest.mark.data
-def test_agglomerative_clustering_finds_the_published_optimum(data_dir: Path) -> None:
+def test_agglomerative_clustering_finds_the_published_optimum(data_dir):
     """-1425 (0) and F1 .87, whatever the order."""
     with open(data_dir / "gauss/gauss700.csv", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -179,7 +172,7 @@ replicas = script("replicas")
 
 
 @pytest.mark.parametrize(("name", "option"), [("sir", "replicas"), ("split-smc", "particles")])
-def test_the_log_posterior_of_the_map_is_the_clusterers_own(name: str, option: str) -> None:
+def test_the_log_posterior_of_the_map_is_the_clusterers_own(name, option):
     seconds, log_p, f1, entities, more, agreed, agreed_f1, _ = replicas.figures(
         TASK, 0, name, {option: 50}
     )
@@ -206,7 +199,7 @@ SOAK = Path(__file__).parents[3] / "examples" / "reproductions" / "soak.py"
 @pytest.mark.skipif(kernel_library() is None, reason="the engine's way is the kernel's")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("way", ["engine", "session"])
-def test_rows_of_a_short_soak(way: str) -> None:
+def test_rows_of_a_short_soak(way):
     options = ["--way", way, "--minutes", "0.01", "--seconds", "0.2", "--people", "200"]
     done = subprocess.run(
         [sys.executable, str(SOAK), *options], capture_output=True, text=True, check=True
@@ -222,7 +215,7 @@ def test_rows_of_a_short_soak(way: str) -> None:
 # The surrogate fitted to simulated circles is as good as the published one, on other circles.
 
 
-def test_the_fitted_surrogate_is_as_good_as_the_published_one() -> None:
+def test_the_fitted_surrogate_is_as_good_as_the_published_one():
     reproduction = script("surrogate_fit")
     fitted = script("gaussian_prior").fit(draw_clusters(300, np.random.default_rng(1)))
     others = draw_clusters(300, np.random.default_rng(2))
@@ -249,7 +242,7 @@ references = script("scdp_references")
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", references.SETS)
-def test_labelled_entities_are_others_than_those_to_be_grouped(data_dir: Path, name: str) -> None:
+def test_labelled_entities_are_others_than_those_to_be_grouped(data_dir, name):
     for split in references.SPLITS[name]():
         known, new = ({f.label for f in part} for part in (split.train, split.test))
         assert len(known) >= 50
@@ -258,7 +251,7 @@ def test_labelled_entities_are_others_than_those_to_be_grouped(data_dir: Path, n
 
 
 @pytest.mark.data
-def test_every_reference_of_an_author_is_in_one_test_set(data_dir: Path) -> None:
+def test_every_reference_of_an_author_is_in_one_test_set(data_dir):
     splits = list(references.of_cora())
     assert [len(split.test) for split in splits] == [756, 529, 594]
     assert len({f.id for split in splits for f in split.test}) == 1879

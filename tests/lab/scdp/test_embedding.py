@@ -1,7 +1,5 @@
 """Vectors made of distances, and what supervised clustering says of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +19,7 @@ def distances_of(points: np.ndarray) -> np.ndarray:
 
 
 @given(st.integers(1, 30), st.integers(1, 6), st.integers(0, 10**6))
-def test_euclidean_distances_come_out_as_they_are(n: int, dimensions: int, seed: int) -> None:
+def test_euclidean_distances_come_out_as_they_are(n, dimensions, seed):
     points = np.random.default_rng(seed).normal(3.0, 5.0, size=(n, dimensions))
     distances = distances_of(points)
     found = embedding(distances, min(n, dimensions))
@@ -29,7 +27,7 @@ def test_euclidean_distances_come_out_as_they_are(n: int, dimensions: int, seed:
     np.testing.assert_allclose(found.mean(axis=0), 0, atol=1e-8)
 
 
-def test_fewer_dimensions_keep_the_longest_axes() -> None:
+def test_fewer_dimensions_keep_the_longest_axes():
     rng = np.random.default_rng(1)
     points = principal(rng.normal(size=(40, 3)) * [5.0, 2.0, 0.1])
     found = embedding(distances_of(points), 2)
@@ -37,13 +35,13 @@ def test_fewer_dimensions_keep_the_longest_axes() -> None:
     assert (found[np.abs(found).argmax(axis=0), [0, 1]] > 0).all()
 
 
-def test_dimensions_that_the_distances_do_not_span_are_zero() -> None:
+def test_dimensions_that_the_distances_do_not_span_are_zero():
     found = embedding(distances_of(np.array([[0.0], [3.0], [5.0]])), 3)
     assert (found[:, 1:] == 0).all()
     np.testing.assert_allclose(distances_of(found[:, :1])[0], [0, 3, 5], atol=1e-8)
 
 
-def test_distances_of_no_euclidean_space_give_the_nearest_that_are() -> None:
+def test_distances_of_no_euclidean_space_give_the_nearest_that_are():
     # a star: three tips 2 apart from each other, 1 from the middle, which no plane has
     star = np.array([[0.0, 1, 1, 1], [1, 0, 2, 2], [1, 2, 0, 2], [1, 2, 2, 0]])
     found = embedding(star, 4)
@@ -78,7 +76,7 @@ def turned(state: ChainState, rotation: np.ndarray) -> ChainState:
 
 
 @pytest.mark.parametrize("model", [SCDP1, SCDP3])
-def test_the_joint_density_of_principal_axes_is_the_same(model) -> None:
+def test_the_joint_density_of_principal_axes_is_the_same(model):
     data, states = scene(np.random.default_rng(4))
     points = embedding(distances_of(data.values), 3)
     signs = np.diag(np.sign((points * data.values).sum(axis=0)))
@@ -88,7 +86,7 @@ def test_the_joint_density_of_principal_axes_is_the_same(model) -> None:
         assert found == pytest.approx(expected, abs=1e-7)
 
 
-def test_only_equal_precisions_do_not_ask_how_the_axes_lie() -> None:
+def test_only_equal_precisions_do_not_ask_how_the_axes_lie():
     rng = np.random.default_rng(5)
     data, states = scene(rng)
     rotation = np.linalg.qr(rng.normal(size=(3, 3)))[0]
@@ -105,7 +103,7 @@ def test_only_equal_precisions_do_not_ask_how_the_axes_lie() -> None:
 
 
 @pytest.mark.parametrize("dimensions", [1, 3, 49, 50])
-def test_as_many_axes_as_asked_for_where_all_are_equally_long(dimensions: int) -> None:
+def test_as_many_axes_as_asked_for_where_all_are_equally_long(dimensions):
     """LAPACK loses some of many equal eigenvalues when it is asked for a few."""
     distances = 1 - np.eye(50)
     found = embedding(distances, dimensions)
@@ -128,8 +126,6 @@ def test_as_many_axes_as_asked_for_where_all_are_equally_long(dimensions: int) -
         (np.zeros((2, 2)), 0, "expected 1 to 2"),
     ],
 )
-def test_what_are_no_distances_is_refused(
-    distances: np.ndarray, dimensions: int, words: str
-) -> None:
+def test_what_are_no_distances_is_refused(distances, dimensions, words):
     with pytest.raises(UsageError, match=words):
         embedding(distances, dimensions)

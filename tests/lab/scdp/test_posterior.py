@@ -5,8 +5,6 @@ rejection, as it is at most 1), which a chain that draws data and states in turn
 and quadrature over means and types for all groupings of two references.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -54,8 +52,6 @@ def log_separation(model: Scdp, means: np.ndarray, types: np.ndarray) -> float:
 
 
 def from_the_joint(rng: np.random.Generator, model: Scdp) -> ChainState:
-    assert model.publications is not None
-    assert model.types is not None
     while True:
         alpha_p = rng.gamma(model.publications.shape) / model.publications.rate
         # two labelled references of one publication and one of another; at most .172
@@ -128,7 +124,7 @@ def _first(rng: np.random.Generator, model: Scdp) -> tuple[References, ChainStat
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_joint_distribution_is_the_same_both_ways(name: str) -> None:
+def test_the_joint_distribution_is_the_same_both_ways(name):
     assert largest_z(MODELS[name], MODELS[name]) < 4
 
 
@@ -142,7 +138,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_another_model_is_noticed(name: str) -> None:
+def test_another_model_is_noticed(name):
     right, wrong = WRONG[name]
     assert largest_z(MODELS[right], wrong) > 5
 
@@ -183,7 +179,7 @@ def by_quadrature(factor: Factor, power: float, together: bool, alike: bool) -> 
 
 
 @pytest.mark.parametrize("name", FACTORS)
-def test_groupings_of_two_have_their_probabilities(name: str) -> None:
+def test_groupings_of_two_have_their_probabilities(name):
     model, factor = FACTORS[name]
     exact = np.array(
         [[by_quadrature(factor, model.power, t, a) for a in (True, False)] for t in (True, False)]

@@ -1,7 +1,5 @@
 """Runs of supervised chains: what they visit, and what their posterior is made of."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 
@@ -36,7 +34,7 @@ def made(sweeps: int = 12, chains: int = 2, particles: int = 100) -> ScdpRun:
     return ScdpRun(SCDP1, given, first, sweeps, chains, particles, by_size, rng)
 
 
-def test_chains_move_as_those_of_run() -> None:
+def test_chains_move_as_those_of_run():
     given = data()
     ended = made()
     assert ended.until_done(Watch(None, None)) is Ending.SWEEPS
@@ -49,7 +47,7 @@ def test_chains_move_as_those_of_run() -> None:
         assert [v["log_joint"] for v in ended.visits if v["chain"] == chain] == joint
 
 
-def test_the_posterior_is_of_the_second_half_of_each_chain() -> None:
+def test_the_posterior_is_of_the_second_half_of_each_chain():
     """And of the densest grouping, which counts as one more visit."""
     ended = made()
     ended.until_done(Watch(None, None))
@@ -65,7 +63,7 @@ def test_the_posterior_is_of_the_second_half_of_each_chain() -> None:
     assert sorted(i for cluster in found.clusters() for i in cluster) == list(range(18))
 
 
-def test_few_particles_are_kept() -> None:
+def test_few_particles_are_kept():
     ended = made(sweeps=20, particles=2)
     ended.until_done(Watch(None, None))
     assert all(len(each.particles) <= 2 for each in ended.posterior(Ending.SWEEPS).subproblems)
@@ -78,9 +76,7 @@ def test_few_particles_are_kept() -> None:
         pytest.param(1.0, [2, 2, 2, 4, 4, 4, 6], id="after-each-chain-of-a-slow-machine-too"),
     ],
 )
-def test_an_interrupted_run_has_what_there_was(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, reported: list[int]
-) -> None:
+def test_an_interrupted_run_has_what_there_was(monkeypatch, seconds, reported):
     """By a clock that moves as far at every look, since the machine's own depends on its load."""
     clock = itertools.count(0.0, seconds)
     monkeypatch.setattr("kbforge_lab.batch.run.time.monotonic", lambda: next(clock))
@@ -99,7 +95,7 @@ def test_an_interrupted_run_has_what_there_was(
     assert ended.posterior(Ending.INTERRUPTED).n_fragments == 18
 
 
-def test_before_the_first_sweep_the_start_is_all_there_is() -> None:
+def test_before_the_first_sweep_the_start_is_all_there_is():
     found = made().posterior(Ending.INTERRUPTED)
     assert found.clusters() == [(i,) for i in range(18)]
 
@@ -108,8 +104,6 @@ def test_before_the_first_sweep_the_start_is_all_there_is() -> None:
     ("sweeps", "chains", "particles", "says"),
     [(1, 2, 9, "sweeps"), (4, 0, 9, "chains"), (4, 1, 0, "particles")],
 )
-def test_rules_that_cannot_be_are_refused(
-    sweeps: int, chains: int, particles: int, says: str
-) -> None:
+def test_rules_that_cannot_be_are_refused(sweeps, chains, particles, says):
     with pytest.raises(UsageError, match=f"{says}: expected"):
         ScdpSampler(sweeps=sweeps, chains=chains, particles=particles)

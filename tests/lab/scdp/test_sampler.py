@@ -1,7 +1,5 @@
 """Parts of supervised clustering: separation, densities, priors, chains, what is refused."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np
@@ -52,9 +50,7 @@ def term(separation: Separation, distance: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("separation", SEPARATIONS)
 @pytest.mark.parametrize("publications", [1, 2, 5])
-def test_separation_is_a_sum_over_pairs_and_types(
-    separation: Separation, publications: int
-) -> None:
+def test_separation_is_a_sum_over_pairs_and_types(separation, publications):
     means, types = RNG.normal(size=(publications, 3)), RNG.gamma(1.0, size=(4, 3))
     pairs = [(j, k) for j in range(publications) for k in range(j)]
     brute = np.zeros((4, 3))
@@ -71,13 +67,13 @@ def test_separation_is_a_sum_over_pairs_and_types(
     np.testing.assert_allclose(separation.of_means(more, means, types), expected, atol=1e-10)
 
 
-def test_no_mean_stands_beside_the_first() -> None:
+def test_no_mean_stands_beside_the_first():
     for separation in SEPARATIONS:
         found = separation.of_means(np.ones((2, 3)), np.zeros((0, 3)), np.ones((4, 3)))
         assert found.tolist() == [[0, 0, 0]] * 2
 
 
-def test_references_fit_to_means_as_the_normal_density_has_it() -> None:
+def test_references_fit_to_means_as_the_normal_density_has_it():
     r, types, p = RNG.normal(size=(5, 3)), RNG.gamma(2.0, size=(5, 3)), RNG.normal(size=(4, 3))
     opening = MeansOpening(r, types, types, 1.7, None, 1.0)
     scale = 1 / np.sqrt(types)
@@ -87,7 +83,7 @@ def test_references_fit_to_means_as_the_normal_density_has_it() -> None:
     np.testing.assert_allclose(opening.log_marginal, marginal)
 
 
-def test_references_fit_to_types_as_the_normal_density_has_it() -> None:
+def test_references_fit_to_types_as_the_normal_density_has_it():
     residual, types = RNG.normal(size=(5, 3)), RNG.gamma(2.0, size=(4, 3))
     a, b = np.array([0.5, 1.0, 4.0]), np.array([2.0, 1.0, 0.3])
     opening = TypesOpening(residual**2, np.zeros((1, 3)), TypePrior(a, b), None, 1.0)
@@ -97,7 +93,7 @@ def test_references_fit_to_types_as_the_normal_density_has_it() -> None:
     np.testing.assert_allclose(opening.log_marginal, marginal)
 
 
-def test_model_2_has_the_moments_of_the_squared_distances() -> None:
+def test_model_2_has_the_moments_of_the_squared_distances():
     means = RNG.normal(size=(6, 3))
     prior = type_prior(SCDP2, means)
     squares = np.array([(means[j] - means[k]) ** 2 for j in range(6) for k in range(j)])
@@ -107,7 +103,7 @@ def test_model_2_has_the_moments_of_the_squared_distances() -> None:
     assert (alone.shape == SCDP2.shape).all()
 
 
-def test_ewens_probabilities_of_three_sum_to_one() -> None:
+def test_ewens_probabilities_of_three_sum_to_one():
     sizes = [[3], [2, 1], [2, 1], [2, 1], [1, 1, 1]]
     assert sum(np.exp(log_ewens(np.array(s), 0.7)) for s in sizes) == pytest.approx(1)
 
@@ -143,7 +139,7 @@ def check_recovery(groupings: np.ndarray, gold: np.ndarray) -> None:
 
 @pytest.mark.parametrize("model", [SCDP1, SCDP2, Scdp(separation=Near(0.05)), Scdp(power=0.7)])
 @pytest.mark.parametrize("first", ["together", "alone"])
-def test_examples_teach_which_feature_matters(model: Scdp, first: str) -> None:
+def test_examples_teach_which_feature_matters(model, first):
     data = with_examples()
     grouping = np.zeros(24, dtype=np.int64) if first == "together" else np.arange(24)
     _, trace = run(model, data, start(data, grouping), 200, 20, np.random.default_rng(1))
@@ -151,7 +147,7 @@ def test_examples_teach_which_feature_matters(model: Scdp, first: str) -> None:
 
 
 @pytest.mark.parametrize("kept", [1, 2, 5])
-def test_the_last_sweep_is_remembered(kept: int) -> None:
+def test_the_last_sweep_is_remembered(kept):
     data = with_examples()
     first = start(data, np.zeros(24, dtype=np.int64))
     state, trace = run(SCDP1, data, first, 10, kept, np.random.default_rng(1))
@@ -160,7 +156,7 @@ def test_the_last_sweep_is_remembered(kept: int) -> None:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_labelled_publications_are_joined_if_they_are_shared(shared: bool) -> None:
+def test_labelled_publications_are_joined_if_they_are_shared(shared):
     train, labels, _, _ = scene()
     data = references(train, labels, train + 0.01)
     model = Scdp(shared=shared)
@@ -173,7 +169,7 @@ def test_labelled_publications_are_joined_if_they_are_shared(shared: bool) -> No
     assert (state.publication[labelled] == data.publication[labelled]).all()
 
 
-def test_untrained_keeps_its_type_and_its_concentration() -> None:
+def test_untrained_keeps_its_type_and_its_concentration():
     _, _, test, _ = scene()
     data = references(np.zeros((0, 2)), np.zeros(0, dtype=np.int64), test)
     state, _ = run(UNTRAINED, data, start(data, np.arange(24)), 20, 2, np.random.default_rng(1))
@@ -181,7 +177,7 @@ def test_untrained_keeps_its_type_and_its_concentration() -> None:
     assert (state.alpha_p, len(state.types)) == (1.0, 1)
 
 
-def test_labels_of_different_groups_are_different_publications() -> None:
+def test_labels_of_different_groups_are_different_publications():
     values, groups = np.zeros((4, 2)), np.array([5, 5, 2, 2])
     data = references(values, np.array([1, 2, 1, 1]), np.ones((3, 2)), groups)
     assert data.publication.tolist() == [1, 2, 0, 0, UNKNOWN, UNKNOWN, UNKNOWN]
@@ -190,7 +186,7 @@ def test_labels_of_different_groups_are_different_publications() -> None:
     assert (trace.groupings >= 3).all()
 
 
-def test_the_same_seed_gives_the_same_chain() -> None:
+def test_the_same_seed_gives_the_same_chain():
     data = with_examples()
     first = start(data, np.zeros(24, dtype=np.int64))
     one, other = (run(SCDP3, data, first, 20, 5, np.random.default_rng(9))[1] for _ in range(2))
@@ -198,7 +194,7 @@ def test_the_same_seed_gives_the_same_chain() -> None:
     assert (one.log_joint == other.log_joint).all()
 
 
-def test_chains_side_by_side_are_those_in_turns() -> None:
+def test_chains_side_by_side_are_those_in_turns():
     data = with_examples()
     starts = [start(data, np.zeros(24, dtype=np.int64)), start(data, np.arange(24))] * 2
     alone, beside = (run_several(SCDP1, data, starts, 12, 4, 3, n) for n in (1, 2))
@@ -218,9 +214,7 @@ def test_chains_side_by_side_are_those_in_turns() -> None:
         (np.full((2, 3), np.nan), [0, 1], np.zeros((1, 3)), "not finite"),
     ],
 )
-def test_what_cannot_be_grouped_is_refused(
-    train: np.ndarray, labels: list[int], test: np.ndarray, words: str
-) -> None:
+def test_what_cannot_be_grouped_is_refused(train, labels, test, words):
     with pytest.raises(UsageError, match=words):
         references(train, np.array(labels), test)
 
@@ -232,7 +226,7 @@ LABELS = np.repeat([4, 7, 2, 9], [3, 4, 5, 6])
 TRAIN = np.stack([LABELS, np.arange(18)], axis=1).astype(np.float64)
 
 
-def test_each_publication_is_hidden_as_often_as_the_others() -> None:
+def test_each_publication_is_hidden_as_often_as_the_others():
     times = dict.fromkeys([2, 4, 7, 9], 0)
     for data, gold in hidden_in_turn(TRAIN, LABELS, 3):
         for label in np.unique(gold):
@@ -244,7 +238,7 @@ def test_each_publication_is_hidden_as_often_as_the_others() -> None:
     assert times == {2: 3, 4: 3, 7: 3, 9: 3}
 
 
-def test_the_model_that_finds_hidden_publications_scores_best() -> None:
+def test_the_model_that_finds_hidden_publications_scores_best():
     models = [Scdp(power=0.5), Scdp(power=1.0)]
 
     def trial(model: Scdp, data: References) -> np.ndarray:
@@ -264,7 +258,7 @@ def clusters() -> References:
     return references(values, np.repeat([0, 1, 2], 9), values + np.array([0.75, 0.0]))
 
 
-def test_a_warm_up_ends_at_the_models_own_power(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warm_up_ends_at_the_models_own_power(monkeypatch):
     powers: list[float] = []
 
     def recorded(
@@ -285,7 +279,7 @@ def test_a_warm_up_ends_at_the_models_own_power(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("first", ["together", "apart"])
-def test_a_warm_up_forgets_the_start(first: str) -> None:
+def test_a_warm_up_forgets_the_start(first):
     data, rng = clusters(), np.random.default_rng(1)
     grouping = np.zeros(27, dtype=np.int64) if first == "together" else np.arange(27)
     state = warmed_up(SCDP1, data, start(data, grouping), 30, rng)
@@ -305,7 +299,7 @@ GROUPS = {
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=7))
-def test_symmetric_polynomials_are_sums_over_subsets(sizes: list[int]) -> None:
+def test_symmetric_polynomials_are_sums_over_subsets(sizes):
     brute = [
         sum(float(np.prod(chosen)) for chosen in combinations(sizes, k))
         for k in range(len(sizes) + 1)
@@ -314,7 +308,7 @@ def test_symmetric_polynomials_are_sums_over_subsets(sizes: list[int]) -> None:
 
 
 @pytest.mark.parametrize("name", GROUPS)
-def test_the_mixture_is_the_density_given_the_auxiliary_variables(name: str) -> None:
+def test_the_mixture_is_the_density_given_the_auxiliary_variables(name):
     sizes, clusters = map(np.array, GROUPS[name])
     a, rate = 1.7, 2.9
     shapes = a - len(sizes) + clusters.sum() + np.arange(len(sizes) + 1)
@@ -328,7 +322,7 @@ def test_the_mixture_is_the_density_given_the_auxiliary_variables(name: str) -> 
 
 
 @pytest.mark.parametrize("name", GROUPS)
-def test_a_chain_has_the_moments_of_the_posterior(name: str) -> None:
+def test_a_chain_has_the_moments_of_the_posterior(name):
     sizes, clusters = map(np.array, GROUPS[name])
     prior, rng = GammaPrior(1.5, 0.8), np.random.default_rng(4)
 

@@ -3,8 +3,6 @@
 The oracle enumerates the partitions of a few references and integrates values out by itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
@@ -60,7 +58,7 @@ CASES = [("means", 1.0), ("means", 0.3), ("types", 1.0)]
 
 
 @pytest.mark.parametrize(("kind", "power"), CASES)
-def test_the_evidence_of_a_set_is_the_integral(kind: str, power: float) -> None:
+def test_the_evidence_of_a_set_is_the_integral(kind, power):
     oracle = of_means if kind == "means" else of_types
     sets = np.array([[1, 0, 0, 0, 0], [1, 1, 0, 1, 0], [1, 1, 1, 1, 1]], dtype=np.float64)
     expected = [oracle(np.flatnonzero(each), power) for each in sets]
@@ -70,7 +68,7 @@ def test_the_evidence_of_a_set_is_the_integral(kind: str, power: float) -> None:
 
 
 @pytest.mark.parametrize(("kind", "power"), CASES)
-def test_partitions_are_visited_as_often_as_they_are_probable(kind: str, power: float) -> None:
+def test_partitions_are_visited_as_often_as_they_are_probable(kind, power):
     oracle = of_means if kind == "means" else of_types
     exact = {}
     for each in partitions(ROWS):
@@ -95,7 +93,7 @@ def test_partitions_are_visited_as_often_as_they_are_probable(kind: str, power: 
     assert abs(found[largest].mean() - exact[largest] / total) < 0.04
 
 
-def test_clusters_with_references_that_do_not_move_are_left_alone() -> None:
+def test_clusters_with_references_that_do_not_move_are_left_alone():
     family = MeansOpening(VALUES, TYPES, TYPES, SIGMA, Near(0.1), 1.0)
     fixed = np.array([2, 0, 0])
     seats = Seats(np.array([0, 0, 1, 2, 2]), fixed, fixed < 9, VALUES[:3])

@@ -1,7 +1,5 @@
 """The kernels of the laboratory leave the posterior as it is, to rounding."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 
@@ -78,19 +76,19 @@ KERNELS: dict[str, tuple[int, list[Make]]] = {
     ],
     ids=["order", "weights", "impossible"],
 )
-def test_choices_are_as_frequent_as_they_should_be(choose: Any, expected: dict[Any, float]) -> None:
+def test_choices_are_as_frequent_as_they_should_be(choose, expected):
     assert dict(every_way(choose)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_move_and_its_way_back_are_as_frequent(name: str, family: str) -> None:
+def test_every_move_and_its_way_back_are_as_frequent(name, family):
     n, made = KERNELS[name]
     # 52 groupings of five have 180 splits, 15 of four 31
     check_balance(made, family, n, least=150 if n == 5 else 50)
 
 
-def test_dumb_and_smart_moves_each_are_followed_now_and_then() -> None:
+def test_dumb_and_smart_moves_each_are_followed_now_and_then():
     check_all_followed(opposite(SIGNS[0]), 5)
 
 
@@ -110,7 +108,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "family"), CASES)
-def test_long_runs_have_the_exact_distribution(name: str, family: str) -> None:
+def test_long_runs_have_the_exact_distribution(name, family):
     assert distance(name, family, MOVES[name], **(FEW if name == "lshsm" else {})) < 0.02
 
 
@@ -118,9 +116,7 @@ def test_long_runs_have_the_exact_distribution(name: str, family: str) -> None:
     ("name", "options"), [("minsm-published", {}), ("lshsm", {**FEW, "as_published": True})]
 )
 @pytest.mark.parametrize("family", ["gaussian", "dirichlet-multinomial"])
-def test_the_published_ratios_have_another_distribution(
-    name: str, options: dict[str, Any], family: str
-) -> None:
+def test_the_published_ratios_have_another_distribution(name, options, family):
     """Not by chance: the exact ones are within .02 of the posterior in runs of this length."""
     assert distance(name, family, 20_000, **options) > 0.1
 
@@ -130,9 +126,7 @@ def test_the_published_ratios_have_another_distribution(
 
 @examples(200)
 @given(given_parts=parts(), seed=st.integers(0, 10_000), rows=st.integers(1, 3))
-def test_tables_of_signs(
-    given_parts: tuple[int, list[int], list[int]], seed: int, rows: int
-) -> None:
+def test_tables_of_signs(given_parts, seed, rows):
     n, a, b = given_parts
     rng = np.random.default_rng(seed)
     signs = rng.integers(2, size=(n, 3, rows)).astype(bool)

@@ -35,7 +35,7 @@ def put(folder: Path, *names: str) -> None:
 
 
 @pytest.fixture
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def data(tmp_path, monkeypatch):
     monkeypatch.setenv("KBFORGE_DATA", str(tmp_path))
     return tmp_path
 
@@ -48,14 +48,14 @@ class TestAccuracyOnAFile(SuiteLaws):
     name = "accuracy"
 
     @pytest.fixture(autouse=True)
-    def _file(self, tmp_path: Path) -> None:
+    def _file(self, tmp_path):
         self._path = write_fragments(tmp_path / "people.jsonl", "a", "a", "b")
 
     def make(self) -> Accuracy:
         return Accuracy(data=(self._path,))
 
 
-def test_families_are_those_that_models_are_trained_on() -> None:
+def test_families_are_those_that_models_are_trained_on():
     theirs = {file: family.name for family in FAMILIES for file in family.files}
     ours = {one.file: one.family for one in SETS}
     assert {file: ours.get(file) for file in theirs} == theirs
@@ -66,19 +66,19 @@ def test_families_are_those_that_models_are_trained_on() -> None:
     assert {family.name for family in FAMILIES if not family.ships} == UNSEEN
 
 
-def test_names_of_sets_are_their_own_and_26_are_counted() -> None:
+def test_names_of_sets_are_their_own_and_26_are_counted():
     assert len({one.name for one in SETS}) == len(SETS)
     assert sum(one.counted for one in SETS) == 26
 
 
-def test_subsets_are_whole_entities_in_order_of_first_appearance(data: Path) -> None:
+def test_subsets_are_whole_entities_in_order_of_first_appearance(data):
     write_fragments(data / "people.jsonl", "b", "a", "c", "a", "b", "d")
     sets = [LabelledSet("s", "people.jsonl", "f", 6, first=n).read(data) for n in (1, 2, 3, 5)]
     assert ["".join(str(f.label) for f in one) for one in sets] == ["bb", "bb", "baab", "bacab"]
     assert first_entities([], 3) == []
 
 
-def test_what_is_there_is_compared_on_and_what_is_not_is_said(data: Path) -> None:
+def test_what_is_there_is_compared_on_and_what_is_not_is_said(data):
     put(data, "wd50_dev", "febrl4", "gum_ccbysa")
     plan = Accuracy().plan()
     assert names(plan) == ["wd50_dev", "febrl4", "gum_ccbysa"]
@@ -96,7 +96,7 @@ def test_what_is_there_is_compared_on_and_what_is_not_is_said(data: Path) -> Non
     assert bounds == {(("exact name", "TF-IDF"), 0.005)}
 
 
-def test_large_sets_are_for_who_asks(data: Path) -> None:
+def test_large_sets_are_for_who_asks(data):
     put(data, *(one.name for one in SETS))
     whole = Accuracy().plan()
     assert len(plan := names(whole)) == 33 + 8
@@ -108,7 +108,7 @@ def test_large_sets_are_for_who_asks(data: Path) -> None:
         Accuracy(most=100).plan()
 
 
-def test_tables_are_linked_and_once_more_one_file(data: Path) -> None:
+def test_tables_are_linked_and_once_more_one_file(data):
     put(data, "link_abt_buy", "abt_buy", "abt_buy_full")
     plan = Accuracy().plan()
     assert {task.name: task.linked for task in plan.tasks} == {
@@ -129,7 +129,7 @@ def test_tables_are_linked_and_once_more_one_file(data: Path) -> None:
     )
 
 
-def test_plain_sets_come_in_other_shapes_for_who_asks(data: Path) -> None:
+def test_plain_sets_come_in_other_shapes_for_who_asks(data):
     put(data, "wd50_dev", "link_abt_buy")
     records = [replace(f, source=None) for f in invented()["invented-records"]]
     febrl = next(one for one in SETS if one.name == "febrl1")
@@ -150,9 +150,7 @@ def test_plain_sets_come_in_other_shapes_for_who_asks(data: Path) -> None:
         Accuracy(kinds=("plane",))
 
 
-def test_without_data_the_sentence_says_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, data: Path
-) -> None:
+def test_without_data_the_sentence_says_what_to_do(monkeypatch, data):
     with pytest.raises(KBForgeError, match=r"there is no \S+wd50_train.jsonl; .*suite.data=FILE"):
         Accuracy().plan()
     monkeypatch.delenv("KBFORGE_DATA")
@@ -161,9 +159,7 @@ def test_without_data_the_sentence_says_what_to_do(
     assert names(Accuracy().plan(quick=True)) == ["invented-records", "invented-names"]
 
 
-def test_each_set_is_clustered_by_models_that_have_not_seen_its_family(
-    data: Path, tmp_path: Path
-) -> None:
+def test_each_set_is_clustered_by_models_that_have_not_seen_its_family(data, tmp_path):
     put(data, "wd50_dev", "febrl1", "febrl2", "cora")
     held_out = tmp_path / "without"
     for family in ("febrl", "wd"):
@@ -180,7 +176,7 @@ def test_each_set_is_clustered_by_models_that_have_not_seen_its_family(
         Accuracy(without=str(data / "confusable"))
 
 
-def test_methods_are_the_default_likelihoods_and_what_bounds_them() -> None:
+def test_methods_are_the_default_likelihoods_and_what_bounds_them():
     plan = Accuracy(likelihoods=("bigram", "gpt")).plan(quick=True)
     assert [method.name for method in plan.methods] == [
         *("all apart", "exact name", "TF-IDF"),
@@ -193,7 +189,7 @@ def test_methods_are_the_default_likelihoods_and_what_bounds_them() -> None:
     assert Accuracy(orders=5).plan(quick=True).shuffles == 1
 
 
-def test_any_labelled_files_are_sets(tmp_path: Path) -> None:
+def test_any_labelled_files_are_sets(tmp_path):
     files = [write_fragments(tmp_path / f"{name}.jsonl", "a", "b") for name in "xy"]
     plan = Accuracy(data=tuple(files), orders=5).plan()
     assert (names(plan), plan.shuffles) == (["x", "y"], 5)
@@ -206,12 +202,12 @@ def test_any_labelled_files_are_sets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["most", "orders"])
-def test_numbers_are_positive(option: str) -> None:
+def test_numbers_are_positive(option):
     with pytest.raises(UsageError, match=f"{option} must be at least 1, got 0"):
         Accuracy(**{option: 0})  # type: ignore[arg-type]
 
 
-def test_invented_sets_are_the_same_every_time_and_ambiguous() -> None:
+def test_invented_sets_are_the_same_every_time_and_ambiguous():
     assert invented() == invented() != invented(seed=1)
     for held in invented().values():
         assert len({f.id for f in held}) == len(held) > 50
@@ -221,7 +217,7 @@ def test_invented_sets_are_the_same_every_time_and_ambiguous() -> None:
 
 
 @pytest.mark.data
-def test_sizes_are_those_of_the_data(data_dir: Path) -> None:
+def test_sizes_are_those_of_the_data(data_dir):
     small = [one for one in SETS if one.fragments <= 12_000 or one.kind == "link"]
     assert {one.name: len(one.read(data_dir)) for one in small} == {
         one.name: one.fragments for one in small

@@ -1,10 +1,7 @@
 """The circles: their law, the seed, and the suite with the surrogate in the model's place."""
 
-from __future__ import annotations
-
 import csv
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,12 +13,11 @@ from kbforge.contracts import FloatArray, IntArray
 from kbforge.errors import UsageError
 from kbforge_lab.suites.circles import SURROGATE, Circles, CirclesSuite, draw_clusters, fragments_of
 from kbforge_lab.suites.gauss import GaussianMixture, stick_breaking
-from tests.program import Run
 
 LEVEL = 0.001
 
 
-def test_circles_are_as_the_paper_draws_them() -> None:
+def test_circles_are_as_the_paper_draws_them():
     clusters = draw_clusters(4000, np.random.default_rng(1))
     sizes = np.array([len(points) for points in clusters])
     assert set(sizes.tolist()) == set(range(10, 30))
@@ -37,7 +33,7 @@ def test_circles_are_as_the_paper_draws_them() -> None:
         assert stats.kstest(coordinate, "uniform", (-5, 10)).pvalue > LEVEL
 
 
-def test_fragments_are_the_points_shuffled() -> None:
+def test_fragments_are_the_points_shuffled():
     rng = np.random.default_rng(2)
     clusters = draw_clusters(6, rng)
     fragments = fragments_of(clusters, rng)
@@ -49,7 +45,7 @@ def test_fragments_are_the_points_shuffled() -> None:
     assert [fragment.id for fragment in fragments] == [f"point-{i}" for i in range(len(labels))]
 
 
-def test_the_seed_draws_the_points_and_the_default_as_many_as_the_paper() -> None:
+def test_the_seed_draws_the_points_and_the_default_as_many_as_the_paper():
     plan = CirclesSuite().plan()
     assert len(plan.tasks[0].fragments) == 306
     assert len({fragment.label for fragment in plan.tasks[0].fragments}) == 15
@@ -62,7 +58,7 @@ def test_the_seed_draws_the_points_and_the_default_as_many_as_the_paper() -> Non
         CirclesSuite(seed=-1)
 
 
-def test_the_surrogate_proposes_for_all_but_the_greedy_clusterer() -> None:
+def test_the_surrogate_proposes_for_all_but_the_greedy_clusterer():
     plan = CirclesSuite().plan()
     (task,) = plan.tasks
     assert task.likelihood.name == "diffusion"
@@ -74,7 +70,7 @@ def test_the_surrogate_proposes_for_all_but_the_greedy_clusterer() -> None:
     assert any(m.particles == 50 and not m.surrogate for m in plan.sweeps)
 
 
-def test_offline_methods_have_three_orders_of_ten_minutes() -> None:
+def test_offline_methods_have_three_orders_of_ten_minutes():
     methods = CirclesSuite(sweeps=7).plan().methods
     offline = {m.name: m for m in methods if m.clusterer in ("gibbs", "metropolis")}
     assert [m.options for m in offline.values()] == [{"sweeps": 7}] * 2
@@ -82,7 +78,7 @@ def test_offline_methods_have_three_orders_of_ten_minutes() -> None:
     assert {(m.shuffles, m.seconds) for m in methods[3:]} == {(3, 600.0)}
 
 
-def test_the_bench_of_circles_from_end_to_end(program: Run, tmp_path: Path) -> None:
+def test_the_bench_of_circles_from_end_to_end(program, tmp_path):
     job = ["lab", "bench", "circles", "--quick", "--shuffles", 1, "-o", tmp_path, "--json"]
     ran = program(*job, "--set", "suite.likelihood=gaussian", "--set", "suite.circles=4")
     assert ran.code == 0, ran.err
@@ -95,7 +91,7 @@ def test_the_bench_of_circles_from_end_to_end(program: Run, tmp_path: Path) -> N
     assert all(e["held"] is not None for e in ran.json["expectations"])
 
 
-def test_the_quick_plan_is_small_and_the_whole_one_has_the_papers_margins() -> None:
+def test_the_quick_plan_is_small_and_the_whole_one_has_the_papers_margins():
     whole, quick = (CirclesSuite().plan(quick) for quick in (False, True))
     # its points are some of the whole plan's
     points = [
@@ -115,7 +111,7 @@ def test_the_quick_plan_is_small_and_the_whole_one_has_the_papers_margins() -> N
 # Circle clusters: the geometry, and the exact evidence against other ways to the same number.
 
 
-def test_points_lie_on_the_rim_all_around() -> None:
+def test_points_lie_on_the_rim_all_around():
     circles, rng = Circles(), np.random.default_rng(0)
     centres = circles.centres(50, rng)
     assert np.abs(centres).max() <= 5
@@ -127,14 +123,14 @@ def test_points_lie_on_the_rim_all_around() -> None:
     assert np.abs(away.mean(axis=(0, 1))).max() < 0.03
 
 
-def test_evidence_of_one_point_is_the_density_far_from_the_edge() -> None:
+def test_evidence_of_one_point_is_the_density_far_from_the_edge():
     """One point of a circle that may be anywhere is itself uniform, but near the border."""
     circles = Circles(noise=0.05)
     assert circles.log_evidence(np.array([[0.3, -2.0]])) == pytest.approx(-math.log(100), abs=1e-3)
     assert circles.log_evidence(np.array([[9.0, 0.0]])) == -math.inf
 
 
-def test_evidence_is_what_simulation_estimates() -> None:
+def test_evidence_is_what_simulation_estimates():
     """Monte Carlo over centre and angles, the noise's density known."""
     circles, rng = Circles(reach=1.0, noise=0.3), np.random.default_rng(1)
     points = np.array([[0.2, 0.1], [0.5, -0.4], [-0.3, 0.3]])
@@ -147,7 +143,7 @@ def test_evidence_is_what_simulation_estimates() -> None:
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.05, 0.4])
-def test_evidence_leaves_out_no_centre_that_matters(noise: float) -> None:
+def test_evidence_leaves_out_no_centre_that_matters(noise):
     """The plain sum over all centres; also of points that no circle would have."""
     circles, rng = Circles(noise=noise), np.random.default_rng(2)
     sets = [*circles.points(circles.centres(4, rng), 6, rng), rng.normal(size=(5, 2)) / 2]
@@ -166,12 +162,12 @@ def test_evidence_leaves_out_no_centre_that_matters(noise: float) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"radius": 0.0}, {"reach": math.inf}, {"noise": -0.1}])
-def test_parameters_out_of_range_are_refused(wrong: dict[str, float]) -> None:
+def test_parameters_out_of_range_are_refused(wrong):
     with pytest.raises(UsageError, match="circles: "):
         Circles(**wrong)
 
 
-def test_without_noise_there_is_no_density() -> None:
+def test_without_noise_there_is_no_density():
     with pytest.raises(UsageError, match="no density"):
         Circles().log_evidence(np.zeros((2, 2)))
 
@@ -185,7 +181,7 @@ def near(values: FloatArray, expected: float) -> None:
     assert abs(values.mean() - expected) < 4 * error
 
 
-def test_shares_are_those_of_a_dirichlet_process() -> None:
+def test_shares_are_those_of_a_dirichlet_process():
     rng, alpha = np.random.default_rng(1), 5.0
     shares = np.array([stick_breaking(400, alpha, rng) for _ in range(4000)])
     assert shares.sum(axis=1) == pytest.approx(1.0)
@@ -196,7 +192,7 @@ def test_shares_are_those_of_a_dirichlet_process() -> None:
     near(np.square(shares).sum(axis=1), 1 / (1 + alpha))
 
 
-def test_numbers_of_clusters_are_those_of_ewens() -> None:
+def test_numbers_of_clusters_are_those_of_ewens():
     mixture = GaussianMixture(points=200, atoms=1000, alpha=5.0)
     rng = np.random.default_rng(2)
     drawn = [mixture.draw(rng).clusters for _ in range(600)]
@@ -209,7 +205,7 @@ def test_numbers_of_clusters_are_those_of_ewens() -> None:
     near(np.array(alone, dtype=np.float64), 5 * 200 / (5 + 199))
 
 
-def test_each_level_has_its_distribution() -> None:
+def test_each_level_has_its_distribution():
     mixture = GaussianMixture(points=20_000, atoms=3000, groups=500, a=3, b=0.7, mu=4, lam=0.01)
     drawn = mixture.draw(np.random.default_rng(3))
     deviations = np.sqrt(drawn.variances)
@@ -226,14 +222,14 @@ def test_each_level_has_its_distribution() -> None:
         assert stats.spearmanr(pairs[:, 0], pairs[:, 1]).pvalue > LEVEL
 
 
-def test_points_are_drawn_by_their_shares() -> None:
+def test_points_are_drawn_by_their_shares():
     mixture = GaussianMixture(points=50_000, atoms=8, alpha=3.0)
     drawn = mixture.draw(np.random.default_rng(4))
     found = np.bincount(drawn.clusters, minlength=8)
     assert stats.chisquare(found, 50_000 * drawn.weights).pvalue > LEVEL
 
 
-def test_a_seed_is_a_data_set_and_fragments_say_what_was_drawn() -> None:
+def test_a_seed_is_a_data_set_and_fragments_say_what_was_drawn():
     mixture = GaussianMixture(points=30)
     one, other = (mixture.draw(np.random.default_rng(5)) for _ in range(2))
     fragments = one.fragments()
@@ -247,7 +243,7 @@ def test_a_seed_is_a_data_set_and_fragments_say_what_was_drawn() -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [("points", 0), ("alpha", -1.0), ("lam", float("inf")), ("spread", -0.1)]
 )
-def test_impossible_parameters_are_refused(name: str, value: float) -> None:
+def test_impossible_parameters_are_refused(name, value):
     with pytest.raises(UsageError, match=name):
         GaussianMixture(**{name: value})  # type: ignore[arg-type]
 
@@ -261,7 +257,7 @@ def features(points: FloatArray, clusters: IntArray) -> tuple[float, ...]:
 
 
 @pytest.mark.data
-def test_the_published_points_are_as_if_drawn_here(data_dir: Path) -> None:
+def test_the_published_points_are_as_if_drawn_here(data_dir):
     with open(data_dir / "gauss/gauss700.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     points = np.array([[float(row["x"]), float(row["y"])] for row in rows])

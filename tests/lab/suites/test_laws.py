@@ -48,5 +48,5 @@ class TestSupervised(SuiteLaws):
     name = "supervised"
 
     @pytest.fixture(autouse=True)
-    def _scikit_learn(self) -> None:
+    def _scikit_learn(self):
         pytest.importorskip("sklearn")

@@ -29,20 +29,18 @@ TEXT_TASKS = ("wd50", "dwie50", "webnlg-names")
 ONLINE = ("greedy", "smc", "split-smc")
 
 
-def test_the_seed_draws_the_points_of_gauss() -> None:
+def test_the_seed_draws_the_points_of_gauss():
     plans = [Gauss(seed=seed).plan() for seed in (0, 0, 1)]
     same, again, other = ([f.vector for f in plan.tasks[0].fragments] for plan in plans)
     assert same == again != other
     assert len(Gauss(points=30).plan().tasks[0].fragments) == 30
 
 
-def test_published_figures_stand_only_beside_the_published_points() -> None:
+def test_published_figures_stand_only_beside_the_published_points():
     assert not Gauss().plan().published
 
 
-def test_without_data_the_sentence_says_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_data_the_sentence_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.delenv("KBFORGE_DATA", raising=False)
     needs = r"gauss/gauss700\.csv and gauss/orders\.json in the folder that KBFORGE_DATA names"
     with pytest.raises(KBForgeError, match=rf"{needs}, which is not set; .*data=generated"):
@@ -59,7 +57,7 @@ def test_without_data_the_sentence_says_what_to_do(
 
 
 @pytest.mark.parametrize("suite", ["gauss", "circles", "hashing", "text"])
-def test_what_is_shown_of_a_suite_names_its_tasks_and_methods(suite: str, tmp_path: Path) -> None:
+def test_what_is_shown_of_a_suite_names_its_tasks_and_methods(suite, tmp_path):
     file = write_fragments(tmp_path / "people.jsonl", "a", "b")
     plan = make_suite(suite, {"data": file} if suite == "text" else {}).plan()
     summary, _ = describe(suite_class(suite))
@@ -80,7 +78,7 @@ def write_fragments(path: Path, *labels: str | None) -> str:
 
 
 @pytest.mark.parametrize("quick", [True, False])
-def test_any_labelled_fragments_are_a_task_for_text(tmp_path: Path, quick: bool) -> None:
+def test_any_labelled_fragments_are_a_task_for_text(tmp_path, quick):
     file = write_fragments(tmp_path / "people.jsonl", "a", "a", "b")
     plan = Text(data=file).plan(quick)
     (task,) = plan.tasks
@@ -90,7 +88,7 @@ def test_any_labelled_fragments_are_a_task_for_text(tmp_path: Path, quick: bool)
     assert Text(data=file, alpha=3.0).plan().tasks[0].alpha == 3.0
 
 
-def test_fragments_without_labels_cannot_be_compared_on(tmp_path: Path) -> None:
+def test_fragments_without_labels_cannot_be_compared_on(tmp_path):
     file = write_fragments(tmp_path / "people.jsonl", "a", None, None)
     with pytest.raises(KBForgeError, match=r'people.jsonl: expected a label .* 2 of 3 .* "f1"'):
         Text(data=file).plan()
@@ -104,16 +102,14 @@ class TestTextOnAFile(SuiteLaws):
     name = "text"
 
     @pytest.fixture(autouse=True)
-    def _file(self, tmp_path: Path) -> None:
+    def _file(self, tmp_path):
         self._path = write_fragments(tmp_path / "people.jsonl", "a", "a", "b")
 
     def make(self) -> Text:
         return Text(data=self._path)
 
 
-def test_a_damaged_data_folder_is_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_damaged_data_folder_is_a_sentence(monkeypatch, tmp_path):
     monkeypatch.setenv("KBFORGE_DATA", str(tmp_path))
     (tmp_path / "gauss").mkdir()
     (tmp_path / "gauss/gauss700.csv").write_text("x,y,label\n1,2,a\n3,4,b\n")
@@ -129,13 +125,13 @@ def test_a_damaged_data_folder_is_a_sentence(
     assert Gauss(data="published").plan().tasks[0].orders == ((0, 1), (1, 0))
 
 
-def test_another_likelihood_for_text_needs_its_own_alpha() -> None:
+def test_another_likelihood_for_text_needs_its_own_alpha():
     with pytest.raises(UsageError, match="alpha"):
         Text(likelihood="trigram")
 
 
 @pytest.mark.parametrize("name", ["a/b", "a b", "../a", "-a", ".a", "", "a|b", "a,b", "a" * 101])
-def test_the_contract_refuses_tasks_that_cannot_name_a_file(name: str) -> None:
+def test_the_contract_refuses_tasks_that_cannot_name_a_file(name):
     class Named(SuiteLaws):
         def make(self) -> Any:
             return self
@@ -148,12 +144,12 @@ def test_the_contract_refuses_tasks_that_cannot_name_a_file(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["gauss", "webnlg-names", "wd50_dev", "größe.2+3"])
-def test_the_contract_takes_plain_names(name: str) -> None:
+def test_the_contract_takes_plain_names(name):
     assert TASK_NAME.fullmatch(name)
 
 
 @pytest.mark.data
-def test_the_published_points_come_with_the_papers_table(data_dir: Path) -> None:
+def test_the_published_points_come_with_the_papers_table(data_dir):
     plan = Gauss(data="published").plan()
     assert len(plan.tasks[0].fragments) == 700
     assert len(plan.tasks[0].orders) == 3
@@ -164,13 +160,13 @@ def test_the_published_points_come_with_the_papers_table(data_dir: Path) -> None
 
 
 @pytest.mark.data
-def test_text_has_both_sets(data_dir: Path) -> None:
+def test_text_has_both_sets(data_dir):
     sizes = {task.name: len(task.fragments) for task in Text().plan().tasks}
     assert sizes == dict(zip(TEXT_TASKS, (195, 488, 1681), strict=True))
 
 
 @pytest.mark.data
-def test_a_black_box_for_text_has_its_own_alpha_and_the_bigrams_propose(data_dir: Path) -> None:
+def test_a_black_box_for_text_has_its_own_alpha_and_the_bigrams_propose(data_dir):
     plan = Text(likelihood="gpt").plan()
     assert {task.alpha for task in plan.tasks} == {Gpt().default_alpha}
     assert all(method.surrogate for method in plan.methods if method.clusterer in ONLINE)
@@ -182,7 +178,7 @@ def test_a_black_box_for_text_has_its_own_alpha_and_the_bigrams_propose(data_dir
 # Generated documents: what the urn draws is the Dirichlet-multinomial model.
 
 
-def test_the_urn_draws_as_many_different_words_as_the_model_expects() -> None:
+def test_the_urn_draws_as_many_different_words_as_the_model_expects():
     """E of the new draws is c (psi(c + n) - psi(c)), here 100 (log 6 + ...) of 500."""
     mixture = DocumentMixture(concentration=100.0, vocabulary=10**9)
     rng = np.random.default_rng(0)
@@ -191,14 +187,14 @@ def test_the_urn_draws_as_many_different_words_as_the_model_expects() -> None:
     assert np.mean(different) == pytest.approx(expected, abs=4 * np.std(different) / 60**0.5)
 
 
-def test_two_words_of_a_cluster_are_equal_as_often_as_the_model_says() -> None:
+def test_two_words_of_a_cluster_are_equal_as_often_as_the_model_says():
     mixture = DocumentMixture(concentration=3.0, vocabulary=20)
     rng = np.random.default_rng(1)
     equal = np.mean([len(set(mixture._urn(2, rng).tolist())) == 1 for _ in range(4000)])
     assert equal == pytest.approx(1 / 4 + 3 / 4 / 20, abs=0.03)
 
 
-def test_documents_are_of_clusters_and_have_words() -> None:
+def test_documents_are_of_clusters_and_have_words():
     mixture = DocumentMixture(documents=200, clusters=5)
     fragments = mixture.fragments(np.random.default_rng(2))
     assert len({f.id for f in fragments}) == 200
@@ -208,7 +204,7 @@ def test_documents_are_of_clusters_and_have_words() -> None:
     assert np.mean(lengths) == pytest.approx(60, abs=3)
 
 
-def test_more_clusters_than_documents_are_refused() -> None:
+def test_more_clusters_than_documents_are_refused():
     with pytest.raises(UsageError, match="no fewer documents than clusters"):
         Documents(documents=3, clusters=5)
 
@@ -240,7 +236,7 @@ def pairs(entities: int) -> list[tuple[str | None, str]]:
     return sorted((f.label, f.properties["name"][0]) for f in made)
 
 
-def test_each_name_of_the_largest_entities_is_a_fragment() -> None:
+def test_each_name_of_the_largest_entities_is_a_fragment():
     us = [("us", "US"), ("us", "the US")]
     uk = [("uk", "Britain"), ("uk", "UK")]
     # "us" has as many names as "uk" and more mentions; Paris more mentions than Berlin

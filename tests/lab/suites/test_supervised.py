@@ -1,11 +1,7 @@
 """The suite draws what the paper says, and its groupers do what they are called."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +26,6 @@ from kbforge_lab.suites.groupers import (
 )
 from kbforge_lab.suites.plan import Grouper, GroupingSample
 from kbforge_lab.suites.supervised import Digits, SupervisedSuite, drawn
-from tests.program import Run
 
 STARTS = ("together", "apart", "twenty")
 
@@ -46,7 +41,7 @@ def easy() -> Digits:
     return drawn(*images(), (10, 20), np.random.default_rng(1))
 
 
-def test_thirty_to_three_hundred_of_each_digit_are_drawn() -> None:
+def test_thirty_to_three_hundred_of_each_digit_are_drawn():
     found = drawn(*images(), (30, 300), np.random.default_rng(1))
     assert {f.label for f in found.examples} == set("13589")
     assert {f.label for f in found.fragments} == set("02467")
@@ -69,13 +64,13 @@ def f1(grouper: Grouper, found: Digits) -> float:
 
 
 @pytest.mark.parametrize("first", STARTS)
-def test_a_chain_finds_digits_that_one_pixel_tells_apart(first: str) -> None:
+def test_a_chain_finds_digits_that_one_pixel_tells_apart(first):
     many = drawn(*images(), (100, 200), np.random.default_rng(1))
     found = Digits(many.examples, many.fragments[::8])
     assert f1(Chain(SCDP1, first, 60), found) > 0.9  # type: ignore[arg-type]
 
 
-def test_without_examples_a_chain_does_not_look_at_them() -> None:
+def test_without_examples_a_chain_does_not_look_at_them():
     found = easy()
     others = tuple(Fragment(f.id, {}, (9.0, -9.0, 9.0), "x") for f in found.examples)
     chain = Chain(UNTRAINED, "twenty", 10, trained=False)
@@ -85,7 +80,7 @@ def test_without_examples_a_chain_does_not_look_at_them() -> None:
     assert one == other
 
 
-def test_chains_start_in_turns() -> None:
+def test_chains_start_in_turns():
     found = easy()
     begun = {first: Chain(SCDP1, first, 10) for first in ("turns", "twenty", "apart", "together")}
     for seed, first in ((0, "together"), (1, "apart"), (2, "twenty"), (3, "together")):
@@ -98,12 +93,12 @@ def test_chains_start_in_turns() -> None:
 
 
 @pytest.mark.parametrize("first", STARTS)
-def test_no_cluster_of_a_first_grouping_is_empty(first: str) -> None:
+def test_no_cluster_of_a_first_grouping_is_empty(first):
     found = first_grouping(first, 30, np.random.default_rng(0))  # type: ignore[arg-type]
     assert set(found) == set(range(found.max() + 1))
 
 
-def test_what_learns_beats_what_does_not_where_most_features_are_noise() -> None:
+def test_what_learns_beats_what_does_not_where_most_features_are_noise():
     pytest.importorskip("sklearn")
     found = easy()
     assert f1(Fine(), found) == 0
@@ -116,7 +111,7 @@ def test_what_learns_beats_what_does_not_where_most_features_are_noise() -> None
     assert f1(Binary(pairs=600, folds=2, judged=40), found) > max(0.8, plain)
 
 
-def test_what_is_tuned_does_not_see_the_labels_that_judge() -> None:
+def test_what_is_tuned_does_not_see_the_labels_that_judge():
     labels = np.repeat(np.arange(5), 4)
     for left, hidden in hidden_labels(labels, 4, np.random.default_rng(0)):
         assert not set(labels[left]) & set(labels[hidden])
@@ -126,14 +121,14 @@ def test_what_is_tuned_does_not_see_the_labels_that_judge() -> None:
         list(hidden_labels(labels[:12], 4, np.random.default_rng(0)))
 
 
-def test_half_of_the_pairs_share_a_label() -> None:
+def test_half_of_the_pairs_share_a_label():
     rows, labels = np.arange(20.0)[:, None], np.repeat(np.arange(5), 4)
     differences, alike = drawn_pairs(rows, labels, 40, np.random.default_rng(0))
     assert (len(alike), alike.sum()) == (40, 20)
     assert (differences[alike] <= 3).all()
 
 
-def test_vectors_of_several_lengths_are_refused() -> None:
+def test_vectors_of_several_lengths_are_refused():
     fragments = [Fragment("a", {}, (1.0, 2.0)), Fragment("b", {}, (1.0,))]
     with pytest.raises(KBForgeError, match=r'fragment "b": expected a vector of 2 .* got 1'):
         rows_of(fragments)
@@ -141,9 +136,7 @@ def test_vectors_of_several_lengths_are_refused() -> None:
         rows_of([Fragment("c", {"name": ("x",)})])
 
 
-def test_without_scikit_learn_a_sentence_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_scikit_learn_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(KBForgeError, match=r"needs scikit-learn.* pip install .*\[supervised\]'$"):
@@ -152,9 +145,7 @@ def test_without_scikit_learn_a_sentence_says_what_to_install(
         KMeans().group([], [Fragment("a", {}, (1.0,), "x")], 0)
 
 
-def test_the_postal_service_has_a_task_where_its_file_is(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_postal_service_has_a_task_where_its_file_is(monkeypatch, tmp_path):
     pytest.importorskip("sklearn")
     h5py = pytest.importorskip("h5py")
     monkeypatch.setenv("KBFORGE_DATA", str(tmp_path))
@@ -177,7 +168,7 @@ def test_the_postal_service_has_a_task_where_its_file_is(
     assert [task.name for task in SupervisedSuite().plan(quick=True).tasks] == ["digits"]
 
 
-def test_the_paper_stands_beside_every_method() -> None:
+def test_the_paper_stands_beside_every_method():
     pytest.importorskip("sklearn")
     plan = SupervisedSuite(start="apart", chains=3).plan()
     assert {method.name for method in plan.methods} == {name for _, name in plan.published}
@@ -189,7 +180,7 @@ def test_the_paper_stands_beside_every_method() -> None:
     assert max(method.shuffles or plan.shuffles for method in plan.methods) == 3
 
 
-def test_settings_are_chosen_by_hidden_examples_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_are_chosen_by_hidden_examples_alone(monkeypatch):
     """Whatever is to be grouped, and however a chain is seeded, the choice is the same."""
     found = easy()
     few, many = (replace(SCDP1, power=power) for power in (1e-3, 1.0))
@@ -206,7 +197,7 @@ def test_settings_are_chosen_by_hidden_examples_alone(monkeypatch: pytest.Monkey
     assert used == [many] * 4  # with next to no evidence all is one cluster
 
 
-def test_a_chosen_rate_is_for_as_many_labels_as_there_are() -> None:
+def test_a_chosen_rate_is_for_as_many_labels_as_there_are():
     found = easy()
     before = replace(SCDP3, separation=Near(0.5))
     chain = Chosen((before,), "twenty", 8).group(found.examples, found.fragments, 1)
@@ -222,12 +213,12 @@ def test_a_chosen_rate_is_for_as_many_labels_as_there_are() -> None:
         ({"seed": -1}, "seed must be at least 0, got -1"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(options: dict[str, Any], words: str) -> None:
+def test_options_that_make_no_sense_are_refused(options, words):
     with pytest.raises(UsageError, match=words):
         SupervisedSuite(**options)
 
 
-def test_the_coarse_row_has_the_harmonic_mean_that_the_paper_prints() -> None:
+def test_the_coarse_row_has_the_harmonic_mean_that_the_paper_prints():
     gold = np.repeat([0, 1], [30, 70]).tolist()
     found = compare([0] * 100, gold)
     assert found.pairwise_recall == 1
@@ -235,7 +226,7 @@ def test_the_coarse_row_has_the_harmonic_mean_that_the_paper_prints() -> None:
     assert found.pairwise_f1 == pytest.approx(2 / (1 / found.pairwise_precision + 1))
 
 
-def test_the_bench_from_end_to_end(program: Run, tmp_path: Path) -> None:
+def test_the_bench_from_end_to_end(program, tmp_path):
     pytest.importorskip("sklearn")
     plan = ("supervised", "--quick", "--methods", "coarse,k-means,scdp-1")
     job = ("lab", "bench", *plan, "-o", tmp_path)

@@ -1,7 +1,5 @@
 """Diffusion models that take no time to train, or were not trained at all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

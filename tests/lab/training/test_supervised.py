@@ -1,9 +1,5 @@
 """Training by hidden entities."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -19,12 +15,12 @@ NAMES = ("name=edit",)
 
 
 @pytest.fixture(autouse=True)
-def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short(monkeypatch):
     monkeypatch.setattr(supervised, "_SWEEPS", 4)
     monkeypatch.setattr(supervised, "_KEPT", 2)
 
 
-def test_the_model_is_what_was_told(tmp_path: Path) -> None:
+def test_the_model_is_what_was_told(tmp_path):
     labelled, parts = people(9, 4), []
     stray = [Fragment("stray", {"name": ("Nobody",)})]
     found = train([*stray, *labelled], tmp_path / "model", NAMES, on_part=parts.append)
@@ -41,7 +37,7 @@ def test_the_model_is_what_was_told(tmp_path: Path) -> None:
     assert f"`{found.best}`" in bundle.files["MODEL_CARD.md"].decode()
 
 
-def test_whole_entities_are_left_out(tmp_path: Path) -> None:
+def test_whole_entities_are_left_out(tmp_path):
     labelled = people(30, 4)
     kept = supervised._some(labelled, 40, np.random.default_rng(1))
     assert 30 < len(kept) <= 40
@@ -51,7 +47,7 @@ def test_whole_entities_are_left_out(tmp_path: Path) -> None:
     assert len(found.trained.references) <= 40 < found.fragments == len(labelled)
 
 
-def test_hidden_entities_are_whole_and_each_is_hidden_once() -> None:
+def test_hidden_entities_are_whole_and_each_is_hidden_once():
     labelled = people(12, 4)
     compared = supervised.named(NAMES, labelled)
     hidden = supervised._HiddenEntities(labelled, compared, False, np.random.default_rng(1), None)
@@ -64,7 +60,7 @@ def test_hidden_entities_are_whole_and_each_is_hidden_once() -> None:
     assert sorted(seen) == list(range(12))
 
 
-def test_too_little_is_refused(tmp_path: Path) -> None:
+def test_too_little_is_refused(tmp_path):
     apart = [Fragment(str(i), {"name": (f"n{i}",)}, label=str(i)) for i in range(20)]
     with pytest.raises(KBForgeError, match="3 of them with several fragments, got 20 and 0"):
         train(apart, tmp_path / "model")

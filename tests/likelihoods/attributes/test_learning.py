@@ -129,13 +129,8 @@ RATES = [("category", SLIPPING), ("code", VARYING)]
     ],
 )
 def test_the_rates_that_made_the_data_are_found(
-    kind: Kind,
-    weights: dict[str, float],
-    concentration: float,
-    sizes: tuple[int, int],
-    error: float,
-    of_concentration: float,
-) -> None:
+    kind, weights, concentration, sizes, error, of_concentration
+):
     """Weights to an absolute error, c to a relative one, of what was drawn."""
     true = rates_of(kind, concentration, **weights)
     simulator = Simulator(kind, true, seed=3)
@@ -178,16 +173,14 @@ def climbed(
 
 @pytest.mark.parametrize(("kind", "weights"), RATES)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_no_round_lowers_the_penalised_likelihood(
-    kind: Kind, weights: dict[str, float], seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_round_lowers_the_penalised_likelihood(kind, weights, seed, monkeypatch):
     simulator = Simulator(kind, rates_of(kind, 3.0, **weights), seed)
     clusters = [simulator.cluster(simulator.rng.randint(2, 9)) for _ in range(60)]
     values, _ = climbed(simulator.vocabulary, clusters, monkeypatch)
     assert values[-1] > values[0] + 1
 
 
-def test_nothing_in_common_is_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_in_common_is_noise(monkeypatch):
     """Of pairs of unrelated values the true one is mostly neither; every round sees it better."""
     simulator = Simulator("category", rates_of("category", 3.0, **SLIPPING), 5)
     vocabulary, rng = simulator.vocabulary, simulator.rng
@@ -197,14 +190,14 @@ def test_nothing_in_common_is_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rates.mixture["copy"] < 0.5
 
 
-def test_clusters_of_one_say_nothing() -> None:
+def test_clusters_of_one_say_nothing():
     vocabulary = Vocabulary("text", {"ann": 1, "bo": 1})
     prior = AttributeRates.prior("text")
     assert learn_rates(vocabulary, [{0: 1}, {1: 1}], prior) == prior
     assert learn_rates(vocabulary, [], prior) == prior
 
 
-def test_few_data_move_the_rates_little() -> None:
+def test_few_data_move_the_rates_little():
     vocabulary = Vocabulary("text", {"ann": 2, "bo": 2})
     prior = AttributeRates.prior("text")
     found = learn_rates(vocabulary, [{0: 2}], prior)
@@ -212,7 +205,7 @@ def test_few_data_move_the_rates_little() -> None:
     assert found.mixture["copy"] < 0.9
 
 
-def test_the_order_of_clusters_does_not_matter() -> None:
+def test_the_order_of_clusters_does_not_matter():
     simulator = Simulator("code", rates_of("code", 3.0, **VARYING), 4)
     clusters = [simulator.cluster(5) for _ in range(80)]
     prior = AttributeRates.prior("code")
@@ -222,7 +215,7 @@ def test_the_order_of_clusters_does_not_matter() -> None:
     assert other.concentration == pytest.approx(one.concentration, rel=1e-9)
 
 
-def test_a_cluster_of_very_many_different_values() -> None:
+def test_a_cluster_of_very_many_different_values():
     vocabulary = Vocabulary("text", {f"name {i}": 1 for i in range(3000)})
     found = learn_rates(vocabulary, [dict.fromkeys(range(3000), 1)], AttributeRates.prior("text"))
     assert sum(found.weights()) == pytest.approx(1)
@@ -237,7 +230,7 @@ def fit(fragments: list[Fragment]) -> FittedAttributes:
     return fit_unlabelled(fragments, vocabularies_of(fragments), index, AttributeModel)
 
 
-def test_the_order_of_the_fragments_does_not_matter() -> None:
+def test_the_order_of_the_fragments_does_not_matter():
     """To the last bit."""
     fragments = people(60, 1)
     one = fit(fragments)
@@ -248,7 +241,7 @@ def test_the_order_of_the_fragments_does_not_matter() -> None:
         assert (other.alpha, other.sample) == (one.alpha, one.sample)
 
 
-def test_a_sample_does_not_depend_on_the_order_either(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_does_not_depend_on_the_order_either(monkeypatch):
     monkeypatch.setattr(fitting, "_SAMPLE", 40)
     fragments = people(60, 1)
     one, other = fit(fragments), fit(fragments[::-1])
@@ -256,7 +249,7 @@ def test_a_sample_does_not_depend_on_the_order_either(monkeypatch: pytest.Monkey
     assert (other.rates, other.alpha, other.sample) == (one.rates, one.alpha, one.sample)
 
 
-def test_labels_are_not_read() -> None:
+def test_labels_are_not_read():
     fragments = people(40, 5)
     blind = [replace(f, label=None) for f in fragments]
     misled = [replace(f, label="all the same", metadata={"x": 1}) for f in fragments]
@@ -265,7 +258,7 @@ def test_labels_are_not_read() -> None:
     assert found[0].alpha == found[1].alpha == found[2].alpha
 
 
-def test_what_is_learned_is_near_what_labels_tell() -> None:
+def test_what_is_learned_is_near_what_labels_tell():
     """Rates within .05 of those of gold clusters, doubted alike; entities within a fifth."""
     fragments = people(150, 6)
     found = fit(fragments)
@@ -289,18 +282,18 @@ def expected_entities(alpha: float, n: int) -> float:
 
 
 @pytest.mark.parametrize(("n", "entities"), [(100, 20.0), (100, 99.0), (5000, 2.0), (7, 3.5)])
-def test_alpha_gives_as_many_entities_as_asked(n: int, entities: float) -> None:
+def test_alpha_gives_as_many_entities_as_asked(n, entities):
     assert expected_entities(concentration_for(n, entities), n) == pytest.approx(entities, rel=1e-6)
 
 
 @pytest.mark.parametrize(
     ("n", "entities"), [(1, 1.0), (10, 10.0), (10, 1.0), (10, 0.5), (10, 11.0)]
 )
-def test_alpha_is_a_number_at_the_edges(n: int, entities: float) -> None:
+def test_alpha_is_a_number_at_the_edges(n, entities):
     assert 0 < concentration_for(n, entities) < np.inf
 
 
-def test_values_are_counted_once_an_entity() -> None:
+def test_values_are_counted_once_an_entity():
     """Where the entities are known; where they are not, as on average."""
     fragments = [
         *(Fragment(f"a{i}", {"name": ("ann",), "town": ("york",)}) for i in range(6)),
@@ -318,7 +311,7 @@ def test_values_are_counted_once_an_entity() -> None:
     assert half["name"].counts == pytest.approx({"ann": 1, "bo": 1, "cy": 4 * 2 / 7})
 
 
-def test_blanks_are_missing_and_repeated_values_count_once() -> None:
+def test_blanks_are_missing_and_repeated_values_count_once():
     fragments = [
         Fragment("a", {"name": ("Ann", "ANN ", " "), "note": ("\u3000",)}),
         Fragment("b", {"name": ("ann",)}),
@@ -327,13 +320,13 @@ def test_blanks_are_missing_and_repeated_values_count_once() -> None:
     assert list(vocabularies_of(fragments)) == ["name"]
 
 
-def test_of_very_many_attributes_the_rarest_are_left_out() -> None:
+def test_of_very_many_attributes_the_rarest_are_left_out():
     common = [Fragment(f"c{i}", {f"a{k:03}": ("x",) for k in range(200)}) for i in range(3)]
     rare = [Fragment("r", {f"b{k}": ("y",) for k in range(100)})]
     assert list(vocabularies_of(common + rare)) == [f"a{k:03}" for k in range(200)]
 
 
-def test_kinds_and_rates_that_are_known_are_kept() -> None:
+def test_kinds_and_rates_that_are_known_are_kept():
     fragments = people(30, 8)
     vocabularies = vocabularies_of(fragments, {"town": "category"})
     assert vocabularies["town"].kind == "category"
@@ -346,7 +339,7 @@ def test_kinds_and_rates_that_are_known_are_kept() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_next_to_no_fragments(n: int) -> None:
+def test_next_to_no_fragments(n):
     found = fit([Fragment(f"f{i}", {"name": ("ann lee",)}) for i in range(n)])
     assert found.sample == n
     assert 0 < found.alpha < np.inf

@@ -1,10 +1,7 @@
 """The readable file of rates: what is written is read, and nothing else is."""
 
-from __future__ import annotations
-
 import gzip
 import random
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -21,7 +18,6 @@ from kbforge_plugins.likelihoods.attributes.urn import (
 from kbforge_plugins.texts.kinds import KINDS
 from tests.likelihoods.attributes.toys import random_kind, random_rates
 from tests.profile import examples
-from tests.program import Run
 
 
 @given(
@@ -35,7 +31,7 @@ from tests.program import Run
     ),
 )
 @examples(120)
-def test_what_is_written_is_read(seed: int, names: list[str]) -> None:
+def test_what_is_written_is_read(seed, names):
     """To the last bit, whatever an attribute is called."""
     rng = random.Random(seed)
     rates = {name: random_rates(rng, random_kind(rng)) for name in names}
@@ -43,7 +39,7 @@ def test_what_is_written_is_read(seed: int, names: list[str]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_priors_are_rates(kind: str) -> None:
+def test_priors_are_rates(kind):
     prior = AttributeRates.prior(kind)  # type: ignore[arg-type]
     assert sum(prior.weights()) == pytest.approx(1)
     assert min(prior.weights()) > 0
@@ -65,7 +61,7 @@ noise = 0.05
 """
 
 
-def test_a_file_written_by_hand() -> None:
+def test_a_file_written_by_hand():
     rates = rates_from_toml(GOOD.encode(), "file")["birth place"]
     assert (rates.kind, rates.concentration, rates.discount) == ("category", 3.5, 0.5)
     # nothing is impossible: a weight of zero becomes a small one
@@ -126,7 +122,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_bad_file_is_one_sentence(case: str) -> None:
+def test_a_bad_file_is_one_sentence(case):
     old, new, sentence = BAD[case]
     assert GOOD.count(old) >= 1
     with pytest.raises(ModelError) as error:
@@ -144,7 +140,7 @@ def test_a_bad_file_is_one_sentence(case: str) -> None:
         b"format = " + b"9" * 5000,
     ],
 )
-def test_what_is_not_toml_is_one_sentence(content: bytes) -> None:
+def test_what_is_not_toml_is_one_sentence(content):
     with pytest.raises(ModelError, match=r"my\.toml: expected TOML, got ") as error:
         rates_from_toml(content, "my.toml")
     assert len(str(error.value)) < 300
@@ -157,7 +153,7 @@ FRAGMENTS = b"\n".join(
 )
 
 
-def test_an_edited_copy_is_used(program: Run, tmp_path: Path) -> None:
+def test_an_edited_copy_is_used(program, tmp_path):
     """Two files that differ in one attribute's rates cluster differently."""
     entities = {}
     for name, copy in (("strict", 0.999), ("loose", 0.2)):
@@ -198,9 +194,7 @@ def test_an_edited_copy_is_used(program: Run, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_file_that_does_not_fit_ends_the_command(
-    program: Run, tmp_path: Path, name: str, content: bytes, code: int, says: str
-) -> None:
+def test_a_file_that_does_not_fit_ends_the_command(program, tmp_path, name, content, code, says):
     path = tmp_path / name
     path.write_bytes(content)
     ran = program("cluster", "-", "--set", f"likelihood.rates={path}", stdin=FRAGMENTS)

@@ -1,13 +1,9 @@
 """A vocabulary that was taken up says what the one does that kept it, to the last bit."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -47,9 +43,7 @@ def taken_up(vocabulary: Vocabulary) -> Vocabulary:
 @pytest.mark.parametrize("kind", KINDS)
 @given(seed=st.integers(0, 10**6))
 @examples(25)
-def test_values_have_the_same_probabilities_whoever_was_asked_for_before(
-    kind: Kind, seed: int
-) -> None:
+def test_values_have_the_same_probabilities_whoever_was_asked_for_before(kind, seed):
     rng = random.Random(seed)
     one, values = of_words(rng, kind)
     other, rates = taken_up(one), random_rates(rng, kind)
@@ -71,7 +65,7 @@ def test_values_have_the_same_probabilities_whoever_was_asked_for_before(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_kept_is_of_the_values_counted(kind: Kind) -> None:
+def test_what_is_kept_is_of_the_values_counted(kind):
     rng = random.Random(3)
     vocabulary, values = of_words(rng, kind)
     before = stored(vocabulary.kept())
@@ -88,7 +82,7 @@ def test_what_is_kept_is_of_the_values_counted(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", ["text", "title"])
-def test_the_same_values_counted_otherwise_are_as_if_counted_anew(kind: Kind) -> None:
+def test_the_same_values_counted_otherwise_are_as_if_counted_anew(kind):
     rng = random.Random(5)
     vocabulary, values = of_words(rng, kind)
     counts = {value: rng.choice([1.0, 3.5]) for value in vocabulary.counts}
@@ -105,7 +99,7 @@ def test_the_same_values_counted_otherwise_are_as_if_counted_anew(kind: Kind) ->
 
 
 @pytest.mark.parametrize("value", ["\ud800 lone", "x" * 400, "東京", "a\0b", ""])
-def test_any_text_is_kept(value: str) -> None:
+def test_any_text_is_kept(value):
     vocabulary = Vocabulary("text", {value: 2, "ann": 1})
     other = taken_up(vocabulary)
     assert other.counted(other.number(value))
@@ -123,9 +117,7 @@ def test_any_text_is_kept(value: str) -> None:
         ("mass", lambda array: array[1:]),
     ],
 )
-def test_arrays_that_do_not_fit_each_other_are_refused(
-    name: str, spoilt: Callable[[Any], Any]
-) -> None:
+def test_arrays_that_do_not_fit_each_other_are_refused(name, spoilt):
     kept = Vocabulary("title", dict.fromkeys(MANY, 1)).kept()
     arrays = {**kept.arrays, name: spoilt(kept.arrays[name])}
     with pytest.raises(ModelError, match=f"^a test: what was kept is damaged: {name}: expected"):
@@ -138,14 +130,14 @@ def test_arrays_that_do_not_fit_each_other_are_refused(
 @pytest.mark.parametrize("kind", KINDS)
 @given(seed=st.integers(0, 10**6))
 @examples(10)
-def test_base_of_the_values_counted_sums_to_at_most_one(kind: Kind, seed: int) -> None:
+def test_base_of_the_values_counted_sums_to_at_most_one(kind, seed):
     vocabulary = random_vocabulary(random.Random(seed), kind, world(LETTERS[kind], 3))
     assert 0.1 < math.fsum(vocabulary.base) <= 1 + 1e-9
 
 
 @given(counts=st.dictionaries(st.text("ab", max_size=4), st.integers(1, 9), max_size=6))
 @examples(60)
-def test_what_the_values_counted_leave_is_what_spells_others(counts: dict[str, int]) -> None:
+def test_what_the_values_counted_leave_is_what_spells_others(counts):
     """Letters are drawn until the end: what strings of up to 9 of the letters have is known."""
     vocabulary = Vocabulary("category", counts)
     letters = sorted(set("".join(counts)))
@@ -162,7 +154,7 @@ def test_what_the_values_counted_leave_is_what_spells_others(counts: dict[str, i
     assert total == pytest.approx(1 - unseen * (1 - spelled), abs=1e-9)
 
 
-def test_the_same_values_in_another_order_are_the_same_vocabulary() -> None:
+def test_the_same_values_in_another_order_are_the_same_vocabulary():
     counts = {"b": 2, "a b": 1, "c": 5}
     one, two = Vocabulary("text", counts), Vocabulary("text", dict(reversed(counts.items())))
     assert (one.values, one.base, one.features, one.mass) == (
@@ -173,7 +165,7 @@ def test_the_same_values_in_another_order_are_the_same_vocabulary() -> None:
     )
 
 
-def test_values_that_come_later_change_nothing() -> None:
+def test_values_that_come_later_change_nothing():
     vocabulary = Vocabulary("text", {"ann lee": 2, "bo": 1})
     base, mass, letters = [*vocabulary.base], [*vocabulary.mass], vocabulary.alphabet
     late = vocabulary.number("ann zöe")
@@ -186,25 +178,25 @@ def test_values_that_come_later_change_nothing() -> None:
     assert all(vocabulary.mass[feature] >= 0 for _, feature in vocabulary.features[late])
 
 
-def test_a_frequent_value_is_more_probable_than_a_rare_one_than_an_unseen_one() -> None:
+def test_a_frequent_value_is_more_probable_than_a_rare_one_than_an_unseen_one():
     vocabulary = Vocabulary("text", {"anna": 50, "anne": 1, "bert": 3})
     base = {value: vocabulary.base[vocabulary.number(value)] for value in ("anna", "anne", "ante")}
     assert base["anna"] > base["anne"] > base["ante"] > 0
 
 
-def test_a_value_never_seen_counts_as_one_seen_once_however_it_is_spelled() -> None:
+def test_a_value_never_seen_counts_as_one_seen_once_however_it_is_spelled():
     vocabulary = Vocabulary("text", {"anna": 50, "anne": 1, "bert": 3})
     base = [vocabulary.base[vocabulary.number(value)] for value in ("an", "zażółć", "x" * 400)]
     assert base == [pytest.approx(0.4 / 55)] * 3
 
 
 @pytest.mark.parametrize("value", ["x" * 400, "\U0001f9ed" * 400, "東京" * 200])
-def test_a_value_as_long_as_a_page_is_possible(value: str) -> None:
+def test_a_value_as_long_as_a_page_is_possible(value):
     vocabulary = Vocabulary("text", {"ann": 1, value: 1})
     assert 0.1 < vocabulary.base[vocabulary.number(value)] < 0.2
 
 
-def test_no_values_at_all() -> None:
+def test_no_values_at_all():
     vocabulary = Vocabulary("text", {})
     assert all(0 < vocabulary.base[vocabulary.number(value)] < 1 for value in ("", "a", "ab"))
 
@@ -217,7 +209,7 @@ ALL = [" ".join(w) for n in range(1, 6) for w in itertools.combinations(WORDS, n
 
 
 @pytest.mark.parametrize("true", [ALL[0], ALL[7], ALL[-1], "red yellow", "x1 x9 9"])
-def test_each_retention_sums_to_at_most_one_and_to_no_less_than_it_should(true: str) -> None:
+def test_each_retention_sums_to_at_most_one_and_to_no_less_than_it_should(true):
     """Over all sets of words, any of which may be seen with any count."""
     vocabulary = Vocabulary("title", {title: 1.0 + n % 3 for n, title in enumerate(ALL)})
     v = vocabulary.number(true)
@@ -226,7 +218,7 @@ def test_each_retention_sums_to_at_most_one_and_to_no_less_than_it_should(true: 
         assert 0.005 < total <= 1 + 1e-9
 
 
-def test_the_formula_of_the_docstring() -> None:
+def test_the_formula_of_the_docstring():
     vocabulary = Vocabulary("title", {"red x1 big": 1, "red x1 small": 1, "red pen": 1, "ink": 5})
     u, v = vocabulary.number("red x1 small"), vocabulary.number("red x1 big")
     base = vocabulary.base
@@ -240,7 +232,7 @@ def test_the_formula_of_the_docstring() -> None:
     assert words_kept(vocabulary, vocabulary.number("ink"), v) == (0.0,) * len(RETENTIONS)
 
 
-def test_words_that_come_in_company_are_not_evidence_each() -> None:
+def test_words_that_come_in_company_are_not_evidence_each():
     """Two titles with three words that always go together, and two with three that do not."""
     line = [f"acme turbo mixer m{i}" for i in range(30)]
     others = [f"{w} thing{i}" for i in range(10) for w in ("light", "fast", "green")]
@@ -256,7 +248,7 @@ def test_words_that_come_in_company_are_not_evidence_each() -> None:
 
 
 @pytest.mark.parametrize("spelled", ["router wrt-54g", "router wrt54g", "router wrt.54.g new"])
-def test_a_code_is_a_word_whichever_way_it_is_written(spelled: str) -> None:
+def test_a_code_is_a_word_whichever_way_it_is_written(spelled):
     assert "wrt54g" in features_of("title", spelled)["word"]
     assert "lapdesktop" not in features_of("title", "lap/desktop oem")["word"]
 
@@ -289,7 +281,7 @@ def found_for(fragments: list[Fragment], clusters: list[tuple[int, ...]]) -> dic
     return dict(zip(vocabularies, discounts_of(urns, records, clusters), strict=True))
 
 
-def test_an_attribute_that_another_tells_is_discounted() -> None:
+def test_an_attribute_that_another_tells_is_discounted():
     dependent = found_for(*things(1, 1, tells=True))
     assert dependent["maker"] < 0.5
     assert dependent["model"] == 1
@@ -297,7 +289,7 @@ def test_an_attribute_that_another_tells_is_discounted() -> None:
     assert independent["maker"] > 0.9
 
 
-def test_entities_that_were_split_are_hardly_taken_for_dependence() -> None:
+def test_entities_that_were_split_are_hardly_taken_for_dependence():
     """The same records, whole or in single pieces: all attributes agree, and not some of them."""
     fragments, clusters = things(2, 2, tells=False)
     whole = found_for(fragments, clusters)
@@ -309,13 +301,13 @@ def test_entities_that_were_split_are_hardly_taken_for_dependence() -> None:
     assert max(dependent["line"], dependent["maker"]) < 0.2
 
 
-def test_one_attribute_has_nothing_to_depend_on() -> None:
+def test_one_attribute_has_nothing_to_depend_on():
     fragments = [Fragment(str(i), {"name": (f"name {i // 2}",)}) for i in range(200)]
     assert found_for(fragments, [(i,) for i in range(200)]) == {"name": 1.0}
 
 
 @pytest.mark.parametrize("kind", ["text", "title", "category"])
-def test_a_discount_takes_its_share_of_what_agreement_is_worth(kind: str) -> None:
+def test_a_discount_takes_its_share_of_what_agreement_is_worth(kind):
     vocabulary = Vocabulary(kind, {"a b c d e": 2, "f g": 30, "h": 8})  # type: ignore[arg-type]
     rates = AttributeRates.prior(kind)  # type: ignore[arg-type]
 

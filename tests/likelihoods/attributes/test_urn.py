@@ -1,7 +1,5 @@
 """Urns and the components of G against their definitions."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random
@@ -26,7 +24,7 @@ from kbforge_plugins.likelihoods.attributes.urn import (
     slip,
 )
 from kbforge_plugins.likelihoods.attributes.vocabulary import Vocabulary
-from kbforge_plugins.texts.kinds import KINDS, Kind, feature_names
+from kbforge_plugins.texts.kinds import KINDS, feature_names
 from tests.likelihoods.attributes.toys import (
     LETTERS,
     random_kind,
@@ -62,7 +60,7 @@ def toys(seed: int) -> tuple[random.Random, Vocabulary, AttributeRates, list[int
 
 @given(seed=st.integers(0, 10**9), n=st.integers(1, 20))
 @examples(250)
-def test_the_marginal_is_the_urn_written_out_and_the_sum_of_gains(seed: int, n: int) -> None:
+def test_the_marginal_is_the_urn_written_out_and_the_sum_of_gains(seed, n):
     rng, vocabulary, rates, values = toys(seed)
     drawn = [rng.choice(values) for _ in range(n)]
     expected = urn_written_out(vocabulary, rates, drawn)
@@ -77,7 +75,7 @@ def test_the_marginal_is_the_urn_written_out_and_the_sum_of_gains(seed: int, n: 
 
 @given(seed=st.integers(0, 10**9), n=st.integers(1, 12))
 @examples(150)
-def test_the_marginal_is_of_the_multiset_to_the_last_bit(seed: int, n: int) -> None:
+def test_the_marginal_is_of_the_multiset_to_the_last_bit(seed, n):
     """Whatever order, whatever was asked before, whichever unseen value got its number first."""
     rng, vocabulary, rates, values = toys(seed)
     drawn = [vocabulary.values[rng.choice(values)] for _ in range(n)]
@@ -102,7 +100,7 @@ def test_the_marginal_is_of_the_multiset_to_the_last_bit(seed: int, n: int) -> N
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_observation_has_its_base_probability(kind: str) -> None:
+def test_one_observation_has_its_base_probability(kind):
     rng = random.Random(5)
     for _ in range(30):
         vocabulary = random_vocabulary(rng, kind, world(LETTERS[kind], 4))  # type: ignore[index, arg-type]
@@ -116,7 +114,7 @@ def test_one_observation_has_its_base_probability(kind: str) -> None:
 
 @given(seed=st.integers(0, 10**9))
 @examples(15)
-def test_all_sequences_of_n_observations_have_at_most_probability_one(seed: int) -> None:
+def test_all_sequences_of_n_observations_have_at_most_probability_one(seed):
     """Every multiset of the values counted, as often as there are orders of it."""
     rng = random.Random(seed)
     kind = random_kind(rng)
@@ -144,7 +142,7 @@ def test_all_sequences_of_n_observations_have_at_most_probability_one(seed: int)
             assert total == pytest.approx(base, abs=1e-9)
 
 
-def test_more_values_than_the_sum_considers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_values_than_the_sum_considers(monkeypatch):
     """Those seen most often; a value that rises among them, or falls, changes which."""
     monkeypatch.setattr(urn_module, "_MOST_VALUES", 5)
     monkeypatch.setattr(urn_module, "_MOST_DIFFERENT_KEPT", 6)
@@ -175,7 +173,7 @@ def test_more_values_than_the_sum_considers(monkeypatch: pytest.MonkeyPatch) -> 
     assert entered > 10
 
 
-def test_equal_multisets_are_one_object() -> None:
+def test_equal_multisets_are_one_object():
     urns = Urns(Vocabulary("text", {"a": 1, "b": 1, "c": 2}), AttributeRates.prior("text"))
     urn = grow(urns, [0, 1, 2, 1])
     assert urn is grow(urns, [1, 1, 2, 0])
@@ -183,7 +181,7 @@ def test_equal_multisets_are_one_object() -> None:
     assert urns.single(0).shrunk(0) is None
 
 
-def test_forgetting_comparisons_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forgetting_comparisons_changes_nothing(monkeypatch):
     vocabulary = Vocabulary("text", dict.fromkeys(world("ab", 4), 1))
     drawn = [random.Random(1).randrange(30) for _ in range(60)]
     whole = grow(Urns(vocabulary, AttributeRates.prior("text")), drawn).log_marginal
@@ -191,14 +189,14 @@ def test_forgetting_comparisons_changes_nothing(monkeypatch: pytest.MonkeyPatch)
     assert grow(Urns(vocabulary, AttributeRates.prior("text")), drawn).log_marginal == whole
 
 
-def test_agreeing_on_a_rare_value_counts_for_more() -> None:
+def test_agreeing_on_a_rare_value_counts_for_more():
     urns = Urns(Vocabulary("text", {"smith": 500, "zwicky": 2}), AttributeRates.prior("text"))
     assert urns.single(1).gain(1) - urns.single(1).log_marginal > (
         urns.single(0).gain(0) - urns.single(0).log_marginal
     )
 
 
-def test_comparisons_have_the_same_bits_whichever_way_round_they_are_asked() -> None:
+def test_comparisons_have_the_same_bits_whichever_way_round_they_are_asked():
     """Values that share many features, in different order."""
     words = ["ada", "king", "byron", "noel", "of", "love"]
     rng = random.Random(3)
@@ -211,7 +209,7 @@ def test_comparisons_have_the_same_bits_whichever_way_round_they_are_asked() -> 
         assert (other.draw(v, u), other.draw(u, v)) == first[::-1]
 
 
-def test_which_of_many_unseen_values_are_considered_does_not_depend_on_their_numbers() -> None:
+def test_which_of_many_unseen_values_are_considered_does_not_depend_on_their_numbers():
     rates = AttributeRates.prior("text")
     values = [f"name {i}" for i in range(70)]
     found = set()
@@ -235,7 +233,7 @@ def sums(vocabulary: Vocabulary, numbers: list[int], v: int) -> list[float]:
 @pytest.mark.parametrize("kind", KINDS)
 @given(seed=st.integers(0, 10**6), strange=st.sampled_from(["", "z", "9"]))
 @examples(12)
-def test_every_component_sums_to_at_most_one(kind: Kind, seed: int, strange: str) -> None:
+def test_every_component_sums_to_at_most_one(kind, seed, strange):
     """Slips over values seen and never seen, others over those seen, for truths of all sorts."""
     rng = random.Random(seed)
     letters = LETTERS[kind]
@@ -256,7 +254,7 @@ def test_every_component_sums_to_at_most_one(kind: Kind, seed: int, strange: str
 
 @pytest.mark.parametrize("kind", ["date", "number"])
 @pytest.mark.parametrize("true", ["1", "12", "1-2", "-", "12-", "x1"])
-def test_slips_of_numbers_sum_to_at_most_one_over_a_large_alphabet(kind: Kind, true: str) -> None:
+def test_slips_of_numbers_sum_to_at_most_one_over_a_large_alphabet(kind, true):
     vocabulary = Vocabulary(kind, {"1-2": 3, "12": 1, "21": 2})
     numbers = [vocabulary.number(value) for value in world("0123456789-,xyz", 3)]
     found = sums(vocabulary, numbers, vocabulary.number(true))
@@ -265,7 +263,7 @@ def test_slips_of_numbers_sum_to_at_most_one_over_a_large_alphabet(kind: Kind, t
 
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 3))
 @examples(25)
-def test_slips_sum_to_nearly_one(seed: int, n: int) -> None:
+def test_slips_sum_to_nearly_one(seed, n):
     """A bound that is not reached would be no model: one letter more, fewer or other."""
     rng = random.Random(seed)
     vocabulary = Vocabulary("category", {"abc": 1})
@@ -279,7 +277,7 @@ def test_slips_sum_to_nearly_one(seed: int, n: int) -> None:
 
 @given(seed=st.integers(0, 10**6), kind=st.sampled_from(["text", "set", "code", "number"]))
 @examples(40)
-def test_a_feature_that_others_have_sums_to_its_share(seed: int, kind: Kind) -> None:
+def test_a_feature_that_others_have_sums_to_its_share(seed, kind):
     """One for each feature that another value has, divided by how many of the name there are."""
     rng = random.Random(seed)
     vocabulary = random_vocabulary(rng, kind, world(LETTERS[kind], 5))
@@ -297,7 +295,7 @@ def _has(vocabulary: Vocabulary, u: int, feature: int) -> bool:
     return any(feature == theirs for _, theirs in vocabulary.features[u])
 
 
-def test_dates_in_several_notations_share_their_parts() -> None:
+def test_dates_in_several_notations_share_their_parts():
     values = ["1856-03-01", "1 march 1856", "01/03/1856", "1856", "1856-03", "1901-03-01"]
     vocabulary = Vocabulary("date", dict.fromkeys(values, 1))
     names = component_names("date")
@@ -306,7 +304,7 @@ def test_dates_in_several_notations_share_their_parts() -> None:
     assert sum(sums(vocabulary, list(range(6)), 0)[len(SLIPS) :]) <= 5 + 1e-9
 
 
-def test_a_copy_is_a_copy_and_nothing_else() -> None:
+def test_a_copy_is_a_copy_and_nothing_else():
     vocabulary = Vocabulary("text", {"ann lee": 3, "ann": 2})
     assert components(vocabulary, 0, 0) == [1.0] + [0.0] * (len(component_names("text")) - 1)
 
@@ -334,7 +332,7 @@ def test_a_copy_is_a_copy_and_nothing_else() -> None:
         ("text", "a", "", None),
     ],
 )
-def test_which_slip_it_is(kind: Kind, observed: str, true: str, component: int | None) -> None:
+def test_which_slip_it_is(kind, observed, true, component):
     letters = dict.fromkeys(["smith jonesy", "1856-03-07 1,234"], 1)
     vocabulary = Vocabulary(kind, letters)
     u, v = vocabulary.number(observed), vocabulary.number(true)
@@ -343,12 +341,12 @@ def test_which_slip_it_is(kind: Kind, observed: str, true: str, component: int |
     assert 0 <= probability <= 1
 
 
-def test_digits_of_other_scripts_are_digits() -> None:
+def test_digits_of_other_scripts_are_digits():
     vocabulary = Vocabulary("number", {"\u0661\u0662\u0663": 2, "\u0661\u0662\u0664": 1})
     assert slip(vocabulary, 1, 0)[1] > 0
 
 
-def test_a_value_outside_the_vocabulary_is_no_variant_of_a_common_feature() -> None:
+def test_a_value_outside_the_vocabulary_is_no_variant_of_a_common_feature():
     """It has no place in the normaliser; but it may be the true value of those that have."""
     vocabulary = Vocabulary("text", {"anna karenina": 1, "anna": 5})
     stranger = vocabulary.number("anna z")

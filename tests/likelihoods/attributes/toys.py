@@ -1,7 +1,5 @@
 """Small worlds of strings, vocabularies and rates over them, and the urn written out."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

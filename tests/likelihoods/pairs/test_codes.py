@@ -10,7 +10,7 @@ from kbforge_plugins.likelihoods.pairs.odds import Odds
 from kbforge_plugins.likelihoods.pairs.table import statement_of, table_of
 
 
-def test_a_record_states_codes_units_and_figures() -> None:
+def test_a_record_states_codes_units_and_figures():
     found = codes_of('denon tu-1500rd tuner, 40 stations, 17" 500 gb, 8mp 3,5 in 12345 ab')
     assert found == {
         "codes": ["tu1500rd", "12345"],
@@ -21,7 +21,7 @@ def test_a_record_states_codes_units_and_figures() -> None:
     assert spelt("tu 1500-rd") == "tu1500rd"
 
 
-def test_what_is_read_of_a_record_is_bounded() -> None:
+def test_what_is_read_of_a_record_is_bounded():
     found = codes_of(" ".join(f"ab{number}" for number in range(10_000)))
     assert all(len(tokens) <= 24 for tokens in found.values())
     assert len(spelt("a" * 10_000)) == 600
@@ -38,7 +38,7 @@ def _features(*names: str) -> dict[str, float]:
     return {name: float(row[FEATURES.index(name)]) for name in CODE_FEATURES}
 
 
-def test_a_code_is_found_however_it_is_broken_up() -> None:
+def test_a_code_is_found_however_it_is_broken_up():
     found = _features("Panasonic phone KX-TS208W", "phone by Panasonic KX TS208W white", "other")
     assert found["codes contained"] == 2  # kxts208w in the second, ts208w in the first
     assert found["codes shared"] == 0
@@ -47,7 +47,7 @@ def test_a_code_is_found_however_it_is_broken_up() -> None:
     assert same["codes unmatched most"] == 0
 
 
-def test_units_agree_or_conflict() -> None:
+def test_units_agree_or_conflict():
     assert _features("disk 500gb", "disk 500 GB", "other")["units equal"] == 1
     found = _features("disk 500gb", "disk 250 GB", "other")
     assert (found["units equal"], found["units conflict"]) == (0, 1)
@@ -60,7 +60,7 @@ def _tables() -> list[Fragment]:
     ] + [Fragment("4", {"name": ("Ada Byron",)}, source="a")]
 
 
-def test_rows_of_one_table_are_not_compared() -> None:
+def test_rows_of_one_table_are_not_compared():
     file, pairs = File.fitted(_tables(), "source")
     linked = file.rows.table.linked
     assert len(file.counts) == 4  # equal records of two tables are two rows
@@ -70,7 +70,7 @@ def test_rows_of_one_table_are_not_compared() -> None:
     assert len(all_pairs) > 0
 
 
-def test_a_later_record_is_compared_with_the_other_table_only() -> None:
+def test_a_later_record_is_compared_with_the_other_table_only():
     file, _ = File.fitted(_tables(), "source")
     said = statement_of(Fragment("5", {"name": ("Alan Turing!",)}, source="a"), "source")
     assert table_of(said) == "a"
@@ -79,7 +79,7 @@ def test_a_later_record_is_compared_with_the_other_table_only() -> None:
     assert (file.rows.table.linked[near] != rows.table.linked[0]).all()
 
 
-def test_later_records_of_one_table_are_apart() -> None:
+def test_later_records_of_one_table_are_apart():
     pairs = Pairs(link="source")
     pairs.fit(_tables())
     odds: Odds = pairs._odds

@@ -1,7 +1,5 @@
 """What pairs of rows are described by, which pairs are looked at, and keys of many fragments."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 
@@ -50,18 +48,18 @@ def described(file: File, one: Fragment, other: Fragment) -> dict[str, float]:
         *(("نصيبين", "Nasibin"), ("שמעון", "Shimon"), ("ܐܢܛܝܘܟܝܐ", "Antiokia")),
     ],
 )
-def test_spellings_of_one_name_have_one_skeleton(written: str, other: str) -> None:
+def test_spellings_of_one_name_have_one_skeleton(written, other):
     one, two = (skeleton(folded(name.casefold())) for name in (written, other))
     assert one == two
 
 
-def test_acronyms_leave_out_small_words() -> None:
+def test_acronyms_leave_out_small_words():
     words = ["university", "of", "new", "york"]
     assert acronyms_of(words) == ("uony", "uny")
     assert acronyms_of(["one"]) == ("", "")
 
 
-def test_an_acronym_and_a_transliteration_are_candidates() -> None:
+def test_an_acronym_and_a_transliteration_are_candidates():
     fragments = [
         *(called("National Health Service"), called("NHS")),
         *(called("Дмитров"), called("Dmitrov")),
@@ -84,11 +82,11 @@ def test_an_acronym_and_a_transliteration_are_candidates() -> None:
         ("A 東", "B"),
     ],
 )
-def test_names_of_one_script(name: str, other: str) -> None:
+def test_names_of_one_script(name, other):
     assert script_of(name) == script_of(other)
 
 
-def test_names_of_different_scripts() -> None:
+def test_names_of_different_scripts():
     names = ("Moskva", "Москва", "Μόσχα", "莫斯科", "모스크바", "موسكو", "מוסקבה", "მოსკოვი")
     assert len(set(map(script_of, names))) == len(names)
 
@@ -101,7 +99,7 @@ def in_two_scripts() -> list[Fragment]:
     return [called(name) for name in itertools.chain(*same, latin, chinese)]
 
 
-def test_names_in_two_scripts_are_candidates_by_their_consonants() -> None:
+def test_names_in_two_scripts_are_candidates_by_their_consonants():
     fragments = in_two_scripts()
     file, found = File.fitted(fragments)
     pairs = {tuple(pair) for pair in found.tolist()}
@@ -116,7 +114,7 @@ def test_names_in_two_scripts_are_candidates_by_their_consonants() -> None:
 
 
 @pytest.mark.parametrize("known", [0, 1])
-def test_a_later_row_finds_its_name_in_another_script(known: int) -> None:
+def test_a_later_row_finds_its_name_in_another_script(known):
     """In the file, or among later rows."""
     one, other, *rest = in_two_scripts()[2:]
     model = Pairs()
@@ -127,7 +125,7 @@ def test_a_later_row_finds_its_name_in_another_script(known: int) -> None:
     assert first in odds.near(second)
 
 
-def test_features_do_not_depend_on_which_row_is_first() -> None:
+def test_features_do_not_depend_on_which_row_is_first():
     fragments = [
         called("Ada Lovelace", "Countess of Lovelace", born="1815", city="London"),
         called("A. Lovelace", born="1815"),
@@ -143,14 +141,14 @@ def test_features_do_not_depend_on_which_row_is_first() -> None:
     np.testing.assert_array_equal(there, back)
 
 
-def test_of_several_names_the_nearest_are_described() -> None:
+def test_of_several_names_the_nearest_are_described():
     one = called("EU", "European Union")
     other = called("European Union")
     file = fitted([one, other, called("Eurovision")])
     assert described(file, one, other)["name equal"] == 1.0
 
 
-def test_a_conflict_counts_where_the_attribute_tells_entities_apart() -> None:
+def test_a_conflict_counts_where_the_attribute_tells_entities_apart():
     people = []
     for k in range(40):
         people += [
@@ -162,7 +160,7 @@ def test_a_conflict_counts_where_the_attribute_tells_entities_apart() -> None:
     assert file.worths["colour"].functional < 0.1
 
 
-def test_a_row_met_later_is_described_like_one_of_the_file() -> None:
+def test_a_row_met_later_is_described_like_one_of_the_file():
     """Apart from what counts how often it was seen, the same numbers come out."""
     fragments = [called(f"name{k} common", city=f"town{k % 5}") for k in range(20)]
     file = fitted(fragments)
@@ -184,7 +182,7 @@ def test_a_row_met_later_is_described_like_one_of_the_file() -> None:
         [Fragment(str(k), {f"a{m}": ("v",) for m in range(200)}) for k in range(4)],
     ],
 )
-def test_whatever_is_stated_can_be_described(fragments: list[Fragment]) -> None:
+def test_whatever_is_stated_can_be_described(fragments):
     file = fitted(fragments)
     n = len(file.counts)
     i, j = (a.ravel() for a in np.meshgrid(np.arange(n), np.arange(n)))
@@ -194,7 +192,7 @@ def test_whatever_is_stated_can_be_described(fragments: list[Fragment]) -> None:
 
 
 @pytest.mark.parametrize("known", [0, 60, 200])
-def test_keys_of_many_are_those_of_each(known: int) -> None:
+def test_keys_of_many_are_those_of_each(known):
     """Where the file has all of them, and where it does not."""
     fragments = [*people(70, 5, error=0.3), Fragment("empty", {})]
     model = Pairs()

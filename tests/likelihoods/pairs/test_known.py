@@ -1,7 +1,5 @@
 """What is known about names in general: what two names say beyond their letters."""
 
-from __future__ import annotations
-
 import json
 import random
 from importlib.resources import files
@@ -64,11 +62,11 @@ def told(one: str, other: str) -> dict[str, float]:
         ("St Louis", "Saint Louis", "short forms", 1),
     ],
 )
-def test_what_two_names_have_in_common(one: str, other: str, feature: str, value: float) -> None:
+def test_what_two_names_have_in_common(one, other, feature, value):
     assert told(one, other)[f"name {feature}"] == value
 
 
-def test_nothing_is_said_of_what_a_name_does_not_have() -> None:
+def test_nothing_is_said_of_what_a_name_does_not_have():
     known = told("Section 3", "Acme GmbH")
     assert all(
         np.isnan(known[f"name {feature}"])
@@ -85,9 +83,7 @@ def test_nothing_is_said_of_what_a_name_does_not_have() -> None:
         ("University of Oslo", "University of Bergen", (1, 1)),
     ],
 )
-def test_words_that_nothing_explains_are_counted(
-    one: str, other: str, left: tuple[int, int]
-) -> None:
+def test_words_that_nothing_explains_are_counted(one, other, left):
     known = told(one, other)
     assert (
         known["name words unexplained least"],
@@ -95,7 +91,7 @@ def test_words_that_nothing_explains_are_counted(
     ) == left
 
 
-def test_a_part_is_shared_by_two_departments_of_one_institution() -> None:
+def test_a_part_is_shared_by_two_departments_of_one_institution():
     shared = told("University of California at Davis", "University of California at Irvine")
     other = told("University of California at Davis", "Institute of Physics at Irvine")
     assert shared["name part shared"] > 0.5 > other["name part shared"]
@@ -108,18 +104,18 @@ def test_a_part_is_shared_by_two_departments_of_one_institution() -> None:
         *(("jon", "john", False), ("smth", "jones", False), ("dept", "departments", False)),
     ],
 )
-def test_abbreviations(short: str, long: str, does: bool) -> None:
+def test_abbreviations(short, long, does):
     assert shortens(short, long) == does
 
 
 @pytest.mark.parametrize("name", ["", " ", "()", "ltd", "ltd ltd", "of", "a, " * 40, "x" * 120])
-def test_any_name_can_be_read(name: str) -> None:
+def test_any_name_can_be_read(name):
     known = np.array(known_features([name, name], ["acme of the x", name]))
     assert known.shape == (len(KNOWN_FEATURES), 2)
     assert not np.isinf(known).any()
 
 
-def test_the_tables_say_where_they_are_from() -> None:
+def test_the_tables_say_where_they_are_from():
     text = files("kbforge_plugins.likelihoods.pairs").joinpath("known.json").read_text("utf-8")
     tables = json.loads(text)
     assert {one["table"]: one["licence"] for one in tables["origins"]} == {
@@ -168,7 +164,7 @@ def plainly(a: Reading, b: Reading, known: dict[str, set[str]]) -> dict[str, flo
     }
 
 
-def test_many_pairs_of_names_are_compared_as_each_is() -> None:
+def test_many_pairs_of_names_are_compared_as_each_is():
     rng = random.Random(5)
     words = [
         *("bob", "robert", "peggy", "margaret", "al", "albert", "alfred", "jon", "john", "smith"),

@@ -27,7 +27,7 @@ class TestGptOfABundle(LikelihoodContract):
 
     @pytest.fixture(autouse=True, scope="class")
     @classmethod
-    def _write(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
+    def _write(cls, tmp_path_factory):
         cls.folder = write(small_model(fragments()), tmp_path_factory.mktemp("gpt") / "model")
 
     def make(self) -> Any:

@@ -6,8 +6,6 @@ writes OUT/checks.json. It builds nothing and fetches nothing; what a bare machi
 `make gpu-pack` (see `tests.lm.gpu.bare`). --cpu runs the same code on the CPU, smaller.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

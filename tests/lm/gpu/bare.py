@@ -13,8 +13,6 @@ Where KBForge is installed, none of it but the corpus is used. This module impor
 library only.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -8,8 +8,6 @@ leaves out the surrogate's vote. Nats are of the gold entities: `bigram` reads n
 `pairs` and a model with a vote have none, as their scores are of no probability.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -8,8 +8,6 @@ numbers. The confusable sets come from the folder that KBFORGE_DATA names. What 
 and the model that ships reach on them is measured here, as it needs no GPU.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -6,8 +6,6 @@ that KBFORGE_GPU_FIGURES names, each as soon as it is known. Together the checks
 minutes: when little is left of them, the next one is skipped.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time
@@ -19,7 +17,6 @@ import numpy as np
 import pytest
 import torch
 
-from kbforge.contracts import Fragment
 from kbforge.files.fragments import write_fragments
 from kbforge.models.bundle import read_bundle
 from kbforge_lm.likelihoods.gpt.likelihood import Gpt, shipped_model
@@ -31,7 +28,6 @@ from kbforge_training.lm.train import read_recipe, train_lm
 from tests.lm.gpu.train import recipe
 from tests.lm.likelihoods.gpt.language_models import QUICKSTART, quickstart, random_sets
 from tests.lm.training.tiny import ctrl_c_after, people, write_recipe
-from tests.program import Run
 
 NATS = 0.1  # a set, between a GPU and the CPU
 SECONDS = 240.0  # of all checks
@@ -42,7 +38,7 @@ TRAIN = ["train-lm", "people.jsonl", "--recipe", "tiny.toml"]
 
 
 @pytest.fixture(scope="module")
-def device() -> str:
+def device():
     if os.environ.get("KBFORGE_GPU_CHECKS") == "cpu":
         return "cpu"
     if not torch.cuda.is_available():
@@ -56,13 +52,13 @@ def on(device: str) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def _in_time(device: str) -> None:
+def _in_time(device):
     if device == "cuda" and time.monotonic() - BEGAN > SECONDS - LONGEST:
         pytest.skip("no time is left for this check")
 
 
 @pytest.fixture(scope="module")
-def keep(device: str) -> Keep:
+def keep(device):
     """Prints figures, and keeps them with those before."""
     figures: dict[str, object] = {"torch": torch.__version__, "device": device}
     if device == "cuda":
@@ -78,11 +74,11 @@ def keep(device: str) -> Keep:
 
 
 @pytest.fixture(scope="module")
-def sets() -> list[list[Fragment]]:
+def sets():
     return random_sets(quickstart(), 300)
 
 
-def test_scores_are_those_of_the_cpu(device: str, sets: list[list[Fragment]], keep: Keep) -> None:
+def test_scores_are_those_of_the_cpu(device, sets, keep):
     here = Gpt(precision="fp32", surrogate_weight=0.0).log_marginal(sets)
     there = Gpt(device=device, precision="fp32", surrogate_weight=0.0)  # type: ignore[arg-type]
     found = there.log_marginal(sets)
@@ -98,7 +94,7 @@ def test_scores_are_those_of_the_cpu(device: str, sets: list[list[Fragment]], ke
     )
 
 
-def test_speed(device: str, sets: list[list[Fragment]], keep: Keep) -> None:
+def test_speed(device, sets, keep):
     """Sets a second and the share of the device's own measured peak."""
     model = from_bundle(read_bundle(shipped_model()), "gpt")
     scorer = SequenceScorer(model, torch.device(device))
@@ -124,9 +120,7 @@ def test_speed(device: str, sets: list[list[Fragment]], keep: Keep) -> None:
     assert rate < peak, "more than the device can do: the time was not that of the work"
 
 
-def test_clustering(
-    program: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str, keep: Keep
-) -> None:
+def test_clustering(program, tmp_path, monkeypatch, device, keep):
     monkeypatch.chdir(tmp_path)
     command = ["cluster", QUICKSTART, "--likelihood", "gpt", "--alpha", "1e16", "--limit", 60]
     # with bf16 on the one and fp32 on the other, near ties would differ
@@ -154,9 +148,7 @@ def test_clustering(
     )
 
 
-def test_training_goes_on_where_it_was_stopped(
-    program: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str
-) -> None:
+def test_training_goes_on_where_it_was_stopped(program, tmp_path, monkeypatch, device):
     monkeypatch.chdir(tmp_path)
     write_fragments(people(), "people.jsonl")
     write_recipe(tmp_path, tokens=4_000)
@@ -174,7 +166,7 @@ def test_training_goes_on_where_it_was_stopped(
     assert other["dev_nats_per_fragment"] == pytest.approx(one["dev_nats_per_fragment"], rel=0.02)
 
 
-def test_training_speed(device: str, tmp_path: Path, keep: Keep) -> None:
+def test_training_speed(device, tmp_path, keep):
     """Tokens a second of the recipe for this device, after the first step, which compiles."""
     name, n, tokens, seconds = "h100", 20_000, 6_000_000, 75.0
     if device == "cpu":

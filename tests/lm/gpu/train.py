@@ -16,8 +16,6 @@ works: a hundredth of the tokens, of the fragments and of the parameters, in two
 without the model that ships.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import lzma

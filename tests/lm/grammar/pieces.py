@@ -1,7 +1,5 @@
 """A vocabulary of pieces, and random legal tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Random small grammars and texts for them."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tokens of texts: round trips, samples that parse as JSON, refusals."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random
@@ -42,7 +40,7 @@ def objects(text: str) -> list[Any]:
 
 @pytest.mark.parametrize("name", NAMES)
 @given(SETS)
-def test_tokens_of_sets_give_their_text_back(name: str, sets: list[dict[str, list[str]]]) -> None:
+def test_tokens_of_sets_give_their_text_back(name, sets):
     fragments = [
         Fragment(str(i), {key: tuple(values) for key, values in one.items()})
         for i, one in enumerate(sets)
@@ -52,7 +50,7 @@ def test_tokens_of_sets_give_their_text_back(name: str, sets: list[dict[str, lis
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_whatever_is_sampled_parses_as_json(name: str) -> None:
+def test_whatever_is_sampled_parses_as_json(name):
     rng = np.random.default_rng(21)
     codec, lengths = CODECS[name], []
     for _ in range(400):
@@ -81,7 +79,7 @@ def cut_tokens() -> list[tuple[list[int], bool]]:
 
 
 @pytest.mark.parametrize(("tokens", "whole"), cut_tokens())
-def test_tokens_are_decoded_only_up_to_an_end(tokens: list[int], whole: bool) -> None:
+def test_tokens_are_decoded_only_up_to_an_end(tokens, whole):
     codec = CODECS["canonical-json"]
     if whole:
         assert codec.encode(codec.decode(tokens)) == tokens
@@ -90,7 +88,7 @@ def test_tokens_are_decoded_only_up_to_an_end(tokens: list[int], whole: bool) ->
         codec.decode(tokens)
 
 
-def test_illegal_tokens_are_not_decoded() -> None:
+def test_illegal_tokens_are_not_decoded():
     codec = CODECS["flat-json"]
     tokens = codec.encode('{"a":"b"}')
     for position in range(len(tokens)):
@@ -102,7 +100,7 @@ def test_illegal_tokens_are_not_decoded() -> None:
                 codec.decode(spoiled)
 
 
-def test_a_grammar_may_accept_the_empty_text() -> None:
+def test_a_grammar_may_accept_the_empty_text():
     rules = 'records = (STRING ";")*'
     codec = Codec(Grammar("maybe", 1, rules), PIECES, longest_pieces)
     assert codec.encode("") == []
@@ -110,7 +108,7 @@ def test_a_grammar_may_accept_the_empty_text() -> None:
     assert codec.decode(codec.encode('"x";"Ada";')) == '"x";"Ada";'
 
 
-def test_a_grammar_that_cannot_be_compiled_names_itself() -> None:
+def test_a_grammar_that_cannot_be_compiled_names_itself():
     with pytest.raises(GrammarError) as error:
         Codec(Grammar("mine", 1, "a = b"), PIECES, longest_pieces)
     expected = 'grammar mine:1: expected STRING or the name of a rule, got "b"'
@@ -133,13 +131,13 @@ def check(content: bytes) -> None:
     assert (state == WHOLE) == is_whole(content), content
 
 
-def test_all_strings_of_up_to_two_bytes() -> None:
+def test_all_strings_of_up_to_two_bytes():
     for length in range(3):
         for content in itertools.product(range(256), repeat=length):
             check(b" " + bytes(content))
 
 
-def test_all_strings_of_up_to_four_bytes_at_the_edges() -> None:
+def test_all_strings_of_up_to_four_bytes_at_the_edges():
     for content in itertools.product(EDGES, repeat=3):
         check(b" " + bytes(content))
     continuations = [byte for byte in EDGES if 0x80 <= byte <= 0xBF]
@@ -149,18 +147,18 @@ def test_all_strings_of_up_to_four_bytes_at_the_edges() -> None:
             check(b" x" + bytes([lead, *rest[:2]]))
 
 
-def test_the_first_byte_is_a_space() -> None:
+def test_the_first_byte_is_a_space():
     for byte in range(256):
         check(bytes([byte]))
         check(bytes([byte]) + b"x")
 
 
 @given(st.binary(max_size=12) | st.text().map(str.encode))
-def test_random_bytes(content: bytes) -> None:
+def test_random_bytes(content):
     check(b" " + content)
 
 
-def test_a_cut_anywhere_makes_no_difference() -> None:
+def test_a_cut_anywhere_makes_no_difference():
     rng = random.Random(3)
     content = " é北\U0001f9edx\0\uffff".encode()
     for _ in range(50):

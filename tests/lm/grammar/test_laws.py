@@ -1,9 +1,5 @@
 """The laws of the grammars that ship, and that broken ones are caught."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -56,7 +52,7 @@ def check_samples(one: Grammar) -> None:
 
 @pytest.mark.parametrize("check", [check_texts, check_choices, check_samples])
 @pytest.mark.parametrize("name", VERSIONS)
-def test_the_grammars_that_ship_keep_the_laws(name: str, check: Callable[[Grammar], None]) -> None:
+def test_the_grammars_that_ship_keep_the_laws(name, check):
     assert grammar(name).name == name
     check(grammar(name))
 
@@ -75,11 +71,11 @@ def flat(sets: str) -> Grammar:
         (check_samples, '(object "\ud800"?)+'),
     ],
 )
-def test_a_broken_grammar_is_caught(check: Callable[[Grammar], None], sets: str) -> None:
+def test_a_broken_grammar_is_caught(check, sets):
     with pytest.raises((AssertionError, GrammarError, UnicodeError)):
         check(flat(sets))
 
 
-def test_another_name_is_refused() -> None:
+def test_another_name_is_refused():
     with pytest.raises(GrammarError, match='there is no grammar "xml", expected one of canonical'):
         grammar("xml")

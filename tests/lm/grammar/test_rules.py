@@ -1,7 +1,5 @@
 """Grammar files: what the notation means, and the sentence for each mistake."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,7 +31,7 @@ from tests.profile import examples
         ('x = STRINGS\nSTRINGS = "a"', ["a"], ['"a"']),
     ],
 )
-def test_the_notation(rules: str, texts: list[str], others: list[str]) -> None:
+def test_the_notation(rules, texts, others):
     skeleton = compile_skeleton(rules, "file")
     for text in texts:
         assert skeleton.write(skeleton.read(text)) == text
@@ -99,7 +97,7 @@ ENDLESS = "g: literals can go on for ever without a string or an end (after "
         ('a = ("x" | STRING)* ";"', f"{ENDLESS}x)"),
     ],
 )  # fmt: skip
-def test_each_mistake_has_its_sentence(rules: str, sentence: str) -> None:
+def test_each_mistake_has_its_sentence(rules, sentence):
     with pytest.raises(GrammarError) as error:
         compile_skeleton(rules, "g")
     assert str(error.value) == sentence
@@ -118,13 +116,13 @@ def test_each_mistake_has_its_sentence(rules: str, sentence: str) -> None:
         'a = STRING | "ab"*',
     ],
 )
-def test_just_small_enough_is_accepted(rules: str) -> None:
+def test_just_small_enough_is_accepted(rules):
     assert compile_skeleton(rules, "g").nodes
 
 
 @given(st.text('ab=|()*+?"# \nSTRING', max_size=40))
 @examples(300)
-def test_any_other_text_is_an_error_with_a_sentence(rules: str) -> None:
+def test_any_other_text_is_an_error_with_a_sentence(rules):
     try:
         skeleton = compile_skeleton(rules, "g")
     except GrammarError as error:

@@ -1,9 +1,6 @@
 """Which texts a grammar accepts, and that reading and writing them are each other's inverse."""
 
-from __future__ import annotations
-
 import json
-import random
 import re
 
 import pytest
@@ -99,15 +96,13 @@ TEXTS = {
 @pytest.mark.parametrize(
     ("name", "accepted", "text"), [(*key, text) for key, texts in TEXTS.items() for text in texts]
 )
-def test_the_grammars_that_ship_accept_their_texts_alone(
-    name: str, accepted: bool, text: str
-) -> None:
+def test_the_grammars_that_ship_accept_their_texts_alone(name, accepted, text):
     assert bool(REGULAR_EXPRESSION[name].fullmatch(text)) == accepted
     assert is_accepted(SKELETONS[name], text) == accepted
 
 
 @pytest.mark.parametrize("name", SKELETONS)
-def test_a_text_that_is_cut_is_rejected_unless_an_object_ends_there(name: str) -> None:
+def test_a_text_that_is_cut_is_rejected_unless_an_object_ends_there(name):
     fragments = [
         Fragment("1", {"name": ('A "b" \\', "\n"), "é": ("x",)}),
         Fragment("2", {"a": ("b",)}),
@@ -120,9 +115,7 @@ def test_a_text_that_is_cut_is_rejected_unless_an_object_ends_there(name: str) -
 @pytest.mark.parametrize("name", SKELETONS)
 @given(st.randoms(use_true_random=False), st.integers(0, 2))
 @examples(150)
-def test_the_grammars_are_these_regular_expressions(
-    name: str, rng: random.Random, times: int
-) -> None:
+def test_the_grammars_are_these_regular_expressions(name, rng, times):
     value = ("string",)
     values = value if name == "flat-json" else _bracketed("[", [value], "]")
     pair = ("in turn", [value, ("text", ":"), values])
@@ -143,7 +136,7 @@ def _bracketed(begin: str, items: list[tuple[object, ...]], end: str) -> tuple[o
 
 @given(TREES, st.randoms(use_true_random=False))
 @examples(200)
-def test_any_grammar_accepts_what_backtracking_accepts(tree: Tree, rng: random.Random) -> None:
+def test_any_grammar_accepts_what_backtracking_accepts(tree, rng):
     grammar = compiled(tree)
     if grammar is None:
         with pytest.raises(GrammarError, match="can go on for ever"):
@@ -162,7 +155,7 @@ def test_any_grammar_accepts_what_backtracking_accepts(tree: Tree, rng: random.R
 
 @given(TREES)
 @examples(100)
-def test_no_symbol_begins_with_another_that_is_legal_there(tree: Tree) -> None:
+def test_no_symbol_begins_with_another_that_is_legal_there(tree):
     grammar = compiled(tree)
     for node in grammar.nodes if grammar else ():
         symbols = [edge.symbol for edge in node.edges]
@@ -171,7 +164,7 @@ def test_no_symbol_begins_with_another_that_is_legal_there(tree: Tree) -> None:
 
 
 @given(st.text(CODE_POINTS, min_size=1, max_size=20))
-def test_strings_are_escaped_as_the_serializers_escape_them(value: str) -> None:
+def test_strings_are_escaped_as_the_serializers_escape_them(value):
     for name, grammar in SKELETONS.items():
         text = registry.create("serializers", name).serialize([Fragment("1", {value: (value,)})])
         parts = list(grammar.read(text))
@@ -180,7 +173,7 @@ def test_strings_are_escaped_as_the_serializers_escape_them(value: str) -> None:
         assert json.loads(text) in ({value: [value]}, {value: value})
 
 
-def test_every_character_is_escaped_as_the_serializers_escape_it() -> None:
+def test_every_character_is_escaped_as_the_serializers_escape_it():
     """All Unicode scalars, some thousand at a time."""
     scalars = [chr(c) for c in (*range(0xD800), *range(0xE000, 0x110000))]
     serializer = registry.create("serializers", "flat-json")
@@ -211,14 +204,14 @@ SHORTEST = "expected a string with JSON's shortest escapes and no others"
         ('{"a":["\\u0041"]}', f'character 7: {SHORTEST}, got \\u0041"]}}'),
     ],
 )
-def test_an_error_says_where_the_text_departs(text: str, sentence: str) -> None:
+def test_an_error_says_where_the_text_departs(text, sentence):
     with pytest.raises(GrammarError) as error:
         list(SKELETONS["canonical-json"].read(text))
     assert str(error.value) == sentence
 
 
 @pytest.mark.parametrize("begin", ['{"a":"', ""])
-def test_an_error_quotes_no_more_than_a_line(begin: str) -> None:
+def test_an_error_quotes_no_more_than_a_line(begin):
     with pytest.raises(GrammarError) as error:
         list(SKELETONS["flat-json"].read(begin + "x" * 100_000))
     assert len(str(error.value)) < 120

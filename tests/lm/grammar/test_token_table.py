@@ -1,8 +1,5 @@
 """The table of legal tokens: equal to derivatives, normalised, and as it was recorded."""
 
-from __future__ import annotations
-
-import random
 from pathlib import Path
 
 import numpy as np
@@ -52,9 +49,7 @@ def legal_slowly(slow: SlowTable, place: Place, table: TokenTable) -> dict[int, 
 
 @given(TREES, st.randoms(use_true_random=False))
 @examples(150)
-def test_any_grammar_allows_the_tokens_that_derivatives_allow(
-    tree: Tree, rng: random.Random
-) -> None:
+def test_any_grammar_allows_the_tokens_that_derivatives_allow(tree, rng):
     made = table_of(tree)
     slow = SlowTable(tree, LETTERS)
     if made is None:
@@ -81,7 +76,7 @@ def test_any_grammar_allows_the_tokens_that_derivatives_allow(
 
 @given(TREES)
 @examples(100)
-def test_a_state_is_a_place_between_symbols(tree: Tree) -> None:
+def test_a_state_is_a_place_between_symbols(tree):
     """The table is no larger than it has to be: nodes that allow the same are one."""
     made = table_of(tree)
     if made is None:
@@ -102,12 +97,12 @@ def test_a_state_is_a_place_between_symbols(tree: Tree) -> None:
         ('a = (("x" STRING)?)* "."', 'a = ("x" STRING)* "."'),
     ],
 )
-def test_equal_languages_have_equal_tables(one: str, other: str) -> None:
+def test_equal_languages_have_equal_tables(one, other):
     assert compile_skeleton(one, "one") == compile_skeleton(other, "other")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_masked_probabilities_sum_to_one_in_every_state(name: str) -> None:
+def test_masked_probabilities_sum_to_one_in_every_state(name):
     table = codec(name).table
     rng = np.random.default_rng(5)
     states = reachable(table.next_state, table.first_state)
@@ -121,14 +116,14 @@ def test_masked_probabilities_sum_to_one_in_every_state(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_state_of_ours_has_a_choice(name: str) -> None:
+def test_every_state_of_ours_has_a_choice(name):
     legal = codec(name).table.legal
     assert (legal.sum(axis=1) >= 2).all()
     assert not legal[:, START].any()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_probabilities_of_all_continuations_sum_to_one(name: str) -> None:
+def test_probabilities_of_all_continuations_sum_to_one(name):
     """Over all sequences of three tokens, those that are legal have all the mass."""
     skeleton = compile_skeleton(grammar_called(name).rules, name)
     table = compile_table(skeleton, [b" ", b" x", b"x", b"\xc3", b"\xa9"])
@@ -183,13 +178,13 @@ def trace(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_traces_are_as_recorded(name: str) -> None:
+def test_traces_are_as_recorded(name):
     """To record a change that is meant, write `trace(name)` to the file and read the difference."""
     recorded = (GOLDEN / f"trace-{name}.txt").read_text(encoding="utf-8")
     assert trace(name).splitlines() == recorded.splitlines()
 
 
-def test_states_and_tokens_are_numbered_as_models_know_them() -> None:
+def test_states_and_tokens_are_numbered_as_models_know_them():
     """A bundle's weights are rows by token: another order would be another model."""
     assert codec("canonical-json").table.symbols == {'":["': 1, '","': 2, '"],"': 3, '"]}': 4}
     assert codec("flat-json").table.symbols == {'":"': 1, '","': 2, '"}': 3}
@@ -197,7 +192,7 @@ def test_states_and_tokens_are_numbered_as_models_know_them() -> None:
 
 
 @pytest.mark.parametrize("token", [START, 1, -1, 10_000])
-def test_illegal_tokens_are_named(token: int) -> None:
+def test_illegal_tokens_are_named(token):
     with pytest.raises(GrammarError) as error:
         codec("canonical-json").table.states([token])
     assert str(error.value) == f"token {token} at position 0 is illegal"

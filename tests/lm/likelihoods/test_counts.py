@@ -1,7 +1,5 @@
 """The table of live clusters: exact whatever its history, layout and company."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -37,7 +35,7 @@ def pool(seed: int) -> list[Fragment]:
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+def small(monkeypatch):
     """Thresholds so low that rows turn dense and rebuilds happen all the time."""
     monkeypatch.setattr(counts, "_DENSE_LEAST", 3)
     monkeypatch.setattr(counts, "_SPARE_CELLS", 8)
@@ -51,7 +49,7 @@ MODELS = {
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("seed", range(4))
-def test_a_random_life_equals_recomputation_bit_for_bit(name: str, seed: int) -> None:
+def test_a_random_life_equals_recomputation_bit_for_bit(name, seed):
     check_random_life(MODELS[name](), seed)
 
 
@@ -94,7 +92,7 @@ def check_random_life(model: Any, seed: int) -> None:
     assert min(reused, rebuilds, dense) > 3, "the test must reach these paths"
 
 
-def test_empty_calls_and_growth_in_one_step() -> None:
+def test_empty_calls_and_growth_in_one_step():
     model = Bigram()
     table = model.live_clusters()
     x = table.encode(Fragment("a", {"name": ("ann",)}))
@@ -110,7 +108,7 @@ def test_empty_calls_and_growth_in_one_step() -> None:
     assert set(values.tolist()) == {float(twice - expected[0])}
 
 
-def test_a_fragment_without_text_stays_alone() -> None:
+def test_a_fragment_without_text_stays_alone():
     table = Bigram().live_clusters()
     x, ann = (table.encode(Fragment("a", {k: (k,)})) for k in ("colour", "name"))
     table.extend(x, np.array([-1]), np.array([0]))
@@ -121,7 +119,7 @@ def test_a_fragment_without_text_stays_alone() -> None:
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", MODELS)
-def test_edits_and_merges_equal_recomputation_bit_for_bit(name: str) -> None:
+def test_edits_and_merges_equal_recomputation_bit_for_bit(name):
     check_edits_and_merges(MODELS[name]())
 
 

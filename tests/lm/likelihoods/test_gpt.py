@@ -1,11 +1,8 @@
 """The likelihood `gpt`: sets to scores, each of which is given once and then stays."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,22 +26,22 @@ BF16 = {"wd50_dev": 0.05, "dwie50_dev": 0.15}
 
 
 @pytest.fixture(scope="module")
-def fragments() -> list[Fragment]:
+def fragments():
     return quickstart()
 
 
 @pytest.fixture(scope="module")
-def model(fragments: list[Fragment]) -> LanguageModel:
+def model(fragments):
     return small_model(fragments)
 
 
 @pytest.fixture(scope="module")
-def folder(model: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(model, tmp_path_factory):
     return write(model, tmp_path_factory.mktemp("gpt") / "model")
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def asked(monkeypatch):
     """How many sequences each call of a scorer gets."""
     calls: list[int] = []
     score = SequenceScorer.score
@@ -63,9 +60,7 @@ def defined(model: LanguageModel, sets: list[list[Fragment]]) -> list[float]:
     return [slow.score(model.tokenizer.encode(text)) for text in texts]
 
 
-def test_sets_score_as_defined_whatever_their_order(
-    fragments: list[Fragment], model: LanguageModel, folder: Path
-) -> None:
+def test_sets_score_as_defined_whatever_their_order(fragments, model, folder):
     sets = random_sets(fragments, 40)
     rng = np.random.default_rng(1)
     shuffled = [[one[i] for i in rng.permutation(len(one))] for one in sets]
@@ -78,7 +73,7 @@ def test_sets_score_as_defined_whatever_their_order(
     assert fresh.log_marginal(shuffled).tolist() == scores.tolist()
 
 
-def test_without_text_there_is_nothing_to_score(fragments: list[Fragment], folder: Path) -> None:
+def test_without_text_there_is_nothing_to_score(fragments, folder):
     vector = Fragment("v", {}, (1.0, 2.0))
     gpt = Gpt.from_bundle(folder, precision="fp32")
     assert gpt.log_marginal([]).shape == (0,)
@@ -87,14 +82,14 @@ def test_without_text_there_is_nothing_to_score(fragments: list[Fragment], folde
     assert with_vector == without + UNREAD < UNREAD
 
 
-def test_values_of_any_kind(model: LanguageModel, folder: Path) -> None:
+def test_values_of_any_kind(model, folder):
     odd = ['"', "\\", "\n", " ", "\u0000", "东京 e\u0301 🧭", "x" * 500, "{", '":[']
     sets = [[Fragment("f", {value: (value, "y")})] for value in odd]
     scores = Gpt.from_bundle(folder, precision="fp32").log_marginal(sets)
     assert scores == pytest.approx(defined(model, sets), rel=1e-5)
 
 
-def test_a_set_is_scored_once(fragments: list[Fragment], folder: Path, asked: list[int]) -> None:
+def test_a_set_is_scored_once(fragments, folder, asked):
     a, b = fragments[:3], fragments[3:5]
     twin = [replace(f, id=f"{f.id}'", label="other", source=None) for f in reversed(a)]
     gpt = Gpt.from_bundle(folder, precision="fp32")
@@ -107,27 +102,21 @@ def test_a_set_is_scored_once(fragments: list[Fragment], folder: Path, asked: li
     assert asked == [2, 1], "a repeated fragment counts"
 
 
-def test_a_score_stays_whatever_is_scored_beside_it(
-    fragments: list[Fragment], folder: Path
-) -> None:
+def test_a_score_stays_whatever_is_scored_beside_it(fragments, folder):
     sets = random_sets(fragments, 30)
     gpt = Gpt.from_bundle(folder, precision="fp32", batch_tokens=200)
     alone = gpt.log_marginal(sets[:1])[0]
     assert gpt.log_marginal([*random_sets(fragments, 20, seed=9), *sets])[20] == alone
 
 
-def test_without_memory_every_call_scores(
-    fragments: list[Fragment], folder: Path, asked: list[int]
-) -> None:
+def test_without_memory_every_call_scores(fragments, folder, asked):
     gpt = Gpt.from_bundle(folder, precision="fp32", cache_mb=0)
     first = gpt.log_marginal([fragments[:2], fragments[:2]])
     assert gpt.log_marginal([fragments[:2]])[0] == pytest.approx(first[0], abs=1e-3)
     assert asked == [1, 1]
 
 
-def test_what_a_bundle_brings(
-    fragments: list[Fragment], model: LanguageModel, tmp_path: Path
-) -> None:
+def test_what_a_bundle_brings(fragments, model, tmp_path):
     counts = NgramCounts.empty(2, ("name",))
     counts.add(fragments)
     files = {COUNTS_FILE: counts.to_bytes()}
@@ -138,7 +127,6 @@ def test_what_a_bundle_brings(
     assert isinstance(gpt, Gpt)
     assert gpt.loads_bundles
     assert gpt.default_alpha == 123.5
-    assert gpt.surrogate is not None
     assert gpt.surrogate.fit(fragments) is None, "it must not forget what it was trained on"
     bare = Gpt.from_bundle(write(model, tmp_path / "bare"))
     assert (bare.surrogate, bare.default_alpha) == (None, DEFAULT_ALPHA)
@@ -147,15 +135,12 @@ def test_what_a_bundle_brings(
         Gpt.from_bundle(write(model, tmp_path / "wrong", wrong))
 
 
-def test_the_surrogate_votes_by_its_weight(
-    fragments: list[Fragment], model: LanguageModel, tmp_path: Path
-) -> None:
+def test_the_surrogate_votes_by_its_weight(fragments, model, tmp_path):
     counts = NgramCounts.empty(2, ("name",))
     counts.add(fragments)
     whole = write(model, tmp_path / "whole", {COUNTS_FILE: counts.to_bytes()})
     sets = [[], fragments[:1], fragments[3:7], fragments[3:7], [Fragment("v", {}, vector=(1.0,))]]
     alone = Gpt.from_bundle(whole, precision="fp32", surrogate_weight=0.0)
-    assert alone.surrogate is not None
     votes = alone.surrogate.log_marginal(sets)
     assert (votes[1:4] < -1).all()
     pooled = Gpt.from_bundle(whole, precision="fp32", surrogate_weight=0.5)
@@ -176,7 +161,7 @@ def grouping(
     return sorted(clusters), found.model_evaluations
 
 
-def test_hopeless_joins_are_not_scored(fragments: list[Fragment]) -> None:
+def test_hopeless_joins_are_not_scored(fragments):
     some = fragments[:60]
     clusters, asked = grouping(some, None, 1e16)
     every, asked_of_all = grouping(some, "none", 1e16)
@@ -188,9 +173,7 @@ def test_hopeless_joins_are_not_scored(fragments: list[Fragment]) -> None:
 @pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize(("family", "alpha"), [("wd50_dev", 1e13), ("dwie50_dev", 3e19)])
-def test_the_index_keeps_the_grouping_of_real_files(
-    data_dir: Path, family: str, alpha: float
-) -> None:
+def test_the_index_keeps_the_grouping_of_real_files(data_dir, family, alpha):
     fragments = list(read_fragments(str(data_dir / f"confusable/{family}.jsonl")))[:100]
     clusters, asked = grouping(fragments, None, alpha)
     every, asked_of_all = grouping(fragments, "none", alpha)
@@ -211,12 +194,12 @@ def test_the_index_keeps_the_grouping_of_real_files(
         ({"device": "tape"}, "device: expected one of cpu, cuda, got tape"),
     ],
 )
-def test_options_out_of_range(folder: Path, options: dict[str, object], says: str) -> None:
+def test_options_out_of_range(folder, options, says):
     with pytest.raises(UsageError, match=says):
         make_likelihood(str(folder), options)
 
 
-def test_a_gpu_that_is_not_there(folder: Path) -> None:
+def test_a_gpu_that_is_not_there(folder):
     import torch
 
     if torch.cuda.is_available():
@@ -225,7 +208,7 @@ def test_a_gpu_that_is_not_there(folder: Path) -> None:
         Gpt.from_bundle(folder, device="cuda")
 
 
-def test_a_model_of_something_else(folder: Path, tmp_path: Path) -> None:
+def test_a_model_of_something_else(folder, tmp_path):
     with pytest.raises(ModelError, match="there is no model bundle at"):
         Gpt.from_bundle(tmp_path / "nowhere")
 
@@ -233,7 +216,7 @@ def test_a_model_of_something_else(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("family", BF16)
-def test_the_shipped_model_on_real_sets(data_dir: Path, family: str) -> None:
+def test_the_shipped_model_on_real_sets(data_dir, family):
     fragments = list(read_fragments(str(data_dir / f"confusable/{family}.jsonl")))
     sets = random_sets(fragments, 500)
     model = from_bundle(read_bundle(shipped_model()), "gpt")

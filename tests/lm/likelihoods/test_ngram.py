@@ -1,11 +1,8 @@
 """The n-gram likelihoods against a Polya urn written out, and as probabilities."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -69,7 +66,7 @@ clusters_of_texts = st.tuples(
 
 @given(clusters_of_texts)
 @examples(60)
-def test_the_marginal_is_a_polya_urn(drawn: tuple[list[str], list[list[str]], float]) -> None:
+def test_the_marginal_is_a_polya_urn(drawn):
     check_urn(Bigram, *drawn)
 
 
@@ -84,7 +81,7 @@ def check_urn(
     assert model.log_marginal([fragments])[0] == pytest.approx(expected, abs=1e-8)
 
 
-def test_histories_of_more_than_the_tabulated_counts() -> None:
+def test_histories_of_more_than_the_tabulated_counts():
     counts = counted(2, ["aab"])
     model = Bigram.trained(counts, ("name",), 0.5)
     values = ["a" * 150, "ab" * 40]
@@ -93,7 +90,7 @@ def test_histories_of_more_than_the_tabulated_counts() -> None:
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
-def test_characters_after_a_history_have_probability_one(order: int) -> None:
+def test_characters_after_a_history_have_probability_one(order):
     """With an alphabet of a, b and the end: the sum over it, for seen and unseen histories."""
     prior = NgramPrior(counted(order, ["ab", "aab", ""]), alphabet=3)
     for history in itertools.product(f"{START}ab", repeat=order - 1):
@@ -101,7 +98,7 @@ def test_characters_after_a_history_have_probability_one(order: int) -> None:
         assert total == pytest.approx(1.0, abs=1e-12)
 
 
-def test_unseen_characters_share_what_is_left() -> None:
+def test_unseen_characters_share_what_is_left():
     prior = NgramPrior(counted(2, ["ab"]))
     known = sum(prior.probability("name", f"a{c}") for c in f"ab{END}")
     unseen = prior.probability("name", "aж")
@@ -110,7 +107,7 @@ def test_unseen_characters_share_what_is_left() -> None:
     assert prior.probability("other attribute", "ab") == 1 / prior.alphabet
 
 
-def test_strings_have_probability_one() -> None:
+def test_strings_have_probability_one():
     check_strings(Bigram)
 
 
@@ -148,7 +145,7 @@ def _unfinished(model: NgramLikelihood, prior: NgramPrior, text: str) -> float:
 
 
 @given(st.lists(st.lists(TEXTS, min_size=1, max_size=2), max_size=6), st.randoms())
-def test_exchangeable_to_the_last_bit(cluster: list[list[str]], random: object) -> None:
+def test_exchangeable_to_the_last_bit(cluster, random):
     model = Bigram()
     fragments = [named(*values) for values in cluster]
     model.fit(fragments)
@@ -157,7 +154,7 @@ def test_exchangeable_to_the_last_bit(cluster: list[list[str]], random: object) 
     assert model.log_marginal([fragments])[0] == before
 
 
-def test_attributes_are_independent_and_missing_ones_count_nothing() -> None:
+def test_attributes_are_independent_and_missing_ones_count_nothing():
     model = Bigram(attributes=("name", "town"))
     both = Fragment("f", {"name": ("ab",), "town": ("ab",), "colour": ("red",)})
     apart = [Fragment("f", {"name": ("ab",)}), Fragment("g", {"town": ("ab",)})]
@@ -169,7 +166,7 @@ def test_attributes_are_independent_and_missing_ones_count_nothing() -> None:
     assert nothing == 0.0
 
 
-def test_related_names_attract_and_others_do_not() -> None:
+def test_related_names_attract_and_others_do_not():
     fragments = [named(n) for n in ("Jonathan Smithers", "J. Smithers", "Maria Kowalska")]
     model = Bigram()
     model.fit(fragments)
@@ -182,7 +179,7 @@ def test_related_names_attract_and_others_do_not() -> None:
     assert wrong - b - c < 0
 
 
-def test_fit_says_what_it_did_and_counts_each_value_once() -> None:
+def test_fit_says_what_it_did_and_counts_each_value_once():
     model = Bigram()
     says = model.fit([named("Ann"), named("ann"), named("Bob")])
     assert says is not None
@@ -193,7 +190,7 @@ def test_fit_says_what_it_did_and_counts_each_value_once() -> None:
     assert model.log_marginal(clusters) == once.log_marginal(clusters)
 
 
-def test_a_model_of_attributes_that_no_fragment_has_is_refused() -> None:
+def test_a_model_of_attributes_that_no_fragment_has_is_refused():
     others = [Fragment("a", {"title": ("Ann",)}), Fragment("b", {"brand": ("Bob",), "name": ()})]
     with pytest.raises(
         UsageError, match="reads name, of which no fragment has a value; they have "
@@ -204,7 +201,7 @@ def test_a_model_of_attributes_that_no_fragment_has_is_refused() -> None:
     assert Bigram(attributes=("name", "title")).fit(others) is not None
 
 
-def test_trained_models_are_not_refitted() -> None:
+def test_trained_models_are_not_refitted():
     model = Bigram.trained(counted(2, ["abc"]), ("name",))
     before = model.log_marginal([[named("abd")]])[0]
     assert model.fit([named("zzz")]) is None
@@ -212,7 +209,7 @@ def test_trained_models_are_not_refitted() -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     counts = NgramCounts.empty(2, ("name", "alias"))
     counts.add([Fragment("f", {"name": ("Ann", "Łódź"), "alias": ("A",)})])
     files = {COUNTS_FILE: counts.to_bytes()}
@@ -220,7 +217,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "m"
 
 
-def test_bundle_round_trip(folder: Path) -> None:
+def test_bundle_round_trip(folder):
     model = Bigram.from_bundle(folder)
     assert (model.attributes, model.scale) == (("alias", "name"), 2.5)
     assert model.fit([named("x")]) is None
@@ -233,7 +230,7 @@ def test_bundle_round_trip(folder: Path) -> None:
     assert (chosen.attributes, chosen.scale) == (("alias",), 1.0)
 
 
-def test_trained_counts_are_kept_with_the_scale_that_they_came_with(folder: Path) -> None:
+def test_trained_counts_are_kept_with_the_scale_that_they_came_with(folder):
     model, other = Bigram.from_bundle(folder), Bigram.from_bundle(folder, scale=9.0)
     other.take_up(stored(model.kept()))
     assert (other.scale, other.fit([named("zzz")])) == (2.5, None)
@@ -245,7 +242,7 @@ def test_trained_counts_are_kept_with_the_scale_that_they_came_with(folder: Path
         Bigram.trained(counted(2, ["a"]), ("town",)).take_up(model.kept())
 
 
-def test_bundles_that_do_not_fit(folder: Path) -> None:
+def test_bundles_that_do_not_fit(folder):
     with pytest.raises(ModelError, match='not trained on the attribute "town"; it has alias, name'):
         Bigram.from_bundle(folder, attributes=("town",))
 
@@ -267,25 +264,25 @@ def test_bundles_that_do_not_fit(folder: Path) -> None:
         (b'{"order": 2, "counts": {"name": {"abc": 1}}}', 'got 1 of "abc"'),
     ],
 )
-def test_counts_are_read_strictly(content: bytes, says: str) -> None:
+def test_counts_are_read_strictly(content, says):
     with pytest.raises(ModelError, match="model: ") as caught:
         NgramCounts.from_bytes(content, "model")
     assert says in str(caught.value)
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, 1e9, float("nan")])
-def test_scale_out_of_range(scale: float) -> None:
+def test_scale_out_of_range(scale):
     with pytest.raises(UsageError, match="likelihood bigram: scale must be above 0"):
         Bigram(scale=scale)
 
 
-def test_no_attributes() -> None:
+def test_no_attributes():
     with pytest.raises(UsageError, match="likelihood bigram: name at least one attribute"):
         Bigram(attributes=())
 
 
 @pytest.mark.parametrize("scale", ['"2"', "0", "true", "-1", "1e9"])
-def test_a_bundle_with_a_bad_scale(folder: Path, scale: str) -> None:
+def test_a_bundle_with_a_bad_scale(folder, scale):
     import orjson
 
     recipe = {"scale": orjson.loads(scale)}
@@ -315,12 +312,12 @@ def test_a_bundle_with_a_bad_scale(folder: Path, scale: str) -> None:
         (f"{START}x{END}\x00", "x"),
     ],
 )
-def test_normalised(value: str, expected: str) -> None:
+def test_normalised(value, expected):
     assert normalised(value) == expected
 
 
 @given(st.text(max_size=40))
-def test_normalising_twice_changes_nothing_and_keeps_no_symbol_of_the_model(value: str) -> None:
+def test_normalising_twice_changes_nothing_and_keeps_no_symbol_of_the_model(value):
     once = normalised(value)
     assert normalised(once) == once
     assert START not in once
@@ -328,14 +325,14 @@ def test_normalising_twice_changes_nothing_and_keeps_no_symbol_of_the_model(valu
 
 
 @given(st.text(st.characters(max_codepoint=127), max_size=40))
-def test_the_short_way_for_ascii_is_the_general_way(value: str) -> None:
+def test_the_short_way_for_ascii_is_the_general_way(value):
     # one character beyond ASCII that vanishes sends the text the long way
     assert normalised(value) == normalised(value + "\u0301")
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 @given(value=st.text(max_size=20))
-def test_one_ngram_a_character_and_one_for_the_end(order: int, value: str) -> None:
+def test_one_ngram_a_character_and_one_for_the_end(order, value):
     counts = ngrams(value, order)
     assert sum(counts.values()) == len(normalised(value)) + 1
     assert all(len(gram) == order for gram in counts)
@@ -343,5 +340,5 @@ def test_one_ngram_a_character_and_one_for_the_end(order: int, value: str) -> No
     assert not any(gram[-1] == START for gram in counts)
 
 
-def test_many_values_are_compared_by_the_attributes_that_are_read() -> None:
+def test_many_values_are_compared_by_the_attributes_that_are_read():
     assert Bigram(("name", "born")).index_of_many().attributes == ("born", "name")

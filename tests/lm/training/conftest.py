@@ -1,15 +1,11 @@
 """Fixtures of the training room."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 import pytest
 import torch
 
 
 @pytest.fixture
-def one_thread() -> Iterator[None]:
+def one_thread():
     """Small models are faster so, and the bits do not depend on the machine's load."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -1,21 +1,17 @@
 """Training killed with SIGKILL: three times here, ten times by the reproduction's script."""
 
-from __future__ import annotations
-
 import random
-from pathlib import Path
 
 import pytest
 import torch
 
-from tests.program import Run
 from tests.scripts import script
 
 killed_training = script("killed_training")
 
 
 @pytest.mark.slow
-def test_three_kills_leave_the_same_weights(program: Run, tmp_path: Path) -> None:
+def test_three_kills_leave_the_same_weights(program, tmp_path):
     # one thread in the processes that are killed, so one here
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

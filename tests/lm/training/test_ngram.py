@@ -1,7 +1,5 @@
 """Training n-gram models: counts, scales, and the verb."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
@@ -14,7 +12,6 @@ from kbforge.fit.alpha import fingerprint
 from kbforge.models.bundle import add_file, read_bundle
 from kbforge_lm.likelihoods.ngram import Bigram, NgramCounts, NgramLikelihood
 from kbforge_training.ngram import evidence_of, train, tune
-from tests.program import Run
 
 NAMES = {
     "Q1": ["Ada Lovelace", "A. Lovelace", "Lovelace", "Ada Lovelace"],
@@ -35,7 +32,7 @@ def clusters() -> list[list[Fragment]]:
     return [[f for f in fragments() if f.label == label] for label in NAMES]
 
 
-def test_the_tuned_scale_maximises_the_evidence_of_the_labelled_clusters(tmp_path: Path) -> None:
+def test_the_tuned_scale_maximises_the_evidence_of_the_labelled_clusters(tmp_path):
     check_evidence(tmp_path, 2, Bigram)
 
 
@@ -51,7 +48,7 @@ def check_evidence(tmp_path: Path, order: int, plugin: type[NgramLikelihood]) ->
         assert float(other.log_marginal(clusters()).sum()) < best
 
 
-def test_without_labels_or_with_a_given_scale_nothing_is_tuned(tmp_path: Path) -> None:
+def test_without_labels_or_with_a_given_scale_nothing_is_tuned(tmp_path):
     blind = train(fragments(labelled=False), tmp_path / "a")
     given = train(fragments(), tmp_path / "b", scale=3.0)
     assert (blind.scale, blind.clusters, blind.evidence) == (Bigram.default_scale, 0, None)
@@ -59,7 +56,7 @@ def test_without_labels_or_with_a_given_scale_nothing_is_tuned(tmp_path: Path) -
     assert Bigram.from_bundle(tmp_path / "b").scale == 3.0
 
 
-def test_clusters_that_say_nothing_of_the_scale_are_reported_at_the_edge() -> None:
+def test_clusters_that_say_nothing_of_the_scale_are_reported_at_the_edge():
     """Copies of one long word want a scale of zero."""
     same = {"name": NgramCounts.empty(2, ("name",)).by_attribute["name"]}
     counts = NgramCounts.empty(2, ("name",))
@@ -70,7 +67,7 @@ def test_clusters_that_say_nothing_of_the_scale_are_reported_at_the_edge() -> No
     assert scale < 1e-3
 
 
-def test_the_bundle_tells_where_it_comes_from(tmp_path: Path) -> None:
+def test_the_bundle_tells_where_it_comes_from(tmp_path):
     trained = train(iter(fragments()), tmp_path / "m")
     bundle = read_bundle(tmp_path / "m")
     assert (bundle.kind, bundle.plugin) == ("likelihoods", "bigram")
@@ -84,14 +81,14 @@ def test_the_bundle_tells_where_it_comes_from(tmp_path: Path) -> None:
     )
 
 
-def test_same_fragments_same_bytes(tmp_path: Path) -> None:
+def test_same_fragments_same_bytes(tmp_path):
     for name in "ab":
         train(fragments(), tmp_path / name)
     for file in ("manifest.json", "counts.json"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
 
-def test_attributes_are_counted_apart(tmp_path: Path) -> None:
+def test_attributes_are_counted_apart(tmp_path):
     both = [Fragment("f", {"name": ("ab",), "town": ("ba",)}), Fragment("g", {"town": ("bb",)})]
     train(both, tmp_path / "m", attributes=("name", "town"))
     model = Bigram.from_bundle(tmp_path / "m")
@@ -100,7 +97,7 @@ def test_attributes_are_counted_apart(tmp_path: Path) -> None:
     assert a > b
 
 
-def test_nothing_to_count_wrong_orders_and_folders(tmp_path: Path) -> None:
+def test_nothing_to_count_wrong_orders_and_folders(tmp_path):
     with pytest.raises(KBForgeError, match="no fragment has a value of alias"):
         train(fragments(), tmp_path / "m", attributes=("alias",))
     with pytest.raises(UsageError, match="--order: expected one of 2, 3, got 5"):
@@ -114,7 +111,7 @@ def test_nothing_to_count_wrong_orders_and_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
-def test_evidence_on_real_names_has_an_inner_maximum(data_dir: Path, tmp_path: Path) -> None:
+def test_evidence_on_real_names_has_an_inner_maximum(data_dir, tmp_path):
     from kbforge.files.fragments import read_fragments
 
     path = str(data_dir / "confusable" / "wd50_train.jsonl")
@@ -128,7 +125,7 @@ def test_evidence_on_real_names_has_an_inner_maximum(data_dir: Path, tmp_path: P
 
 
 @pytest.fixture
-def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def people(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = ["Ada Lovelace", "A. Lovelace", "Alan Turing", "Turing", "Zoë 東京"]
     records = [
@@ -139,7 +136,7 @@ def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "people.jsonl"
 
 
-def test_train_then_cluster_with_the_model(program: Run, people: str) -> None:
+def test_train_then_cluster_with_the_model(program, people):
     trained = program("train-ngram", people, "-o", "model")
     assert trained.code == 0
     assert "bigram model of" in trained.err
@@ -150,7 +147,7 @@ def test_train_then_cluster_with_the_model(program: Run, people: str) -> None:
     assert len(Path("kb.jsonl").read_bytes().splitlines()) >= 1
 
 
-def test_json_and_options(program: Run, people: str) -> None:
+def test_json_and_options(program, people):
     options = ["--order", "2", "--scale", "0.5", "--json", "--limit", "2"]
     trained = program("train-ngram", people, "-o", "model", *options)
     assert trained.code == 0
@@ -159,7 +156,7 @@ def test_json_and_options(program: Run, people: str) -> None:
     assert [trained.json[key] for key in ("fragments", "scale", "evidence")] == [2, 0.5, None]
 
 
-def test_a_damaged_model_is_refused_by_cluster(program: Run, people: str) -> None:
+def test_a_damaged_model_is_refused_by_cluster(program, people):
     program("train-ngram", people, "-o", "model")
     add_file(Path("model"), "notes.txt", b"mine")
     Path("model/counts.json").write_bytes(b"{}")
@@ -185,14 +182,14 @@ def test_a_damaged_model_is_refused_by_cluster(program: Run, people: str) -> Non
     ],
 )
 @pytest.mark.usefixtures("people")
-def test_errors_are_sentences(program: Run, arguments: list[str], code: int, says: str) -> None:
+def test_errors_are_sentences(program, arguments, code, says):
     refused = program("train-ngram", *arguments)
     assert refused.code == code
     assert says in refused.err
     assert not Path("m").exists()
 
 
-def test_a_bad_line_is_named(program: Run, people: str) -> None:
+def test_a_bad_line_is_named(program, people):
     with Path(people).open("ab") as file:
         file.write(b'{"id": "r9", "properties": {"name": []}}\n')
     refused = program("train-ngram", people, "-o", "model")

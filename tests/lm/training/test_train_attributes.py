@@ -1,7 +1,5 @@
 """`kbforge train-attributes` as users run it."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 

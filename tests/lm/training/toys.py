@@ -1,7 +1,5 @@
 """A little corpus, a tokenizer trained on it, and entities to draw from."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A plan from costs that are known: time, memory, workers, and what is said of them."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections import defaultdict
@@ -74,15 +72,14 @@ def fits(a_fragment: float, mib_a_fragment: float | None = 0.01) -> Fits:
     )
 
 
-def test_one_process() -> None:
+def test_one_process():
     """Three parts of .1 ms a fragment and one of a second; 10 KiB a fragment."""
     found = needs(fits(1e-4), 10**7)
     assert found.seconds.value == pytest.approx(3_001)
-    assert found.gib is not None
     assert found.gib.value == pytest.approx((100 + 1e5) / 1024)
 
 
-def test_what_others_of_the_machine_took_does_not_count() -> None:
+def test_what_others_of_the_machine_took_does_not_count():
     busy = [size(n, lambda n: 1e-4 * n) for n in NS]
     waited = [replace(one, wall={part: 3 * s for part, s in one.wall.items()}) for one in busy]
     threads = [replace(one, cpu={part: 2 * s for part, s in one.cpu.items()}) for one in busy]
@@ -90,11 +87,11 @@ def test_what_others_of_the_machine_took_does_not_count() -> None:
         assert needs(Fits.of(sizes), 10**7).seconds.value == pytest.approx(3_001)
 
 
-def test_a_system_that_does_not_say_its_memory() -> None:
+def test_a_system_that_does_not_say_its_memory():
     assert needs(fits(1e-4, None), 10**8).gib is None
 
 
-def test_what_is_told_of_a_plan() -> None:
+def test_what_is_told_of_a_plan():
     scaled = ScaleReport(
         "people.jsonl",
         "first fragments",
@@ -113,12 +110,12 @@ def test_what_is_told_of_a_plan() -> None:
     assert figures["memory_mib"]["a_fragment"] == pytest.approx(0.01)
 
 
-def test_an_interval_without_an_end() -> None:
+def test_an_interval_without_an_end():
     sizes = [size(n, lambda n: (3e-4 if n == NS[1] else 1e-5) * n) for n in NS]
     assert "to ?)" in grids(ScaleReport("x", "y", sizes))[2].rows[0][1]
 
 
-def test_what_was_measured_is_not_planned() -> None:
+def test_what_was_measured_is_not_planned():
     sizes = [size(n, lambda n: 1e-4 * n) for n in (10**5, 10**6, 10**7)]
     assert [one.fragments for one in ScaleReport("x", "y", sizes).plans] == [
         10**8,
@@ -132,13 +129,13 @@ def test_what_was_measured_is_not_planned() -> None:
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
 
 
-def test_a_line_without_errors_has_no_interval() -> None:
+def test_a_line_without_errors_has_no_interval():
     found = line([1.0, 2.0, 4.0], [5.0, 7.0, 11.0])
     assert (found.slope, found.residual) == (pytest.approx(2.0), pytest.approx(0.0, abs=1e-12))
     assert found.at(10.0) == pytest.approx((23.0, 23.0, 23.0))
 
 
-def test_the_interval_of_a_line_by_hand() -> None:
+def test_the_interval_of_a_line_by_hand():
     """y = 0, 3, 0 at x = -1, 0, 1: slope 0, mean 1, s^2 = (1 + 4 + 1) / 1, t of one degree."""
     found = line([-1.0, 0.0, 1.0], [0.0, 3.0, 0.0])
     assert found.residual == pytest.approx(math.sqrt(6))
@@ -146,7 +143,7 @@ def test_the_interval_of_a_line_by_hand() -> None:
     assert found.at(3.0) == pytest.approx((1.0, 1.0 - half, 1.0 + half))
 
 
-def test_nine_in_ten_new_values_are_in_their_intervals() -> None:
+def test_nine_in_ten_new_values_are_in_their_intervals():
     rng = random.Random(7)
     within = 0
     for _ in range(1_000):
@@ -159,13 +156,13 @@ def test_nine_in_ten_new_values_are_in_their_intervals() -> None:
 
 
 @pytest.mark.parametrize("exponent", [1.0, 1.2, 1.5])
-def test_a_power_is_found_again(exponent: float) -> None:
+def test_a_power_is_found_again(exponent):
     found = growth(SIZES, [2e-6 * n**exponent for n in SIZES])
     assert found.exponent == pytest.approx(exponent)
     assert found.total(10**9).value == pytest.approx(2e-6 * 1e9**exponent)
 
 
-def test_a_fixed_cost_does_not_make_large_files_free() -> None:
+def test_a_fixed_cost_does_not_make_large_files_free():
     found = growth(SIZES, [5 + 1e-4 * n for n in SIZES])
     assert found.exponent < 1
     assert found.total(10**9).value == pytest.approx(5 + 1e5)
@@ -173,19 +170,19 @@ def test_a_fixed_cost_does_not_make_large_files_free() -> None:
     assert fixed.total(10**12).low == pytest.approx(5, rel=1e-3)
 
 
-def test_sizes_of_less_than_a_hundredth_do_not_count() -> None:
+def test_sizes_of_less_than_a_hundredth_do_not_count():
     costs = [1e-3 * n**1.1 for n in (1_000, 3_000, 10_000, 100_000, 1_000_000)]
     told = growth((1_000, 3_000, 10_000, 100_000, 1_000_000), [99.0, 99.0, *costs[2:]])
     assert told.exponent == pytest.approx(1.1)
     assert told.power.points == 3
 
 
-def test_no_total_is_more_than_a_number() -> None:
+def test_no_total_is_more_than_a_number():
     wild = growth((10, 100, 1_000), [1e-9, 1e3, 1e-4])
     assert all(map(math.isfinite, wild.total(10**9)))
 
 
-def test_two_sizes_are_too_few() -> None:
+def test_two_sizes_are_too_few():
     with pytest.raises(KBForgeError, match="3 sizes or more, got 2"):
         growth((10, 20), (1.0, 2.0))
     with pytest.raises(KBForgeError, match="got 1"):
@@ -195,7 +192,7 @@ def test_two_sizes_are_too_few() -> None:
 # Made-up people: as many as asked for, the same each time, with slips and gaps.
 
 
-def test_the_same_records_each_time_and_others_by_another_seed() -> None:
+def test_the_same_records_each_time_and_others_by_another_seed():
     first, again, other = (list(islice(records(50, seed), 200)) for seed in (1, 1, 2))
     assert first == again
     assert [one.properties for one in first] != [one.properties for one in other]
@@ -203,7 +200,7 @@ def test_the_same_records_each_time_and_others_by_another_seed() -> None:
     assert all(one.properties for one in first)
 
 
-def test_the_population_is_fixed_and_its_records_have_slips() -> None:
+def test_the_population_is_fixed_and_its_records_have_slips():
     names: dict[str | None, set[str]] = defaultdict(set)
     for one in islice(records(10), 2_000):
         names[one.label].update(one.properties.get("name", ()))
@@ -211,14 +208,14 @@ def test_the_population_is_fixed_and_its_records_have_slips() -> None:
     assert all(len(spelled) > 5 for spelled in names.values())
 
 
-def test_spellings_come_to_an_end() -> None:
+def test_spellings_come_to_an_end():
     names: dict[str | None, set[str]] = defaultdict(set)
     for one in islice(records(5, spellings=3), 3_000):
         names[one.label].update(one.properties.get("name", ()))
     assert all(2 <= len(spelled) <= 4 for spelled in names.values())
 
 
-def test_nobody_has_no_records() -> None:
+def test_nobody_has_no_records():
     with pytest.raises(UsageError, match="1 or more, got 0"):
         next(records(0))
 
@@ -237,11 +234,11 @@ def test_nobody_has_no_records() -> None:
         (5, (1, 2, 5)),
     ],
 )
-def test_sizes_that_nobody_named(total: int | None, sizes: tuple[int, ...]) -> None:
+def test_sizes_that_nobody_named(total, sizes):
     assert sizes_of(total) == sizes
 
 
-def test_sizes_that_cannot_be() -> None:
+def test_sizes_that_cannot_be():
     assert sizes_of(None, [30, 10, 20, 20]) == (10, 20, 30)
     for wrong in ([10, 20], [10, 10, 10], [0, 10, 20]):
         with pytest.raises(UsageError, match="three or more from 1"):
@@ -256,7 +253,7 @@ def ids(path: Path) -> list[str]:
     return [one.id for one in read_fragments(str(path))]
 
 
-def test_parts_are_beginnings_or_nested_draws(tmp_path: Path) -> None:
+def test_parts_are_beginnings_or_nested_draws(tmp_path):
     file = write_people(tmp_path / "people.jsonl")
     everything = ids(file)
     assert count_fragments(str(file)) == len(everything)
@@ -272,14 +269,14 @@ def test_parts_are_beginnings_or_nested_draws(tmp_path: Path) -> None:
     assert ids(tmp_path / "30.jsonl") != large
 
 
-def test_made_up_people_are_as_many_as_the_records_allow(tmp_path: Path) -> None:
+def test_made_up_people_are_as_many_as_the_records_allow(tmp_path):
     write_parts(None, (60, 600), "first", 0, tmp_path)
     found = [{one.label for one in read_fragments(str(tmp_path / f"{n}.jsonl"))} for n in (60, 600)]
     assert 12 <= len(found[0]) <= 20
     assert 120 <= len(found[1]) <= 200
 
 
-def test_sizes_go_all_the_way_in_processes_of_their_own(tmp_path: Path) -> None:
+def test_sizes_go_all_the_way_in_processes_of_their_own(tmp_path):
     told: list[tuple[int, str, float]] = []
     found = list(
         measure_all(
@@ -300,7 +297,7 @@ def test_sizes_go_all_the_way_in_processes_of_their_own(tmp_path: Path) -> None:
     assert [part for size, part, _ in told if size == 80] == list(PARTS)
 
 
-def test_a_run_that_fails_says_at_which_size() -> None:
+def test_a_run_that_fails_says_at_which_size():
     choices = Choices(likelihood="gaussian")
     with pytest.raises(KBForgeError, match="at 10 fragments: "):
         list(measure_all(None, (10, 20, 30), choices))

@@ -1,7 +1,5 @@
 """Bundles of diffusion models: what is written is read, and nothing else is."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,7 +28,7 @@ def read(bundle: Bundle, folder: Path) -> SetDiffusion:
     return from_bundle(read_bundle(folder / "model"), "the model")
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_what_is_written_is_read(tmp_path):
     found, model = read(GOOD, tmp_path), diffusion(random_model())
     assert found.standard == model.standard
     assert found.training == model.training
@@ -42,7 +40,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 100, -1])
-def test_a_changed_byte_is_found(tmp_path: Path, at: int) -> None:
+def test_a_changed_byte_is_found(tmp_path, at):
     path = write(random_model(), tmp_path / "model") / WEIGHTS
     content = bytearray(path.read_bytes())
     content[at] ^= 1
@@ -82,9 +80,7 @@ def recipe(change: Callable[[Table], object]) -> Bundle:
         (lambda r: r["standard"].update(centre=["0", "0"]), "a centre and a scale"),
     ],
 )
-def test_a_recipe_that_does_not_fit_is_refused(
-    tmp_path: Path, change: Callable[[Table], object], says: str
-) -> None:
+def test_a_recipe_that_does_not_fit_is_refused(tmp_path, change, says):
     with pytest.raises(ModelError, match=rf"the model.*{says}"):
         read(recipe(change), tmp_path)
 
@@ -102,16 +98,14 @@ NAME = "blocks.1.up.weight"
         (lambda t: t[NAME].fill_(torch.nan), "not finite"),
     ],
 )
-def test_weights_that_do_not_fit_are_refused(
-    tmp_path: Path, change: Callable[[Table], object], says: str
-) -> None:
+def test_weights_that_do_not_fit_are_refused(tmp_path, change, says):
     tensors = load(GOOD.files[WEIGHTS])
     change(tensors)
     with pytest.raises(ModelError, match=rf"the model: weights\.safetensors.*{says}"):
         read(replace(GOOD, files={**GOOD.files, WEIGHTS: save(tensors)}), tmp_path)
 
 
-def test_another_kind_of_bundle_is_refused(tmp_path: Path) -> None:
+def test_another_kind_of_bundle_is_refused(tmp_path):
     with pytest.raises(ModelError, match="is a model for gpt, expected diffusion"):
         read(replace(GOOD, plugin="gpt"), tmp_path)
     with pytest.raises(ModelError, match=r"has no weights\.safetensors"):
@@ -136,13 +130,13 @@ def points(k: int, n: int, seed: int = 0) -> Tensor:
 
 @settings(max_examples=8)
 @given(st.permutations(range(5)), st.floats(-2.0, 2.0))
-def test_points_have_no_order(order: list[int], log_s: float) -> None:
+def test_points_have_no_order(order, log_s):
     y = points(3, 5)
     found = noise(y[:, order], log_s=log_s)
     torch.testing.assert_close(found, noise(y, log_s=log_s)[:, order], rtol=0, atol=1e-5)
 
 
-def test_every_point_matters_to_every_other() -> None:
+def test_every_point_matters_to_every_other():
     y = points(1, 4)
     for i in range(4):
         moved = y.clone()
@@ -150,7 +144,7 @@ def test_every_point_matters_to_every_other() -> None:
         assert ((noise(moved) - noise(y)).abs().amax(dim=-1) > 1e-4).all()
 
 
-def test_padding_does_not_matter() -> None:
+def test_padding_does_not_matter():
     y, real = points(2, 5), torch.ones(2, 5, dtype=torch.bool)
     real[1, 3:] = False
     padded = noise(y, real)
@@ -158,7 +152,7 @@ def test_padding_does_not_matter() -> None:
     torch.testing.assert_close(padded[:1], noise(y[:1]), rtol=0, atol=1e-5)
 
 
-def test_what_a_point_is_told_does_not_depend_on_where_it_is_for_the_others() -> None:
+def test_what_a_point_is_told_does_not_depend_on_where_it_is_for_the_others():
     """The whole Jacobian's diagonal blocks are those of the point asked about alone."""
     denoiser, y = random_model(), points(1, 4)
     real, log_s = torch.ones(1, 4, dtype=torch.bool), torch.tensor([-1.0])
@@ -173,7 +167,7 @@ def test_what_a_point_is_told_does_not_depend_on_where_it_is_for_the_others() ->
 
 @pytest.mark.parametrize("n", [1, 2, 5])
 @pytest.mark.parametrize("log_s", [-2.0, 0.0, 2.0])
-def test_untrained_it_is_right_about_gaussians(n: int, log_s: float) -> None:
+def test_untrained_it_is_right_about_gaussians(n, log_s):
     """The score of correlated Gaussian points, by the inverse of their covariance."""
     within = 0.1
     y, s = points(4, n), math.exp(log_s)

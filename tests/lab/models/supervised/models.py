@@ -1,7 +1,5 @@
 """A small model of supervised clustering, made without training."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

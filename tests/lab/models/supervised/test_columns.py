@@ -1,7 +1,5 @@
 """Vectors made of features, and what labelled ones teach of them."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np
@@ -34,20 +32,20 @@ def fragment(name: str, value: str) -> Fragment:
     return Fragment(name, {"year": (value,)} if value else {"other": ("x",)})
 
 
-def test_years_within_the_span_are_points_on_a_line() -> None:
+def test_years_within_the_span_are_points_on_a_line():
     items = [fragment(str(i), year) for i, year in enumerate(["1990", "1994", "1991", "1990"])]
     found = Columns(items, [Comparison("year", "years")], 3, False).first(3)
     np.testing.assert_allclose(cdist(found, found)[0], [0, 0.4, 0.1, 0], atol=1e-12)
 
 
-def test_a_fragment_without_a_reading_is_in_the_centre() -> None:
+def test_a_fragment_without_a_reading_is_in_the_centre():
     items = [fragment(str(i), year) for i, year in enumerate(["1990", "", "1994", "1991"])]
     found = Columns(items, [Comparison("year", "years")], 2, False).first(2)
     assert (found[1] == 0).all()
     assert (found[[0, 2, 3]] != 0).any()
 
 
-def test_fewer_dimensions_are_the_first_of_more() -> None:
+def test_fewer_dimensions_are_the_first_of_more():
     items = people(12, 3)
     compared = [Comparison("name", "edit"), Comparison("born", "subsequence")]
     whole = Columns(items, compared, 8, False).first(8)
@@ -55,7 +53,7 @@ def test_fewer_dimensions_are_the_first_of_more() -> None:
     np.testing.assert_array_equal(found, whole[:, [0, 1, 8, 9]])
 
 
-def test_distances_of_unlike_readings_stay_in_proportion() -> None:
+def test_distances_of_unlike_readings_stay_in_proportion():
     """Names that have nothing in common are as far apart as ever, those that are alike near."""
     rng = random.Random(1)
     names = ["".join(rng.choices("abcdefghijklmnopqrstuvw", k=12)) for _ in range(150)]
@@ -71,9 +69,7 @@ def test_distances_of_unlike_readings_stay_in_proportion() -> None:
 
 
 @pytest.mark.parametrize("landmarks", [1000, 30])
-def test_the_basis_of_axes_of_equal_variance_does_not_matter(
-    monkeypatch: pytest.MonkeyPatch, landmarks: int
-) -> None:
+def test_the_basis_of_axes_of_equal_variance_does_not_matter(monkeypatch, landmarks):
     """Of 40 words that are all unlike, every basis is one of principal axes, and LAPACK has any."""
     rng = np.random.default_rng(3)
     names = ["".join(chr(0x4E00 + 9 * word + letter) for letter in range(9)) for word in range(40)]
@@ -93,12 +89,12 @@ def test_the_basis_of_axes_of_equal_variance_does_not_matter(
     np.testing.assert_allclose(placed(Edit("name"), names, 8), expected, atol=1e-12)
 
 
-def test_an_attribute_with_one_value_has_no_columns() -> None:
+def test_an_attribute_with_one_value_has_no_columns():
     items = [fragment(str(i), "1990") for i in range(3)]
     assert Columns(items, [Comparison("year", "years")], 3, False).first(3).shape == (3, 0)
 
 
-def test_more_readings_are_placed_by_landmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_readings_are_placed_by_landmarks(monkeypatch):
     """On a line the distances to a few say where all the others are."""
     monkeypatch.setattr(supervised, "LANDMARKS", 5)
     monkeypatch.setattr(supervised, "_ROWS_AT_ONCE", 4)
@@ -108,7 +104,7 @@ def test_more_readings_are_placed_by_landmarks(monkeypatch: pytest.MonkeyPatch) 
     np.testing.assert_allclose(cdist(found, found), np.abs(expected[:, None] - expected), atol=1e-9)
 
 
-def test_vectors_stand_beside_features() -> None:
+def test_vectors_stand_beside_features():
     items = examples.fragments(6)
     both = Columns(items, [Comparison("colour", "edit")], 2, True)
     np.testing.assert_allclose(both.first(2)[:, -2:], [item.vector for item in items])
@@ -116,7 +112,7 @@ def test_vectors_stand_beside_features() -> None:
         Columns([*items, Fragment("bare", {"colour": ("red",)})], [], 2, True)
 
 
-def test_means_of_labelled_entities_are_centred_and_have_variance_1() -> None:
+def test_means_of_labelled_entities_are_centred_and_have_variance_1():
     rng = np.random.default_rng(1)
     labels = np.repeat([4, 7, 9, 11], [2, 5, 40, 1])
     values = rng.normal(5, 3, (4, 3))[labels % 4] + rng.normal(0, 0.1, (48, 3))
@@ -127,7 +123,7 @@ def test_means_of_labelled_entities_are_centred_and_have_variance_1() -> None:
     np.testing.assert_allclose(found.test, found.train[:5])
 
 
-def test_the_scatter_within_entities_is_found_again() -> None:
+def test_the_scatter_within_entities_is_found_again():
     rng = np.random.default_rng(2)
     labels = np.arange(9000) // 3
     means = rng.normal(0, 1, (3000, 2))
@@ -138,16 +134,14 @@ def test_the_scatter_within_entities_is_found_again() -> None:
     np.testing.assert_allclose(found.within, expected, rtol=0.1)
 
 
-def test_equal_values_are_not_certain() -> None:
+def test_equal_values_are_not_certain():
     values = np.repeat(np.arange(4.0), 2)[:, None]
     found = scaled(values, np.repeat(np.arange(4), 2), values)
     assert (found.within > 0).all()
 
 
 @given(st.integers(1, 4), st.integers(1, 3), st.integers(0, 10**6))
-def test_one_scatter_is_the_density_with_the_mean_integrated_out(
-    n: int, width: int, seed: int
-) -> None:
+def test_one_scatter_is_the_density_with_the_mean_integrated_out(n, width, seed):
     rng = np.random.default_rng(seed)
     w, x = rng.uniform(0.1, 2.0, width), rng.normal(size=(n, width))
     expected = sum(
@@ -157,7 +151,7 @@ def test_one_scatter_is_the_density_with_the_mean_integrated_out(
     assert Scatter(w).log_marginal([items, []]) == pytest.approx([expected, 0.0])
 
 
-def test_linkage_is_cut_where_labelled_entities_are() -> None:
+def test_linkage_is_cut_where_labelled_entities_are():
     rng = np.random.default_rng(3)
     centres = rng.normal(0, 1, (12, 4)) * 3
     labels = np.arange(60) % 12
@@ -169,13 +163,13 @@ def test_linkage_is_cut_where_labelled_entities_are() -> None:
     assert sorted(set(found.tolist())) == [0, 1, 2, 3]
 
 
-def test_linkage_of_one_fragment_is_one_cluster() -> None:
+def test_linkage_of_one_fragment_is_one_cluster():
     values = np.arange(8.0)[:, None]
     data = scaled(values, np.repeat(np.arange(4), 2), values[:1])
     assert linked(data).tolist() == [0]
 
 
-def test_what_is_compared_goes_by_the_kind_of_values() -> None:
+def test_what_is_compared_goes_by_the_kind_of_values():
     told = usual(people(30, 1))
     assert set(told) == {
         *(Comparison("name", each) for each in ("edit", "initials", "rare-words")),
@@ -187,7 +181,7 @@ def test_what_is_compared_goes_by_the_kind_of_values() -> None:
     assert all(each.feature in FEATURES for each in told)
 
 
-def test_features_are_named_for_attributes() -> None:
+def test_features_are_named_for_attributes():
     items = people(3, 1)
     found = named(["name=initials, last-word", "*=rare-words"], items)
     assert found == (
@@ -207,12 +201,12 @@ def test_features_are_named_for_attributes() -> None:
         (["name=edit", "name=edit"], '"name=edit" is named twice'),
     ],
 )
-def test_features_that_cannot_be_are_refused(texts: list[str], says: str) -> None:
+def test_features_that_cannot_be_are_refused(texts, says):
     with pytest.raises(UsageError, match=says):
         named(texts, people(3, 1))
 
 
-def test_features_that_are_not_there_are_refused() -> None:
+def test_features_that_are_not_there_are_refused():
     with pytest.raises(
         UsageError,
         match=r'there is no feature "edits" \(did you mean "edit"\?\); available: edit,',

@@ -1,11 +1,8 @@
 """Files of a model: what is written is read again, and nothing damaged is."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,14 +33,14 @@ def bundle(files: dict[str, bytes], plugin: str = PLUGIN) -> Bundle:
     return Bundle("likelihoods", plugin, files, {}, {})
 
 
-def test_a_model_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_model_is_read_as_it_was_written(tmp_path):
     for vectors in (False, True):
         trained = small_model(vectors=vectors)
         folder = write(trained, tmp_path / f"model-{vectors}")
         assert from_bundle(read_bundle(folder), "model") == trained
 
 
-def test_a_model_keeps_no_more_than_it_compares() -> None:
+def test_a_model_keeps_no_more_than_it_compares():
     items = examples.fragments(18)
     kept = slimmed(items, COMPARED, False)
     assert {name for each in kept for name in each.properties} == {"colour", "name"}
@@ -57,7 +54,7 @@ def test_a_model_keeps_no_more_than_it_compares() -> None:
     assert [each.vector for each in whole] == [item.vector for item in items]
 
 
-def test_a_reference_may_have_nothing_that_is_compared() -> None:
+def test_a_reference_may_have_nothing_that_is_compared():
     items = [*examples.fragments(18), Fragment("odd", {"shoe": ("42",)}, label="person-1")]
     trained = small_model(items)
     assert trained.references[-1].properties == {}
@@ -92,7 +89,7 @@ def changed(key: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (lambda told: told["choices"].update({"4": {}}), "an unknown field"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(change: Any, says: str) -> None:
+def test_settings_that_cannot_be_are_refused(change, says):
     files = files_of(small_model())
     told = orjson.loads(files[SETTINGS])
     change(told)
@@ -114,13 +111,13 @@ def test_settings_that_cannot_be_are_refused(change: Any, says: str) -> None:
         (b"{}\n" * 6000, "got 6,000"),
     ],
 )
-def test_references_that_cannot_be_are_refused(content: bytes, says: str) -> None:
+def test_references_that_cannot_be_are_refused(content, says):
     files = {**files_of(small_model()), REFERENCES: content}
     with pytest.raises(ModelError, match=says):
         from_bundle(bundle(files), "model")
 
 
-def test_files_of_another_model_are_refused(tmp_path: Path) -> None:
+def test_files_of_another_model_are_refused(tmp_path):
     files = files_of(small_model())
     with pytest.raises(ModelError, match="is a model for bigram, expected supervised"):
         from_bundle(bundle(files, "bigram"), "model")
@@ -134,7 +131,7 @@ def test_files_of_another_model_are_refused(tmp_path: Path) -> None:
         make_likelihood(str(folder))
 
 
-def test_no_damage_of_a_byte_goes_further_than_one_sentence(tmp_path: Path) -> None:
+def test_no_damage_of_a_byte_goes_further_than_one_sentence(tmp_path):
     """Whatever a file says that the manifest accounts for, it is read or refused."""
     rng, said = random.Random(4), []
     items = examples.fragments(4)
@@ -153,21 +150,21 @@ def test_no_damage_of_a_byte_goes_further_than_one_sentence(tmp_path: Path) -> N
     assert not [sentence for sentence in said if "\n" in sentence]
 
 
-def test_a_feature_that_is_not_installed_is_named(tmp_path: Path) -> None:
+def test_a_feature_that_is_not_installed_is_named(tmp_path):
     trained = replace(small_model(), compared=(Comparison("name", "gone"),))
     likelihood = make_likelihood(str(write(trained, tmp_path / "model")))
     with pytest.raises(UsageError, match='there is no feature "gone"'):
         likelihood.fit(examples.fragments(4))
 
 
-def test_a_model_is_named_once() -> None:
+def test_a_model_is_named_once():
     with pytest.raises(UsageError, match="kbforge lab train-supervised makes one"):
         make_likelihood("supervised")
     with pytest.raises(ModelError, match="there is no model bundle at nowhere"):
         make_likelihood("supervised", {"model": "nowhere"})
 
 
-def test_fragments_that_it_was_not_fitted_to_are_named() -> None:
+def test_fragments_that_it_was_not_fitted_to_are_named():
     items = examples.fragments(8)
     likelihood = fitted(items)
     other = Fragment("other", {"name": ("Somebody Else",)})
@@ -177,20 +174,20 @@ def test_fragments_that_it_was_not_fitted_to_are_named() -> None:
         Supervised.of(small_model()).log_marginal([[items[0]]])
 
 
-def test_fragments_without_what_the_model_compares_are_refused() -> None:
+def test_fragments_without_what_the_model_compares_are_refused():
     likelihood = Supervised.of(small_model())
     with pytest.raises(UsageError, match=r"an attribute that the model compares \(colour, name\)"):
         likelihood.fit([Fragment("a", {"shoe": ("42",)}), Fragment("b", {"shoe": ("43",)})])
 
 
-def test_too_many_fragments_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_fragments_are_refused(monkeypatch):
     monkeypatch.setattr(supervised, "MOST_FRAGMENTS", 7)
     likelihood = Supervised.of(small_model())
     with pytest.raises(UsageError, match="expected at most 7 fragments, got 8"):
         likelihood.fit(examples.fragments(8))
 
 
-def test_labelled_and_new_fragments_that_agree_are_at_one_place() -> None:
+def test_labelled_and_new_fragments_that_agree_are_at_one_place():
     items = examples.fragments(18)
     data = fitted(items).vectors(items)
     np.testing.assert_array_equal(data.train, data.test)

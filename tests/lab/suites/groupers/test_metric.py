@@ -1,7 +1,5 @@
 """The learned metric is the optimum of its program, which brute force finds, too."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -39,7 +37,7 @@ def value(a: np.ndarray, same: np.ndarray, apart: np.ndarray) -> float:
 
 
 @given(SEEDS, st.integers(1, 4))
-def test_pairs_and_their_scatter_are_those_of_the_labels(seed: int, features: int) -> None:
+def test_pairs_and_their_scatter_are_those_of_the_labels(seed, features):
     rows, labels = problem(seed, features)
     same, apart = pairs(rows, labels, True), pairs(rows, labels, False)
     np.testing.assert_allclose(scatter_within(rows, labels), same.T @ same, atol=1e-9)
@@ -52,7 +50,7 @@ def test_pairs_and_their_scatter_are_those_of_the_labels(seed: int, features: in
 
 @settings(max_examples=30)
 @given(SEEDS)
-def test_the_diagonal_metric_is_the_best_of_a_grid(seed: int) -> None:
+def test_the_diagonal_metric_is_the_best_of_a_grid(seed):
     rows, labels = problem(seed, 2)
     same, apart = pairs(rows, labels, True), pairs(rows, labels, False)
     root = learned(scatter_within(rows, labels), apart, False, 20_000, 1e-7)
@@ -70,7 +68,7 @@ def test_the_diagonal_metric_is_the_best_of_a_grid(seed: int) -> None:
 
 @settings(max_examples=10)
 @given(SEEDS)
-def test_the_full_metric_is_the_best_of_a_grid(seed: int) -> None:
+def test_the_full_metric_is_the_best_of_a_grid(seed):
     rows, labels = problem(seed, 2)
     same, apart = pairs(rows, labels, True), pairs(rows, labels, False)
     root = learned(scatter_within(rows, labels), apart, True, 20_000, 1e-7)
@@ -88,7 +86,7 @@ def test_the_full_metric_is_the_best_of_a_grid(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_published_form_has_the_same_diagonal_whatever_its_weight(seed: int) -> None:
+def test_the_published_form_has_the_same_diagonal_whatever_its_weight(seed):
     """Sum over S less C log of the sum over D: only the length of its solution depends on C."""
     rows, labels = problem(seed, 3)
     same, apart = pairs(rows, labels, True), pairs(rows, labels, False)
@@ -105,7 +103,7 @@ def test_the_published_form_has_the_same_diagonal_whatever_its_weight(seed: int)
         np.testing.assert_allclose(ours / ours.sum(), theirs / theirs.sum(), atol=5e-3)
 
 
-def test_a_feature_that_only_scatters_is_ignored() -> None:
+def test_a_feature_that_only_scatters_is_ignored():
     rng = np.random.default_rng(1)
     labels = np.repeat(np.arange(4), 30)
     rows = np.column_stack(
@@ -119,7 +117,7 @@ def test_a_feature_that_only_scatters_is_ignored() -> None:
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_no_round_leaves_the_metric_as_it_was_and_none_makes_it_worse(full: bool) -> None:
+def test_no_round_leaves_the_metric_as_it_was_and_none_makes_it_worse(full):
     rows, labels = problem(3, 3)
     same, apart = pairs(rows, labels, True), pairs(rows, labels, False)
     within = scatter_within(rows, labels)

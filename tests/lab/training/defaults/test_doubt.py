@@ -1,7 +1,5 @@
 """The maps that ship are made by one command: claims kept, fitted without a family, and judged."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

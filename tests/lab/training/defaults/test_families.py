@@ -1,7 +1,5 @@
 """Resampled files are files of their own: sizes, ids, labels, names first, the same each time."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +34,7 @@ def _name(entity: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Family]:
+def toy(tmp_path_factory):
     """A family of one file: clusters of up to 1000, the label in every id."""
     root = tmp_path_factory.mktemp("data")
     fragments = [
@@ -53,7 +51,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Family]:
     return root, Family("toy", ("toy.jsonl",), ships=True)
 
 
-def test_files_are_small_and_say_nothing_of_their_labels(toy: tuple[Path, Family]) -> None:
+def test_files_are_small_and_say_nothing_of_their_labels(toy):
     files = list(resampled(*toy, 24, seed=1))
     assert len({file.name for file in files}) == 24
     for file in files:
@@ -66,7 +64,7 @@ def test_files_are_small_and_say_nothing_of_their_labels(toy: tuple[Path, Family
         assert max(Counter(f.label for f in file.fragments).values()) <= 144
 
 
-def test_files_vary_and_repeat(toy: tuple[Path, Family]) -> None:
+def test_files_vary_and_repeat(toy):
     files = list(resampled(*toy, 24, seed=1))
     assert files[:5] == list(resampled(*toy, 5, seed=1))
     assert files[:5] != list(resampled(*toy, 5, seed=2))
@@ -84,7 +82,7 @@ def test_files_vary_and_repeat(toy: tuple[Path, Family]) -> None:
     assert max(shares) - min(shares) > 0.4
 
 
-def test_generated_files() -> None:
+def test_generated_files():
     files = list(generated(9, seed=5))
     assert files == list(generated(9, seed=5))
     assert {file.name.split("-")[0] for file in files} == {"people", "organisations", "products"}
@@ -95,7 +93,7 @@ def test_generated_files() -> None:
     assert list(resampled(Path("nowhere"), family_named("generated"), 9, seed=5)) == files
 
 
-def test_a_family_without_that_name() -> None:
+def test_a_family_without_that_name():
     assert len({family.name for family in FAMILIES}) == len(FAMILIES)
     with pytest.raises(UsageError, match=r'expected one of febrl, .* got "febr"'):
         family_named("febr")
@@ -103,7 +101,7 @@ def test_a_family_without_that_name() -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_every_family_can_be_drawn_from(family: Family, data_dir: Path) -> None:
+def test_every_family_can_be_drawn_from(family, data_dir):
     (file,) = resampled(data_dir, family, 1, seed=0)
     assert len(file.fragments) >= 150
 
@@ -111,9 +109,7 @@ def test_every_family_can_be_drawn_from(family: Family, data_dir: Path) -> None:
 @pytest.mark.parametrize(
     ("plain", "shaped", "share"), [(4, 0, 0.0), (4, 1, 0.2), (4, 2, 1 / 3), (4, 50, 1 / 3)]
 )
-def test_other_shapes_weigh_at_most_a_third_of_their_family(
-    plain: int, shaped: int, share: float
-) -> None:
+def test_other_shapes_weigh_at_most_a_third_of_their_family(plain, shaped, share):
     file = TrainingPairs(np.zeros((1, 1), np.float32), np.zeros(1))
     weights = [w for _, w in in_all_shapes(FamilyPairs([file] * plain, [file] * shaped, []))]
     assert sum(weights) == pytest.approx(1.0)
@@ -142,7 +138,7 @@ def fitted(seed: int = 1) -> Trees:
 
 
 @pytest.mark.parametrize(("objective", "leaves"), [("l2", 15), ("binary", 15), ("l2", 100)])
-def test_sums_are_those_of_the_booster(objective: str, leaves: int) -> None:
+def test_sums_are_those_of_the_booster(objective, leaves):
     rows, targets = data()
     if objective == "binary":
         targets = (targets > 0.5).astype(float)
@@ -156,7 +152,7 @@ def test_sums_are_those_of_the_booster(objective: str, leaves: int) -> None:
         assert np.allclose(trees.predict(seen), expected, atol=1e-12)
 
 
-def test_missing_values_in_columns_that_had_none() -> None:
+def test_missing_values_in_columns_that_had_none():
     rows = np.random.default_rng(0).normal(size=(300, 1))
     booster = lightgbm.train(
         {"objective": "l2", "verbosity": -1}, lightgbm.Dataset(rows, rows[:, 0]), 5
@@ -167,7 +163,7 @@ def test_missing_values_in_columns_that_had_none() -> None:
     )
 
 
-def test_written_trees_are_read_back_and_fitting_repeats() -> None:
+def test_written_trees_are_read_back_and_fitting_repeats():
     trees = fitted()
     back = read_trees(trees.to_bytes(), "judge")
     assert back.features == FEATURES
@@ -184,7 +180,7 @@ def test_written_trees_are_read_back_and_fitting_repeats() -> None:
         ({"feature": "beyond"}, "feature: expected columns 0 to 2"),
     ],
 )
-def test_what_is_no_tree_is_refused(change: dict[str, str], said: str) -> None:
+def test_what_is_no_tree_is_refused(change, said):
     trees = fitted()
     ((name, how),) = change.items()
     tensor = getattr(trees, name).copy()
@@ -196,19 +192,19 @@ def test_what_is_no_tree_is_refused(change: dict[str, str], said: str) -> None:
         read_trees(replace(trees, **{name: tensor}).to_bytes(), "judge")
 
 
-def test_other_files_are_refused() -> None:
+def test_other_files_are_refused():
     content = fitted().to_bytes()
     for damaged in (b"", b"x" * 100, content[:-8], content.replace(b"trees 1", b"trees 9")):
         with pytest.raises(ModelError, match="damaged"):
             read_trees(damaged, "judge")
 
 
-def test_rows_of_another_width_are_refused() -> None:
+def test_rows_of_another_width_are_refused():
     with pytest.raises(ValueError, match="rows of 3 columns"):
         fitted().predict(np.zeros((2, 4)))
 
 
-def test_the_average_of_ensembles_says_what_they_say_on_average() -> None:
+def test_the_average_of_ensembles_says_what_they_say_on_average():
     ensembles = [fitted(seed) for seed in (1, 2, 3)]
     rows = data()[0]
     said = np.mean([one.predict(rows) for one in ensembles], axis=0)

@@ -1,7 +1,5 @@
 """The judge learns from files in other shapes; they count neither in its figures nor its margin."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -22,8 +20,7 @@ def judged(family: str, name: str, exact: float, other: float, attributes: float
     return JudgedFile(family, name, found, STATISTICS, statistics, np.array([exact, other]))
 
 
-def test_other_shapes_train_and_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge, "_ROUNDS", 40)
+def test_other_shapes_train_and_do_not_count():
     families = ("a", "b", "c")
     files = [
         judged(family, f"plain-{k}", 0.8, 0.7, 0.5 + 0.01 * k)

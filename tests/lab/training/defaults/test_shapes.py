@@ -1,7 +1,5 @@
 """Shapes of a file keep its entities and change how they are told of."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 
 import pytest
@@ -30,7 +28,7 @@ def shapes(file: LabelledFile) -> dict[str, LabelledFile]:
     return {shape.name.split("-")[0]: shape for shape in augmented(file)}
 
 
-def test_a_file_has_every_shape_the_same_each_time() -> None:
+def test_a_file_has_every_shape_the_same_each_time():
     file = people()
     found = shapes(file)
     assert list(found) == list(SHAPES)
@@ -47,7 +45,7 @@ def test_a_file_has_every_shape_the_same_each_time() -> None:
             ]
 
 
-def test_namesakes_share_a_name_and_keep_their_attributes() -> None:
+def test_namesakes_share_a_name_and_keep_their_attributes():
     file = people()
     shape = shapes(file)["namesakes"]
     bearers = defaultdict(set)
@@ -59,7 +57,7 @@ def test_namesakes_share_a_name_and_keep_their_attributes() -> None:
     assert several >= 0.25 * 60
 
 
-def test_flattened_names_hold_what_the_attributes_held() -> None:
+def test_flattened_names_hold_what_the_attributes_held():
     file = people()
     for before, after in zip(file.fragments, shapes(file)["flattened"].fragments, strict=True):
         assert after.names[0].startswith(before.names[0])
@@ -68,7 +66,7 @@ def test_flattened_names_hold_what_the_attributes_held() -> None:
         assert all(word in " ".join(stated) for word in after.names[0].replace(",", "").split())
 
 
-def test_a_description_stands_beside_an_unchanged_name() -> None:
+def test_a_description_stands_beside_an_unchanged_name():
     file = people()
     shape = shapes(file)["described"].fragments
     assert [f.names for f in shape] == [f.names for f in file.fragments]
@@ -77,7 +75,7 @@ def test_a_description_stands_beside_an_unchanged_name() -> None:
     assert any(len(f.properties["description"][0]) > len(f.names[0]) for f in described)
 
 
-def test_tables_have_columns_that_tell_nothing() -> None:
+def test_tables_have_columns_that_tell_nothing():
     """Over many files: split names, and running numbers that differ in every row."""
     tables = [
         shapes(LabelledFile("people", f"p-{k}", people().fragments))["tabulated"] for k in range(20)
@@ -90,7 +88,7 @@ def test_tables_have_columns_that_tell_nothing() -> None:
     assert len({f.properties["no"] for f in numbered[0].fragments}) == 180
 
 
-def test_offers_are_dozens_an_entity() -> None:
+def test_offers_are_dozens_an_entity():
     files = [LabelledFile("people", f"p-{k}", people().fragments) for k in range(10)]
     largest = []
     for file in files:
@@ -101,6 +99,6 @@ def test_offers_are_dozens_an_entity() -> None:
 
 
 @pytest.mark.parametrize("attributes", [0, 1])
-def test_names_alone_have_no_namesakes(attributes: int) -> None:
+def test_names_alone_have_no_namesakes(attributes):
     """Nothing could tell them apart."""
     assert list(shapes(people(attributes))) == ["tabulated"]

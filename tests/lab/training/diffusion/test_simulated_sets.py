@@ -1,7 +1,5 @@
 """Simulated sets to learn from: how large, how noisy, where a run goes on; and the bound."""
 
-from __future__ import annotations
-
 import math
 from itertools import islice
 
@@ -29,7 +27,7 @@ def batches(seed: int = 3, circles: Circles = CIRCLES) -> SetBatches:
     return SetBatches(circles, standard, untrained(within).shape, SIZES, 200, seed)
 
 
-def test_the_stream_goes_on_from_any_place() -> None:
+def test_the_stream_goes_on_from_any_place():
     whole = list(islice(batches().stream(Place()), 6))
     for i, (_, place) in enumerate(whole[:-1]):
         again, _ = next(batches().stream(place))
@@ -42,7 +40,7 @@ def test_the_stream_goes_on_from_any_place() -> None:
     )
 
 
-def test_batches_are_of_one_size_and_small_ones_are_frequent() -> None:
+def test_batches_are_of_one_size_and_small_ones_are_frequent():
     drawn = [batch for batch, _ in islice(batches().stream(Place()), 200)]
     sizes = [int(batch.lengths[0]) for batch in drawn]
     assert set(sizes) == set(range(1, 7))
@@ -53,7 +51,7 @@ def test_batches_are_of_one_size_and_small_ones_are_frequent() -> None:
         assert batch.fragments == 200 // n * n
 
 
-def test_points_are_standardised_and_on_rims() -> None:
+def test_points_are_standardised_and_on_rims():
     standard, within = standard_of(CIRCLES)
     drawn = [batch.points for batch, _ in islice(batches().stream(Place()), 100)]
     everything = torch.cat([one.reshape(-1, 2) for one in drawn])
@@ -66,7 +64,7 @@ def test_points_are_standardised_and_on_rims() -> None:
     assert apart <= 2 * CIRCLES.radius + 1e-5
 
 
-def test_noise_levels_are_spread_evenly() -> None:
+def test_noise_levels_are_spread_evenly():
     batch, _ = next(batches().stream(Place()))
     shape = untrained().shape
     low, high = math.log(shape.least_noise), math.log(shape.most_noise)
@@ -74,7 +72,7 @@ def test_noise_levels_are_spread_evenly() -> None:
     assert strata.tolist() == list(range(len(batch.log_s)))
 
 
-def test_the_bound_of_a_gaussian_is_its_entropy() -> None:
+def test_the_bound_of_a_gaussian_is_its_entropy():
     """Standard normal points, one a set, by the model that is right about them."""
     denoiser = untrained(within=0.1, least=0.1)
     generator, batch = torch.Generator().manual_seed(0), None
@@ -96,6 +94,6 @@ def test_the_bound_of_a_gaussian_is_its_entropy() -> None:
     assert np.mean(bounds) == pytest.approx(entropy, abs=4 * np.std(bounds) / 40**0.5 + 0.01)
 
 
-def test_the_truth_of_single_points_is_the_entropy_of_the_square() -> None:
+def test_the_truth_of_single_points_is_the_entropy_of_the_square():
     wide = Circles(radius=0.01, reach=3.0, noise=0.01)
     assert truth(wide, [1] * 20, seed=0) == pytest.approx(math.log(36.0), abs=0.02)

@@ -1,7 +1,5 @@
 """Small language models and sets of fragments to score with them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -38,9 +38,7 @@ USES = st.lists(
 
 @given(most=st.integers(0, 150), uses=USES)
 @examples(300)
-def test_holds_what_was_used_last_within_its_bound(
-    most: int, uses: list[tuple[bool, str, int]]
-) -> None:
+def test_holds_what_was_used_last_within_its_bound(most, uses):
     memory: BoundedMemory[str, int] = BoundedMemory(most)
     model = Model(most)
     for number, (is_put, key, size) in enumerate(uses):

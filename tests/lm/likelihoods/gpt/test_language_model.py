@@ -61,7 +61,7 @@ GOOD = to_bundle(
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     write_bundle(tmp_path / "model", GOOD)
     return tmp_path / "model"
 
@@ -89,7 +89,7 @@ def signed(
 
 
 @pytest.mark.parametrize("grammar", ["canonical-json", "flat-json"])
-def test_round_trip(tmp_path: Path, grammar: str) -> None:
+def test_round_trip(tmp_path, grammar):
     written = language_model(grammar)
     write_bundle(tmp_path / "model", to_bundle(written, {}, {"MODEL_CARD.md": b"mine"}))
     got = read(tmp_path / "model")
@@ -108,7 +108,7 @@ def test_round_trip(tmp_path: Path, grammar: str) -> None:
     assert again.recipe == to_bundle(written, {}, {}).recipe
 
 
-def test_bfloat16_costs_little() -> None:
+def test_bfloat16_costs_little():
     """Eight bits of mantissa: each weight within 1/256 of itself, the loss within .1 %."""
     from tests.lm.training.lm.test_grammar_loss import ROWS, nats
 
@@ -120,7 +120,7 @@ def test_bfloat16_costs_little() -> None:
     assert rounded == pytest.approx(exact, rel=1e-3)
 
 
-def test_the_weights_are_two_bytes_each() -> None:
+def test_the_weights_are_two_bytes_each():
     n = sum(p.numel() for p in MODEL.gpt.parameters())
     assert 2 * n < len(GOOD.files[WEIGHTS]) < 2 * n + 4_000
 
@@ -128,7 +128,7 @@ def test_the_weights_are_two_bytes_each() -> None:
 # --- every byte is accounted for ------------------------------------------------------------------
 
 
-def test_any_changed_byte_of_any_file_is_noticed(folder: Path) -> None:
+def test_any_changed_byte_of_any_file_is_noticed(folder):
     @examples(60, database=None)
     @given(data=st.data())
     def check(data: st.DataObject) -> None:
@@ -154,16 +154,14 @@ def test_any_changed_byte_of_any_file_is_noticed(folder: Path) -> None:
         ("pytorch_model.bin", r'the file "pytorch_model\.bin" is not in the manifest'),
     ],
 )
-def test_a_pickle_in_place_of_a_file_or_beside_them_is_not_read(
-    folder: Path, name: str, says: str
-) -> None:
+def test_a_pickle_in_place_of_a_file_or_beside_them_is_not_read(folder, name, says):
     (folder / name).write_bytes(bomb())
     with pytest.raises(ModelError, match=says):
         read(folder)
     assert "KBFORGE_BOMB" not in os.environ
 
 
-def test_a_folder_in_place_of_a_file_is_noticed(folder: Path) -> None:
+def test_a_folder_in_place_of_a_file_is_noticed(folder):
     (folder / WEIGHTS).unlink()
     (folder / WEIGHTS).mkdir()
     with pytest.raises(ModelError, match=f'"{WEIGHTS}" is not a regular file'):
@@ -188,14 +186,14 @@ def bomb() -> bytes:
     return pickle.dumps(Bomb())
 
 
-def test_the_bomb_works(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bomb_works(monkeypatch):
     monkeypatch.setenv("KBFORGE_BOMB", "")
     pickle.loads(bomb())
     assert os.environ["KBFORGE_BOMB"] == "went off"
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, TOKENIZER, COUNTS_FILE, CALIBRATION])
-def test_a_pickle_is_never_unpickled(tmp_path: Path, name: str) -> None:
+def test_a_pickle_is_never_unpickled(tmp_path, name):
     write_bundle(tmp_path / "model", signed({name: bomb()}))
     with pytest.raises(Exception, match="model") as refused:
         make_likelihood(str(tmp_path / "model"))
@@ -262,7 +260,7 @@ def header(change: Callable[[Table], object]) -> dict[str, bytes | None]:
         ({WEIGHTS: None}, f"has no {WEIGHTS}: it is not a language model"),
     ],
 )
-def test_other_weights_are_refused(files: dict[str, bytes | None], says: str) -> None:
+def test_other_weights_are_refused(files, says):
     refuses(signed(files), says)
 
 
@@ -292,7 +290,7 @@ def with_one_more_piece() -> bytes:
         (tokenizer(pieces=260).to_bytes(), "tokens with the grammar canonical-json"),
     ],
 )
-def test_another_tokenizer_is_refused(content: bytes | None, says: str) -> None:
+def test_another_tokenizer_is_refused(content, says):
     """What a tokenizer itself refuses is in `test_tokenizer`."""
     refuses(signed({TOKENIZER: content}), says)
 
@@ -302,7 +300,7 @@ SIZES = {"n_tokens", "d_model", "n_layers", "n_heads", "d_ff", "context"}
 
 @pytest.mark.parametrize("name", sorted(SIZES))
 @pytest.mark.parametrize("value", [0, -1, 1 << 62, 2.0, "2", True, None, [2]])
-def test_sizes_out_of_range_are_refused(name: str, value: Any) -> None:
+def test_sizes_out_of_range_are_refused(name, value):
     refuses(signed(recipe=lambda r: r["shape"].update({name: value})), f"shape: {name}: expected 1")
 
 
@@ -335,16 +333,16 @@ def test_sizes_out_of_range_are_refused(name: str, value: Any) -> None:
         ),
     ],
 )
-def test_another_recipe_is_refused(change: Callable[[Table], object], says: str) -> None:
+def test_another_recipe_is_refused(change, says):
     refuses(signed(recipe=change), says)
 
 
-def test_a_model_for_something_else_is_refused() -> None:
+def test_a_model_for_something_else_is_refused():
     refuses(signed(plugin="bigram"), "is a model for bigram, expected gpt")
     refuses(signed(kind="surrogates"), "is a model for gpt, expected gpt")
 
 
-def test_absurd_sizes_take_no_memory() -> None:
+def test_absurd_sizes_take_no_memory():
     """The largest shape that is not out of range has weights of hundreds of terabytes."""
     most = {"d_model": 1 << 14, "n_layers": 1 << 10, "d_ff": 1 << 16, "context": 1 << 16}
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -354,14 +352,14 @@ def test_absurd_sizes_take_no_memory() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
 
 
-def test_other_counts_are_refused(tmp_path: Path) -> None:
+def test_other_counts_are_refused(tmp_path):
     """By the model's folder; what else counts may not be is in `test_ngram`."""
     write_bundle(tmp_path / "model", signed({COUNTS_FILE: b'{"order": 2}'}))
     with pytest.raises(ModelError, match=r"model.*should hold an order and counts"):
         make_likelihood(str(tmp_path / "model"))
 
 
-def test_the_good_bundle_is_a_likelihood(folder: Path) -> None:
+def test_the_good_bundle_is_a_likelihood(folder):
     """What the tests above change does work unchanged."""
     scores = make_likelihood(str(folder)).log_marginal([PEOPLE[:2], [Fragment("x", {"a": ("b",)})]])
     assert scores.shape == (2,)

@@ -1,7 +1,5 @@
 """The scorer against the definition, and the laws of its windows and batches."""
 
-from __future__ import annotations
-
 import gc
 from itertools import pairwise
 
@@ -31,12 +29,12 @@ PER_SET = 0.05  # nats on average, bf16
 
 
 @pytest.fixture(scope="module")
-def fragments() -> list[Fragment]:
+def fragments():
     return quickstart()
 
 
 @pytest.fixture(scope="module")
-def model(fragments: list[Fragment]) -> LanguageModel:
+def model(fragments):
     return small_model(fragments)
 
 
@@ -50,7 +48,7 @@ def reference(model: LanguageModel, sequences: list[list[int]]) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_every_sequence_scores_as_defined(fragments: list[Fragment], model: LanguageModel) -> None:
+def test_every_sequence_scores_as_defined(fragments, model):
     sequences = tokens_of(model, random_sets(fragments, 500))
     expected = reference(model, sequences)
     lengths = np.array([len(tokens) for tokens in sequences])
@@ -61,7 +59,7 @@ def test_every_sequence_scores_as_defined(fragments: list[Fragment], model: Lang
     assert 0 < np.abs(coarse - expected).mean() / lengths.mean() < 0.02
 
 
-def test_the_reference_is_about_something(fragments: list[Fragment], model: LanguageModel) -> None:
+def test_the_reference_is_about_something(fragments, model):
     """A score depends on every earlier token, in its place; else errors would not show."""
     tokens = max(tokens_of(model, random_sets(fragments, 20)), key=len)
     slow = Reference(model.gpt, model.tokenizer.table)
@@ -73,9 +71,7 @@ def test_the_reference_is_about_something(fragments: list[Fragment], model: Lang
 
 @pytest.mark.parametrize("budget", [1, 64, 300, 5_000])
 @pytest.mark.parametrize("memory", [0, 1 << 17, 1 << 28])
-def test_how_sequences_are_batched_does_not_matter(
-    fragments: list[Fragment], model: LanguageModel, budget: int, memory: int
-) -> None:
+def test_how_sequences_are_batched_does_not_matter(fragments, model, budget, memory):
     sequences = tokens_of(model, random_sets(fragments, 60))
     scorer = SequenceScorer(model, CPU, "fp32", budget, memory)
     scores = np.concatenate([scorer.score(sequences[:20]), scorer.score(sequences[20:])])
@@ -86,7 +82,7 @@ def test_how_sequences_are_batched_does_not_matter(
 
 
 @pytest.mark.parametrize("context", [1, 2, 3, 16, 50])
-def test_longer_than_the_context(fragments: list[Fragment], context: int) -> None:
+def test_longer_than_the_context(fragments, context):
     model = small_model(fragments, context)
     sequences = tokens_of(model, [fragments[first : first + 6] for first in range(0, 60, 6)])
     assert min(map(len, sequences)) > context
@@ -96,7 +92,7 @@ def test_longer_than_the_context(fragments: list[Fragment], context: int) -> Non
 
 
 @pytest.mark.slow
-def test_hundreds_of_fragments(fragments: list[Fragment]) -> None:
+def test_hundreds_of_fragments(fragments):
     model = small_model(fragments, context=512)
     tokens = tokens_of(model, [fragments])[0]
     assert len(tokens) > 10 * 512
@@ -104,7 +100,7 @@ def test_hundreds_of_fragments(fragments: list[Fragment]) -> None:
     assert abs(exact[0] - reference(model, [tokens])[0]) / len(tokens) < PER_TOKEN
 
 
-def test_what_is_known_is_not_read_again(model: LanguageModel) -> None:
+def test_what_is_known_is_not_read_again(model):
     a, b, c, d = (Fragment(name, {"name": (name * 5,)}) for name in "abcd")
     one, two, three, other = tokens_of(model, [[a], [a, b], [a, b, c], [a, b, d]])
     scorer = SequenceScorer(model, CPU, "fp32", memory_bytes=1 << 28)
@@ -120,9 +116,7 @@ def test_what_is_known_is_not_read_again(model: LanguageModel) -> None:
     assert forgetful.tokens_read == 2 * len(three) + len(other) - len(two)
 
 
-def test_the_memory_of_what_was_read_is_bounded(
-    fragments: list[Fragment], model: LanguageModel
-) -> None:
+def test_the_memory_of_what_was_read_is_bounded(fragments, model):
     sequences = tokens_of(model, random_sets(fragments, 200))
     most = 4 << 20
     before = torch_bytes()
@@ -145,19 +139,19 @@ def torch_bytes() -> int:
     return sum(storages.values())
 
 
-def test_nothing_to_score(model: LanguageModel) -> None:
+def test_nothing_to_score(model):
     scorer = SequenceScorer(model, CPU, "fp32")
     assert scorer.score([]).shape == (0,)
     assert scorer.score([[]]).tolist() == [0.0]
 
 
-def test_a_precision_is_chosen(model: LanguageModel) -> None:
+def test_a_precision_is_chosen(model):
     assert SequenceScorer(model, CPU).precision in ("fp32", "bf16")
     assert SequenceScorer(model, CPU, "bf16").precision == "bf16"
 
 
 @pytest.fixture(scope="module")
-def texts(fragments: list[Fragment], model: LanguageModel) -> list[list[int]]:
+def texts(fragments, model):
     """Sequences of fragments of many lengths, of one token to thousands."""
     rng = np.random.default_rng(3)
     words = ["x" * int(rng.integers(1, 60)) for _ in range(40)]
@@ -167,9 +161,7 @@ def texts(fragments: list[Fragment], model: LanguageModel) -> list[list[int]]:
 
 @given(data=st.data(), context=st.integers(1, 400))
 @examples(150)
-def test_windows(
-    texts: list[list[int]], model: LanguageModel, data: st.DataObject, context: int
-) -> None:
+def test_windows(texts, model, data, context):
     """Every token is scored once, knows half a context, and is read in the right state."""
     whole = data.draw(st.sampled_from(texts))
     tokens = whole[: data.draw(st.integers(0, len(whole)))]
@@ -201,7 +193,7 @@ def test_windows(
     assert len(windows) <= max(1, 4 * len(tokens) / context)
 
 
-def test_keys_tell_apart_what_is_read(texts: list[list[int]], model: LanguageModel) -> None:
+def test_keys_tell_apart_what_is_read(texts, model):
     """Equal keys exactly where the same tokens are read from the same state."""
     read: dict[bytes, tuple[int, list[int]]] = {}
     for tokens in texts:
@@ -224,7 +216,7 @@ def stretches(draw: st.DrawFn) -> list[Stretch]:
 
 @given(of=stretches(), budget=st.integers(1, 2_000))
 @examples(200)
-def test_batches(of: list[Stretch], budget: int) -> None:
+def test_batches(of, budget):
     """Every stretch once; no batch beyond its bounds, and none that could have taken the next."""
 
     def fits(batch: list[Stretch]) -> bool:

@@ -1,7 +1,5 @@
 """Any Unicode has tokens and comes back; a tokenizer that was changed is refused."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any
@@ -48,7 +46,7 @@ def tokens_of_value(value: str) -> list[int]:
 
 @pytest.mark.parametrize("grammar", GRAMMARS)
 @pytest.mark.parametrize("value", HOSTILE, ids=lambda value: ascii(value[:8]))
-def test_hostile_text_round_trips(grammar: str, value: str) -> None:
+def test_hostile_text_round_trips(grammar, value):
     text = text_of(value, grammar=grammar)
     tokens = tokenizer(grammar).encode(text)
     assert tokenizer(grammar).decode(tokens) == text
@@ -57,7 +55,7 @@ def test_hostile_text_round_trips(grammar: str, value: str) -> None:
 @pytest.mark.parametrize("grammar", GRAMMARS)
 @given(st.lists(VALUE, min_size=1, max_size=4))
 @examples(150)
-def test_any_text_round_trips_with_legal_tokens(grammar: str, values: list[str]) -> None:
+def test_any_text_round_trips_with_legal_tokens(grammar, values):
     made = tokenizer(grammar)
     text = text_of(*values, grammar=grammar)
     tokens = made.encode(text)
@@ -66,7 +64,7 @@ def test_any_text_round_trips_with_legal_tokens(grammar: str, values: list[str])
     assert made.table.may_end[last, tokens[-1]]
 
 
-def test_every_unicode_scalar_has_tokens() -> None:
+def test_every_unicode_scalar_has_tokens():
     """All of the first plane, every 13th of the others."""
     pieces = pieces_of(bpe())
     first = tokenizer("flat-json").table.first_piece
@@ -79,7 +77,7 @@ def test_every_unicode_scalar_has_tokens() -> None:
 
 
 @given(st.lists(VALUE, min_size=1, max_size=3), st.lists(VALUE, min_size=1, max_size=3))
-def test_equal_texts_have_equal_tokens_and_others_others(one: list[str], other: list[str]) -> None:
+def test_equal_texts_have_equal_tokens_and_others_others(one, other):
     made = tokenizer()
     fresh = SetTokenizer(made.grammar, bpe())
     a, b = text_of(*one), text_of(*other)
@@ -87,14 +85,14 @@ def test_equal_texts_have_equal_tokens_and_others_others(one: list[str], other: 
     assert (made.encode(a) == made.encode(b)) == (a == b)
 
 
-def test_a_word_has_the_same_pieces_wherever_it_stands() -> None:
+def test_a_word_has_the_same_pieces_wherever_it_stands():
     for first, second in (("Angela", "Merkel"), ("New", "York"), ("xqz", "Zürich")):
         assert tokens_of_value(f"{first} {second}") == (
             tokens_of_value(first) + tokens_of_value(second)
         )
 
 
-def test_pieces_hold_two_digits_at_most_and_no_digits_beside_letters() -> None:
+def test_pieces_hold_two_digits_at_most_and_no_digits_beside_letters():
     numbers = [*VALUES, *(f"{year}a b{year}" for year in range(1900, 2000))]
     for piece in pieces_of(train_bpe(numbers * 3, 600)):
         text = piece.decode("utf-8", "ignore").strip()
@@ -102,7 +100,7 @@ def test_pieces_hold_two_digits_at_most_and_no_digits_beside_letters() -> None:
         assert not (any(c.isdigit() for c in text) and any(c.isalpha() for c in text))
 
 
-def test_training_is_deterministic_and_counts_repetition() -> None:
+def test_training_is_deterministic_and_counts_repetition():
     assert train_bpe(VALUES, 300).to_str() == train_bpe(VALUES, 300).to_str()
     assert pieces_of(train_bpe(["ab"] * 2 + ["cd"] * 3, 257))[256] in (b" c", b"cd")
     assert pieces_of(train_bpe(["ab"] * 3 + ["cd"] * 2, 257))[256] in (b" a", b"ab")
@@ -110,17 +108,17 @@ def test_training_is_deterministic_and_counts_repetition() -> None:
 
 
 @pytest.mark.parametrize("grammar", GRAMMARS)
-def test_there_is_a_choice_in_every_state(grammar: str) -> None:
+def test_there_is_a_choice_in_every_state(grammar):
     assert (tokenizer(grammar).table.legal.sum(axis=1) >= 2).all()
 
 
-def test_pieces_are_the_bytes_that_the_library_means() -> None:
+def test_pieces_are_the_bytes_that_the_library_means():
     for number, piece in enumerate(pieces_of(bpe())):
         if string_state(EMPTY, piece) == WHOLE:
             assert bpe().decode([number]) == piece.decode()
 
 
-def test_a_tokenizer_survives_its_file() -> None:
+def test_a_tokenizer_survives_its_file():
     made = tokenizer()
     content = made.to_bytes()
     loaded = SetTokenizer.from_bytes(made.grammar, content)
@@ -129,7 +127,7 @@ def test_a_tokenizer_survives_its_file() -> None:
         assert loaded.encode(text_of(value)) == made.encode(text_of(value))
 
 
-def test_texts_and_tokens_that_are_not_the_grammars_are_refused() -> None:
+def test_texts_and_tokens_that_are_not_the_grammars_are_refused():
     made = tokenizer()
     with pytest.raises(GrammarError, match=r'^character 6: expected ":\[", got ":"x"}$'):
         made.encode('{"name":"x"}')
@@ -220,7 +218,7 @@ WORDS = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}
         (changed(replace_last("a b")), r'the tokenizer is not byte-level: it has the piece "a b"'),
     ],
 )  # fmt: skip
-def test_a_tokenizer_that_was_changed_is_refused(content: bytes, sentence: str) -> None:
+def test_a_tokenizer_that_was_changed_is_refused(content, sentence):
     with pytest.raises(ModelError, match=rf"(?s)^{sentence}$") as error:
         SetTokenizer.from_bytes(grammar_called("canonical-json"), content)
     assert "\n" not in str(error.value)
@@ -229,7 +227,7 @@ def test_a_tokenizer_that_was_changed_is_refused(content: bytes, sentence: str) 
 
 @given(st.data())
 @examples(60)
-def test_a_damaged_file_is_refused_or_harmless(data: st.DataObject) -> None:
+def test_a_damaged_file_is_refused_or_harmless(data):
     content = bytearray(tokenizer().to_bytes())
     for _ in range(data.draw(st.integers(1, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))

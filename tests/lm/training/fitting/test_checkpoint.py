@@ -8,7 +8,6 @@ import json
 import os
 import pickle
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,12 +56,12 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> Path:
+def saved(tmp_path):
     save_checkpoint(tmp_path, *stepped(0), PROGRESS)
     return tmp_path
 
 
-def test_everything_comes_back(saved: Path) -> None:
+def test_everything_comes_back(saved):
     gpt, optimizers = stepped(1)
     assert not same(state(gpt, optimizers), state(*stepped(0)))
     load_checkpoint(saved, gpt, optimizers)
@@ -71,7 +70,7 @@ def test_everything_comes_back(saved: Path) -> None:
     assert os.listdir(saved) == [CHECKPOINT]
 
 
-def test_before_the_first_step_there_are_no_moments(tmp_path: Path) -> None:
+def test_before_the_first_step_there_are_no_moments(tmp_path):
     gpt = model(V)
     save_checkpoint(tmp_path, gpt, (torch.optim.AdamW(gpt.parameters()),), RunProgress())
     other = model(V, seed=1)
@@ -81,7 +80,7 @@ def test_before_the_first_step_there_are_no_moments(tmp_path: Path) -> None:
     assert read_progress(tmp_path) == RunProgress()
 
 
-def test_a_loaded_optimizer_goes_on_as_the_saved_one(saved: Path) -> None:
+def test_a_loaded_optimizer_goes_on_as_the_saved_one(saved):
     def one_more(gpt: GPT, optimizers: Optimizers) -> dict[str, torch.Tensor]:
         gpt(torch.arange(6).reshape(1, 6)).square().sum().backward()
         optimizers[0].step()
@@ -95,15 +94,13 @@ def test_a_loaded_optimizer_goes_on_as_the_saved_one(saved: Path) -> None:
     assert (saved / CHECKPOINT).read_bytes() == on_disk
 
 
-def test_without_one_there_is_no_progress(tmp_path: Path) -> None:
+def test_without_one_there_is_no_progress(tmp_path):
     assert read_progress(tmp_path) is None
     assert read_progress(tmp_path / "nowhere") is None
 
 
 @pytest.mark.parametrize("call", ["open", "write", "fsync", "replace"])
-def test_a_kill_while_writing_leaves_a_whole_one(
-    saved: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
+def test_a_kill_while_writing_leaves_a_whole_one(saved, monkeypatch, call):
     before = (saved / CHECKPOINT).read_bytes()
 
     class HalfWritten(io.FileIO):
@@ -127,7 +124,7 @@ def test_a_kill_while_writing_leaves_a_whole_one(
     assert os.listdir(saved) == [CHECKPOINT]
 
 
-def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
     with pytest.raises(ModelError, match=r"cannot write .*no such file"):
         save_checkpoint(tmp_path / "nowhere", *stepped(0), PROGRESS)
 
@@ -142,7 +139,7 @@ class Bomb:
 @pytest.mark.parametrize(
     "content", [0, 1, 7, 8, 100, -1, -100, b"{}", b"\xff" * 64, pickle.dumps(Bomb())]
 )
-def test_a_truncated_or_another_file_is_damaged(saved: Path, content: int | bytes) -> None:
+def test_a_truncated_or_another_file_is_damaged(saved, content):
     path = saved / CHECKPOINT
     path.write_bytes(path.read_bytes()[:content] if isinstance(content, int) else content)
     for read in (read_progress, lambda folder: load_checkpoint(folder, *stepped(1))):
@@ -168,9 +165,7 @@ def test_a_truncated_or_another_file_is_damaged(saved: Path, content: int | byte
         "[" * 100_000,
     ],
 )
-def test_a_file_that_does_not_say_where_its_run_was_is_damaged(
-    saved: Path, progress: str | None
-) -> None:
+def test_a_file_that_does_not_say_where_its_run_was_is_damaged(saved, progress):
     path = saved / CHECKPOINT
     metadata = None if progress is None else {"progress": progress}
     save_file(load_file(path), path, metadata)
@@ -202,9 +197,7 @@ def without(name: str) -> Callable[[dict[str, torch.Tensor]], object]:
         ),
     ],
 )
-def test_tensors_of_another_model_are_refused_and_nothing_is_loaded(
-    saved: Path, change: Callable[[dict[str, torch.Tensor]], object], says: str
-) -> None:
+def test_tensors_of_another_model_are_refused_and_nothing_is_loaded(saved, change, says):
     path = saved / CHECKPOINT
     tensors = load_file(path)
     change(tensors)
@@ -217,12 +210,12 @@ def test_tensors_of_another_model_are_refused_and_nothing_is_loaded(
 
 
 @pytest.mark.parametrize("sizes", [{"n_layers": 1}, {"n_layers": 3}, {"d_model": 64}, {"d_ff": 50}])
-def test_a_model_of_another_size_is_another_model(saved: Path, sizes: dict[str, int]) -> None:
+def test_a_model_of_another_size_is_another_model(saved, sizes):
     with pytest.raises(ModelError, match="belongs to another model: "):
         load_checkpoint(saved, *stepped(1, **sizes))
 
 
-def test_it_is_plain_safetensors(saved: Path) -> None:
+def test_it_is_plain_safetensors(saved):
     with safe_open(saved / CHECKPOINT, framework="numpy") as file:
         assert json.loads(file.metadata()["progress"]) == dataclasses.asdict(PROGRESS)
         assert file.get_tensor("step.norm.weight") == 2.0

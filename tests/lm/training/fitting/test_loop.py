@@ -38,7 +38,7 @@ def schedule(**changes: Any) -> Schedule:
     ("tokens", "rate"),
     [(0, 0.02), (1, 0.02), (50, 1.0), (100, 2.0), (550, 1.25), (1_000, 0.5), (1_100, 0.5)],
 )
-def test_the_learning_rate_rises_and_falls(tokens: int, rate: float) -> None:
+def test_the_learning_rate_rises_and_falls(tokens, rate):
     assert learning_rate(schedule(), tokens / 1_000) == pytest.approx(rate)
 
 
@@ -47,7 +47,7 @@ def test_the_learning_rate_rises_and_falls(tokens: int, rate: float) -> None:
     floor=st.floats(0, 1),
     tokens=st.lists(st.integers(0, 1_000), min_size=2),
 )
-def test_the_learning_rate_has_one_peak(warmup: float, floor: float, tokens: list[int]) -> None:
+def test_the_learning_rate_has_one_peak(warmup, floor, tokens):
     plan = schedule(warmup=warmup, floor=floor)
     rates = [learning_rate(plan, t / 1_000) for t in sorted(tokens)]
     assert all(0 <= rate <= 2.0 * (1 + 1e-12) for rate in rates)
@@ -80,15 +80,13 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
 
 
 @pytest.fixture(scope="module", params=ODD, ids=["dropout", "muon"])
-def whole(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> tuple[dict[str, torch.Tensor], list[Any], dict[str, Any]]:
+def whole(tmp_path_factory, request):
     """Weights and curve of a run that nothing disturbed, and what is odd about it."""
     folder = tmp_path_factory.mktemp("whole")
     return train(folder, **request.param), curve(folder), request.param
 
 
-def test_it_learns(whole: tuple[Any, list[dict[str, Any]], Any]) -> None:
+def test_it_learns(whole):
     _, steps, _ = whole
     assert [step["step"] for step in steps] == list(range(1, len(steps) + 1))
     assert len(steps) > 12
@@ -111,9 +109,7 @@ class Clock:
         return self.now
 
 
-def test_a_run_that_its_time_ends_has_cooled_down_and_is_validated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_its_time_ends_has_cooled_down_and_is_validated(tmp_path, monkeypatch):
     clock = Clock(1.0)
     monkeypatch.setattr(loop_module, "time", clock)
     recipe = read(tmp_path, warmup=0.0, floor=0.01)
@@ -125,7 +121,7 @@ def test_a_run_that_its_time_ends_has_cooled_down_and_is_validated(
         return learn(*given)
 
     # the step that compiles a model takes of the time, but not of the schedule
-    monkeypatch.setattr(run, "_learn", slowly_at_first)
+    run._learn = slowly_at_first
     last = run.run()
     steps = curve(tmp_path)
     assert last.tokens < recipe.schedule.tokens
@@ -149,9 +145,7 @@ class Uncompilable:
         raise RuntimeError("no C compiler was found")
 
 
-def test_a_model_that_cannot_be_compiled_is_trained_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_cannot_be_compiled_is_trained_as_it_is(tmp_path):
     plain, compiled = tmp_path / "plain", tmp_path / "compiled"
     for folder in (plain, compiled):
         folder.mkdir()
@@ -159,15 +153,13 @@ def test_a_model_that_cannot_be_compiled_is_trained_as_it_is(
     model, run = loop(plain, recipe, NEVER)
     run.run()
     same, other = loop(compiled, recipe, NEVER)
-    monkeypatch.setattr(other, "_forward", Uncompilable(same))
+    other._forward = Uncompilable(same)
     with pytest.warns(UserWarning, match="trains slower: no C compiler was found"):
         other.run()
     assert all(torch.equal(one, same.state_dict()[key]) for key, one in model.state_dict().items())
 
 
-def test_the_time_is_that_of_all_processes_of_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_is_that_of_all_processes_of_a_run(tmp_path, monkeypatch):
     monkeypatch.setattr(loop_module, "time", Clock(1.0))
 
     def die(step: Step) -> None:
@@ -188,8 +180,8 @@ def test_the_time_is_that_of_all_processes_of_a_run(
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_killed_at_ten_random_steps_it_ends_with_the_same_weights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: tuple[Any, list[Any], Any], seed: int
-) -> None:
+    tmp_path, monkeypatch, whole, seed
+):
     rng = random.Random(seed)
     really = loop_module.save_checkpoint
 
@@ -220,16 +212,14 @@ def test_killed_at_ten_random_steps_it_ends_with_the_same_weights(
     assert last.step == len(whole[1])
 
 
-def test_a_finished_run_is_not_trained_further(tmp_path: Path) -> None:
+def test_a_finished_run_is_not_trained_further(tmp_path):
     first = train(tmp_path, tokens=2_000)
     before = (tmp_path / METRICS).read_bytes()
     assert same(train(tmp_path, tokens=2_000), first)
     assert (tmp_path / METRICS).read_bytes() == before
 
 
-def test_an_interrupt_waits_for_the_step_and_leaves_a_checkpoint(
-    tmp_path: Path, whole: tuple[Any, list[Any], Any]
-) -> None:
+def test_an_interrupt_waits_for_the_step_and_leaves_a_checkpoint(tmp_path, whole):
     recipe = read(tmp_path, **whole[2])
 
     def press(step: Step) -> None:
@@ -242,7 +232,6 @@ def test_an_interrupt_waits_for_the_step_and_leaves_a_checkpoint(
         with pytest.raises(KeyboardInterrupt):
             run.run(press)
         progress = read_progress(tmp_path)
-        assert progress is not None
         assert progress.step == step
         assert signal.getsignal(signal.SIGINT) is handler
     gpt, run = loop(tmp_path, recipe, NEVER)
@@ -251,16 +240,15 @@ def test_an_interrupt_waits_for_the_step_and_leaves_a_checkpoint(
     assert curve(tmp_path) == whole[1]
 
 
-def test_an_interrupt_in_the_last_step_is_not_lost(tmp_path: Path) -> None:
+def test_an_interrupt_in_the_last_step_is_not_lost(tmp_path):
     _, run = loop(tmp_path, read(tmp_path, tokens=1), NEVER)
     with pytest.raises(KeyboardInterrupt):
         run.run(lambda step: signal.raise_signal(signal.SIGINT))
     progress = read_progress(tmp_path)
-    assert progress is not None
     assert progress.step == 1
 
 
-def test_a_second_interrupt_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_interrupt_does_not_wait(tmp_path, monkeypatch):
     # only code of KBForge is interrupted at once
     monkeypatch.setitem(globals(), "__spec__", loop_module.__spec__)
     _, run = loop(tmp_path, read(tmp_path), NEVER)
@@ -277,7 +265,7 @@ def test_a_second_interrupt_does_not_wait(tmp_path: Path, monkeypatch: pytest.Mo
     assert read_progress(tmp_path) is None
 
 
-def test_an_ignored_interrupt_stays_ignored(tmp_path: Path) -> None:
+def test_an_ignored_interrupt_stays_ignored(tmp_path):
     """A job in the background is not stopped by Ctrl-C in its terminal."""
     _, run = loop(tmp_path, read(tmp_path, tokens=1_500), NEVER)
     previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -287,7 +275,7 @@ def test_an_ignored_interrupt_stays_ignored(tmp_path: Path) -> None:
         signal.signal(signal.SIGINT, previous)
 
 
-def test_it_trains_outside_the_main_thread(tmp_path: Path) -> None:
+def test_it_trains_outside_the_main_thread(tmp_path):
     done: list[Step] = []
     _, run = loop(tmp_path, read(tmp_path, tokens=1), NEVER)
     thread = threading.Thread(target=lambda: done.append(run.run()))
@@ -296,7 +284,7 @@ def test_it_trains_outside_the_main_thread(tmp_path: Path) -> None:
     assert done[0].step == 1
 
 
-def test_an_infinite_loss_ends_the_run_and_keeps_the_checkpoint(tmp_path: Path) -> None:
+def test_an_infinite_loss_ends_the_run_and_keeps_the_checkpoint(tmp_path):
     _, run = loop(tmp_path, read(tmp_path, learning_rate=1e30, clip=1e30))
     with pytest.raises(KBForgeError, match=r"the loss of step \d+ is (nan|inf): .* diverged"):
         run.run()
@@ -313,14 +301,14 @@ def test_an_infinite_loss_ends_the_run_and_keeps_the_checkpoint(tmp_path: Path) 
         lambda path: path.write_bytes(b"[]\n3\n"),
     ],
 )
-def test_metrics_that_lack_steps_are_refused(tmp_path: Path, spoil: Any) -> None:
+def test_metrics_that_lack_steps_are_refused(tmp_path, spoil):
     train(tmp_path, tokens=2_000)
     spoil(tmp_path / METRICS)
     with pytest.raises(ModelError, match=r"metrics\.jsonl is damaged: it has \d of the \d+ steps"):
         train(tmp_path, tokens=2_000)
 
 
-def test_a_line_that_a_kill_cut_short_is_dropped(tmp_path: Path) -> None:
+def test_a_line_that_a_kill_cut_short_is_dropped(tmp_path):
     first = train(tmp_path, tokens=2_000)
     expected = curve(tmp_path)
     with (tmp_path / METRICS).open("ab") as file:
@@ -350,9 +338,7 @@ def metrics(path: Path, n: int, held_out_every: int = 5) -> Path:
 
 @pytest.mark.parametrize(("n", "every"), [(1, 1), (1, 2), (4, 5), (500, 50)])
 @pytest.mark.parametrize("name", ["loss.png", "loss.svg"])
-def test_any_run_can_be_drawn_and_gives_the_same_bytes(
-    tmp_path: Path, n: int, every: int, name: str
-) -> None:
+def test_any_run_can_be_drawn_and_gives_the_same_bytes(tmp_path, n, every, name):
     pytest.importorskip("matplotlib")
     drawn = []
     for copy in ("a", "b"):
@@ -368,7 +354,7 @@ def test_any_run_can_be_drawn_and_gives_the_same_bytes(
         assert ("<!-- held-out sets -->" in text) == (n >= every)
 
 
-def test_smoothing_is_the_loss_of_the_window_as_a_whole() -> None:
+def test_smoothing_is_the_loss_of_the_window_as_a_whole():
     rng = np.random.default_rng(0)
     nats, fragments = rng.uniform(1, 9, 300), rng.uniform(1, 5, 300)
     got = _smoothed(nats, fragments)

@@ -1,7 +1,5 @@
 """Optimizers: which parameters Muon changes, and what they remember."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -34,7 +32,7 @@ def learn(gpt: GPT, optimizers: Sequence[torch.optim.Optimizer], steps: int) -> 
     return losses
 
 
-def test_what_muon_does_not_orthogonalise_moves_as_under_adamw() -> None:
+def test_what_muon_does_not_orthogonalise_moves_as_under_adamw():
     muon, adamw = model(), model()
     for name, gpt in (("muon", muon), ("adamw", adamw)):
         optimizers = make_optimizers(name, gpt, 1e-3, 0.1)
@@ -53,13 +51,13 @@ def test_what_muon_does_not_orthogonalise_moves_as_under_adamw() -> None:
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_learns(name: str) -> None:
+def test_learns(name):
     gpt = model()
     losses = learn(gpt, make_optimizers(name, gpt, 1e-2, 0.0), 150)
     assert losses[-1] < 0.5 * losses[0]
 
 
-def test_only_matrices_decay() -> None:
+def test_only_matrices_decay():
     gpt = model()
     before = {name: p.detach().clone() for name, p in gpt.named_parameters()}
     optimizers = make_optimizers("muon", gpt, 0.1, 0.5)
@@ -73,7 +71,7 @@ def test_only_matrices_decay() -> None:
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_moments_are_what_the_optimizer_remembers(name: str) -> None:
+def test_moments_are_what_the_optimizer_remembers(name):
     gpt = model()
     optimizers = make_optimizers(name, gpt, 1e-3, 0.0)
     learn(gpt, optimizers, 1)

@@ -1,7 +1,5 @@
 """Batches hold every drawn set once, within the budget, in an order that can be resumed."""
 
-from __future__ import annotations
-
 import itertools
 import multiprocessing
 
@@ -35,7 +33,7 @@ def stream(seed: int = 3, budget: int = 400, context: int = 1_000) -> Batches:
 
 
 @pytest.fixture
-def _small_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small_pools(monkeypatch):
     monkeypatch.setattr(module, "_POOL", 12)
 
 
@@ -67,9 +65,7 @@ def content(batch: Batch) -> tuple[object, ...]:
 
 
 @given(ROWS, st.integers(1, 60))
-def test_every_row_is_in_one_batch_within_the_budget(
-    lists: list[tuple[list[int], int]], budget: int
-) -> None:
+def test_every_row_is_in_one_batch_within_the_budget(lists, budget):
     rows: list[tuple[Tokens, int]] = [(np.array(tokens), n) for tokens, n in lists]
     batches = cut(rows, budget)
     assert rows_of(batches) == sorted(tuple(tokens) for tokens, _ in lists)
@@ -91,7 +87,7 @@ def test_every_row_is_in_one_batch_within_the_budget(
 
 
 @pytest.mark.usefixtures("_small_pools")
-def test_an_epoch_holds_each_entitys_sets_once() -> None:
+def test_an_epoch_holds_each_entitys_sets_once():
     batches = Batches(entities(), tokenizer(), SetRule(largest=1, draws=1), 200, 1_000, seed=9)
     made = tokenizer()
     options = [{tuple(made.encode(made.text([f]))) for f in members} for members in entities()]
@@ -103,7 +99,7 @@ def test_an_epoch_holds_each_entitys_sets_once() -> None:
 
 
 @pytest.mark.usefixtures("_small_pools")
-def test_rows_are_the_sets_that_the_rule_draws() -> None:
+def test_rows_are_the_sets_that_the_rule_draws():
     batches = epoch_of(stream(seed=5, budget=10**9), 0)
     assert len(batches) == 4  # one a pool
     order = np.random.default_rng([5, 0]).permutation(40)
@@ -118,7 +114,7 @@ def test_rows_are_the_sets_that_the_rule_draws() -> None:
 
 @pytest.mark.usefixtures("_small_pools")
 @pytest.mark.parametrize("place", [BEGINNING, Place(1, 2, 1)])
-def test_processes_draw_the_batches_that_this_one_draws(place: Place) -> None:
+def test_processes_draw_the_batches_that_this_one_draws(place):
     alone = take(stream(), 60, place)
     beside = Batches(entities(), tokenizer(), RULE, 400, 1_000, 3, workers=2).stream(place)
     together = list(itertools.islice(beside, 60))
@@ -128,14 +124,14 @@ def test_processes_draw_the_batches_that_this_one_draws(place: Place) -> None:
     assert [content(batch) for batch, _ in together] == [content(batch) for batch, _ in alone]
 
 
-def test_without_forks_there_are_no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_forks_there_are_no_processes(monkeypatch):
     monkeypatch.setattr(multiprocessing, "get_all_start_methods", lambda: ["spawn"])
     with pytest.raises(UsageError, match="--workers: expected 0, as this system cannot fork"):
         Batches(entities(), tokenizer(), RULE, 400, 1_000, 3, workers=1)
 
 
 @pytest.mark.usefixtures("_small_pools")
-def test_batches_keep_the_budget_and_epochs_differ() -> None:
+def test_batches_keep_the_budget_and_epochs_differ():
     batches = stream(budget=500)
     epochs = [epoch_of(batches, number) for number in range(2)]
     for batch in itertools.chain(*epochs):
@@ -146,7 +142,7 @@ def test_batches_keep_the_budget_and_epochs_differ() -> None:
 
 
 @pytest.mark.usefixtures("_small_pools")
-def test_the_stream_goes_on_from_any_place() -> None:
+def test_the_stream_goes_on_from_any_place():
     whole = take(stream(), 120)
     places = [Place(), *(place for _, place in whole)]
     assert max(place.epoch for place in places) >= 2
@@ -157,32 +153,32 @@ def test_the_stream_goes_on_from_any_place() -> None:
         assert [(content(b), p) for b, p in rest] == [(content(b), p) for b, p in expected]
 
 
-def test_another_seed_is_another_order() -> None:
+def test_another_seed_is_another_order():
     one, same, other = (rows_of([b for b, _ in take(stream(s), 3)]) for s in (1, 1, 2))
     assert one == same != other
 
 
-def test_rows_are_cut_at_the_context() -> None:
+def test_rows_are_cut_at_the_context():
     batches = epoch_of(stream(context=30), 0)
     assert max(batch.tokens.shape[1] for batch in batches) == 30
     whole = rows_of(epoch_of(stream(), 0))
     assert rows_of(batches) == sorted(row[:29] for row in whole)
 
 
-def test_fragments_are_counted() -> None:
+def test_fragments_are_counted():
     made = tokenizer()
     closing = made.table.symbols['"]}']
     for batch in epoch_of(stream(), 0):
         assert batch.fragments == (batch.tokens == closing).sum()
 
 
-def test_nothing_to_train_on_is_an_error() -> None:
+def test_nothing_to_train_on_is_an_error():
     with pytest.raises(UsageError) as error:
         Batches([], tokenizer(), RULE, 100, 100, seed=0)
     assert str(error.value) == "expected fragments to train on, got none"
 
 
-def test_hostile_text_is_batched() -> None:
+def test_hostile_text_is_batched():
     fragments = [Fragment("1", {"name": ('\0"\\\n', "\U0001f9ed")})]
     ((batch, _),) = take(Batches([fragments], tokenizer(), SetRule(), 50, 100, seed=0), 1)
     row = batch.tokens[0, 1 : 1 + int(batch.lengths[0])].tolist()

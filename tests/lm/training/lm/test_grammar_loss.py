@@ -36,13 +36,13 @@ def nats(gpt: GPT, rows: list[list[int]], table: TokenTable = TABLE) -> float:
         return float(GrammarLoss(table, CPU)(gpt, batch(rows)))
 
 
-def test_equals_full_softmaxes_in_float64() -> None:
+def test_equals_full_softmaxes_in_float64():
     reference = Reference(MODEL, TABLE)
     naive = -sum(sum(reference.of_tokens(row, TABLE.first_state)) for row in ROWS)
     assert nats(MODEL, ROWS) == pytest.approx(naive, rel=1e-5)
 
 
-def test_a_batch_is_the_sum_of_its_rows_whatever_the_padding() -> None:
+def test_a_batch_is_the_sum_of_its_rows_whatever_the_padding():
     alone = sum(nats(MODEL, [row]) for row in ROWS)
     assert nats(MODEL, ROWS) == pytest.approx(alone, rel=1e-5)
     loss = GrammarLoss(TABLE, CPU)
@@ -65,7 +65,7 @@ class Shouting(GPT):
         return logits
 
 
-def test_illegal_tokens_have_probability_zero() -> None:
+def test_illegal_tokens_have_probability_zero():
     never = 0  # begins every sequence, and is not legal anywhere
     assert not TABLE.legal[:, never].any()
     assert nats(Shouting(MODEL, never), ROWS) == nats(MODEL, ROWS)
@@ -73,7 +73,7 @@ def test_illegal_tokens_have_probability_zero() -> None:
     assert nats(Shouting(MODEL, ROWS[0][0]), ROWS) > 2 * nats(MODEL, ROWS)
 
 
-def test_a_forced_token_costs_nothing() -> None:
+def test_a_forced_token_costs_nothing():
     forced = np.full((2, 4), -1, dtype=np.int16)
     forced[0, 2], forced[1, 1], forced[1, 3] = 1, 0, 0
     table = TokenTable(forced, forced >= 0, {}, 1, 0)
@@ -83,13 +83,13 @@ def test_a_forced_token_costs_nothing() -> None:
     assert nats(gpt, [[2, 1]], table) > 0.0
 
 
-def test_an_impossible_text_has_probability_zero() -> None:
+def test_an_impossible_text_has_probability_zero():
     closing = ROWS[0][-1]
     assert not TABLE.legal[TABLE.first_state, closing]
     assert nats(MODEL, [[closing]]) == np.inf
 
 
-def test_states_are_those_of_the_table() -> None:
+def test_states_are_those_of_the_table():
     tokens = batch(ROWS, padding=2).tokens
     states = states_of(TABLE, tokens)
     for row, own in zip(ROWS, states, strict=True):
@@ -103,7 +103,7 @@ def test_states_are_those_of_the_table() -> None:
         )
 
 
-def test_gradients_are_those_of_the_mean_over_all_batches() -> None:
+def test_gradients_are_those_of_the_mean_over_all_batches():
     """Accumulating batches is as one large batch."""
     whole, parts = model(TABLE.n_tokens), model(TABLE.n_tokens)
     loss = GrammarLoss(TABLE, CPU)

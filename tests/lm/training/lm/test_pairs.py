@@ -1,17 +1,13 @@
 """Pairs of parts: whose they are, and that their loss is the gain's, set by set."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
 from kbforge.contracts import Fragment
-from kbforge_lm.likelihoods.gpt.model import GPT, GptShape, SetTokenizer
+from kbforge_lm.likelihoods.gpt.model import GPT, GptShape
 from kbforge_training.lm.batches import GrammarLoss, PairLoss, SetPairs, cut
-from kbforge_training.lm.data import Entity, SetRule, by_entity
+from kbforge_training.lm.data import SetRule, by_entity
 from kbforge_training.lm.train import read_recipe
 from tests.lm.training import tiny
 from tests.lm.training.tiny import people, read
@@ -21,12 +17,12 @@ VIEWS = SetRule(views=0.5, variants=0.5)
 
 
 @pytest.fixture(scope="module")
-def entities() -> list[Entity]:
+def entities():
     return by_entity(people())[0]
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> SetTokenizer:
+def tokenizer():
     return tiny.tokenizer()
 
 
@@ -38,15 +34,13 @@ def words(part: list[Fragment]) -> set[str]:
     return {word for f in part for name in f.names for word in name.casefold().split()}
 
 
-def test_a_part_is_of_one_entity_and_the_pair_says_whether_the_other_is_too(
-    entities: list[Entity],
-) -> None:
+def test_a_part_is_of_one_entity_and_the_pair_says_whether_the_other_is_too(entities):
     for pair in SetPairs(entities, VIEWS, 1).draw(0, 500):
         assert len(labels(pair.a)) == len(labels(pair.b)) == 1
         assert pair.same == (labels(pair.a) == labels(pair.b))
 
 
-def test_the_parts_of_one_entity_share_no_fragment(entities: list[Entity]) -> None:
+def test_the_parts_of_one_entity_share_no_fragment(entities):
     pairs = [p for p in SetPairs(entities, SetRule(), 1).draw(0, 500) if p.same]
     shared = [p for p in pairs if {f.id for f in p.a} & {f.id for f in p.b}]
     # but where the entity has one fragment only, whose two views they are
@@ -54,7 +48,7 @@ def test_the_parts_of_one_entity_share_no_fragment(entities: list[Entity]) -> No
     assert len(shared) < len(pairs) / 2
 
 
-def test_half_are_of_one_entity_and_most_others_are_confusable(entities: list[Entity]) -> None:
+def test_half_are_of_one_entity_and_most_others_are_confusable(entities):
     pairs = SetPairs(entities, SetRule(), 2).draw(0, 1_000)
     others = [p for p in pairs if not p.same]
     assert 420 < len(others) < 580
@@ -63,7 +57,7 @@ def test_half_are_of_one_entity_and_most_others_are_confusable(entities: list[En
     assert confusable < len(others)
 
 
-def test_a_step_has_its_own_pairs_whenever_they_are_drawn(entities: list[Entity]) -> None:
+def test_a_step_has_its_own_pairs_whenever_they_are_drawn(entities):
     one, other = SetPairs(entities, VIEWS, 3), SetPairs(entities, VIEWS, 3)
     other.draw(5, 10)
     assert one.draw(7, 10) == other.draw(7, 10)
@@ -71,13 +65,11 @@ def test_a_step_has_its_own_pairs_whenever_they_are_drawn(entities: list[Entity]
     assert one.draw(7, 10) != SetPairs(entities, VIEWS, 4).draw(7, 10)
 
 
-def test_a_single_entity_has_only_pairs_of_itself(entities: list[Entity]) -> None:
+def test_a_single_entity_has_only_pairs_of_itself(entities):
     assert all(pair.same for pair in SetPairs(entities[:1], VIEWS, 0).draw(0, 50))
 
 
-def test_gains_are_those_of_the_sets_one_by_one(
-    entities: list[Entity], tokenizer: SetTokenizer
-) -> None:
+def test_gains_are_those_of_the_sets_one_by_one(entities, tokenizer):
     torch.manual_seed(0)
     gpt = GPT(GptShape(tokenizer.table.n_tokens, 32, 2, 2, 48, 96))
     loss = GrammarLoss(tokenizer.table, CPU)
@@ -100,9 +92,7 @@ def test_gains_are_those_of_the_sets_one_by_one(
     assert value == pytest.approx(np.mean(by_hand), abs=1e-4)
 
 
-def test_its_gradient_learns_pairs_by_heart(
-    entities: list[Entity], tokenizer: SetTokenizer
-) -> None:
+def test_its_gradient_learns_pairs_by_heart(entities, tokenizer):
     torch.manual_seed(0)
     gpt = GPT(GptShape(tokenizer.table.n_tokens, 32, 2, 2, 48, 96))
     loss = PairLoss(GrammarLoss(tokenizer.table, CPU), tokenizer, 0.0, 96)
@@ -118,6 +108,6 @@ def test_its_gradient_learns_pairs_by_heart(
     assert values[-1] < 0.3 * values[0]
 
 
-def test_the_recipe_that_tunes_has_pairs(tmp_path: Path) -> None:
+def test_the_recipe_that_tunes_has_pairs(tmp_path):
     assert read_recipe("tune").pairs.weight > 0
     assert read(tmp_path).pairs.weight == 0

@@ -1,10 +1,7 @@
 """Recipes: strict, and every complaint is one sentence that says where."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,13 +12,13 @@ from kbforge_training.lm.train import read_recipe
 from tests.lm.training.tiny import read, recipe_text, write_recipe
 
 
-def test_those_that_ship_can_be_read() -> None:
+def test_those_that_ship_can_be_read():
     assert shipped() == ["h100", "rebel-8m", "small", "tiny", "tune"]
     for name in shipped():
         assert read_recipe(name).description
 
 
-def test_the_papers_recipe_has_the_papers_numbers() -> None:
+def test_the_papers_recipe_has_the_papers_numbers():
     recipe = read_recipe("rebel-8m")
     s, t = recipe.shape, recipe.schedule
     assert (s.d_model, s.n_layers, s.n_heads, s.d_ff) == (256, 10, 8, 768)
@@ -29,7 +26,7 @@ def test_the_papers_recipe_has_the_papers_numbers() -> None:
     assert recipe.sets == SetRule(draws=5, largest=100, views=0.0, variants=0.0)
 
 
-def test_a_file_is_read_and_goes_into_a_manifest(tmp_path: Path) -> None:
+def test_a_file_is_read_and_goes_into_a_manifest(tmp_path):
     recipe = read(tmp_path, seed=3)
     assert recipe.schedule.seed == 3
     assert recipe.sets == SetRule(draws=3, largest=4, views=0.3)
@@ -67,7 +64,7 @@ def test_a_file_is_read_and_goes_into_a_manifest(tmp_path: Path) -> None:
         ({"seed": -1}, "seed: expected 0 to 1,099,511,627,776, got -1"),
     ],
 )
-def test_a_wrong_value_is_named(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
+def test_a_wrong_value_is_named(tmp_path, changes, says):
     with pytest.raises(UsageError) as refused:
         read(tmp_path, **changes)
     message = str(refused.value)
@@ -90,7 +87,7 @@ def test_a_wrong_value_is_named(tmp_path: Path, changes: dict[str, Any], says: s
         (b"#" * (1 << 20) + b"#", "expected at most 1,048,576 bytes"),
     ],
 )
-def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, content: bytes, says: str) -> None:
+def test_a_file_that_is_no_recipe_is_named(tmp_path, content, says):
     path = tmp_path / "tiny.toml"
     path.write_bytes(content)
     with pytest.raises(UsageError) as refused:
@@ -99,7 +96,7 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, content: bytes, says:
     assert str(refused.value).startswith("recipe ")
 
 
-def test_the_page_says_how_much_each_recipe_reads() -> None:
+def test_the_page_says_how_much_each_recipe_reads():
     page = (Path(__file__).parents[4] / "docs" / "supervised.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w-]+)`.*? \| ([\d.]+) M tokens", page, re.MULTILINE)
     said = {name: round(float(millions) * 1e6) for name, millions in rows}
@@ -107,7 +104,7 @@ def test_the_page_says_how_much_each_recipe_reads() -> None:
     assert read_recipe("tiny").calibrate < read_recipe("small").calibrate == 500
 
 
-def test_an_unknown_name_lists_those_there_are(tmp_path: Path) -> None:
+def test_an_unknown_name_lists_those_there_are(tmp_path):
     expected = 'there is no recipe "huge": expected one of h100, rebel-8m, small, tiny, tune, or a '
     with pytest.raises(UsageError, match=expected):
         read_recipe("huge")
@@ -115,7 +112,7 @@ def test_an_unknown_name_lists_those_there_are(tmp_path: Path) -> None:
         read_recipe(str(tmp_path))
 
 
-def test_the_largest_seed_trains(tmp_path: Path) -> None:
+def test_the_largest_seed_trains(tmp_path):
     from tests.lm.training.tiny import loop
 
     recipe = read_recipe(write_recipe(tmp_path, seed=1 << 40, tokens=1))

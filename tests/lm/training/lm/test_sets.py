@@ -1,7 +1,5 @@
 """Training sets: the published rule's distribution, and views and variants of fragments."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
@@ -38,26 +36,26 @@ def many(n: int, rule: SetRule, times: int, seed: int = 0) -> list[list[Fragment
 
 
 @pytest.mark.parametrize(("n", "draws"), [(1, 1), (2, 2), (4, 4), (5, 5), (6, 5), (200, 5)])
-def test_an_entity_gives_five_sets_or_as_many_as_it_has_fragments(n: int, draws: int) -> None:
+def test_an_entity_gives_five_sets_or_as_many_as_it_has_fragments(n, draws):
     rng = np.random.default_rng(0)
     assert len(draw(entity(n), SetRule(), rng)) == draws
     assert len(draw(entity(n), SetRule(draws=2), rng)) == min(2, n)
 
 
 @pytest.mark.parametrize(("n", "largest"), [(2, 100), (7, 100), (30, 10), (120, 100)])
-def test_sizes_are_uniform_up_to_the_largest(n: int, largest: int) -> None:
+def test_sizes_are_uniform_up_to_the_largest(n, largest):
     sets = many(n, SetRule(largest=largest), 800)
     sizes = Counter(map(len, sets))
     assert uniform(sizes, range(1, min(n, largest) + 1))
     assert max(sizes) == min(n, largest)
 
 
-def test_the_check_of_uniformity_can_fail() -> None:
+def test_the_check_of_uniformity_can_fail():
     rng = np.random.default_rng(0)
     assert not uniform(Counter(rng.binomial(6, 0.5, 4_000).tolist()), range(7))
 
 
-def test_members_are_drawn_without_replacement_and_equally_often() -> None:
+def test_members_are_drawn_without_replacement_and_equally_often():
     sets = many(8, SetRule(), 1_000)
     assert all(len({f.id for f in one}) == len(one) for one in sets)
     # every subset of a size is equally likely; here, all pairs of 8
@@ -67,7 +65,7 @@ def test_members_are_drawn_without_replacement_and_equally_often() -> None:
     assert uniform(Counter({numbers[p]: c for p, c in pairs.items()}), range(28))
 
 
-def test_without_variants_the_fragments_are_the_entitys_own() -> None:
+def test_without_variants_the_fragments_are_the_entitys_own():
     members = entity(6)
     own = {id(f) for f in members}
     rng = np.random.default_rng(2)
@@ -75,13 +73,13 @@ def test_without_variants_the_fragments_are_the_entitys_own() -> None:
         assert all(id(f) in own for one in draw(members, SetRule(), rng) for f in one)
 
 
-def test_the_same_seed_draws_the_same_sets() -> None:
+def test_the_same_seed_draws_the_same_sets():
     rule = SetRule(views=0.5, variants=0.5)
     assert many(6, rule, 20, seed=7) == many(6, rule, 20, seed=7)
     assert many(6, rule, 20, seed=7) != many(6, rule, 20, seed=8)
 
 
-def test_views_keep_names_and_some_other_attributes() -> None:
+def test_views_keep_names_and_some_other_attributes():
     rng = np.random.default_rng(4)
     counts, shown, sets = Counter[int](), Counter[str](), 2_000
     for _ in range(sets):
@@ -97,7 +95,7 @@ def test_views_keep_names_and_some_other_attributes() -> None:
         assert shown[attribute] / shown["name"] == pytest.approx(0.5, abs=0.03)
 
 
-def test_views_come_as_often_as_the_rule_says() -> None:
+def test_views_come_as_often_as_the_rule_says():
     rng = np.random.default_rng(6)
     whole = [FULL]
     sets = [draw(whole, SetRule(views=0.3), rng)[0] for _ in range(3_000)]
@@ -105,7 +103,7 @@ def test_views_come_as_often_as_the_rule_says() -> None:
     assert all(len(one) == 1 for one in sets if one[0] is FULL)
 
 
-def test_variants_change_names_and_nothing_else() -> None:
+def test_variants_change_names_and_nothing_else():
     rng = np.random.default_rng(5)
     names = Counter[str]()
     for _ in range(300):
@@ -119,7 +117,7 @@ def test_variants_change_names_and_nothing_else() -> None:
     assert {"Merkel", "Angela", "A. Merkel", "AM", "angela merkel", "ANGELA MERKEL"} == set(names)
 
 
-def test_a_fragment_without_a_name_never_becomes_empty() -> None:
+def test_a_fragment_without_a_name_never_becomes_empty():
     rng = np.random.default_rng(0)
     nameless = Fragment("n", {"born": ("1954",)})
     for _ in range(100):
@@ -153,19 +151,19 @@ def test_a_fragment_without_a_name_never_becomes_empty() -> None:
         ("(x)", {"(x)", "(X)"}),
     ],
 )
-def test_the_ways_to_write_a_name(name: str, options: set[str]) -> None:
+def test_the_ways_to_write_a_name(name, options):
     rng = np.random.default_rng(1)
     assert {variant(name, rng) for _ in range(400)} == options
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), st.integers(0, 2**32))
 @examples(300)
-def test_a_variant_is_never_empty(name: str, seed: int) -> None:
+def test_a_variant_is_never_empty(name, seed):
     rng = np.random.default_rng(seed)
     assert all(variant(name, rng) for _ in range(5))
 
 
-def test_entities_are_labels_in_order_and_unlabelled_fragments_stand_alone() -> None:
+def test_entities_are_labels_in_order_and_unlabelled_fragments_stand_alone():
     a, b, c = (
         Fragment(i, {"name": (i,)}, label=label) for i, label in zip("abc", "XYX", strict=True)
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import time
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
@@ -21,7 +21,6 @@ from kbforge.models.bundle import add_file, make_likelihood, read_bundle
 from kbforge_lm.likelihoods.gpt.model import from_bundle
 from kbforge_lm.likelihoods.ngram import NgramCounts
 from kbforge_training.cli.train_lm import _shown
-from kbforge_training.fitting import loop
 from kbforge_training.fitting.loop import METRICS, Loop, Step
 from kbforge_training.fitting.run_folder import RUN, alone_in, folder_of_run
 from kbforge_training.lm import train
@@ -36,7 +35,6 @@ from tests.lm.training.tiny import (
     recipe_text,
     write_recipe,
 )
-from tests.program import Run
 
 QUICKSTART = Path(__file__).parents[4] / "examples" / "quickstart"
 FILES = [
@@ -48,7 +46,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     """A folder with fragments of people and a tiny recipe."""
     monkeypatch.chdir(tmp_path)
     write_fragments(people(), "people.jsonl")
@@ -76,7 +74,7 @@ def metrics(folder: str | Path) -> list[dict[str, Any]]:
 # --- from fragments to clusters -------------------------------------------------------------------
 
 
-def test_the_quickstart_by_hand(program: Run, here: Path) -> None:
+def test_the_quickstart_by_hand(program, here):
     train, fragments = QUICKSTART / "train.jsonl", QUICKSTART / "fragments.jsonl"
     recipe = write_recipe(here, pieces=400, context=128)
     trained = program("train-lm", train, "--recipe", recipe, "--tokens", 20_000, "-o", "model/")
@@ -112,7 +110,7 @@ def test_the_quickstart_by_hand(program: Run, here: Path) -> None:
     assert "note" not in clustered.err
 
 
-def test_going_on_from_a_model(program: Run, here: Path) -> None:
+def test_going_on_from_a_model(program, here):
     """It keeps tokenizer and sizes, whatever the recipe says, and begins with what it knew."""
     first = program(*COMMAND, "--json")
     assert first.code == 0, first.err
@@ -138,7 +136,7 @@ def test_going_on_from_a_model(program: Run, here: Path) -> None:
     assert "nothing" in refused.err
 
 
-def test_json(program: Run, here: Path) -> None:
+def test_json(program, here):
     ran = program(*COMMAND, "--json")
     assert ran.code == 0, ran.err
     fragments = people()
@@ -155,7 +153,7 @@ def test_json(program: Run, here: Path) -> None:
     assert ran.json["alpha"] == make_likelihood("model/").default_alpha  # type: ignore[attr-defined]
 
 
-def test_files_to_validate_and_to_calibrate_on(program: Run, here: Path) -> None:
+def test_files_to_validate_and_to_calibrate_on(program, here):
     write_fragments(people(9, seed=1), "dev.jsonl")
     write_fragments(people(30, seed=2), "labelled.jsonl")
     ran = program(*COMMAND, "--dev", "dev.jsonl", "--calibrate-on", "labelled.jsonl", "--json")
@@ -166,7 +164,7 @@ def test_files_to_validate_and_to_calibrate_on(program: Run, here: Path) -> None
     assert calibration["likelihood"]["name"] == "model"
 
 
-def test_a_recipe_bounds_what_alpha_is_chosen_on(program: Run, here: Path) -> None:
+def test_a_recipe_bounds_what_alpha_is_chosen_on(program, here):
     write_fragments(people(20, seed=1), "dev.jsonl")
     Path("few.toml").write_text(f"calibrate = 12\n{Path('tiny.toml').read_text()}")
     counts = []
@@ -178,7 +176,7 @@ def test_a_recipe_bounds_what_alpha_is_chosen_on(program: Run, here: Path) -> No
     assert counts[1] <= 12 < counts[0] == len(people(20, seed=1))
 
 
-def test_the_surrogate_has_not_seen_what_was_held_out(here: Path) -> None:
+def test_the_surrogate_has_not_seen_what_was_held_out(here):
     one_step(here)
     counted = NgramCounts.from_bytes(Path("model/counts.json").read_bytes(), "")
     entities, held_out = hold_out(by_entity(people())[0], None, 7)
@@ -194,14 +192,14 @@ def test_the_surrogate_has_not_seen_what_was_held_out(here: Path) -> None:
     ("n", "held_out"),
     [(1, 0), (9, 0), (10, 1), (500, 50), (4_000, 100), (9_000, 180), (90_000, 1_000)],
 )
-def test_how_many_are_held_out(n: int, held_out: int) -> None:
+def test_how_many_are_held_out(n, held_out):
     entities: list[Any] = [[number] for number in range(n)]
     learned, kept = hold_out(entities, None, 3)
     assert len(kept) == held_out
     assert sorted(one[0] for one in [*learned, *kept]) == list(range(n))
 
 
-def test_a_model_stays_until_the_new_one_is_whole(here: Path) -> None:
+def test_a_model_stays_until_the_new_one_is_whole(here):
     one_step(here)
     weights = Path("model/weights.safetensors")
     before, seen = weights.read_bytes(), []
@@ -217,9 +215,7 @@ def test_a_model_stays_until_the_new_one_is_whole(here: Path) -> None:
     assert weights.read_bytes() != before
 
 
-def test_the_progress_bar_shows_the_speed_of_the_last_seconds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_progress_bar_shows_the_speed_of_the_last_seconds(monkeypatch):
     clock = iter([0.0, 5.0, 20.0, 21.0])
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     shown: list[tuple[float, dict[str, str]]] = []
@@ -260,9 +256,7 @@ def test_the_progress_bar_shows_the_speed_of_the_last_seconds(
         ),
     ],
 )
-def test_what_labels_cannot_teach_is_said_before_training(
-    here: Path, fragments: list[Fragment], says: str | None
-) -> None:
+def test_what_labels_cannot_teach_is_said_before_training(here, fragments, says):
     said: list[str] = []
     steps: list[int] = []
 
@@ -283,7 +277,7 @@ def test_what_labels_cannot_teach_is_said_before_training(
     assert calibrated != any(s.startswith("note: not calibrated: ") for s in said)
 
 
-def test_unbounded_alpha_is_not_kept(here: Path) -> None:
+def test_unbounded_alpha_is_not_kept(here):
     """Labels under which no entity, or every one, is alone do not say how often one is new."""
     twice = [
         Fragment(f"{i}/{j}", {"name": (f"n{i}",)}, label=str(i)) for i in range(9) for j in "ab"
@@ -320,11 +314,8 @@ def test_unbounded_alpha_is_not_kept(here: Path) -> None:
     ],
 )
 @pytest.mark.usefixtures("here")
-def test_errors_are_sentences_before_any_training(
-    program: Run, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, says: str
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(train, "_fit", None)
+def test_errors_are_sentences_before_any_training(program, monkeypatch, arguments, code, says):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     write_fragments([Fragment("p", {}, label="Q", vector=(1.0,))], "points.jsonl")
     write_fragments([Fragment("p", {"name": ("P",)})], "plain.jsonl")
     Path("empty.jsonl").touch()
@@ -337,9 +328,7 @@ def test_errors_are_sentences_before_any_training(
     assert not Path("m.training").exists()
 
 
-def test_the_dot_is_a_place_for_a_model(
-    program: Run, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_dot_is_a_place_for_a_model(program, here, monkeypatch):
     assert program(*COMMAND, "--tokens", 1).code == 0
     assert folder_of_run(Path("model/.")) == Path("model.training")
     monkeypatch.chdir("model")
@@ -350,9 +339,7 @@ def test_the_dot_is_a_place_for_a_model(
 # --- a run that was stopped -----------------------------------------------------------------------
 
 
-def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(
-    program: Run, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(program, here, monkeypatch):
     whole = program(*COMMAND[:-1], "whole", "--json")
     assert whole.code == 0
 
@@ -383,9 +370,7 @@ def same_models(a: str | Path, b: str | Path) -> None:
     assert told[0]["alpha"] == pytest.approx(told[1]["alpha"], rel=1e-5)
 
 
-def test_interrupted_before_the_first_checkpoint(
-    program: Run, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_before_the_first_checkpoint(program, here, monkeypatch):
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
@@ -396,7 +381,7 @@ def test_interrupted_before_the_first_checkpoint(
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory):
     """The model of a run that nothing disturbed."""
     folder = tmp_path_factory.mktemp("undisturbed")
     train_lm(Data(people()), folder / "model", read(folder, tokens=1_500))
@@ -416,8 +401,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_killed_anywhere_the_same_command_comes_to_the_same_end(
-    here: Path, monkeypatch: pytest.MonkeyPatch, whole: Path, place: str, after: bool
-) -> None:
+    here, monkeypatch, whole, place, after
+):
     recipe, data = read(here, tokens=1_500), Data(people())
     really = getattr(train, place)
 
@@ -439,9 +424,7 @@ def test_killed_anywhere_the_same_command_comes_to_the_same_end(
     ("call", "number"),
     [*[("replace", n) for n in range(1, 6)], *[("rename", n) for n in (3, 4, 5)]],
 )
-def test_killed_while_something_is_put_in_place(
-    here: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
-) -> None:
+def test_killed_while_something_is_put_in_place(here, monkeypatch, call, number):
     """Files (run.json, tokenizer, metrics, checkpoint, picture) and folders (draft, model, run)."""
     really = getattr(os, call)
     left = iter(range(number))
@@ -469,9 +452,7 @@ def test_killed_while_something_is_put_in_place(
         ({"data": Data(people(), dev=people(3))}, "differs in validation fragments: None there, "),
     ],
 )
-def test_another_runs_folder_is_refused(
-    here: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], says: str
-) -> None:
+def test_another_runs_folder_is_refused(here, monkeypatch, change, says):
     with monkeypatch.context() as patched:
         patched.setattr(train, "_fit", die)
         with pytest.raises(Killed):
@@ -490,9 +471,7 @@ def test_another_runs_folder_is_refused(
         (RUN, b"[]", "differs in recipe"),
     ],
 )
-def test_a_folder_that_is_no_runs_is_refused(
-    here: Path, name: str, content: bytes, says: str
-) -> None:
+def test_a_folder_that_is_no_runs_is_refused(here, name, content, says):
     Path("model.training").mkdir()
     (Path("model.training") / name).write_bytes(content)
     with pytest.raises(KBForgeError, match=says):
@@ -500,7 +479,7 @@ def test_a_folder_that_is_no_runs_is_refused(
     assert (Path("model.training") / name).read_bytes() == content
 
 
-def test_two_processes_do_not_train_in_one_folder(here: Path) -> None:
+def test_two_processes_do_not_train_in_one_folder(here):
     Path("model.training").mkdir()
     with (
         alone_in(Path("model.training")),
@@ -512,9 +491,7 @@ def test_two_processes_do_not_train_in_one_folder(here: Path) -> None:
         pass
 
 
-def test_a_calibration_that_fails_does_not_cost_the_model(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_calibration_that_fails_does_not_cost_the_model(here, monkeypatch):
     def fail(*_: Any) -> None:
         raise KBForgeError("out of luck")
 
@@ -526,14 +503,9 @@ def test_a_calibration_that_fails_does_not_cost_the_model(
     add_file(Path("model"), "MODEL_CARD.md", b"whole")
 
 
-def test_without_matplotlib_there_is_no_picture_but_a_sentence(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def missing() -> None:
-        raise UsageError("pictures need matplotlib")
-
-    monkeypatch.setattr(loop, "require_matplotlib", missing)
+def test_without_matplotlib_there_is_no_picture_but_a_sentence(here, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     said: list[str] = []
     one_step(here, said=said)
-    assert "note: the model has no loss.png: pictures need matplotlib" in said
+    assert any(one.startswith("note: the model has no loss.png: ") for one in said)
     assert sorted(read_bundle(Path("model")).files) == sorted(set(FILES) - {"loss.png"})
