@@ -1,7 +1,7 @@
 """The direction of imports, read from the syntax trees.
 
     contracts <- {registry, files, numerics, serialize, evaluation}
-              <- {models, clustering} <- {fit, kb, store} <- jobs
+              <- {models, clustering, texts} <- indexes <- {fit, kb, store} <- jobs
               <- {pictures, serve} <- cli
 
 Plugins import the library up to `kb`, but no store. The *core* is the library and its plugins.
@@ -46,7 +46,8 @@ RANKS = {
         [
             {"", "contracts", *LOOSE},
             {"registry", "files", "numerics", "kernel", "serialize", "evaluation"},
-            {"models", "clustering"},
+            {"models", "clustering", "texts"},
+            {"indexes"},
             {"fit", "kb", "store"},
             {"jobs"},
             {"pictures", "datasets", "serve"},
@@ -59,8 +60,8 @@ RANKS = {
 # the last rank that a plugin may import; the test kit is for tests
 FOR_PLUGINS = RANKS["kb"]
 PLUGIN_ROOMS = {
-    *("sources", "models", "likelihoods", "indexes", "clusterers", "resamplers", "calibrators"),
-    *("exporters", "texts"),
+    *("sources", "models", "likelihoods", "clusterers", "resamplers", "calibrators"),
+    "exporters",
 }
 
 

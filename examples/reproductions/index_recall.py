@@ -40,7 +40,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from shell import data_folder, table
 
-from kbforge import registry
 from kbforge.clustering.propose import Rules
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import Fragment, Info, Problem, Snapshot
@@ -49,9 +48,11 @@ from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import Choices
 from kbforge.fit.prepare import prepare
+from kbforge.indexes import INDEXES, make_index
+from kbforge.indexes.recall import recall_of
 from kbforge.kernel.binding import kernel_library, kernel_status
+from kbforge_lab.minhash import INDEXES as OF_THE_LABORATORY
 from kbforge_plugins.clusterers.sequential import SplitSmc
-from kbforge_plugins.indexes.recall import recall_of
 
 FILE = "chadwick/chadwick_100k.jsonl.gz"
 JOBS = (
@@ -135,7 +136,7 @@ def first_of(file: str, n: int) -> list[Fragment]:
 def by_gold(index: str, options: dict[str, str], file: str, first: int) -> str:
     """A line: how many of the entities that are there are found, and how many are compared."""
     fragments = first_of(file, first)
-    made = registry.create("indexes", index, options)
+    made = make_index(index, options, {**INDEXES, **OF_THE_LABORATORY})
     made.fit(fragments)
     found = recall_of(made, fragments)
     return f"{file}, {len(fragments):,}: {100 * found.recall:.1f} % ({found.candidates:.0f})"

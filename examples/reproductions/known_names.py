@@ -17,9 +17,9 @@ from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 
+from kbforge.texts.kinds import normalised
 from kbforge_plugins.likelihoods.pairs.known import words_of_part
 from kbforge_plugins.likelihoods.pairs.table import folded
-from kbforge_plugins.texts.kinds import normalised
 
 ORIGINS = [
     {

@@ -58,7 +58,6 @@ import orjson
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from kbforge import registry
 from kbforge.contracts import CandidateIndex, FloatArray, Fragment, Likelihood
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.files.io import open_output
@@ -70,6 +69,7 @@ from kbforge.fit.confidence import (
     lines_of,
     parse_confidence,
 )
+from kbforge.indexes.selective import Selective
 from kbforge.models.scoring import ScoreCache
 from kbforge.version import __version__
 
@@ -208,7 +208,7 @@ def alpha_by_grouping(
         return likelihood.default_alpha
     index = likelihood.index
     if index is None:
-        index = registry.create("indexes", "selective")
+        index = Selective()
         index.fit(fragments)
     asked = list(_decisions(fragments, clusters, index, np.random.default_rng(0)))
     odds = _log_odds_new(ScoreCache.of(likelihood), fragments, asked)

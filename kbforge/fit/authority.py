@@ -23,7 +23,6 @@ import msgspec
 import numpy as np
 from scipy import sparse
 
-from kbforge import registry
 from kbforge.contracts import (
     CandidateIndex,
     Cluster,
@@ -39,6 +38,7 @@ from kbforge.contracts import (
 from kbforge.contracts.fragment import AUTHORITY
 from kbforge.errors import UsageError, option, quoted
 from kbforge.fit.choices import Choices, Fit
+from kbforge.indexes import make_index
 from kbforge.kb.entities import assemble_subproblem, fragments_of, mean_vector
 from kbforge.kb.links import KnownLink
 from kbforge.words import counted
@@ -270,7 +270,7 @@ def _shared_keys(
     """The keys of mentions by an index, weighted, shape [mentions, keys]; those of fragments,
     shape [keys, fragments].
     """
-    index: CandidateIndex = registry.create("indexes", name, {})
+    index: CandidateIndex = make_index(name)
     index.fit(fragments)
     asked, keys = _keys(index, mentions)
     wanted, column = np.unique(keys, return_inverse=True)

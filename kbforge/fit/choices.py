@@ -28,6 +28,7 @@ from kbforge.contracts import (
     Provenance,
 )
 from kbforge.errors import ModelError, UsageError, option, quoted
+from kbforge.indexes import make_index
 from kbforge.models.bundle import (
     MANIFEST,
     default_folder,
@@ -349,8 +350,7 @@ def _index(choices: Choices, likelihood: Likelihood, clusterer: Clusterer) -> Ca
         return None
     if not isinstance(chosen, str):
         return _own(chosen, CandidateIndex, "index", options)
-    made: CandidateIndex = registry.create("indexes", chosen, options)
-    return made
+    return make_index(chosen, options)
 
 
 def _index_of_many(likelihood: Likelihood, notes: list[str]) -> CandidateIndex | None:

@@ -31,6 +31,7 @@ from kbforge.fit.description import FileContext, PairModel
 from kbforge.fit.hypotheses import MOST_COMPARED, MOST_OF_PAIRS, MOST_TO_CHOOSE, NAMES, part_of
 from kbforge.fit.judge import Judgement, effect_of_answers, judge, shipped_scorer
 from kbforge.fit.twins import tables_to_link
+from kbforge.indexes.selective import Selective
 from kbforge.models.bundle import make_likelihood
 
 _CHOOSES_FROM = ("bigram", "attributes", "pairs")
@@ -224,7 +225,7 @@ class _File:
     @cached_property
     def index(self) -> CandidateIndex:
         """Fitted to the file."""
-        index: CandidateIndex = registry.create("indexes", "selective", {})
+        index = Selective()
         if self._fitted_index is not None and index.like(self._fitted_index):
             return self._fitted_index
         index.fit(self.fragments)

@@ -71,9 +71,10 @@ PLUGINS: Mapping[str, str] = {
     "clusterer": "clusterers",
     "likelihood": "likelihoods",
     "surrogate": "likelihoods",
-    "index": "indexes",
 }
 """The kinds of plugin that a clustering uses, by the keyword that chooses one."""
+_OBJECTS = (*PLUGINS, "index")
+"""The keywords that take an object."""
 
 
 class ChoiceKeywords(TypedDict, total=False):
@@ -126,7 +127,7 @@ def choices_from(keywords: Mapping[str, object], function: str) -> Choices:
     own: dict[str, Any] = {}
     named: dict[str, object] = {}
     for name, value in keywords.items():
-        is_object = name in PLUGINS and not (value is None or isinstance(value, str | Path))
+        is_object = name in _OBJECTS and not (value is None or isinstance(value, str | Path))
         (own if is_object else named)[name] = (
             value.item() if isinstance(value, np.generic) else value
         )
@@ -162,8 +163,8 @@ def _options(given: object, function: str) -> Mapping[str, Mapping[str, object]]
     if not isinstance(given, Mapping):
         raise UsageError(f"{function}: options: expected a dictionary, got {quoted(given)}")
     for kind, values in given.items():
-        if kind not in PLUGINS:
-            known = ", ".join(sorted(PLUGINS))
+        if kind not in _OBJECTS:
+            known = ", ".join(sorted(_OBJECTS))
             raise UsageError(
                 f'{function}: options: unknown kind "{quoted(kind)}", expected one of {known}'
             )

@@ -43,7 +43,6 @@ KINDS: Mapping[str, str] = {
     "sources": "read fragments from files",
     "serializers": "write a set of fragments as text",
     "likelihoods": "score a set of fragments as one entity",
-    "indexes": "retrieve candidate clusters",
     "clusterers": "group fragments into entities",
     "resamplers": "reduce putative particles to P",
     "calibrators": "choose the concentration alpha",
@@ -369,7 +368,7 @@ def _satisfied(specifier: str) -> bool:
 
 def singular(kind: str) -> str:
     """What messages call one plugin of a kind: "likelihood" for "likelihoods"."""
-    return {"indexes": "index"}.get(kind, kind.removesuffix("s"))
+    return kind.removesuffix("s")
 
 
 def kind_called(text: str) -> str:
@@ -471,7 +470,6 @@ def _bases() -> Mapping[str, type]:
         "sources": contracts.Source,
         "serializers": contracts.Serializer,
         "likelihoods": contracts.Likelihood,
-        "indexes": contracts.CandidateIndex,
         "clusterers": contracts.Clusterer,
         "resamplers": contracts.Resampler,
         "calibrators": contracts.Calibrator,

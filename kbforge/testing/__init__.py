@@ -33,7 +33,7 @@ from kbforge.testing.formats import (  # noqa: E402
     SerializerContract,
     SourceContract,
 )
-from kbforge.testing.likelihood import IndexContract, LikelihoodContract  # noqa: E402
+from kbforge.testing.likelihood import LikelihoodContract  # noqa: E402
 
 __all__ = [
     "BlackBox",
@@ -43,7 +43,6 @@ __all__ = [
     "CommandContract",
     "Contract",
     "ExporterContract",
-    "IndexContract",
     "LikelihoodContract",
     "MemoryPages",
     "OnlineClustererContract",

@@ -34,7 +34,7 @@ from scipy.sparse import csr_array
 
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import UsageError
-from kbforge_plugins.texts.kinds import normalised, words_of
+from kbforge.texts.kinds import normalised, words_of
 
 ALL = "*"
 """In place of an attribute: the values of all of them."""

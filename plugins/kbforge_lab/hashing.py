@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import Features, FloatArray, Fragment, Likelihood
-from kbforge_plugins.indexes.hashed import (
+from kbforge.indexes.hashed import (
     RandomDirections,
     gram_counts,
     located,

@@ -53,20 +53,19 @@ Coordinates are normal, in 256 steps, and weights whole numbers, so that sums ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.special import ndtri
 
-from kbforge.contracts import Features, LearnedState
+from kbforge.contracts import CandidateIndex, Features, LearnedState
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import IntArray
 from kbforge.contracts.likelihood import FloatArray
 from kbforge.errors import UsageError
-from kbforge.models.keeping import KeptReader
-from kbforge_plugins.indexes.hashed import (
+from kbforge.indexes.hashed import (
     HashedIndex,
     Hashes,
     OwnedNumbers,
@@ -84,7 +83,8 @@ from kbforge_plugins.indexes.hashed import (
     runs_of,
     starts_of,
 )
-from kbforge_plugins.texts import digest_of, normalised
+from kbforge.models.keeping import KeptReader
+from kbforge.texts import digest_of, normalised
 
 _SCALE = 2.0**-53
 _SHIFT = np.uint64(11)
@@ -400,3 +400,7 @@ def _sides(drawn: Hashes, weights: IntArray, begins: IntArray, rows: int) -> Has
         for side in (sums > 0).T:
             bits = bits << np.uint64(1) | side.astype(np.uint64)
     return bits
+
+
+INDEXES: Mapping[str, type[CandidateIndex]] = {"minhash": MinHash, "binary-hash": BinaryHash}
+"""The laboratory's indexes by name."""

@@ -25,8 +25,8 @@ from kbforge.contracts import (
     Problem,
 )
 from kbforge.errors import LikelihoodError, UsageError
+from kbforge.indexes.selective import Selective
 from kbforge.kernel.binding import kernel_library
-from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.resamplers import Greedy
 from tests.clustering.contents import contents

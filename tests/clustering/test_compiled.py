@@ -20,9 +20,9 @@ from kbforge.clustering.session import SmcSession
 from kbforge.clustering.tables import KernelTable
 from kbforge.contracts import ConjugateLikelihood, Constraints, Decision, Fragment, Problem, Session
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
+from kbforge.indexes.selective import Selective
 from kbforge.kernel.binding import WORKERS, kernel_library, kernel_status, workers
 from kbforge_plugins.clusterers.sequential import SplitSmc
-from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs

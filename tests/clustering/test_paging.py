@@ -29,9 +29,9 @@ from kbforge.contracts import (
     Snapshot,
 )
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
+from kbforge.indexes.selective import Selective
 from kbforge.testing import BlackBox, Categorical, MemoryPages
 from kbforge_plugins.clusterers.sequential import SplitSmc
-from kbforge_plugins.indexes.selective import Selective
 from tests.clustering.both_engines import state_of
 from tests.clustering.contents import contents
 from tests.clustering.invariants import core_of

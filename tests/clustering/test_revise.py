@@ -24,9 +24,9 @@ from kbforge.contracts import (
     Session,
 )
 from kbforge.errors import LikelihoodError, UsageError
+from kbforge.indexes.ngrams import Ngrams
 from kbforge.testing import UniformLikelihood
 from kbforge_plugins.clusterers.sequential import SplitSmc
-from kbforge_plugins.indexes.ngrams import Ngrams
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.contents import contents
 from tests.clustering.invariants import core_of

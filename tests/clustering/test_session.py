@@ -20,9 +20,9 @@ from kbforge.contracts import (
     Progress,
 )
 from kbforge.errors import UsageError
+from kbforge.indexes.selective import Selective
 from kbforge.testing import BlackBox, Categorical, examples
 from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc
-from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.contents import contents
 from tests.clustering.test_failures import LIKELIHOODS, RULES

@@ -16,7 +16,6 @@ import pytest
 
 from kbforge import registry
 from kbforge.contracts import (
-    CandidateIndex,
     Ending,
     FloatArray,
     Fragment,
@@ -29,7 +28,6 @@ from kbforge.testing import (
     ClustererContract,
     Contract,
     ExporterContract,
-    IndexContract,
     LikelihoodContract,
     ResamplerContract,
     SerializerContract,
@@ -238,42 +236,6 @@ class InOrderGiven:
         return json.loads(text)
 
 
-class Keys(CandidateIndex):
-    """An index by the words of the name, spoiled by what `spoil` makes of the numbers."""
-
-    families, shared = 8, 1
-
-    def __init__(self, spoil: Callable[[Fragment, list[int]], list[int]]) -> None:
-        self._spoil = spoil
-
-    def keys(self, fragment: Fragment) -> list[int]:
-        words = dict.fromkeys(fragment.names[0].lower().split())
-        return self._spoil(fragment, [int.from_bytes(word.encode()) for word in words])
-
-
-class TestWords(IndexContract):
-    def make(self) -> Any:
-        return Keys(lambda _, keys: keys)
-
-
-def as_asked() -> Callable[[Fragment, list[int]], list[int]]:
-    """A key of one's own for all but the first five questions."""
-    asked = itertools.count()
-    return lambda fragment, keys: keys if next(asked) < 5 else [*keys, 10**9 + next(asked)]
-
-
-CLOSED = Keys(lambda _, keys: keys)
-CLOSED.families = 0
-
-
-class Remembers(Keys):
-    """Words for the first five questions only."""
-
-    def __init__(self) -> None:
-        asked = itertools.count()
-        super().__init__(lambda _, keys: keys if next(asked) < 5 else [])
-
-
 MEMBERS: dict[type[Contract], dict[str, Any]] = {
     ResamplerContract: {"draws": 1000},
     SourceContract: {"document": lines, "bad_documents": bad_lines},
@@ -317,16 +279,6 @@ BROKEN: list[tuple[type[Contract], str, Any]] = [
     (ExporterContract, "test_memory_does_not_grow_with_the_entities", RawLines()),
     (SerializerContract, "test_order_and_repetition_of_values_do_not_count", InOrderGiven()),
     (SerializerContract, "test_one_line_of_unicode", InOrderGiven()),
-    (IndexContract, "test_distinct_whole_numbers", Keys(lambda _, keys: keys * 2)),
-    (IndexContract, "test_distinct_whole_numbers", Keys(lambda _, keys: [k + 0.5 for k in keys])),  # type: ignore[misc]
-    (IndexContract, "test_its_bounds_leave_something_to_compare", CLOSED),
-    (IndexContract, "test_some_fragments_share_a_key_and_some_do_not", Keys(lambda *_: [1])),
-    (IndexContract, "test_some_fragments_share_a_key_and_some_do_not", Keys(lambda *_: [])),
-    (IndexContract, "test_deterministic", Keys(as_asked())),
-    (IndexContract, "test_who_was_asked_about_first_does_not_count", Remembers),
-    (IndexContract, "test_labels_and_ids_are_not_read", Keys(lambda x, k: [*k, hash(x.id)])),
-    (IndexContract, "test_labels_and_ids_are_not_read", Keys(lambda x, k: k[: 2 * bool(x.label)])),
-    (IndexContract, "test_fragments_that_it_has_not_seen_have_keys_too", Keys(lambda *_: [])),
 ]
 
 

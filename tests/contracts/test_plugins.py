@@ -7,7 +7,6 @@ from typing import ClassVar
 from kbforge.testing import (
     CalibratorContract,
     CommandContract,
-    IndexContract,
     LikelihoodContract,
     OnlineClustererContract,
     ResamplerContract,
@@ -36,17 +35,6 @@ class TestCommands(CommandContract):
 
 class TestSerializers(SerializerContract):
     plugins: ClassVar[Plugins] = ["canonical-json", "flat-json"]
-
-
-class TestIndexes(IndexContract):
-    plugins: ClassVar[Plugins] = [
-        "selective",
-        ("selective", {"rules": ("name+colour",), "common": 1}),
-        "ngrams",
-        ("ngrams", {"attributes": ("name",), "order": 4, "common": 1, "rarest": 5}),
-        "projection",
-        ("projection", {"angles": True, "tables": 10, "rows": 3}),
-    ]
 
 
 class TestCalibrators(CalibratorContract):

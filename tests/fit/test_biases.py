@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import kbforge
-from kbforge import registry
 from kbforge.files.answers import AnswerFile, NumberedAnswer
 from kbforge.fit.biases import BIASES, with_biases
 from kbforge.fit.choices import Choices, choices_of
@@ -12,6 +11,7 @@ from kbforge.fit.chooser import Chooser
 from kbforge.fit.judge import Judgement, judge, shipped_scorer
 from kbforge.fit.review import FileReview
 from kbforge.fit.statistics import agreement
+from kbforge.indexes.selective import Selective
 from kbforge.jobs.models import restore
 from kbforge.jobs.refit import refit
 from kbforge.models.bundle import make_likelihood
@@ -27,7 +27,7 @@ FRAGMENTS = made("organisations")
 
 @pytest.fixture(scope="module")
 def plain():
-    index = registry.create("indexes", "selective", {})
+    index = Selective()
     index.fit(FRAGMENTS)
     fitted = Pairs()
     fitted.fit(FRAGMENTS)

@@ -26,9 +26,9 @@ from kbforge.fit.hypotheses import (
     merge_path,
     part_of,
 )
+from kbforge.indexes.selective import Selective
 from kbforge.models.bundle import make_likelihood
 from kbforge_plugins.clusterers.sequential import SplitSmc
-from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from tests.fit.people import made
 from tests.people import people

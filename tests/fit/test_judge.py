@@ -8,7 +8,6 @@ import pytest
 from safetensors.numpy import load, save
 from scipy.special import expit
 
-from kbforge import registry
 from kbforge.clustering.sample import Sample
 from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.errors import ModelError
@@ -23,6 +22,7 @@ from kbforge.fit.statistics import (
     LOG_FRAGMENTS,
     PairExpectations,
 )
+from kbforge.indexes.selective import Selective
 from kbforge.models.bundle import make_likelihood
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from tests.fit.people import made
@@ -132,7 +132,7 @@ def test_statistics_that_are_not_known_are_an_error():
 
 
 def judged(fragments: list[Fragment], *names: str) -> Judgement:
-    index = registry.create("indexes", "selective", {})
+    index = Selective()
     index.fit(fragments)
     fitted = {}
     for name in names or ("bigram", "attributes", "pairs"):

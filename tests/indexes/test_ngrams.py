@@ -6,8 +6,8 @@ import tracemalloc
 import pytest
 
 from kbforge.contracts import Fragment
-from kbforge_plugins.indexes.ngrams import Ngrams
-from kbforge_plugins.indexes.recall import recall_of
+from kbforge.indexes.ngrams import Ngrams
+from kbforge.indexes.recall import recall_of
 from tests.people import people
 
 

@@ -17,9 +17,9 @@ from kbforge.contracts import (
     Problem,
     Session,
 )
+from kbforge.indexes.ngrams import Ngrams
+from kbforge.indexes.projection import Projection
 from kbforge_plugins.clusterers.sequential import SplitSmc
-from kbforge_plugins.indexes.ngrams import Ngrams
-from kbforge_plugins.indexes.projection import Projection
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.installed import BIGRAM
 

@@ -1,5 +1,6 @@
 """What all indexes share: checked options, likeness, and keys that hang on nothing else."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge import registry
 from kbforge.contracts import CandidateIndex, Fragment
 from kbforge.errors import UsageError
-from kbforge_plugins.indexes.recall import recall_of
+from kbforge.indexes import make_index
+from kbforge.indexes.projection import Projection
+from kbforge.indexes.recall import recall_of
 from tests.people import people
 from tests.profile import examples
 
 
 def make(name: str, **options: object) -> CandidateIndex:
-    index: CandidateIndex = registry.create("indexes", name, options)
-    return index
+    return make_index(name, options)
 
 
 BAD: list[tuple[str, dict[str, Any], str]] = [
@@ -70,13 +71,12 @@ def test_indexes_are_alike_by_the_options_that_keys_depend_on(name, one, other, 
 
 @pytest.mark.parametrize(("name", "options"), [("ngrams", {}), ("projection", {"tables": 4})])
 def test_equal_fragments_lead_to_their_one_entity(name, options):
-    check_equal_fragments(name, options)
+    check_equal_fragments(make(name, **options))
 
 
-def check_equal_fragments(name: str, options: dict[str, Any]) -> None:
+def check_equal_fragments(index: CandidateIndex) -> None:
     said = {"name": ("Ann Lee",)}
     same = [Fragment(str(i), said, (1.0, 2.0), label="x") for i in range(10_000)]
-    index = make(name, **options)
     index.fit(same)
     found = recall_of(index, same)
     assert (found.recall, found.entities) == (1.0, 1)
@@ -100,18 +100,13 @@ SAID = st.tuples(
 @examples(30)
 @given(said=st.lists(SAID, min_size=2, max_size=9))
 def test_keys_of_many_are_those_of_each_whoever_was_asked_about(name, options, fewest, most, said):
-    check_keys(name, options, fewest, most, said)
+    check_keys(make(name, **options), fewest, most, said)
 
 
 def check_keys(
-    name: str,
-    options: dict[str, Any],
-    fewest: int,
-    most: int,
-    said: list[tuple[str, tuple[float, ...]]],
+    index: CandidateIndex, fewest: int, most: int, said: list[tuple[str, tuple[float, ...]]]
 ) -> None:
     fragments = [Fragment(str(i), {"name": (t,)}, vector=v) for i, (t, v) in enumerate(said)]
-    index = make(name, **options)
     index.fit(fragments[1:4])
     starts, keys = index.keys_of(fragments)
     assert starts.dtype == keys.dtype == np.int64
@@ -133,12 +128,12 @@ def test_fitting_again_forgets(name):
 
 
 def test_seeds_draw_other_keys():
-    check_seeds("projection", 31)
+    check_seeds(Projection, 31)
 
 
-def check_seeds(name: str, alike: int) -> None:
+def check_seeds(index: Callable[..., CandidateIndex], alike: int) -> None:
     one = Fragment("x", {"text": ("a b c",)}, (1.0, 2.0))
-    first, second = (set(make(name, seed=seed).keys(one)) for seed in (1, 2))
+    first, second = (set(index(seed=seed).keys(one)) for seed in (1, 2))
     assert first
     assert len(first & second) <= alike
-    assert set(make(name, seed=1).keys(one)) == first
+    assert set(index(seed=1).keys(one)) == first

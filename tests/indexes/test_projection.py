@@ -8,8 +8,8 @@ import pytest
 
 from kbforge import registry
 from kbforge.contracts import Fragment
-from kbforge_plugins.indexes.projection import Projection, together_at
-from kbforge_plugins.indexes.recall import recall_of
+from kbforge.indexes.projection import Projection, together_at
+from kbforge.indexes.recall import recall_of
 
 
 def point(*numbers: float, identity: str = "x", label: str | None = None) -> Fragment:

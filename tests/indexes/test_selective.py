@@ -8,8 +8,8 @@ import pytest
 
 from kbforge.contracts import CandidateIndex, Fragment
 from kbforge.errors import UsageError
-from kbforge_plugins.indexes.recall import recall_of
-from kbforge_plugins.indexes.selective import Selective
+from kbforge.indexes.recall import recall_of
+from kbforge.indexes.selective import Selective
 from tests.people import people
 
 

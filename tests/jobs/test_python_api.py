@@ -32,8 +32,11 @@ from kbforge.contracts import Likelihood
 from kbforge.errors import BadRecord, as_option, option, spelled
 from kbforge.fit.choices import Choices
 from kbforge.fit.review import Evidence
+from kbforge.indexes.selective import Selective
 from kbforge.jobs.api import ChoiceKeywords, as_keyword
 from kbforge.kernel.binding import WORKERS
+from kbforge_lm.likelihoods.ngram import Bigram
+from kbforge_plugins.clusterers.sequential import GreedyClusterer
 from tests.jsonl import write_lines
 from tests.people import people as people_of
 from tests.program import Run
@@ -253,16 +256,15 @@ def test_an_object_serves_where_a_name_does(people: Path) -> None:
     by_name: dict[str, Any] = {**names, "options": {"likelihood": {"scale": 9}}}
     named, made = (cluster(fragments, **by, max_evals=5, alpha=2) for by in (by_name, objects))
     assert made.entities == named.entities
-    indexes = ("selective", make("indexes", "selective"))
+    indexes = ("selective", Selective())
     named, made = (cluster(fragments, likelihood="bigram", alpha=2, index=i) for i in indexes)
     assert made.entities == named.entities
 
 
 @pytest.mark.parametrize("kind", ["likelihood", "surrogate", "index", "clusterer"])
 def test_an_object_was_made_with_its_options(people: Path, kind: str) -> None:
-    kinds = {"index": "indexes", "surrogate": "likelihoods"}
-    plugin = {"index": "selective", "clusterer": "greedy"}.get(kind, "bigram")
-    made = registry.create(kinds.get(kind, f"{kind}s"), plugin)
+    makes = {"index": Selective, "clusterer": GreedyClusterer}
+    made = makes.get(kind, Bigram)()
     chosen: dict[str, Any] = {"likelihood": "attributes", kind: made}
     with pytest.raises(KBForgeError, match=rf"^options\.{kind}\.x: expected no options for a"):
         cluster(load(people), **chosen, options={kind: {"x": 1}})

@@ -15,12 +15,12 @@ from kbforge.errors import ModelError, UsageError
 from kbforge.models.bundle import Bundle, make_likelihood, write_bundle
 from kbforge.testing.examples import HOSTILE_VALUES
 from kbforge.testing.likelihood import stored
+from kbforge.texts.kinds import stated
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.likelihoods.attributes import fitting
 from kbforge_plugins.likelihoods.attributes.fitting import FittedAttributes, vocabularies_of
 from kbforge_plugins.likelihoods.attributes.likelihood import RATES_FILE, VALUES_FILE, Attributes
 from kbforge_plugins.likelihoods.attributes.urn import AttributeRates, rates_to_toml
-from kbforge_plugins.texts.kinds import stated
 from tests.likelihoods.attributes.toys import random_rates, urn_written_out
 from tests.people import people
 from tests.profile import examples

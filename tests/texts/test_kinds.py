@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.testing.examples import HOSTILE_VALUES
-from kbforge_plugins.texts.kinds import (
+from kbforge.texts.kinds import (
     KINDS,
     LONGEST_VALUE,
     feature_names,

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.testing.examples import HOSTILE_VALUES
-from kbforge_plugins.likelihoods.attributes.chance import idle_attributes
-from kbforge_plugins.texts.kinds import (
+from kbforge.texts.kinds import (
     KINDS,
     counts_read,
     kind_of,
@@ -18,7 +17,8 @@ from kbforge_plugins.texts.kinds import (
     read_as,
     stated,
 )
-from kbforge_plugins.texts.readings import amount, are_amounts
+from kbforge.texts.readings import amount, are_amounts
+from kbforge_plugins.likelihoods.attributes.chance import idle_attributes
 from tests.profile import examples
 
 

@@ -17,9 +17,10 @@ from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import Cluster, Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, fingerprint, to_toml
+from kbforge.indexes.recall import IndexRecall, recall_of
+from kbforge.indexes.selective import Selective
 from kbforge.models.bundle import Bundle, require_place, write_bundle
-from kbforge_plugins.indexes.recall import IndexRecall, recall_of
-from kbforge_plugins.indexes.selective import Selective
+from kbforge.texts.kinds import KINDS, Kind
 from kbforge_plugins.likelihoods.attributes.fitting import (
     FittedAttributes,
     fit_labelled,
@@ -32,7 +33,6 @@ from kbforge_plugins.likelihoods.attributes.likelihood import (
     AttributeModel,
 )
 from kbforge_plugins.likelihoods.attributes.urn import AttributeRates, rates_to_toml
-from kbforge_plugins.texts.kinds import KINDS, Kind
 
 _OBJECTIVE = "expected entities"
 

@@ -1,4 +1,4 @@
-// The keys of fragments, composed of those of their values (kbforge_plugins/indexes/selective.py).
+// The keys of fragments, composed of those of their values (kbforge/indexes/selective.py).
 #pragma once
 
 #include <cstdint>

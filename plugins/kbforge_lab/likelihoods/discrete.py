@@ -62,9 +62,9 @@ from kbforge.contracts.likelihood import (
 from kbforge.errors import LikelihoodError, OtherModelError, UsageError, quoted
 from kbforge.models.keeping import KeptReader
 from kbforge.numerics import capacity_for, grown
+from kbforge.texts import LARGEST, Places, digests_of, nowhere
 from kbforge_lm.likelihoods.counts import CompiledRows, DirichletRows, LiveRows, RowsOfSets
 from kbforge_plugins.likelihoods.gaussian import vector_of
-from kbforge_plugins.texts import LARGEST, Places, digests_of, nowhere
 
 _UNSEEN_VALUES = 2.0**32
 _LARGEST_COUNT = 2**31

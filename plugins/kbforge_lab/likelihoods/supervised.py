@@ -61,10 +61,10 @@ from kbforge.files.records import Record, json_value
 from kbforge.fit.alpha import CALIBRATION_FILE
 from kbforge.fit.confidence import IN_BUNDLE
 from kbforge.models.bundle import Bundle, read_bundle
+from kbforge.texts.kinds import Kind, kind_of, stated
 from kbforge.words import counted, did_you_mean
 from kbforge_lab.features import ALL, FEATURES, Feature
 from kbforge_lab.scdp.references import embedding
-from kbforge_plugins.texts.kinds import Kind, kind_of, stated
 
 MOST_ATTRIBUTES = 8
 """Attributes that are compared by default, those that most fragments have."""

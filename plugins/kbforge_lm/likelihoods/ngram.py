@@ -47,8 +47,11 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import ConjugateLikelihood, Features, FloatArray
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.files.fragments import DigestSet
+from kbforge.indexes.hashed import gram_counts
+from kbforge.indexes.ngrams import Ngrams
 from kbforge.models.bundle import read_bundle
 from kbforge.models.keeping import KeptReader
+from kbforge.texts import END, START, normalised
 from kbforge.words import listed
 from kbforge_lm.likelihoods.counts import (
     CompiledRows,
@@ -57,9 +60,6 @@ from kbforge_lm.likelihoods.counts import (
     RowCounts,
     RowsOfSets,
 )
-from kbforge_plugins.indexes.hashed import gram_counts
-from kbforge_plugins.indexes.ngrams import Ngrams
-from kbforge_plugins.texts import END, START, normalised
 
 COUNTS_FILE = "counts.json"
 ALPHABET = sys.maxunicode + 1 + 1  # every code point, and the end symbol

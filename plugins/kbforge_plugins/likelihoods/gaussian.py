@@ -49,9 +49,9 @@ from kbforge.contracts.likelihood import (
     Points,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
+from kbforge.indexes.projection import Projection
 from kbforge.kernel.binding import address
 from kbforge.numerics import PRODUCT, capacity_for, grown, log_of_product
-from kbforge_plugins.indexes.projection import Projection
 
 # squares of larger numbers could overflow and turn a probability into NaN
 _LARGEST = 1e100

@@ -37,7 +37,7 @@ from kbforge.contracts import (
 from kbforge.errors import UsageError
 from kbforge.fit.hypotheses import exact_name
 from kbforge.models.keeping import KeptReader
-from kbforge_plugins.texts import LARGEST, Places, digest_of, digests_of, nowhere
+from kbforge.texts import LARGEST, Places, digest_of, digests_of, nowhere
 
 _LEAST, _MOST = 0.6, 0.98  # of q
 _MOST_NAMES = 2**53

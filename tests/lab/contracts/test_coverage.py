@@ -10,7 +10,7 @@ import pytest
 
 from kbforge import registry
 from kbforge.models.bundle import make_likelihood
-from kbforge.testing import CommandContract, Contract, IndexContract, LikelihoodContract
+from kbforge.testing import CommandContract, Contract, LikelihoodContract
 from tests.contracts.conftest import Plugins, plugins_of
 from tests.lab.models.supervised import models as supervised_models
 from tests.lab.training import circles_models
@@ -49,15 +49,6 @@ class TestDiscrete(LikelihoodContract):
     plugins: ClassVar[Plugins] = [
         *("trigram", "beta-bernoulli", "dirichlet-multinomial"),
         ("dirichlet-multinomial", {"reads": "words"}),
-    ]
-
-
-class TestIndexes(IndexContract):
-    plugins: ClassVar[Plugins] = [
-        "minhash",
-        ("minhash", {"unit": "character", "order": 4, "weighted": False, "rows": 1}),
-        "binary-hash",
-        ("binary-hash", {"unit": "character", "order": 3, "weighted": False, "bands": 30}),
     ]
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kbforge.contracts import Fragment
+from kbforge.indexes.recall import recall_of
 from kbforge_lab.minhash import BinaryHash, MinHash
-from kbforge_plugins.indexes.recall import recall_of
 
 
 def text(words: list[str], identity: str = "x") -> Fragment:

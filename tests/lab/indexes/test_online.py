@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Features, FloatArray, Fragment
+from kbforge.indexes.hashed import RandomDirections
 from kbforge_lab.hashing import dense, features_of, of_vectors, sides_of
 from kbforge_lab.minhash import Amounts, BinaryHash, MinHash
 from kbforge_lm.likelihoods.ngram import Bigram
-from kbforge_plugins.indexes.hashed import RandomDirections
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.indexes.test_online import Case, check_going_and_coming, check_gone, check_parting
 from tests.profile import examples

@@ -7,11 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.contracts import Fragment
+from kbforge.contracts import CandidateIndex, Fragment
 from kbforge.errors import UsageError
-from tests.indexes.test_options import SAID, check_equal_fragments, check_keys, check_seeds, make
+from kbforge.indexes import make_index
+from kbforge_lab.minhash import INDEXES, MinHash
+from tests.indexes.test_options import SAID, check_equal_fragments, check_keys, check_seeds
 from tests.likelihoods.test_kept_whole import check_kept_index
 from tests.profile import examples
+
+
+def make(name: str, **options: object) -> CandidateIndex:
+    return make_index(name, options, INDEXES)
+
 
 BAD: list[tuple[str, dict[str, Any], str]] = [
     ("binary-hash", {"rows": 0}, "rows: expected 1 to 16, got 0"),
@@ -50,7 +57,7 @@ def test_indexes_are_alike_by_the_options_that_keys_depend_on(name, one, other, 
 
 
 def test_equal_fragments_lead_to_their_one_entity():
-    check_equal_fragments("minhash", {"bands": 4})
+    check_equal_fragments(make("minhash", bands=4))
 
 
 FITTED: list[tuple[str, dict[str, Any], int, int]] = [  # and how many keys a fragment has
@@ -65,7 +72,7 @@ FITTED: list[tuple[str, dict[str, Any], int, int]] = [  # and how many keys a fr
 @examples(30)
 @given(said=st.lists(SAID, min_size=2, max_size=9))
 def test_keys_of_many_are_those_of_each_whoever_was_asked_about(name, options, fewest, most, said):
-    check_keys(name, options, fewest, most, said)
+    check_keys(make(name, **options), fewest, most, said)
 
 
 @pytest.mark.parametrize("name", ["binary-hash", "minhash"])
@@ -83,8 +90,8 @@ def test_keys_of_many_are_those_of_few(name):
 
 
 def test_seeds_draw_other_keys():
-    check_seeds("minhash", 0)
+    check_seeds(MinHash, 0)
 
 
 def test_an_index_reads_what_it_keeps_of_thousands_of_values():
-    check_kept_index("minhash")
+    check_kept_index(MinHash)

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from kbforge.contracts import Fragment
-from kbforge_plugins.indexes.selective import Selective
+from kbforge.indexes.selective import Selective
+from kbforge.texts.kinds import Kind, counts_of, feature_names
 from kbforge_plugins.likelihoods.attributes import fitting
 from kbforge_plugins.likelihoods.attributes.fitting import (
     Counts,
@@ -27,7 +28,6 @@ from kbforge_plugins.likelihoods.attributes.fitting import (
 from kbforge_plugins.likelihoods.attributes.likelihood import AttributeModel
 from kbforge_plugins.likelihoods.attributes.urn import SLIPS, AttributeRates, Urns, component_names
 from kbforge_plugins.likelihoods.attributes.vocabulary import LEAST_COUNT, Encoder, Vocabulary
-from kbforge_plugins.texts.kinds import Kind, counts_of, feature_names
 from tests.people import people
 
 

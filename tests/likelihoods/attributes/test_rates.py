@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from kbforge.errors import ModelError
 from kbforge.testing.examples import HOSTILE_VALUES
+from kbforge.texts.kinds import KINDS
 from kbforge_plugins.likelihoods.attributes.urn import (
     AttributeRates,
     component_names,
     rates_from_toml,
     rates_to_toml,
 )
-from kbforge_plugins.texts.kinds import KINDS
 from tests.likelihoods.attributes.toys import random_kind, random_rates
 from tests.profile import examples
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kbforge.contracts import Fragment, LearnedState
 from kbforge.errors import ModelError
 from kbforge.testing.likelihood import same, stored
+from kbforge.texts.kinds import KINDS, Kind, features_of
 from kbforge_plugins.likelihoods.attributes.fitting import discounts_of, vocabularies_of
 from kbforge_plugins.likelihoods.attributes.urn import (
     SLIPS,
@@ -21,7 +22,6 @@ from kbforge_plugins.likelihoods.attributes.urn import (
     words_kept,
 )
 from kbforge_plugins.likelihoods.attributes.vocabulary import RETENTIONS, Encoder, Vocabulary
-from kbforge_plugins.texts.kinds import KINDS, Kind, features_of
 from tests.likelihoods.attributes.toys import LETTERS, random_rates, random_vocabulary, world
 from tests.profile import examples
 

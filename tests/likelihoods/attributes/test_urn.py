@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbforge.texts.kinds import KINDS, feature_names
 from kbforge_plugins.likelihoods.attributes import urn as urn_module
 from kbforge_plugins.likelihoods.attributes.urn import (
     COPY,
@@ -24,7 +25,6 @@ from kbforge_plugins.likelihoods.attributes.urn import (
     slip,
 )
 from kbforge_plugins.likelihoods.attributes.vocabulary import Vocabulary
-from kbforge_plugins.texts.kinds import KINDS, feature_names
 from tests.likelihoods.attributes.toys import (
     LETTERS,
     random_kind,

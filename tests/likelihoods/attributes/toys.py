@@ -6,13 +6,13 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from kbforge.texts.kinds import KINDS, Kind
 from kbforge_plugins.likelihoods.attributes.urn import (
     AttributeRates,
     component_names,
     components,
 )
 from kbforge_plugins.likelihoods.attributes.vocabulary import Vocabulary
-from kbforge_plugins.texts.kinds import KINDS, Kind
 
 LETTERS: dict[Kind, str] = {
     "text": "ab ",

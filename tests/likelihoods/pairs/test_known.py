@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rapidfuzz import fuzz
 
+from kbforge.texts.kinds import normalised
 from kbforge_plugins.likelihoods.pairs.known import (
     KNOWN_FEATURES,
     Reading,
@@ -16,7 +17,6 @@ from kbforge_plugins.likelihoods.pairs.known import (
     shortens,
 )
 from kbforge_plugins.likelihoods.pairs.table import folded
-from kbforge_plugins.texts.kinds import normalised
 
 
 def told(one: str, other: str) -> dict[str, float]:

@@ -13,6 +13,7 @@ from kbforge.contracts import Fragment
 from kbforge.errors import ModelError, UsageError
 from kbforge.models.bundle import Bundle, write_bundle
 from kbforge.testing.likelihood import stored
+from kbforge.texts import END, START, normalised
 from kbforge_lm.likelihoods.ngram import (
     COUNTS_FILE,
     Bigram,
@@ -21,7 +22,6 @@ from kbforge_lm.likelihoods.ngram import (
     NgramPrior,
     ngrams,
 )
-from kbforge_plugins.texts import END, START, normalised
 from tests.profile import examples
 
 

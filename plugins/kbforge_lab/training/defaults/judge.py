@@ -17,7 +17,6 @@ from typing import cast
 
 import numpy as np
 
-from kbforge import registry
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.errors import UsageError
 from kbforge.fit.description import PairModel, PairOdds
@@ -38,6 +37,7 @@ from kbforge.fit.statistics import (
     compare_sample,
     statistics_of,
 )
+from kbforge.indexes.selective import Selective
 from kbforge.models.bundle import list_defaults, make_likelihood
 from kbforge.models.trees import Trees
 from kbforge_lab.training.defaults.families import (
@@ -198,7 +198,7 @@ def read_run(path: Path) -> SampleHypotheses:
 
 
 def _index(file: LabelledFile) -> CandidateIndex:
-    index: CandidateIndex = registry.create("indexes", "selective", {})
+    index = Selective()
     index.fit(file.fragments)
     return index
 

@@ -45,6 +45,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.fit.alpha import CALIBRATION_FILE, read_calibration
+from kbforge.indexes.selective import Selective
 from kbforge.models.bundle import Bundle, read_bundle
 from kbforge.models.keeping import KeptReader, together
 from kbforge_lm.likelihoods.gpt.model import LanguageModel, from_bundle
@@ -55,7 +56,6 @@ from kbforge_lm.likelihoods.gpt.scoring import (
     scores_by_key,
 )
 from kbforge_lm.likelihoods.ngram import COUNTS_FILE, Bigram, NgramCounts
-from kbforge_plugins.indexes.selective import Selective
 
 DEFAULT_ALPHA = 1000.0
 

@@ -53,6 +53,15 @@ from kbforge.contracts import (
     Problem,
 )
 from kbforge.contracts.fragment import Fragment
+from kbforge.texts.kinds import (
+    Contents,
+    Kind,
+    counts_of,
+    counts_read,
+    kinds_of,
+    read_as,
+    stated,
+)
 from kbforge_plugins.clusterers.sequential import GreedyClusterer
 from kbforge_plugins.likelihoods.attributes.chance import idle_attributes
 from kbforge_plugins.likelihoods.attributes.urn import (
@@ -67,15 +76,6 @@ from kbforge_plugins.likelihoods.attributes.vocabulary import (
     Encoder,
     Record,
     Vocabulary,
-)
-from kbforge_plugins.texts.kinds import (
-    Contents,
-    Kind,
-    counts_of,
-    counts_read,
-    kinds_of,
-    read_as,
-    stated,
 )
 
 Counts: TypeAlias = dict[int, int]

@@ -44,11 +44,12 @@ from kbforge.contracts import (
 )
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.files.io import called, read_small
+from kbforge.indexes.selective import Selective
 from kbforge.kernel.binding import BY_WORDS, address
 from kbforge.models.bundle import read_bundle
 from kbforge.models.keeping import KeptReader, together
 from kbforge.numerics import capacity_for
-from kbforge_plugins.indexes.selective import Selective
+from kbforge.texts.kinds import counts_of, counts_read, normalised
 from kbforge_plugins.likelihoods.attributes.fitting import (
     FittedAttributes,
     fit_unlabelled,
@@ -67,7 +68,6 @@ from kbforge_plugins.likelihoods.attributes.vocabulary import (
     Record,
     Vocabulary,
 )
-from kbforge_plugins.texts.kinds import counts_of, counts_read, normalised
 
 RATES_FILE, VALUES_FILE = "rates.toml", "values.json"
 _MOST_RATES_BYTES = 1 << 22

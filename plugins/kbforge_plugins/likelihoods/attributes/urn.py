@@ -68,8 +68,8 @@ from rapidfuzz.distance import OSA
 
 from kbforge.errors import ModelError, quoted
 from kbforge.files.records import Record, parse_toml, toml_value
+from kbforge.texts.kinds import KINDS, Kind, feature_names
 from kbforge_plugins.likelihoods.attributes.vocabulary import RETENTIONS, Vocabulary
-from kbforge_plugins.texts.kinds import KINDS, Kind, feature_names
 
 COPY, SUBSTITUTION, EDIT, TWO_EDITS = 0, 1, 2, 3
 SLIPS = ("copy", "substitution", "edit", "two edits")

@@ -43,8 +43,8 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, Fragment, IntArray, LearnedState
 from kbforge.models.keeping import KeptReader
-from kbforge_plugins.texts import LARGEST, Places, digests_of
-from kbforge_plugins.texts.kinds import (
+from kbforge.texts import LARGEST, Places, digests_of
+from kbforge.texts.kinds import (
     Kind,
     feature_names,
     features_of,

@@ -20,7 +20,7 @@ from scipy import sparse
 
 from kbforge.contracts import FloatArray, IntArray, LearnedState
 from kbforge.errors import ModelError, quoted
-from kbforge_plugins.indexes.hashed import spread, starts_of
+from kbforge.indexes.hashed import spread, starts_of
 
 Part: TypeAlias = dict[str, Any]
 """What a part of a fitted model keeps: JSON values, arrays, and parts, by name."""

@@ -26,9 +26,9 @@ from rapidfuzz import fuzz
 from rapidfuzz.process import cpdist
 
 from kbforge.contracts import FloatArray, IntArray
-from kbforge_plugins.indexes.hashed import at_numbers, spread, starts_of
+from kbforge.indexes.hashed import at_numbers, spread, starts_of
+from kbforge.texts.kinds import words_of
 from kbforge_plugins.likelihoods.pairs.table import SMALL
-from kbforge_plugins.texts.kinds import words_of
 
 KNOWN_FEATURES = (
     *("name nicknames agree", "name short forms"),

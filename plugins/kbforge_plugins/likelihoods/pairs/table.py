@@ -32,11 +32,8 @@ import numpy as np
 from anyascii import anyascii
 
 from kbforge.contracts import Constraints, FloatArray, Fragment, IntArray
-from kbforge_plugins.indexes.hashed import starts_of
-from kbforge_plugins.likelihoods.attributes.chance import idle_attributes
-from kbforge_plugins.likelihoods.pairs.bags import Bags, Part, PartReader, Strings, Weights
-from kbforge_plugins.likelihoods.pairs.codes import CODE_BAGS, codes_of, spelt
-from kbforge_plugins.texts.kinds import (
+from kbforge.indexes.hashed import starts_of
+from kbforge.texts.kinds import (
     KINDS,
     Kind,
     has_digit,
@@ -47,7 +44,10 @@ from kbforge_plugins.texts.kinds import (
     stated,
     words_of,
 )
-from kbforge_plugins.texts.readings import amount, are_amounts
+from kbforge.texts.readings import amount, are_amounts
+from kbforge_plugins.likelihoods.attributes.chance import idle_attributes
+from kbforge_plugins.likelihoods.pairs.bags import Bags, Part, PartReader, Strings, Weights
+from kbforge_plugins.likelihoods.pairs.codes import CODE_BAGS, codes_of, spelt
 
 
 def _table(letters: str, written: str) -> dict[str, str]:

@@ -21,18 +21,18 @@ import numpy as np
 
 from kbforge.contracts import Fragment, IntArray, LearnedState
 from kbforge.errors import UsageError, quoted
+from kbforge.indexes.hashed import HashedIndex, require_least, starts_of
 from kbforge.kernel import binding
 from kbforge.kernel.binding import address, kernel_library
 from kbforge.models.keeping import KeptReader
-from kbforge_plugins.indexes.hashed import HashedIndex, require_least, starts_of
-from kbforge_plugins.texts import (
+from kbforge.texts import (
     LARGEST,
     Begun,
     begun_digest,
     digest_after,
     digest_of,
 )
-from kbforge_plugins.texts.kinds import (
+from kbforge.texts.kinds import (
     KINDS,
     Kind,
     counts_read,

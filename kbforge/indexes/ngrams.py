@@ -23,8 +23,7 @@ from kbforge.contracts import LearnedState
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import IntArray
 from kbforge.errors import UsageError
-from kbforge.models.keeping import KeptReader
-from kbforge_plugins.indexes.hashed import (
+from kbforge.indexes.hashed import (
     HashedIndex,
     Hashes,
     OwnedNumbers,
@@ -42,6 +41,7 @@ from kbforge_plugins.indexes.hashed import (
     require_least,
     starts_of,
 )
+from kbforge.models.keeping import KeptReader
 
 _MOST_CHARACTERS = 4096  # of a value that are read
 _MOST_KEYS = 512  # of a fragment

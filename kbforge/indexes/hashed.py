@@ -16,7 +16,7 @@ from kbforge.contracts import Features, Fragment
 from kbforge.contracts.index import CandidateIndex, IntArray
 from kbforge.contracts.likelihood import FloatArray
 from kbforge.errors import UsageError
-from kbforge_plugins.texts import END, START, digest_of, normalised
+from kbforge.texts import END, START, digest_of, normalised
 
 Hashes: TypeAlias = NDArray[np.uint64]
 

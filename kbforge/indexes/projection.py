@@ -35,8 +35,7 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import IntArray
 from kbforge.contracts.likelihood import FloatArray
 from kbforge.errors import UsageError
-from kbforge.models.keeping import KeptReader
-from kbforge_plugins.indexes.hashed import (
+from kbforge.indexes.hashed import (
     LARGEST,
     HashedIndex,
     Hashes,
@@ -48,6 +47,7 @@ from kbforge_plugins.indexes.hashed import (
     stacked,
     starts_of,
 )
+from kbforge.models.keeping import KeptReader
 
 _MOST_TABLES = 512
 _MOST_ROWS = 24

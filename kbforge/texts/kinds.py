@@ -31,7 +31,7 @@ from itertools import chain, pairwise
 from typing import Literal, TypeAlias, get_args
 
 from kbforge.contracts.fragment import Fragment
-from kbforge_plugins.texts.readings import (
+from kbforge.texts.readings import (
     EMAIL,
     are_times,
     email,

@@ -1,1 +1,0 @@
-"""Candidate indexes: choose the clusters that a fragment is compared with."""
