@@ -35,8 +35,8 @@ from kbforge.fit.review import Evidence
 from kbforge.indexes.selective import Selective
 from kbforge.jobs.api import ChoiceKeywords, as_keyword
 from kbforge.kernel.binding import WORKERS
-from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.clusterers.sequential import GreedyClusterer
+from kbforge_plugins.likelihoods.names import Names
 from tests.jsonl import write_lines
 from tests.people import people as people_of
 from tests.program import Run
@@ -264,7 +264,7 @@ def test_an_object_serves_where_a_name_does(people: Path) -> None:
 @pytest.mark.parametrize("kind", ["likelihood", "surrogate", "index", "clusterer"])
 def test_an_object_was_made_with_its_options(people: Path, kind: str) -> None:
     makes = {"index": Selective, "clusterer": GreedyClusterer}
-    made = makes.get(kind, Bigram)()
+    made = makes.get(kind, Names)()
     chosen: dict[str, Any] = {"likelihood": "attributes", kind: made}
     with pytest.raises(KBForgeError, match=rf"^options\.{kind}\.x: expected no options for a"):
         cluster(load(people), **chosen, options={kind: {"x": 1}})
