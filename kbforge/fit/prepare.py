@@ -45,10 +45,11 @@ def prepare(
     asks: bool = False,
     tables: bool = False,
 ) -> Fit:
-    """Find what suits the fragments: likelihood, alpha and confidence map, and notes that say why.
+    """Choose likelihood, alpha and confidence map for the fragments, with notes that say why.
 
     A refit gives the decisions about pairs (`decided`), which count as answers. With `asks` the
-    judgement is one to ask about; with `tables` sources may be linked. `on_stage` gets stages.
+    judgement will be used for questions; with `tables` sources may be linked; `on_stage` gets
+    stages.
     """
     if not fragments:
         raise KBForgeError("there are no fragments to cluster")

@@ -115,7 +115,7 @@ class Explainer:
         done = 0
         for name, entity in self._entities.items():
             explanations: dict[str, Explanation] = {}
-            # fragments that say the same are with the same others
+            # identical fragments have the same others
             known: dict[frozenset[tuple[str, tuple[str, ...]]], Explanation] = {}
             fragments = self._fragments[name]
             for i, x in enumerate(fragments):

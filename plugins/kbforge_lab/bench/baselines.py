@@ -5,7 +5,7 @@
 | all apart | is one fragment: what the measures give for nothing |
 | exact name | has one first name, case folded; of linked tables it has one fragment each |
 | TF-IDF | has texts that are alike |
-| ceiling | has the label that most of those have that say the same: about the best possible |
+| ceiling | gives identical fragments their most common label: about the best possible |
 
 The text of a fragment is all its values. *TF-IDF* (Salton and Buckley 1988) weighs each of its
 character trigrams by how often it is there times how rare it is, in lower case and as scikit-learn
