@@ -28,9 +28,9 @@ from kbforge.fit.alpha import alpha_by_grouping
 from kbforge.fit.biases import with_biases
 from kbforge.fit.choices import SOURCE, default_options
 from kbforge.fit.description import FileContext, PairModel
+from kbforge.fit.duplicates import tables_to_link
 from kbforge.fit.hypotheses import MOST_COMPARED, MOST_OF_PAIRS, MOST_TO_CHOOSE, NAMES, part_of
 from kbforge.fit.judge import Judgement, effect_of_answers, judge, shipped_scorer
-from kbforge.fit.twins import tables_to_link
 from kbforge.indexes.selective import Selective
 from kbforge.models.bundle import make_likelihood
 

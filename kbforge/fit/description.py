@@ -371,7 +371,7 @@ class FileSummary:
     """What holds of a file as a whole, frozen when it was last read."""
 
     counted: FileCounts
-    columns: Mapping[str, float]  # covariates of the file, by name; unknown ones are NaN
+    columns: Mapping[str, float]  # features of the file, by name; unknown ones are NaN
 
 
 @dataclass(frozen=True, eq=False)

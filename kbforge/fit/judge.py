@@ -142,7 +142,7 @@ def smooth(gains: FloatArray, found: Sequence[Hypothesis]) -> FloatArray:
     return out
 
 
-def worths(
+def adjusted_gains(
     gains: FloatArray,
     names: Sequence[str],
     statistics: FloatArray,
@@ -205,7 +205,7 @@ class Judgement:
     found: tuple[Hypothesis, ...]
     gains: FloatArray  # [hypotheses] expected F1 over that of exact names
     levels: FloatArray  # [hypotheses] expected F1
-    worth: FloatArray  # [hypotheses] what they are compared by without answers (`worths`)
+    worth: FloatArray  # [hypotheses] what they are compared by without answers (`adjusted_gains`)
     open: tuple[bool, ...]  # [hypotheses] whether a hypothesis may be chosen
     spread: float  # how far expected gains are from true ones, as a standard deviation
     answers: tuple[NumberedAnswer, ...] = ()  # by numbers of the file's fragments
@@ -380,7 +380,7 @@ def judge(
         found=tuple(_at_their_own(found)),
         gains=gains,
         levels=levels,
-        worth=worths(gains, names, statistics, found, scorer.margin),
+        worth=adjusted_gains(gains, names, statistics, found, scorer.margin),
         open=(True,) * len(found),
         spread=scorer.spread,
     )

@@ -15,7 +15,7 @@ and o is its posterior mean, on a grid of o and h.
 2. The maps that ship are trees, in `confidence.safetensors`: log odds that two fragments, or the
 fragments of a cluster, are exactly one entity. A map of the reported probability alone is good for
 the data that it was fitted on; on other data the same report is true far more or far less often.
-So these maps read the covariates of `kbforge.fit.covariates`, too. They were fitted on many
+So these maps read the features of `kbforge.fit.features`, too. They were fitted on many
 families of data, each of which counts as much as the others.
 
 The trees never descend in the reported log odds, all else equal. Within a subproblem claims keep
@@ -63,8 +63,8 @@ from kbforge.fit.confidence import (
     isotonic,
     parse_confidence,
 )
-from kbforge.fit.covariates import ENTITY_FEATURES, PAIR_FEATURES, Covariates
 from kbforge.fit.description import FileContext, FileCounts, FileSummary, PairModel, Prediction
+from kbforge.fit.features import ENTITY_FEATURES, PAIR_FEATURES, ConfidenceFeatures
 from kbforge.fit.questions import ERROR
 from kbforge.models.bundle import default_folder, read_default
 from kbforge.models.keeping import KeptReader, together
@@ -163,7 +163,7 @@ CONFIDENCE_FILE = "confidence.safetensors"
 KINDS_OF_CLAIMS = ("pairs", "entities")
 
 _WRITER = "python -m kbforge_lab.training.defaults.doubt"
-_AT_ONCE = 200_000  # pairs, whose covariates are held at one time
+_AT_ONCE = 200_000  # pairs, whose features are held at one time
 _SUREST = 0.9  # what a report counts as at most; at least the rest to 1
 
 
@@ -180,13 +180,13 @@ class TreeConfidence:
     def of_entities(self, reported: ClusteringReport) -> FloatArray:
         """As `ConfidenceMap`."""
         entities = reported.entities
-        rows = Covariates(reported, self.context).entities(self.entities.features)
+        rows = ConfidenceFeatures(reported, self.context).entities(self.entities.features)
         sums = self.entities.predict(rows)
         return self._told("entities", entities.probability, sums, entities.subproblem)
 
     def of_pairs(self, reported: ClusteringReport, pairs: ReportedPairs) -> FloatArray:
         """As `ConfidenceMap`."""
-        described = Covariates(reported, self.context)
+        described = ConfidenceFeatures(reported, self.context)
         sums = np.empty(len(pairs))
         for start in range(0, len(pairs), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
@@ -249,7 +249,7 @@ def confidence_bytes(
 def shipped_confidence(context: FileContext, defaults: str | None = None) -> TreeConfidence:
     """The maps of the folder `defaults` for a file, or those that ship if it has none.
 
-    Maps that are damaged, of the earlier kind or of unknown covariates are a ModelError.
+    Maps that are damaged, of the earlier kind or of unknown features are a ModelError.
     """
     if defaults is not None and not (Path(defaults) / CONFIDENCE_FILE).exists():
         for earlier in sorted(Path(defaults).glob("doubt.*")):
@@ -266,7 +266,7 @@ def shipped_confidence(context: FileContext, defaults: str | None = None) -> Tre
         for name in trees[kind].features:
             if name not in known:
                 raise ModelError(
-                    f'{where}: expected covariates that this version has, got "{quoted(name)}" '
+                    f'{where}: expected features that this version has, got "{quoted(name)}" '
                     f"({_WRITER} writes this file)"
                 )
     likelihoods, shares = _facts(others["facts"], where)
@@ -367,7 +367,7 @@ def whole_of(reading: ConfidenceMap, reported: ClusteringReport) -> LearnedState
         return together(LearnedState({"shift": offset}), reading=inner)
     if not isinstance(reading, TreeConfidence):
         return None
-    whole = Covariates(reported, reading.context).whole
+    whole = ConfidenceFeatures(reported, reading.context).whole
     counted = whole.counted
     columns = {name: value for name, value in whole.columns.items() if not np.isnan(value)}
     return LearnedState(

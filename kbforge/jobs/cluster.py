@@ -50,8 +50,8 @@ from kbforge.files.arrow import ArrowTable
 from kbforge.fit.authority import Authority, KnownEntities, entered
 from kbforge.fit.choices import Choices, Fit, made_of, require_link
 from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
+from kbforge.fit.duplicates import duplicates_note
 from kbforge.fit.prepare import honoured, prepare
-from kbforge.fit.twins import duplicates_note
 from kbforge.kb.consensus import MOST, consensus
 from kbforge.kb.entities import MOST_ALTERNATIVES, Corpus, assemble
 from kbforge.kb.links import KnownLink, Link, known_links_of, links_of

@@ -14,7 +14,7 @@ from kbforge.errors import ModelError
 from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.description import PairOdds
 from kbforge.fit.hypotheses import NAMES, Hypothesis
-from kbforge.fit.judge import Judgement, judge, read_scorer, shipped_scorer, smooth, worths
+from kbforge.fit.judge import Judgement, adjusted_gains, judge, read_scorer, shipped_scorer, smooth
 from kbforge.fit.statistics import (
     ATTRIBUTES,
     EXPECTED,
@@ -74,7 +74,7 @@ def worth(
     expected = by_pairs or [math.nan] * len(found)
     columns = [expected, [attributes] * len(found), [math.log(fragments)] * len(found)]
     names = (EXPECTED_F1, ATTRIBUTES, LOG_FRAGMENTS)
-    return worths(np.array(gains), names, np.array(columns).T, found, 0.02)
+    return adjusted_gains(np.array(gains), names, np.array(columns).T, found, 0.02)
 
 
 @pytest.mark.parametrize(("gain", "chosen"), [(0.01, 0), (0.05, 2)])

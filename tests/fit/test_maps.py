@@ -25,8 +25,8 @@ from kbforge.fit.confidence import (
     MonotoneConfidence,
     MonotoneMap,
 )
-from kbforge.fit.covariates import ENTITY_FEATURES, PAIR_FEATURES, REPORTED
 from kbforge.fit.description import FileContext, Prediction
+from kbforge.fit.features import ENTITY_FEATURES, PAIR_FEATURES, REPORTED
 from kbforge.fit.maps import (
     CONFIDENCE_FILE,
     AuditedConfidence,
@@ -44,7 +44,7 @@ from kbforge.models.bundle import MANIFEST, list_defaults
 from kbforge.models.trees import Trees
 from kbforge.registry import create
 from kbforge.testing.likelihood import not_refused, same, stored
-from tests.fit.test_covariates import entities_of, pairs_of, people
+from tests.fit.test_features import entities_of, pairs_of, people
 from tests.people import people as people_of_lists
 
 
@@ -253,7 +253,7 @@ def test_what_is_wrong_is_one_sentence(tmp_path):
     with pytest.raises(KBForgeError, match="is not a model bundle: it has no manifest"):
         read_from(tmp_path)
     write(tmp_path, entities=stump((REPORTED, "colour"), "colour", 0.0))
-    with pytest.raises(KBForgeError, match='covariates that this version has, got "colour"'):
+    with pytest.raises(KBForgeError, match='features that this version has, got "colour"'):
         read_from(tmp_path)
     listed(tmp_path, b"x" * 40)
     with pytest.raises(KBForgeError, match="the file is damaged"):

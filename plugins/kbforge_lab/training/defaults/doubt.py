@@ -5,7 +5,7 @@
 1. Files are drawn from every family and clustered without their labels: by the default, and by each
    likelihood that it chooses from, with the models in OUT/without/FAMILY. Most are resampled, which
    makes them hard; the family's own files that are not too large are there as they are. The claims,
-   their covariates and their truth are kept below CLAIMS, so a run that was stopped goes on.
+   their features and their truth are kept below CLAIMS, so a run that was stopped goes on.
 2. For each family, trees are fitted on the claims of the others' resampled files, and read all of
    the family's own. Whole files are few, and make the trees no better.
 3. The share of the report is the least with which trees that have not seen a family say as well as
@@ -44,16 +44,16 @@ from kbforge.evaluation.reliability import (
 )
 from kbforge.fit.chooser import Chooser
 from kbforge.fit.confidence import ClusteringReport
-from kbforge.fit.covariates import (
+from kbforge.fit.description import FileContext, PairModel
+from kbforge.fit.features import (
     ENTITY_FEATURES,
     JUDGED_OF_CLAIMS,
     JUDGED_OF_FILES,
     LIKELIHOODS,
     PAIR_FEATURES,
     REPORTED,
-    Covariates,
+    ConfidenceFeatures,
 )
-from kbforge.fit.description import FileContext, PairModel
 from kbforge.fit.hypotheses import NAMES
 from kbforge.fit.maps import CONFIDENCE_FILE, confidence_bytes, in_order, pooled
 from kbforge.models.bundle import list_defaults
@@ -95,7 +95,7 @@ _AS_GOOD = 0.005  # nats a claim, which are no reason for a larger share
 class KnownClaims:
     """Claims of one kind with their truth; arrays over claims."""
 
-    rows: FloatArray  # log odds and covariates, [claims, features]
+    rows: FloatArray  # log odds and features, [claims, features]
     probability: FloatArray  # reported
     subproblem: IntArray  # numbers differ between files
     true: BoolArray  # by gold
@@ -161,7 +161,7 @@ def _arrays(file: LabelledFile, posterior: Posterior, context: FileContext) -> d
     labels = [fragment.label for fragment in file.fragments]
     entities = entity_probabilities([posterior])
     pairs = pair_probabilities([posterior], LEAST)
-    described = Covariates(ClusteringReport(file.fragments, entities), context)
+    described = ConfidenceFeatures(ClusteringReport(file.fragments, entities), context)
     rows = {
         "entities": described.entities(ENTITY_FEATURES),
         "pairs": described.pairs(PAIR_FEATURES, pairs),

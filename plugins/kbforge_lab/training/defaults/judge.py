@@ -30,7 +30,7 @@ from kbforge.fit.hypotheses import (
     merge_path,
     sample_of,
 )
-from kbforge.fit.judge import JUDGE_FILE, HypothesisScorer, worths
+from kbforge.fit.judge import JUDGE_FILE, HypothesisScorer, adjusted_gains
 from kbforge.fit.statistics import (
     PairExpectations,
     agreement,
@@ -281,7 +281,7 @@ def outcome(
     by_family: dict[str, list[tuple[float, ...]]] = {}
     for file in files:
         expected = gains[f"{file.family}/{file.name}"]
-        worth = worths(expected, file.names, file.statistics, file.found, margin)
+        worth = adjusted_gains(expected, file.names, file.statistics, file.found, margin)
         chosen = int(np.argmax(worth))
         gain = file.gain
         exact = float((file.f1 - gain)[0])

@@ -43,7 +43,7 @@ from kbforge_lab.training.defaults.families import FAMILIES, Family, fold_of, la
 from kbforge_lab.training.defaults.shapes import linked, shaped
 from kbforge_plugins.likelihoods.pairs.file import FEATURES, FILE_FEATURES, STANDING_FEATURES, File
 from kbforge_plugins.likelihoods.pairs.likelihood import model_bytes
-from kbforge_plugins.likelihoods.pairs.odds import MODEL, training_pairs
+from kbforge_plugins.likelihoods.pairs.odds import MODEL
 from kbforge_plugins.likelihoods.pairs.table import statement_of
 
 if TYPE_CHECKING:
@@ -192,7 +192,11 @@ def pairs_of(
 ) -> TrainingPairs:
     """The pairs of a labelled file that a model is asked about, at most so many of them."""
     file, candidates = File.fitted(fragments, link)
-    pairs = training_pairs(file.counts, candidates) if link is None else candidates
+    pairs = candidates
+    if link is None:
+        # rows that several fragments state are scored with themselves, too
+        own = np.flatnonzero(file.counts > 1)
+        pairs = np.concatenate([pairs, np.stack([own, own], axis=1)])
     if len(pairs) > most:
         chosen = np.random.default_rng(seed).choice(len(pairs), most, replace=False)
         pairs = pairs[np.sort(chosen)]

@@ -11,8 +11,9 @@ import zlib
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -21,6 +22,11 @@ from scipy import sparse
 from kbforge.contracts import FloatArray, IntArray, LearnedState
 from kbforge.errors import ModelError, quoted
 from kbforge.indexes.hashed import spread, starts_of
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 
 Part: TypeAlias = dict[str, Any]
 """What a part of a fitted model keeps: JSON values, arrays, and parts, by name."""
@@ -343,6 +349,23 @@ class Bags:
         """The columns of bags of one row, and its unit weights, the last column first."""
         columns = self.columns[::-1]
         return columns, self.weight[columns] * self.scale
+
+
+def joined_fields(some: Sequence[T]) -> T:
+    """All rows of several dataclasses, in order: their arrays, texts and bags end to end."""
+    first = some[0]
+    return type(first)(
+        *(_joined([getattr(one, field.name) for one in some]) for field in fields(first))
+    )
+
+
+def _joined(some: Sequence[Any]) -> Any:
+    first = some[0]
+    if isinstance(first, np.ndarray):
+        return np.concatenate(some)
+    if isinstance(first, Mapping):
+        return {name: _joined([one[name] for one in some]) for name in first}
+    return type(first).joined(some)
 
 
 def overlap(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -29,6 +29,7 @@ from kbforge_plugins.likelihoods.pairs.bags import (
     Part,
     PartReader,
     cosine,
+    joined_fields,
     overlap,
     shared_counts,
 )
@@ -78,7 +79,7 @@ CODE_FEATURES = (
     *("codes contained", "units equal", "units conflict"),
     *("figures shared", "figures unmatched least", "figures unmatched most"),
 )
-SOUP_FEATURES = (
+ALL_TEXT_FEATURES = (
     *("all words cosine", "all words covered least", "all words covered most"),
     *("all words shared mass", "all words unmatched least", "all words unmatched most"),
 )
@@ -100,7 +101,7 @@ FEATURES = (
     *DIGIT_FEATURES,
     *KNOWN_FEATURES,
     *CODE_FEATURES,
-    *SOUP_FEATURES,
+    *ALL_TEXT_FEATURES,
     *AGREEMENT_FEATURES,
     *STANDING_FEATURES,
     *SCRIPT_FEATURES,
@@ -381,10 +382,10 @@ def agreement_features(
     return list(sums.values())
 
 
-def soup_features(a: RecordTable, i: IntArray, b: RecordTable, j: IntArray) -> list[FloatArray]:
-    """`SOUP_FEATURES`: what the words of all values have in common, whatever their attributes."""
-    cosines, *common = overlap(a.soup, i, b.soup, j)
-    return [cosines, *_masses(np.stack([a.soup.mass[i], b.soup.mass[j]]), *common)]
+def all_text_features(a: RecordTable, i: IntArray, b: RecordTable, j: IntArray) -> list[FloatArray]:
+    """`ALL_TEXT_FEATURES`: what the words of all values have in common."""
+    cosines, *common = overlap(a.all_text, i, b.all_text, j)
+    return [cosines, *_masses(np.stack([a.all_text.mass[i], b.all_text.mass[j]]), *common)]
 
 
 _LEAST_CONTAINED = 5  # characters of a code that is looked for in another record
@@ -473,13 +474,8 @@ class Rows:
     @classmethod
     def joined(cls, some: Sequence[Rows]) -> Rows:
         """All rows of several, in order."""
-        return cls(
-            RecordTable.joined([one.table for one in some]),
-            np.concatenate([one.letters for one in some]),
-            np.concatenate([one.words for one in some]),
-            np.concatenate([one.named for one in some], axis=1),
-            np.concatenate([one.seen for one in some]),
-        )
+        named = np.concatenate([one.named for one in some], axis=1)
+        return replace(joined_fields(some), named=named)
 
 
 class File:
@@ -592,7 +588,7 @@ class File:
     @cached_property
     def _by_column(self) -> tuple[sparse.csr_array, ...]:
         table = self.rows.table
-        return tuple(turned(narrowed(bags)) for bags in (table.trigrams, table.soup))
+        return tuple(turned(narrowed(bags)) for bags in (table.trigrams, table.all_text))
 
     @cached_property
     def compared(self) -> IntArray:
@@ -613,7 +609,7 @@ class File:
         table = self._reader.table([said])
         tops, near = [], set[int]()
         tables = table.linked, self.rows.table.linked
-        for bags, by_column in zip((table.trigrams, table.soup), self._by_column, strict=True):
+        for bags, by_column in zip((table.trigrams, table.all_text), self._by_column, strict=True):
             top = np.full((1, NEAREST), -1.0)
             for _, found, value in nearest(unit_row(bags), by_column, tables, other=False):
                 top[0, : len(found)] = value
@@ -643,15 +639,15 @@ class File:
 
     def _describe_block(self, a: Rows, i: IntArray, b: Rows, j: IntArray) -> FloatArray:
         names = name_features(a.table, i, b.table, j)
-        soup = soup_features(a.table, i, b.table, j)
+        all_text = all_text_features(a.table, i, b.table, j)
         agreement = agreement_features(a.table, i, b.table, j, self.worths)
         letters = _by_letters(a.table, i, b.table, j, names[_COSINE])
         codes = code_features(a.table, i, b.table, j)
         consonants = _by_consonants(a.table, i, b.table, j)
-        features = [*names, *codes, *soup, *agreement]
+        features = [*names, *codes, *all_text, *agreement]
         for tops, value in (
             ((a.letters[i], b.letters[j]), letters),
-            ((a.words[i], b.words[j]), soup[0]),
+            ((a.words[i], b.words[j]), all_text[0]),
         ):
             parts = [_standing(one, value) for one in tops]
             features += [one for two in zip(*parts, strict=True) for one in _ordered(*two)]
@@ -689,7 +685,7 @@ def _worths(rows: Rows, counts: IntArray, pairs: IntArray) -> dict[str, Worth]:
     words = np.zeros(len(i))
     for start in range(0, len(i), _PAIRS_AT_ONCE):
         part = slice(start, start + _PAIRS_AT_ONCE)
-        words[part] = cosine(table.soup, i[part], table.soup, j[part])
+        words[part] = cosine(table.all_text, i[part], table.all_text, j[part])
     best = rows.words[:, 0]
     mutual = (words > 0.2) & (words >= best[i] - _SAME) & (words >= best[j] - _SAME)
     trusted = np.flatnonzero(mutual)

@@ -22,6 +22,7 @@ their nearness tells in this file; all other features describe the name.
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from ctypes import CDLL
@@ -55,8 +56,8 @@ from kbforge.numerics import capacity_for
 from kbforge_plugins.likelihoods.pairs.bags import PartReader, flattened
 from kbforge_plugins.likelihoods.pairs.file import (
     AGREEMENT_FEATURES,
+    ALL_TEXT_FEATURES,
     FEATURES,
-    SOUP_FEATURES,
     Rows,
 )
 from kbforge_plugins.likelihoods.pairs.odds import (
@@ -137,9 +138,14 @@ def sum_of(odds: Odds, members: Members) -> int:
 
 def counted(rows: Iterable[Row]) -> Members:
     """The cluster of some observations."""
-    counts: dict[Row, int] = {}
-    for row in rows:
-        counts[row] = counts.get(row, 0) + 1
+    counts = Counter(rows)
+    return Members(counts, sum(map(weight, counts.values())))
+
+
+def both(one: Members, other: Members) -> Members:
+    """The cluster of the observations of two."""
+    counts = Counter(one.counts)
+    counts.update(other.counts)
     return Members(counts, sum(map(weight, counts.values())))
 
 
@@ -205,7 +211,7 @@ class PairTable(LiveClusters):
         return out
 
     def merge(self, slot: int, into: int) -> None:
-        members = self._both(self._held(slot), self._held(into))
+        members = both(self._held(slot), self._held(into))
         self._forget(slot)
         self._keep(into, members)
 
@@ -223,8 +229,8 @@ class PairTable(LiveClusters):
 
     def _merge_gain(self, one: Members, other: Members) -> int:
         if not one.counts.keys().isdisjoint(other.counts):
-            both = self._both(one, other)
-            return sum_of(self._odds, both) - sum_of(self._odds, one) - sum_of(self._odds, other)
+            joined = both(one, other)
+            return sum_of(self._odds, joined) - sum_of(self._odds, one) - sum_of(self._odds, other)
         if len(one.counts) > len(other.counts):
             one, other = other, one
         shared = sum(
@@ -232,13 +238,6 @@ class PairTable(LiveClusters):
             for row, n in one.counts.items()
         )
         return APART * one.weight * other.weight + shared
-
-    @staticmethod
-    def _both(one: Members, other: Members) -> Members:
-        counts = dict(one.counts)
-        for row, n in other.counts.items():
-            counts[row] = counts.get(row, 0) + n
-        return Members(counts, sum(map(weight, counts.values())))
 
     def _held(self, slot: int) -> Members:
         members = self._clusters[slot]
@@ -463,7 +462,7 @@ class Pairs(ConjugateLikelihood):
         return mean
 
 
-_SHARED = np.isin(np.array(FEATURES), (*AGREEMENT_FEATURES, *SOUP_FEATURES))
+_SHARED = np.isin(np.array(FEATURES), (*AGREEMENT_FEATURES, *ALL_TEXT_FEATURES))
 
 
 def _pair_contributions(

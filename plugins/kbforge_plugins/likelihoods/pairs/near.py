@@ -171,7 +171,7 @@ def compared(table: RecordTable) -> tuple[Tops, IntArray]:
     n, tables = len(table), (table.linked, table.linked)
     keys: list[IntArray] = [np.zeros(0, np.int64)]
     tops = []
-    for bags in (table.trigrams, table.soup):
+    for bags in (table.trigrams, table.all_text):
         narrow = narrowed(bags)
         top = np.full((n, NEAREST), -1.0)
         others = np.full((n, NEAREST), -1, dtype=np.int64)

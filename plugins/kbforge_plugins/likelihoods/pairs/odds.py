@@ -42,14 +42,6 @@ Row: TypeAlias = int
 """A row of the file, or, from the file's length on, a later row."""
 
 
-def training_pairs(counts: IntArray, pairs: IntArray) -> IntArray:
-    """The pairs that the model scores: candidates, and rows that several fragments state with
-    themselves, shape [pairs, 2].
-    """
-    own = np.flatnonzero(counts > 1)
-    return np.concatenate([pairs, np.stack([own, own], axis=1)])
-
-
 _NEAR_COSINE = 0.25
 _FEW = 64
 
@@ -122,7 +114,7 @@ class LaterRows:
 
 
 def _bags_of(row: Rows) -> tuple[Bags, Bags, Bags]:
-    return row.table.trigrams, row.table.soup, row.table.consonants
+    return row.table.trigrams, row.table.all_text, row.table.consonants
 
 
 class _TokenPostings:
@@ -460,8 +452,8 @@ _NAMES = ("name", "bare")
 class PairIndex(CandidateIndex):
     """Keys by pairs of the file that may be one entity."""
 
-    def __init__(self, odds: Odds, leading: NDArray[np.bool_] | None = None) -> None:
-        self.follow(odds, leading)
+    def __init__(self, odds: Odds) -> None:
+        self.follow(odds)
 
     def follow(self, odds: Odds, leading: NDArray[np.bool_] | None = None) -> None:
         """Give the keys of another file: an index may be used before its likelihood is fitted."""

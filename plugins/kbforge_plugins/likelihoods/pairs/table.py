@@ -23,7 +23,7 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 from typing import TypeAlias
@@ -46,7 +46,14 @@ from kbforge.texts.kinds import (
 )
 from kbforge.texts.readings import amount, are_amounts
 from kbforge_plugins.likelihoods.attributes.chance import idle_attributes
-from kbforge_plugins.likelihoods.pairs.bags import Bags, Part, PartReader, Strings, Weights
+from kbforge_plugins.likelihoods.pairs.bags import (
+    Bags,
+    Part,
+    PartReader,
+    Strings,
+    Weights,
+    joined_fields,
+)
 from kbforge_plugins.likelihoods.pairs.codes import CODE_BAGS, codes_of, spelt
 
 
@@ -250,13 +257,8 @@ class Column:
     @classmethod
     def joined(cls, some: Sequence[Column]) -> Column:
         """All rows of several, in order."""
-        return cls(
-            _shifted([c.which for c in some], [len(c.numbers) for c in some]),
-            np.concatenate([c.numbers for c in some]),
-            Strings.joined([c.text for c in some]),
-            Bags.joined([c.bags for c in some]),
-            np.concatenate([c.amounts for c in some]),
-        )
+        which = _shifted([one.which for one in some], [len(one.numbers) for one in some])
+        return replace(joined_fields(some), which=which)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,15 +308,7 @@ class NameForms:
     @classmethod
     def joined(cls, some: Sequence[NameForms]) -> NameForms:
         """All names of several, in order."""
-        return cls(
-            text=Strings.joined([one.text for one in some]),
-            bare=Strings.joined([one.bare for one in some]),
-            sorted=Strings.joined([one.sorted for one in some]),
-            numbers={f: np.concatenate([one.numbers[f] for one in some]) for f in FORMS},
-            letters={f: np.concatenate([one.letters[f] for one in some]) for f in LETTER_FORMS},
-            count=np.concatenate([one.count for one in some]),
-            bags={name: Bags.joined([one.bags[name] for one in some]) for name in BAGS},
-        )
+        return joined_fields(some)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +321,7 @@ class RecordTable:
     trigrams: Bags  # of all names of a row
     consonants: Bags  # the same, see `consonants_of`
     script: IntArray  # of each row's names
-    soup: Bags  # words of all values of a row
+    all_text: Bags  # words of all values of a row
     codes: Mapping[str, Bags]  # by kind of `CODE_BAGS`, those of all values of a row
     coded: Strings  # the codes of each row
     spelt: Strings  # letters and digits of all values of a row
@@ -352,7 +346,7 @@ class RecordTable:
             "trigrams": self.trigrams.kept(),
             "consonants": self.consonants.kept(),
             "script": self.script.astype(np.int32),
-            "soup": self.soup.kept(),
+            "soup": self.all_text.kept(),
             "codes": {kind: bags.kept() for kind, bags in self.codes.items()},
             "coded": self.coded.kept(),
             "spelt": self.spelt.kept(),
@@ -378,7 +372,7 @@ class RecordTable:
             trigrams=Bags.taken(kept.part("trigrams"), weights["trigrams"], n),
             consonants=Bags.taken(kept.part("consonants"), weights["consonants"], n),
             script=kept.array("script", np.int32, n, low=0, high=_OTHER).astype(np.int64),
-            soup=Bags.taken(kept.part("soup"), weights["soup"], n),
+            all_text=Bags.taken(kept.part("soup"), weights["soup"], n),
             codes={
                 kind: Bags.taken(kept.part(f"codes/{kind}"), weights[kind], n) for kind in CODE_BAGS
             },
@@ -395,22 +389,10 @@ class RecordTable:
     @classmethod
     def joined(cls, some: Sequence[RecordTable]) -> RecordTable:
         """All rows of several, in order."""
-        return cls(
-            names=NameForms.joined([one.names for one in some]),
+        return replace(
+            joined_fields(some),
             called=starts_of(np.concatenate([np.diff(one.called) for one in some])),
             which=_shifted([one.which for one in some], [len(one.names) for one in some]),
-            trigrams=Bags.joined([one.trigrams for one in some]),
-            consonants=Bags.joined([one.consonants for one in some]),
-            script=np.concatenate([one.script for one in some]),
-            soup=Bags.joined([one.soup for one in some]),
-            codes={kind: Bags.joined([one.codes[kind] for one in some]) for kind in CODE_BAGS},
-            coded=Strings.joined([one.coded for one in some]),
-            spelt=Strings.joined([one.spelt for one in some]),
-            linked=np.concatenate([one.linked for one in some]),
-            stated=np.concatenate([one.stated for one in some]),
-            columns={
-                name: Column.joined([one.columns[name] for one in some]) for name in some[0].columns
-            },
         )
 
 
@@ -422,7 +404,7 @@ def _shifted(places: Sequence[IntArray], sizes: Sequence[int]) -> IntArray:
 
 MOST_ATTRIBUTES = 24
 """So many attributes are compared one by one: those that most fragments have."""
-_MOST_SOUP = 64
+_MOST_WORDS = 64
 _MOST_NAMES = 4
 _LONGEST_COMPARED = 120
 _NAMING = ("name", "title", "label")
@@ -451,7 +433,7 @@ class _Parts:
         self.scripts = [script_of(_written(said, naming)) for said in statements]
         consonants = [consonants_of(name) for name in self.names]
         self.consonants = [_together(consonants, some) for some in self.which]
-        self.soups = [_soup(said) for said in statements]
+        self.words_of_all = [_all_words(said) for said in statements]
         texts = [
             folded(" ".join(value for _, value in said).replace("\n", " ")) for said in statements
         ]
@@ -503,7 +485,7 @@ class StatementReader:
         parts = _Parts(statements, naming, rest[:MOST_ATTRIBUTES])
         weights = {kind: Weights.fitted(tokens) for kind, tokens in parts.tokens.items()}
         weights["consonants"] = Weights.fitted(parts.consonants)
-        weights["soup"] = Weights.fitted(parts.soups)
+        weights["soup"] = Weights.fitted(parts.words_of_all)
         weights |= {kind: Weights.fitted(tokens) for kind, tokens in parts.codes.items()}
         columns = {
             name: Weights.fitted([tokens_of(value) for value in values if value])
@@ -566,7 +548,7 @@ class StatementReader:
             trigrams=self.weights["trigrams"].rows(of_rows),
             consonants=self.weights["consonants"].rows(parts.consonants),
             script=np.array(parts.scripts, dtype=np.int64),
-            soup=self.weights["soup"].rows(parts.soups),
+            all_text=self.weights["soup"].rows(parts.words_of_all),
             codes={kind: self.weights[kind].rows(tokens) for kind, tokens in parts.codes.items()},
             coded=Strings.of([" ".join(codes) for codes in parts.codes["codes"]]),
             spelt=Strings.of(parts.spelt),
@@ -667,9 +649,9 @@ def _together(tokens: Sequence[Sequence[str]], names: Sequence[int]) -> list[str
     return list(dict.fromkeys(token for at in names for token in tokens[at]))
 
 
-def _soup(said: Statement) -> list[str]:
+def _all_words(said: Statement) -> list[str]:
     words = (w for _, value in said for w in tokens_of(folded(value.replace("\n", " "))))
-    return list(dict.fromkeys(words))[:_MOST_SOUP]
+    return list(dict.fromkeys(words))[:_MOST_WORDS]
 
 
 def _naming(statements: Sequence[Statement], present: Counter[str]) -> tuple[str, ...]:

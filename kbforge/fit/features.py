@@ -38,7 +38,7 @@ from kbforge.fit.description import (
 )
 
 Columns: TypeAlias = dict[str, FloatArray]
-"""Name of a covariate -> its value for each claim."""
+"""Name of a feature -> its value for each claim."""
 
 OF_ENTITIES = (
     *("fragments", "subproblem", "rivals", "names", "commonest", "borne_elsewhere", "kept"),
@@ -445,8 +445,8 @@ PAIR_FEATURES = (REPORTED, *PAIRS_OF_PAIRS, *JUDGED_OF_CLAIMS)
 """What a file or its names are like misleads on new kinds of data, where it is about pairs."""
 
 
-class Covariates:
-    """A report with its covariates."""
+class ConfidenceFeatures:
+    """A report with what a confidence map reads of it."""
 
     def __init__(self, reported: ClusteringReport, context: FileContext) -> None:
         self._fragments, self._entities, self._context = (

@@ -1,4 +1,4 @@
-"""The covariates of claims by hand: from fragments, from a model of pairs and from a judge."""
+"""The features of claims by hand: from fragments, from a model of pairs and from a judge."""
 
 import itertools
 from dataclasses import replace
@@ -10,7 +10,8 @@ from scipy.special import expit
 from kbforge.contracts import Fragment
 from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
 from kbforge.fit.confidence import log_odds
-from kbforge.fit.covariates import (
+from kbforge.fit.description import NONE, PairOdds, Prediction, describe
+from kbforge.fit.features import (
     JUDGED_OF_CLAIMS,
     OF_ENTITIES,
     PAIRS_OF_ENTITIES,
@@ -24,7 +25,6 @@ from kbforge.fit.covariates import (
     odds_of_file,
     odds_of_pairs,
 )
-from kbforge.fit.description import NONE, PairOdds, Prediction, describe
 from kbforge.registry import create
 
 PEOPLE = [
@@ -119,7 +119,7 @@ def test_ids_labels_sources_and_the_order_are_not_read():
         [Fragment(str(k), {f"a{j}": ("v",) for j in range(k)} | {"n": ("v",)}) for k in range(40)],
     ],
 )  # fmt: skip
-def test_odd_files_have_covariates(fragments):
+def test_odd_files_have_features(fragments):
     said = describe(fragments)
     n = len(fragments)
     entities = entities_of(*((k,) for k in range(n)))

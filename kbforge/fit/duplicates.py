@@ -1,7 +1,7 @@
 """Finds duplicates within each of several linked tables.
 
 A link keeps the records of a table apart, so an entity that a table lists twice ends up as two.
-A record has a *twin* if another one of its table states the same, whatever the case of letters. It
+A record is *repeated* if another one of its table states the same, whatever the case of letters. It
 has a *near* one if the two have a name in common, and no attribute that both state conflicts: they
 share a value of each.
 """
@@ -9,7 +9,7 @@ share a value of each.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from kbforge.contracts import Constraints, Fragment
@@ -29,12 +29,9 @@ _Statement: TypeAlias = Mapping[str, frozenset[str]]
 
 def duplicates_note(fragments: Sequence[Fragment], link: str | None) -> str:
     """A note on linked tables, or on tables that could be linked; "" if there is none."""
-    return tables_note(fragments) if link is None else twins_note(fragments, link)
-
-
-def tables_note(fragments: Sequence[Fragment]) -> str:
-    """A sentence on sources that could be linked: a few tables without duplicates; else ""."""
-    named = _without_twins(fragments, _MOST_SHARE)
+    if link is not None:
+        return _linked_note(_tables(fragments, link))
+    named = _without_duplicates(fragments, _MOST_SHARE)
     if not named:
         return ""
     return (
@@ -45,18 +42,18 @@ def tables_note(fragments: Sequence[Fragment]) -> str:
 
 def tables_to_link(fragments: Sequence[Fragment]) -> str:
     """The sources as words, if they may be tables that a model of pairs links; else ""."""
-    named = _without_twins(fragments, _MOST_SHARE_TO_LINK)
+    named = _without_duplicates(fragments, _MOST_SHARE_TO_LINK)
     return _tables_called(named) if named else ""
 
 
-def _without_twins(fragments: Sequence[Fragment], most: float) -> list[str]:
-    """The sources, ascending, if they are a few tables with at most so many twins; else none."""
+def _without_duplicates(fragments: Sequence[Fragment], most: float) -> list[str]:
+    """The sources, ascending, if they are a few tables with few duplicates; else none."""
     sizes = Counter(fragment.source for fragment in fragments)
     named = sorted(name for name in sizes if name is not None)
     if not 2 <= len(named) == len(sizes) <= _MOST_TABLES or min(sizes.values()) < _LEAST_RECORDS:
         return []
     tables = _tables(fragments, "source")
-    return [] if any(_share_of_twins(of) > most for of in tables.values()) else named
+    return [] if any(_share_of_duplicates(of) > most for of in tables.values()) else named
 
 
 def _tables_called(named: Sequence[str]) -> str:
@@ -74,13 +71,12 @@ def _tables(fragments: Iterable[Fragment], link: str) -> dict[str, list[_Stateme
     return tables
 
 
-def twins_note(fragments: Iterable[Fragment], link: str) -> str:
-    """A sentence on how many records of a table have a twin there; "" if no value is shared."""
-    tables = _tables(fragments, link)
+def _linked_note(tables: Mapping[str, Sequence[_Statement]]) -> str:
+    """How many records of linked tables have a duplicate there; "" if no value is shared."""
     shared = {name: of for name, of in tables.items() if len(of) > 1}
     if not shared:
         return ""
-    exact = {name: n for name, of in shared.items() if (n := len(_twins(of)))}
+    exact = {name: n for name, of in shared.items() if (n := len(_repeated(of)))}
     said = "no table has identical records"
     if exact:
         parts = [f"{n:,} of {len(shared[name]):,} of {_called(name)}" for name, n in exact.items()]
@@ -88,7 +84,7 @@ def twins_note(fragments: Iterable[Fragment], link: str) -> str:
             f"{counted(sum(exact.values()), 'record')} ({listed(parts, _MOST_NAMED)}) are "
             "identical to another one of their table, and stay separate"
         )
-    shares = {name: _share_of_twins(of) for name, of in shared.items()}
+    shares = {name: _share_of_duplicates(of) for name, of in shared.items()}
     many = [f"{_called(n)} ({share:.0%})" for n, share in shares.items() if share > _MOST_SHARE]
     if not many:
         return said
@@ -103,12 +99,12 @@ def _called(name: str) -> str:
     return quoted(name, 40)
 
 
-def _share_of_twins(table: Sequence[_Statement]) -> float:
-    """The share of the records of a table that have a twin or a near one."""
-    return len(_twins(table) | _near(table)) / len(table)
+def _share_of_duplicates(table: Sequence[_Statement]) -> float:
+    """The share of the records of a table that are repeated or have a near one."""
+    return len(_repeated(table) | _near(table)) / len(table)
 
 
-def _twins(table: Sequence[_Statement]) -> set[int]:
+def _repeated(table: Sequence[_Statement]) -> set[int]:
     """The records that are identical to another one."""
     groups: dict[frozenset[tuple[str, frozenset[str]]], list[int]] = defaultdict(list)
     for number, said in enumerate(table):
@@ -119,18 +115,14 @@ def _twins(table: Sequence[_Statement]) -> set[int]:
 
 def _near(table: Sequence[_Statement]) -> set[int]:
     """The records that share a name with another one and do not conflict with it."""
-    return {number for pair in _near_pairs(table) for number in pair}
-
-
-def _near_pairs(table: Sequence[_Statement]) -> Iterator[tuple[int, int]]:
+    near: set[int] = set()
     named: dict[str, list[int]] = defaultdict(list)
     for number, said in enumerate(table):
         for name in sorted(said.get("name", ())):
             for other in named[name][-_MOST_COMPARED:]:
-                if not _conflict(said, table[other]):
-                    yield other, number
+                if not any(
+                    v.isdisjoint(table[other][a]) for a, v in said.items() if a in table[other]
+                ):
+                    near |= {other, number}
             named[name].append(number)
-
-
-def _conflict(one: _Statement, other: _Statement) -> bool:
-    return any(values.isdisjoint(other[a]) for a, values in one.items() if a in other)
+    return near
