@@ -124,14 +124,13 @@ def _score(context: typer.Context, kb: str, gold: str) -> None:
 
 
 def _measure(context: typer.Context, fragments: str) -> None:
-    from kbforge.fit.calibrate import ReliabilitySettings, measure_reliability
+    from kbforge.fit.calibrate import measure_reliability
 
     given = context.params
     choices = options.choices_of(context, _OF_RELIABILITY)
-    settings = ReliabilitySettings(shuffles=given["shuffles"])
     read = list(options.read(context, fragments))
-    with _bar_of_orders("clustering to test", settings.shuffles) as on_order:
-        done = measure_reliability(read, choices, settings, on_order=on_order)
+    with _bar_of_orders("clustering to test", given["shuffles"]) as on_order:
+        done = measure_reliability(read, choices, None, given["shuffles"], on_order)
     _print_reliability(done, given["as_json"])
 
 
@@ -154,6 +153,8 @@ def _bar_of_orders(description: str, shuffles: int) -> Iterator[OnOrder]:
 
 def _print_reliability(done: ReliabilityReport, as_json: bool) -> None:
     """Print how often the reported probabilities are right."""
+    from kbforge.evaluation.reliability import LEAST
+
     console.notes(done.notes)
     if as_json:
         console.print_json(done.summary())
@@ -167,12 +168,10 @@ def _print_reliability(done: ReliabilityReport, as_json: bool) -> None:
     if done.unlabelled:
         screen.print(f"without a label, so not evaluated: {done.unlabelled:,}")
     screen.print()
-    title = f"pairs reported above {done.settings.least:.0%}"
-    screen.print(_render_reliability(title, "truly together", done.pairs.raw, done.pairs.mapped))
+    title = f"pairs reported above {LEAST:.0%}"
+    screen.print(_render_reliability(title, "truly together", *done.pairs))
     screen.print()
-    screen.print(
-        _render_reliability("entities", "exactly right", done.entities.raw, done.entities.mapped)
-    )
+    screen.print(_render_reliability("entities", "exactly right", *done.entities))
 
 
 def _render_scores(evaluation: Evaluation) -> RenderableType:
@@ -416,17 +415,18 @@ def _choose(context: typer.Context, fragments: str, output: str, as_json: bool) 
     search = search_between(given["between"])
     read = list(options.read(context, fragments))
     with _bar_of_evaluations(len(read)) as on_evaluation:
-        done = calibrate(read, choices, given["calibrator"], search, on_evaluation)
-    write_calibration(done.calibration, output)
-    console.notes(done.notes)
+        c, curve, notes = calibrate(read, choices, given["calibrator"], search, on_evaluation)
+    write_calibration(c, output)
+    console.notes(notes)
     if as_json:
-        console.print_json(done.summary())
+        told = ("alpha", "log_alpha", "objective", "value", "at_edge", "likelihood", "fragments")
+        figures = {name: getattr(c, name) for name in told}
+        console.print_json({**figures, "evaluations": len(curve), "curve": curve})
         return
-    c = done.calibration
-    lowest, highest = done.curve[0][0], done.curve[-1][0]
+    lowest, highest = curve[0][0], curve[-1][0]
     console.note(f"alpha      {c.alpha:.6g} (log alpha {c.log_alpha:.4f})")
-    console.note(f"objective  {c.value:,.4f} ({c.objective}, {len(done.curve)} evaluations)")
-    console.note(f"curve      {lowest:.1e} {sparkline(done.curve)} {highest:.1e}")
+    console.note(f"objective  {c.value:,.4f} ({c.objective}, {len(curve)} evaluations)")
+    console.note(f"curve      {lowest:.1e} {sparkline(curve)} {highest:.1e}")
     if output != "-":
         console.note(f"wrote {output}")
 
@@ -453,7 +453,6 @@ def _bar_of_evaluations(fragments: int) -> Iterator[Callable[[float, float], Non
 def _fit(context: typer.Context, fragments: str, output: str, as_json: bool) -> None:
     from kbforge.files.io import require_apart
     from kbforge.fit.calibrate import (
-        ReliabilitySettings,
         fit_confidence,
         measure_reliability,
         require_place,
@@ -470,13 +469,13 @@ def _fit(context: typer.Context, fragments: str, output: str, as_json: bool) -> 
     others = [one for one in given["settings"] or () if not one.startswith("calibration=")]
     require_apart(output, [fragments, test_on, *options.files_of(others)])
     require_place(output)
-    settings = ReliabilitySettings(shuffles=given["shuffles"])
+    shuffles = given["shuffles"]
     choices = options.choices_of(context, _OF_A_MAP, _KINDS)
     fitted, tested = _parts(context, fragments, test_on)
-    with _bar_of_orders("clustering to fit", settings.shuffles) as on_order:
-        found = fit_confidence(fitted, choices, settings, on_order)
-    with _bar_of_orders("clustering to test", settings.shuffles) as on_order:
-        done = measure_reliability(tested, choices, settings, found, on_order)
+    with _bar_of_orders("clustering to fit", shuffles) as on_order:
+        found = fit_confidence(fitted, choices, shuffles, on_order)
+    with _bar_of_orders("clustering to test", shuffles) as on_order:
+        done = measure_reliability(tested, choices, found, shuffles, on_order)
     place = save_confidence(found, output, choices.calibration)
     console.note(f"wrote {place}, fitted on {found.fragments:,} fragments")
     _print_reliability(done, as_json)

@@ -13,10 +13,10 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -83,28 +83,8 @@ def _cluster_orders(
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
-@dataclass(frozen=True, slots=True)
-class CalibrationRun:
-    """A finished calibration."""
-
-    calibration: Calibration
-    curve: tuple[tuple[float, float], ...]  # (alpha, objective) of every evaluation, by alpha
-    notes: tuple[str, ...]  # sentences for the user
-
-    def summary(self) -> dict[str, Any]:
-        """The figures that `kbforge calibrate --json` prints."""
-        c = self.calibration
-        return {
-            "alpha": c.alpha,
-            "log_alpha": c.log_alpha,
-            "objective": c.objective,
-            "value": c.value,
-            "at_edge": c.at_edge,
-            "likelihood": c.likelihood,
-            "fragments": c.fragments,
-            "evaluations": len(self.curve),
-            "curve": [list(point) for point in self.curve],
-        }
+Curve: TypeAlias = tuple[tuple[float, float], ...]
+"""(alpha, objective) of every evaluation, by alpha."""
 
 
 def search_between(between: str | None) -> Search:
@@ -129,8 +109,8 @@ def calibrate(
     calibrator: str = "pseudo-likelihood",
     search: Search | None = None,
     on_evaluation: Callable[[float, float], None] | None = None,
-) -> CalibrationRun:
-    """Choose alpha for the likelihood that `choices` names."""
+) -> tuple[Calibration, Curve, tuple[str, ...]]:
+    """Choose alpha for the likelihood that `choices` names; the last are notes for the user."""
     if not fragments:
         raise KBForgeError("there are no fragments to calibrate on")
     search = search or Search()
@@ -155,10 +135,10 @@ def calibrate(
         fragments=len(fragments),
         sha256=fingerprint(fragments),
     )
-    return CalibrationRun(calibration, result.curve, prepared.notes + _edge_note(result, search))
+    return calibration, result.curve, prepared.notes + _edge_note(result, search)
 
 
-def sparkline(curve: Sequence[tuple[float, float]], width: int = 48) -> str:
+def sparkline(curve: Curve, width: int = 48) -> str:
     """The objective over log alpha as one line of blocks, `width` characters."""
     places = np.log([alpha for alpha, _ in curve])
     values = np.array([value for _, value in curve])
@@ -186,24 +166,8 @@ def _option(value: object) -> Option:
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
-@dataclass(frozen=True, slots=True)
-class ReliabilitySettings:
-    """Settings of a measurement of reliability."""
-
-    shuffles: int = 1  # orders of the data to average over; the first is the one given
-    least: float = LEAST  # pairs with no more reported probability are left out
-
-
-@dataclass(frozen=True, slots=True)
-class MappedReliability:
-    """The reliability of one kind of claims, raw and by a map (None without one)."""
-
-    raw: Reliability
-    mapped: Reliability | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Both by name."""
-        return asdict(self)
+Mapped: TypeAlias = tuple[Reliability, Reliability | None]
+"""The reliability of one kind of claims, raw and by a map (None without one)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +176,10 @@ class ReliabilityReport:
 
     fragments: int  # that were clustered
     unlabelled: int  # of them
-    pairs: MappedReliability  # claims that two fragments share a cluster
-    entities: MappedReliability  # claims that a cluster is exactly an entity
+    pairs: Mapped  # claims that two fragments share a cluster
+    entities: Mapped  # claims that a cluster is exactly an entity
     scores: Scores  # of the point estimate
-    settings: ReliabilitySettings
+    shuffles: int  # orders of the data to average over; the first is the one given
     alpha: float
     notes: tuple[str, ...]  # sentences for the user
 
@@ -225,37 +189,43 @@ class ReliabilityReport:
             "fragments": self.fragments,
             "unlabelled": self.unlabelled,
             "alpha": self.alpha,
-            "shuffles": self.settings.shuffles,
-            "least_probability": self.settings.least,
+            "shuffles": self.shuffles,
+            "least_probability": LEAST,
             "bins": BINS,
-            "pairs": self.pairs.to_json(),
-            "entities": self.entities.to_json(),
+            "pairs": _by_name(self.pairs),
+            "entities": _by_name(self.entities),
             "scores": self.scores.to_json(),
         }
+
+
+def _by_name(measured: Mapped) -> dict[str, Any]:
+    raw, mapped = measured
+    return {"raw": raw.to_json(), "mapped": None if mapped is None else mapped.to_json()}
 
 
 def measure_reliability(
     fragments: Sequence[Fragment],
     choices: Choices,
-    settings: ReliabilitySettings,
     confidence: ConfidenceMap | None = None,
+    shuffles: int = 1,
     on_order: OnOrder | None = None,
 ) -> ReliabilityReport:
     """Cluster labelled fragments and compare the claims with the labels.
 
     Fragments without a label are clustered with the others. `confidence` is the map to apply; None
-    takes the one that goes with the choices, if any.
+    takes the one that goes with the choices, if any. What is reported is the mean over `shuffles`
+    orders of the fragments, the first of which is the one given.
     """
-    prepared, posteriors = _cluster_orders(fragments, choices, settings.shuffles, on_order)
+    prepared, posteriors = _cluster_orders(fragments, choices, shuffles, on_order)
     notes = list(prepared.notes)
     found = confidence or prepared.confidence
-    if isinstance(found, MonotoneConfidence) and found.shuffles != settings.shuffles:
+    if isinstance(found, MonotoneConfidence) and found.shuffles != shuffles:
         notes.append(
             f"the confidence map was fitted on reports of {found.shuffles} orders, "
-            f"and reads reports of {settings.shuffles} here"
+            f"and reads reports of {shuffles} here"
         )
     labels = [fragment.label for fragment in fragments]
-    pairs = pair_probabilities(posteriors, settings.least)
+    pairs = pair_probabilities(posteriors, LEAST)
     entities = entity_probabilities(posteriors)
     claims = pair_claims(pairs, labels), entity_claims(entities, labels)
     raw = [reliability(one) for one in claims]
@@ -271,10 +241,10 @@ def measure_reliability(
     return ReliabilityReport(
         fragments=len(fragments),
         unlabelled=len(fragments) - len(labelled),
-        pairs=MappedReliability(raw[0], mapped[0]),
-        entities=MappedReliability(raw[1], mapped[1]),
+        pairs=(raw[0], mapped[0]),
+        entities=(raw[1], mapped[1]),
         scores=compare([predicted[k] for k in labelled], [labels[k] for k in labelled]),
-        settings=settings,
+        shuffles=shuffles,
         alpha=prepared.alpha,
         notes=tuple(notes),
     )
@@ -283,13 +253,13 @@ def measure_reliability(
 def fit_confidence(
     fragments: Sequence[Fragment],
     choices: Choices,
-    settings: ReliabilitySettings,
+    shuffles: int = 1,
     on_order: OnOrder | None = None,
 ) -> MonotoneConfidence:
     """Cluster labelled fragments and fit the map of their claims to the labels."""
-    prepared, posteriors = _cluster_orders(fragments, choices, settings.shuffles, on_order)
+    prepared, posteriors = _cluster_orders(fragments, choices, shuffles, on_order)
     labels = [fragment.label for fragment in fragments]
-    pairs = pair_claims(pair_probabilities(posteriors, settings.least), labels)
+    pairs = pair_claims(pair_probabilities(posteriors, LEAST), labels)
     entities = entity_claims(entity_probabilities(posteriors), labels)
     if not len(pairs):
         raise KBForgeError(
@@ -308,7 +278,7 @@ def fit_confidence(
         options={key: str(value) for key, value in choices.of("likelihood").items()},
         clusterer=choices.clusterer_name,
         alpha=prepared.alpha,
-        shuffles=settings.shuffles,
+        shuffles=shuffles,
         fragments=len(fragments),
         sha256=fingerprint(fragments),
     )

@@ -13,7 +13,7 @@ from kbforge import registry
 from kbforge.contracts.fragment import Fragment
 from kbforge.errors import KBForgeError
 from kbforge.evaluation.scores import compare
-from kbforge.fit.calibrate import ReliabilitySettings, measure_reliability
+from kbforge.fit.calibrate import measure_reliability
 from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import cluster
 from kbforge_lab.bench import perform as performing
@@ -268,14 +268,12 @@ def test_the_row_is_that_of_kbforge_cluster(name, shuffle):
 
 def test_calibration_is_measured_as_kbforge_reliability_does():
     row = done(replace(DEFAULT, likelihood=Model("attributes")))
-    report = measure_reliability(
-        RECORDS.fragments, Choices(likelihood="attributes"), ReliabilitySettings()
-    )
-    assert row.pairs_ece == report.pairs.raw.ece
-    assert row.entities_ece == report.entities.raw.ece
+    report = measure_reliability(RECORDS.fragments, Choices(likelihood="attributes"))
+    assert row.pairs_ece == report.pairs[0].ece
+    assert row.entities_ece == report.entities[0].ece
     # by the map that goes with the likelihood
-    assert row.pairs_ece_mapped == report.pairs.mapped.ece != report.pairs.raw.ece
-    assert row.entities_ece_mapped == report.entities.mapped.ece != report.entities.raw.ece
+    assert row.pairs_ece_mapped == report.pairs[1].ece != report.pairs[0].ece
+    assert row.entities_ece_mapped == report.entities[1].ece != report.entities[0].ece
 
 
 def test_more_pairs_than_can_be_held_are_not_measured(monkeypatch):

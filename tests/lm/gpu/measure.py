@@ -52,7 +52,7 @@ def measured(
         device = "cuda" if gpu else "cpu"
         choices = replace(choices, max_evals=MAX_EVALS, device=device, options=options)
         search = Search(LOWEST, HIGHEST)
-    found = calibrate(train, choices, "bcubed", search).calibration
+    found, *_ = calibrate(train, choices, "bcubed", search)
     prepared = prepare(dev, replace(choices, alpha=found.alpha))
     rng = np.random.default_rng(0)
     posterior = prepared.clusterer.cluster(dev, prepared.problem, rng)

@@ -196,14 +196,14 @@ def add_alpha(
     options = {"likelihood": {"precision": "fp32"}} if device == "cpu" else {}
     choices = Choices(likelihood=str(draft), device=device, options=options)
     try:
-        found = calibrate(fragments, choices)
+        found, *_ = calibrate(fragments, choices)
     except KBForgeError as error:
         say(f"note: not calibrated: {error}; {later}")
         return None
-    if found.calibration.at_edge:
+    if found.at_edge:
         say(f"note: not calibrated: the labels do not bound alpha; {later}")
         return None
-    calibration = replace(found.calibration, likelihood=name)
+    calibration = replace(found, likelihood=name)
     add_file(draft, CALIBRATION_FILE, to_toml(calibration))
     return calibration.alpha
 
