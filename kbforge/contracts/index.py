@@ -29,8 +29,8 @@ IntArray: TypeAlias = NDArray[np.int64]
 class LearnedState:
     """The learned state of a fitted plugin, as plain data that a store can hold.
 
-    A plugin that keeps gives it with `kept`. Another with the same options continues from it with
-    `take_up` as if it had been fitted itself: both say the same, bit for bit. A plugin that does
+    A plugin that keeps gives it with `dump`. Another with the same options continues from it with
+    `load` as if it had been fitted itself: both say the same, bit for bit. A plugin that does
     not keep is fitted again, on the fragments that it was fitted to. `values` are what JSON can
     say.
     """
@@ -81,10 +81,10 @@ class CandidateIndex(ABC):
         """Whether both, fitted to the same fragments, give every fragment the same keys."""
         return self is other
 
-    def kept(self) -> LearnedState | None:
+    def dump(self) -> LearnedState | None:
         """What `fit` learned; None if the index has to be fitted again."""
         return None
 
-    def take_up(self, kept: LearnedState) -> None:
+    def load(self, kept: LearnedState) -> None:
         """Restore what an index with the same options kept; a ModelError if it is damaged."""
         raise NotImplementedError(f"{type(self).__name__} does not keep what it learned")

@@ -34,7 +34,7 @@ one without the other is a TypeError when the class is defined.
       loads_bundles    from_bundle                          a model bundle of it is refused
       takes_device     (an option `device`)                 it runs on the CPU
       takes_link       (an option `link`)                   it compares what a link keeps apart
-      keeps            kept, take_up                        a store fits it again when it opens
+      keeps            dump, load                           a store fits it again when it opens
     LiveClusters.
       editable         log_predictive_held, add, remove     samplers rebuild clusters, slower
       mergeable        log_merge_ratio, merge               agglomeration scores whole sets, slower
@@ -124,7 +124,7 @@ class Likelihood(ABC):
             `default_alpha` suits linked tables.
         explains: whether `contributions` is defined.
         loads_bundles: whether `from_bundle` is defined.
-        keeps: whether `kept` and `take_up` are defined.
+        keeps: whether `dump` and `load` are defined.
         probability: whether L is of a probability model. If not, as for a sum of the log odds of
             pairs, the results are called scores and not log posteriors.
 
@@ -145,7 +145,7 @@ class Likelihood(ABC):
         super().__init_subclass__(**options)
         _require_stated(cls, Likelihood, "explains", "contributions")
         _require_stated(cls, Likelihood, "loads_bundles", "from_bundle")
-        _require_stated(cls, Likelihood, "keeps", "kept", "take_up")
+        _require_stated(cls, Likelihood, "keeps", "dump", "load")
 
     @abstractmethod
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
@@ -181,11 +181,11 @@ class Likelihood(ABC):
         """The `contributions` to several clusters; override it if that is faster."""
         return [self.contributions(fragment, cluster) for cluster in clusters]
 
-    def kept(self) -> LearnedState:
+    def dump(self) -> LearnedState:
         """What `fit` learned, including that of the index."""
         raise NotImplementedError(f"{type(self).__name__} does not keep what it learned")
 
-    def take_up(self, kept: LearnedState) -> None:
+    def load(self, kept: LearnedState) -> None:
         """Restore what a likelihood with the same options kept; a ModelError if it is damaged."""
         raise NotImplementedError(f"{type(self).__name__} does not keep what it learned")
 

@@ -300,18 +300,18 @@ _MAP, _DOUBT, _ANSWERED = KINDS = ("map", "doubt", "answered")
 _LARGEST_DIGEST = 2**63 - 1
 
 
-def kept_map(reading: ConfidenceMap) -> LearnedState:
+def dump_map(reading: ConfidenceMap) -> LearnedState:
     """A map as plain data; a ModelError if it is none of this program's."""
     if isinstance(reading, MonotoneConfidence):
         return LearnedState({"kind": _MAP, "toml": confidence_toml(reading).decode()})
     if isinstance(reading, AuditedConfidence):
         audits = [list(audit) for audit in reading.audits]
         return together(
-            LearnedState({"kind": _ANSWERED, "audits": audits}), reading=kept_map(reading.reading)
+            LearnedState({"kind": _ANSWERED, "audits": audits}), reading=dump_map(reading.reading)
         )
     if isinstance(reading, TreeConfidence):
         context = reading.context
-        predicted = None if context.predicted is None else _kept_predicted(context.predicted)
+        predicted = None if context.predicted is None else _dump_predicted(context.predicted)
         own: dict[str, Any] = {
             "kind": _DOUBT,
             "likelihood": context.likelihood,
@@ -322,10 +322,10 @@ def kept_map(reading: ConfidenceMap) -> LearnedState:
     raise ModelError(f"{_CALLED}: a {type(reading).__name__} cannot be kept")
 
 
-def map_from(
+def load_map(
     kept: LearnedState, pairs: PairModel | None = None, defaults: str | None = None
 ) -> ConfidenceMap:
-    """The map that `kept_map` kept, with the model of pairs and the folder that it had, if any."""
+    """The map that `dump_map` kept, with the model of pairs and the folder that it had, if any."""
     read = KeptReader(kept, _CALLED)
     kind = read.fields.choice("kind", KINDS)
     if kind == _MAP:
@@ -333,7 +333,7 @@ def map_from(
         return parse_confidence(Record(parse_toml(toml.encode(), _CALLED, ModelError), read.wrong))
     if kind == _ANSWERED:
         read.only("kind", "audits", "reading")
-        return AuditedConfidence(map_from(read.part("reading"), pairs, defaults), _audits(read))
+        return AuditedConfidence(load_map(read.part("reading"), pairs, defaults), _audits(read))
     judged = read.fields.get("judged", bool, "true or false")
     fields = read.only("kind", "likelihood", "pairs", "judged", *(["predicted"] * judged))
     had_pairs = fields.get("pairs", bool, "true or false")
@@ -420,7 +420,7 @@ def _audits(read: KeptReader) -> tuple[Audit, ...]:
     return tuple(out)
 
 
-def _kept_predicted(predicted: Prediction) -> LearnedState:
+def _dump_predicted(predicted: Prediction) -> LearnedState:
     return LearnedState(
         {"f1": predicted.f1, "gain": predicted.gain, "ids": list(predicted.ids)},
         {

@@ -103,11 +103,11 @@ class Ngrams(HashedIndex):
         self._use(grams, counts)
         return None
 
-    def kept(self) -> LearnedState:
+    def dump(self) -> LearnedState:
         """The n-grams of the file, and how many values have each."""
         return LearnedState({}, {"grams": self._grams, "counts": self._counts})
 
-    def take_up(self, kept: LearnedState) -> None:
+    def load(self, kept: LearnedState) -> None:
         """See `kbforge.contracts.index`."""
         read = KeptReader(kept, "index ngrams")
         read.only()

@@ -144,12 +144,12 @@ class Projection(HashedIndex):
         enough = (n for n in range(1, _MOST_ROWS) if np.mean(together**n) <= share)
         return next(enough, _MOST_ROWS)
 
-    def kept(self) -> LearnedState:
+    def dump(self) -> LearnedState:
         """Where the vectors are, how wide cells are, and how many directions each has."""
         found = {"mean": self._mean, "scale": self._scale}
         return LearnedState({}, {**found, "widths": self._widths, "rows": self._rows})
 
-    def take_up(self, kept: LearnedState) -> None:
+    def load(self, kept: LearnedState) -> None:
         """See `kbforge.contracts.index`."""
         read = KeptReader(kept, "index projection")
         read.only()

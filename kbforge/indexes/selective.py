@@ -220,12 +220,12 @@ class Selective(HashedIndex):
                     if n > self.common:
                         yield attribute, name, feature
 
-    def kept(self) -> LearnedState:
+    def dump(self) -> LearnedState:
         """The kinds of the attributes, and what many fragments say."""
         common = np.array(list(self._common), np.int64)
         return LearnedState({"kinds": dict(sorted(self._kinds.items()))}, {"common": common})
 
-    def take_up(self, kept: LearnedState) -> None:
+    def load(self, kept: LearnedState) -> None:
         """See `kbforge.contracts.index`."""
         read = KeptReader(kept, "index selective")
         kinds = read.only("kinds").table("kinds")

@@ -63,7 +63,7 @@ def freeze(
 
     """
     # .1 s to import, and what adds to a store reads no confidence
-    from kbforge.fit.maps import kept_map, pair_model_of
+    from kbforge.fit.maps import dump_map, pair_model_of
 
     models = prepared.models
     index = models.index if models.index is not models.likelihood.index else None
@@ -76,9 +76,9 @@ def freeze(
     states = {
         "likelihood": _learned(models.likelihood, fragments),
         "surrogate": None if surrogate is None else _learned(surrogate, fragments),
-        "index": None if index is None else index.kept() or _reference(fragments),
+        "index": None if index is None else index.dump() or _reference(fragments),
         "pairs": None if pairs is None else _learned(pairs, fragments),
-        "confidence": None if confidence is None else kept_map(confidence),
+        "confidence": None if confidence is None else dump_map(confidence),
         "seen": LearnedState(arrays={"seen": drift.seen}),
         "words": LearnedState(arrays={"words": Words.of(fragments).bits}),
     }
@@ -123,16 +123,16 @@ def _require_readable(prepared: Fit, choices: Choices, content: Mapping[str, byt
         called = quoted(name if role == "likelihood" else type(plugin).__name__, 400)
         called = f"{role if role != _PAIRS else 'model'} {called}"
         with _blaming(called):
-            plugin.take_up(kept)
-            again = plugin.kept()
+            plugin.load(kept)
+            again = plugin.dump()
         _require_equal(called, again, content[role])
     if "confidence" in content:
-        from kbforge.fit.maps import kept_map
+        from kbforge.fit.maps import dump_map
 
         pairs = plugins["pairs"] or (fresh.likelihood if name == _PAIRS else None)
         with _blaming("the confidence map"):
             reading = _reading_from(kept_from_bytes(content["confidence"]), pairs, choices.defaults)
-        _require_equal("the confidence map", kept_map(reading), content["confidence"])
+        _require_equal("the confidence map", dump_map(reading), content["confidence"])
 
 
 @contextlib.contextmanager
@@ -266,7 +266,7 @@ def _from_json(told: Mapping[str, Any]) -> Choices:
 
 def _learned(likelihood: Likelihood, fragments: Sequence[Fragment]) -> LearnedState:
     """What a likelihood keeps; if it does not, the fragments that it was fitted to."""
-    return likelihood.kept() if likelihood.keeps else _reference(fragments)
+    return likelihood.dump() if likelihood.keeps else _reference(fragments)
 
 
 def _reference(fragments: Sequence[Fragment]) -> LearnedState:
@@ -287,7 +287,7 @@ def _take_up(store: Store, plugin: Likelihood | CandidateIndex, role: str) -> No
         plugin.fit([Fragment.from_json(one, "the store") for one in kept.values["fragments"]])
         return
     try:
-        plugin.take_up(kept)
+        plugin.load(kept)
     except OtherModelError:
         plugin.fit(list(store.fragments()))
 
@@ -320,9 +320,9 @@ def _pair_model(choices: Choices) -> Likelihood:
 def _reading_from(
     kept: LearnedState, pairs: Likelihood | CandidateIndex | None, defaults: str | None
 ) -> ConfidenceMap:
-    from kbforge.fit.maps import map_from
+    from kbforge.fit.maps import load_map
 
-    return map_from(kept, cast("PairModel | None", pairs), defaults)
+    return load_map(kept, cast("PairModel | None", pairs), defaults)
 
 
 def _bundle_digest(likelihood: str) -> str | None:

@@ -110,9 +110,9 @@ class LikelihoodContract(Contract):
             pytest.skip("it does not keep what it learned")
         original.fit(items[:-3])
         marginal = original.log_marginal(self.clusters())
-        kept = stored(original.kept())
+        kept = stored(original.dump())
         other = self.make()
-        other.take_up(kept)
+        other.load(kept)
         assert other.default_alpha == original.default_alpha
         assert other.log_marginal(self.clusters()).tolist() == marginal.tolist()
         if isinstance(original, ConjugateLikelihood):
@@ -120,15 +120,15 @@ class LikelihoodContract(Contract):
         if original.index is not None:
             for item in items[::-1]:
                 assert list(other.index.keys(item)) == list(original.index.keys(item))
-        assert same(other.kept(), kept)
-        assert same(original.kept(), kept)
+        assert same(other.dump(), kept)
+        assert same(original.dump(), kept)
 
     def test_nothing_damaged_is_taken_up(self) -> None:
         original = self.fitted()
         if not original.keeps:
             pytest.skip("it does not keep what it learned")
-        kept = original.kept()
-        assert not_refused(lambda wrong: self.make().take_up(wrong), kept, self.signed) == []
+        kept = original.dump()
+        assert not_refused(lambda wrong: self.make().load(wrong), kept, self.signed) == []
 
     def test_features_are_laid_end_to_end(self) -> None:
         """Each once a fragment, something of it, and the same whoever is beside."""
@@ -423,6 +423,9 @@ def _compare(
     assert float(table.log_predictive_new(x)) == pytest.approx(alone, rel=1e-9, abs=1e-9)
 
 
+"""Tests of the laws of likelihoods, and of what they save."""
+
+
 def stored(kept: LearnedState) -> LearnedState:
     """As a store gives it back: values through JSON, arrays as bytes that cannot be written."""
     arrays = {
@@ -444,17 +447,17 @@ def same(one: LearnedState, other: LearnedState) -> bool:
 
 
 def not_refused(
-    take_up: Callable[[LearnedState], object], kept: LearnedState, signed: Collection[str] = ()
+    load: Callable[[LearnedState], object], kept: LearnedState, signed: Collection[str] = ()
 ) -> list[str]:
     """What can be wrong with what was kept without an error of one line that says so.
 
-    `take_up` is to refuse it, `kept` is right, and `signed` names the arrays of whole numbers that
+    `load` is to refuse it, `kept` is right, and `signed` names the arrays of whole numbers that
     may be below 0.
     """
     out = []
     for how, wrong in damaged(stored(kept), signed):
         try:
-            take_up(wrong)
+            load(wrong)
         except ModelError as error:
             if "\n" not in str(error):
                 continue

@@ -249,12 +249,12 @@ class MinHash(HashedIndex):
         self._use(features, counts, len(fragments))
         return None
 
-    def kept(self) -> LearnedState:
+    def dump(self) -> LearnedState:
         """The features of the file, and how many fragments have each."""
         arrays = {"features": self._features, "counts": self._counts}
         return LearnedState({"fragments": self._n}, arrays)
 
-    def take_up(self, kept: LearnedState) -> None:
+    def load(self, kept: LearnedState) -> None:
         """See `kbforge.contracts.index`."""
         read = KeptReader(kept, f"index {self.name}")
         n: int = read.only("fragments").get("fragments", int, "a whole number")

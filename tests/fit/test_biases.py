@@ -117,5 +117,5 @@ def test_a_bias_that_was_found_is_kept(tmp_path):
             assert store.made.options["likelihood"] == {"bias": "1.5"}
             likelihood = restore(store)[0].models.likelihood
             assert isinstance(likelihood, Pairs)
-            assert likelihood.kept().values["shift"] == 1.5 * UNITS
+            assert likelihood.dump().values["shift"] == 1.5 * UNITS
         refit(into)

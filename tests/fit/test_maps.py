@@ -32,9 +32,9 @@ from kbforge.fit.maps import (
     AuditedConfidence,
     TreeConfidence,
     confidence_bytes,
+    dump_map,
     in_order,
-    kept_map,
-    map_from,
+    load_map,
     offset_of,
     shift,
     shipped_confidence,
@@ -353,7 +353,6 @@ MAP = MonotoneConfidence(
     "a \"likelihood\" of 'mine'",
     "split-smc",
     12.123456789012345,
-    1.0,
     2,
     500,
     "0" * 64,
@@ -381,16 +380,16 @@ def prepared():
 
 
 def test_a_map_of_reports():
-    assert map_from(stored(kept_map(MAP))) == MAP
+    assert load_map(stored(dump_map(MAP))) == MAP
 
 
 def test_the_map_that_a_run_prepares(prepared):
     fragments, reading = prepared
     assert reading.context.predicted is not None
-    kept = stored(kept_map(reading))
-    read = map_from(kept, reading.context.pairs)
+    kept = stored(dump_map(reading))
+    read = load_map(kept, reading.context.pairs)
     assert told(read, fragments) == told(reading, fragments)
-    assert same(kept_map(read), kept)
+    assert same(dump_map(read), kept)
     # some are gone, some have come, and the order is another one
     later = [*people_of_lists(3, 9), *fragments[:30:-1]]
     assert told(read, later) == told(reading, later)
@@ -400,7 +399,7 @@ def test_a_map_that_has_heard_answers(prepared):
     fragments, doubt = prepared
     audits = tuple((fragments[k].id, fragments[k + 1].id, k % 3 > 0) for k in range(0, 9, 2))
     reading = AuditedConfidence(doubt, audits)
-    read = map_from(stored(kept_map(reading)), doubt.context.pairs)
+    read = load_map(stored(dump_map(reading)), doubt.context.pairs)
     assert told(read, fragments) == told(reading, fragments) != told(doubt, fragments)
 
 
@@ -408,14 +407,14 @@ def test_maps_of_a_folder_are_named_and_not_copied(tmp_path):
     fragments = people_of_lists(10, 1)
     context = FileContext("bigram")
     reading = shipped_confidence(context, str(write(tmp_path)))
-    kept = stored(kept_map(reading))
-    assert told(map_from(kept, defaults=str(tmp_path)), fragments) == told(reading, fragments)
-    assert told(map_from(kept), fragments) != told(reading, fragments)
+    kept = stored(dump_map(reading))
+    assert told(load_map(kept, defaults=str(tmp_path)), fragments) == told(reading, fragments)
+    assert told(load_map(kept), fragments) != told(reading, fragments)
 
 
 def test_it_needs_the_model_of_pairs_that_it_heard(prepared):
     with pytest.raises(ModelError, match="made with a model of pairs, and none is given"):
-        map_from(kept_map(prepared[1]))
+        load_map(dump_map(prepared[1]))
 
 
 @pytest.mark.parametrize("kind", ["map", "doubt", "answered"])
@@ -429,9 +428,9 @@ def test_nothing_damaged_is_read(kind):
         "doubt": doubt,
         "answered": AuditedConfidence(doubt, (("a", "b", True),)),
     }
-    assert not_refused(map_from, kept_map(readings[kind])) == []
+    assert not_refused(load_map, dump_map(readings[kind])) == []
 
 
 def test_a_map_of_nobody_knows_whom_is_not_kept():
     with pytest.raises(KBForgeError, match="object cannot be kept"):
-        kept_map(object())  # type: ignore[arg-type]
+        dump_map(object())  # type: ignore[arg-type]

@@ -85,19 +85,19 @@ class IndexLaws(Contract):
         items, index = list(self.fragments()), self.make()
         index.fit(items[:-3])
         before = [list(index.keys(fragment)) for fragment in items]
-        found = index.kept()
+        found = index.dump()
         if found is None:
             pytest.skip("it does not keep what it learned")
         kept, other = stored(found), self.make()
-        other.take_up(kept)
+        other.load(kept)
         assert [list(other.keys(fragment)) for fragment in items[::-1]] == before[::-1]
-        assert same(other.kept(), kept)
+        assert same(other.dump(), kept)
 
     def test_nothing_damaged_is_taken_up(self) -> None:
-        found = self.fitted().kept()
+        found = self.fitted().dump()
         if found is None:
             pytest.skip("it does not keep what it learned")
-        assert not_refused(lambda kept: self.make().take_up(kept), found) == []
+        assert not_refused(lambda kept: self.make().load(kept), found) == []
 
 
 def _shared(index: CandidateIndex, items: Sequence[Fragment]) -> dict[frozenset[str], int]:

@@ -258,7 +258,7 @@ def test_a_store_of_many_spellings_by_pairs_is_opened_and_goes_on(tmp_path: Path
 def test_what_cannot_be_read_back_is_refused_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = Bags.kept
+    plain = Bags.dump
 
     def lossy(self: Bags) -> dict[str, Any]:
         sizes = self.starts.copy()
@@ -267,7 +267,7 @@ def test_what_cannot_be_read_back_is_refused_before_any_work(
         self.starts[:] = sizes
         return kept
 
-    monkeypatch.setattr(Bags, "kept", lossy)
+    monkeypatch.setattr(Bags, "dump", lossy)
     path = tmp_path / "kb.sqlite"
     with pytest.raises(ModelError, match="likelihood pairs cannot read what it keeps, so no store"):
         add_fragments(str(path), people(20, 1), Choices(likelihood="pairs", alpha=1.0))
@@ -277,7 +277,7 @@ def test_what_cannot_be_read_back_is_refused_before_any_work(
 def test_what_reads_something_else_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = Pairs.kept
+    plain = Pairs.dump
     asked: list[LearnedState] = []
 
     def other(self: Pairs) -> LearnedState:
@@ -285,7 +285,7 @@ def test_what_reads_something_else_is_refused(
         facts = asked[0].arrays["facts"] + len(asked)
         return LearnedState(asked[0].values, {**asked[0].arrays, "facts": facts})
 
-    monkeypatch.setattr(Pairs, "kept", other)
+    monkeypatch.setattr(Pairs, "dump", other)
     with pytest.raises(ModelError, match="likelihood pairs reads something else than it keeps"):
         add_fragments(str(tmp_path / "kb"), people(20, 1), Choices(likelihood="pairs", alpha=1.0))
 

@@ -377,7 +377,7 @@ def test_people_are_found():
 
 
 def taken_up_of(model: Attributes, other: Attributes) -> Attributes:
-    other.take_up(stored(model.kept()))
+    other.load(stored(model.dump()))
     return other
 
 

@@ -40,10 +40,10 @@ def require_kept(name: str, fragments: list[Fragment], later: list[Fragment]) ->
     """Keep, take up, add, keep again: always the same bytes, and both say the same."""
     first: Likelihood = registry.create("likelihoods", name)
     first.fit(fragments)
-    content = kept_to_bytes(first.kept())
+    content = kept_to_bytes(first.dump())
     second: Likelihood = registry.create("likelihoods", name)
-    second.take_up(kept_from_bytes(content))
-    assert kept_to_bytes(second.kept()) == content
+    second.load(kept_from_bytes(content))
+    assert kept_to_bytes(second.dump()) == content
     assert isinstance(first, ConjugateLikelihood)
     assert isinstance(second, ConjugateLikelihood)
     said = []
@@ -57,7 +57,7 @@ def require_kept(name: str, fragments: list[Fragment], later: list[Fragment]) ->
         said.append(told)
     assert said[0] == said[1]
     for model in (first, second):
-        assert kept_to_bytes(model.kept()) == content
+        assert kept_to_bytes(model.dump()) == content
 
 
 @pytest.mark.parametrize("name", KEEPING)
@@ -75,12 +75,12 @@ def check_kept_index(index_type: Callable[[], CandidateIndex]) -> None:
     known = spellings(DISTINCT, 1)
     first = index_type()
     first.fit(known)
-    kept = first.kept()
+    kept = first.dump()
     content = kept_to_bytes(kept)
     second = index_type()
-    second.take_up(kept_from_bytes(content))
+    second.load(kept_from_bytes(content))
     later = [*spellings(10, 2), *known[:5]]
     assert [list(first.keys(x)) for x in later] == [list(second.keys(x)) for x in later]
     for index in (first, second):
-        again = index.kept()
+        again = index.dump()
         assert kept_to_bytes(again) == content

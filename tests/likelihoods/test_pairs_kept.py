@@ -43,12 +43,12 @@ def fitted(fragments: Sequence[Fragment]) -> Pairs:
 
 def taken(kept: LearnedState) -> Pairs:
     model = Pairs()
-    model.take_up(stored(kept))
+    model.load(stored(kept))
     return model
 
 
 FITTED = fitted(KNOWN)
-KEPT = FITTED.kept()
+KEPT = FITTED.dump()
 
 
 def said(model: Pairs, fragments: Sequence[Fragment]) -> list[object]:
@@ -80,21 +80,21 @@ def test_what_is_taken_up_says_the_same_also_of_fragments_met_later():
 
 
 def test_a_model_that_was_fitted_to_nothing_is_kept():
-    assert said(taken(Pairs().kept()), LATER) == said(Pairs(), LATER)
+    assert said(taken(Pairs().dump()), LATER) == said(Pairs(), LATER)
 
 
 def test_what_was_met_is_no_part_of_what_is_kept():
     model = fitted(KNOWN)
     model.log_marginal([LATER])
-    again = taken(KEPT).kept()
-    assert same(model.kept(), KEPT)
+    again = taken(KEPT).dump()
+    assert same(model.dump(), KEPT)
     assert same(again, KEPT)
 
 
 def test_the_index_that_was_held_before_leads_to_what_was_taken_up():
     model = Pairs()
     index = model.index
-    model.take_up(stored(KEPT))
+    model.load(stored(KEPT))
     assert index.keys(KNOWN[0]) == FITTED.index.keys(KNOWN[0])
 
 
@@ -105,12 +105,12 @@ def test_the_index_that_was_held_before_leads_to_what_was_taken_up():
 def test_an_array_that_lacks_a_number_is_refused_and_leaves_the_model(name):
     arrays = {**KEPT.arrays, name: KEPT.arrays[name][..., :-1]}
     model = Pairs()
-    before = model.kept().values
+    before = model.dump().values
     with pytest.raises(
         ModelError, match=r"the kept pair model is damaged: .*; kbforge refit fits it again"
     ):
-        model.take_up(LearnedState(KEPT.values, arrays))
-    assert model.kept().values == before
+        model.load(LearnedState(KEPT.values, arrays))
+    assert model.dump().values == before
 
 
 @pytest.mark.parametrize("name", ["links/second", "table/which", "table/soup/columns"])
@@ -119,7 +119,7 @@ def test_numbers_of_nothing_are_refused(name, value):
     array = KEPT.arrays[name].copy()
     array[3] = value
     with pytest.raises(ModelError, match=f"{name}.*expected numbers of"):
-        Pairs().take_up(LearnedState(KEPT.values, {**KEPT.arrays, name: array}))
+        Pairs().load(LearnedState(KEPT.values, {**KEPT.arrays, name: array}))
 
 
 @pytest.mark.parametrize(
@@ -133,13 +133,13 @@ def test_other_values_are_refused(name, value):
     name = name if name in KEPT.values else f"reader/{name}"
     assert name in KEPT.values
     with pytest.raises(ModelError, match=rf"{name}|expected nothing of that name"):
-        Pairs().take_up(LearnedState({**KEPT.values, name: value}, KEPT.arrays))
+        Pairs().load(LearnedState({**KEPT.values, name: value}, KEPT.arrays))
 
 
 @pytest.mark.parametrize("name", ["model", "format"])
 def test_another_model_or_format_is_told_from_damage(name):
     with pytest.raises(OtherModelError):
-        Pairs().take_up(LearnedState({**KEPT.values, name: "another"}, KEPT.arrays))
+        Pairs().load(LearnedState({**KEPT.values, name: "another"}, KEPT.arrays))
 
 
 def test_what_another_model_kept_is_refused(tmp_path):
@@ -147,7 +147,7 @@ def test_what_another_model_kept_is_refused(tmp_path):
     with open(path, "wb") as out:
         out.write(_constant(Pairs()._trees.features, 2.0).to_bytes())
     with pytest.raises(ModelError, match="model"):
-        Pairs(path).take_up(KEPT)
+        Pairs(path).load(KEPT)
 
 
 @pytest.mark.slow

@@ -123,7 +123,7 @@ class DirichletMultinomial(ConjugateLikelihood):
             f"attributes in the input"
         )
 
-    def kept(self) -> LearnedState:
+    def dump(self) -> LearnedState:
         """The attributes, and the digests of their values."""
         known = [
             values.digests if isinstance(values, Places) else np.sort(digests_of(values))
@@ -132,7 +132,7 @@ class DirichletMultinomial(ConjugateLikelihood):
         arrays = {f"values_{number}": digests for number, digests in enumerate(known)}
         return LearnedState({"attributes": list(self._vocabulary)}, arrays)
 
-    def take_up(self, kept: LearnedState) -> None:
+    def load(self, kept: LearnedState) -> None:
         read = KeptReader(kept, "likelihood dirichlet-multinomial")
         attributes = read.only("attributes").texts("attributes")
         self._use(
@@ -307,13 +307,13 @@ class BetaBernoulli(ConjugateLikelihood):
             f"beta-bernoulli: fitted to the {self._features.size:,} different values of the input"
         )
 
-    def kept(self) -> LearnedState:
+    def dump(self) -> LearnedState:
         """The features there are, as digests, with their numbers."""
-        return self._features.kept()
+        return self._features.dump()
 
-    def take_up(self, kept: LearnedState) -> None:
+    def load(self, kept: LearnedState) -> None:
         features = _Features(self.attributes, self.reads)
-        features.take_up(kept)
+        features.load(kept)
         self._features = features
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
@@ -372,7 +372,7 @@ class _Features:
         """How many attributes have features."""
         return 1 if self._reads == "vector" else len(self._names)
 
-    def kept(self) -> LearnedState:
+    def dump(self) -> LearnedState:
         digests, number = self._known.digests, self._number
         if not len(digests):
             found = digests_of(map("\0".join, self._numbers))
@@ -381,7 +381,7 @@ class _Features:
         arrays = {"features": digests, "number": number, "attribute": self.attribute}
         return LearnedState({"attributes": list(self._names)}, arrays)
 
-    def take_up(self, kept: LearnedState) -> None:
+    def load(self, kept: LearnedState) -> None:
         read = KeptReader(kept, "likelihood beta-bernoulli")
         if not kept.values and set(kept.arrays) == {"features", "number"}:
             raise OtherModelError("what was kept does not say of which attributes the features are")

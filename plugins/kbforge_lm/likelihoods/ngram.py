@@ -113,7 +113,7 @@ class NgramCounts:
             while some := list(islice(new, _AT_ONCE)):
                 counter.update(ngrams_of_all(some, self.order))
 
-    def kept(self, values: Mapping[str, Any]) -> LearnedState:
+    def dump(self, values: Mapping[str, Any]) -> LearnedState:
         """The counts, and further values, as `taken_up` reads them."""
         arrays: dict[str, NDArray[Any]] = {}
         for number, counter in enumerate(self.by_attribute.values()):
@@ -124,8 +124,8 @@ class NgramCounts:
         return LearnedState({**values, "attributes": list(self.by_attribute)}, arrays)
 
     @classmethod
-    def taken_up(cls, order: int, read: KeptReader) -> NgramCounts:
-        """Read what `kept` gives; a ModelError if it is damaged."""
+    def load(cls, order: int, read: KeptReader) -> NgramCounts:
+        """Read what `dump` gives; a ModelError if it is damaged."""
         out = cls.empty(order, read.fields.texts("attributes"))
         for number, counter in enumerate(out.by_attribute.values()):
             name = f"ngrams_{number}"
@@ -352,11 +352,11 @@ class NgramLikelihood(ConjugateLikelihood):
             f"(kbforge train-ngram makes a model)"
         )
 
-    def kept(self) -> LearnedState:
+    def dump(self) -> LearnedState:
         """The counts of the prior, and the scale."""
-        return self._counts.kept({"scale": self.scale, "trained": self._trained})
+        return self._counts.dump({"scale": self.scale, "trained": self._trained})
 
-    def take_up(self, kept: LearnedState) -> None:
+    def load(self, kept: LearnedState) -> None:
         """See `kbforge.contracts.likelihood`."""
         read = KeptReader(kept, self._called())
         fields = read.only("scale", "trained", "attributes")
@@ -365,7 +365,7 @@ class NgramLikelihood(ConjugateLikelihood):
             raise read.wrong("scale", "a number above 0", "0")
         if fields.get("trained", bool, "true or false") != self._trained:
             raise read.wrong("trained", f"{self._trained}", f"{not self._trained}")
-        counts = NgramCounts.taken_up(self.order, read)
+        counts = NgramCounts.load(self.order, read)
         if not {*self.attributes} <= counts.by_attribute.keys():
             said = listed(tuple(counts.by_attribute), _NAMED)
             raise read.wrong("attributes", listed(self.attributes, _NAMED), said)

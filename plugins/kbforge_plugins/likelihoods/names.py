@@ -75,13 +75,13 @@ class Names(ConjugateLikelihood):
         different = {exact_name(fragment) for fragment in fragments} - {""}
         self._by_name.rarity = _Rarity.of(different, self._together)
 
-    def kept(self) -> LearnedState:
+    def dump(self) -> LearnedState:
         """The number of names, by length and by word."""
-        return self._by_name.rarity.kept()
+        return self._by_name.rarity.dump()
 
-    def take_up(self, kept: LearnedState) -> None:
+    def load(self, kept: LearnedState) -> None:
         """See `kbforge.contracts.likelihood`."""
-        self._by_name.rarity = _Rarity.taken_up(kept, self._together)
+        self._by_name.rarity = _Rarity.load(kept, self._together)
 
     def live_clusters(self) -> NameTable:
         """A new, empty table."""
@@ -131,8 +131,8 @@ class _Rarity:
         return cls(len(names), lengths, words, nowhere(), np.zeros(0, np.int64), together)
 
     @classmethod
-    def taken_up(cls, kept: LearnedState, together: float | None) -> _Rarity:
-        """Read what `kept` gives; a ModelError if it is damaged."""
+    def load(cls, kept: LearnedState, together: float | None) -> _Rarity:
+        """Read what `dump` gives; a ModelError if it is damaged."""
         read = KeptReader(kept, "likelihood names")
         names = read.only("names").within("names", 0, _MOST_NAMES)
         lengths = read.array("lengths", np.int64, least=0, most=_MOST_NAMES, width=2)
@@ -140,7 +140,7 @@ class _Rarity:
         counts = read.array("counts", np.int64, len(words), least=1, most=_MOST_NAMES)
         return cls(int(names), dict(lengths.tolist()), {}, Places(words), counts, together)
 
-    def kept(self) -> LearnedState:
+    def dump(self) -> LearnedState:
         """All counts, with words as digests."""
         words, counts = self._places.digests, self._counts
         if self._words:

@@ -64,7 +64,7 @@ def test_models_of_another_order_are_refused(folder):
         Trigram.from_bundle(folder)
     trigrams = Trigram.trained(counted(3, ["a"]), ("name",))
     with pytest.raises(ModelError, match="ngrams_0: expected numbers of type int32 in the shape"):
-        trigrams.take_up(Bigram.from_bundle(folder).kept())
+        trigrams.load(Bigram.from_bundle(folder).dump())
 
 
 def test_trigrams_of_no_attributes():

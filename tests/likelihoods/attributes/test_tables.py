@@ -35,8 +35,8 @@ def of_words(rng: random.Random, kind: Kind) -> tuple[Vocabulary, list[str]]:
     return Vocabulary(kind, {value: rng.choice([0.02, 1, 2.5, 7]) for value in seen}), values
 
 
-def taken_up(vocabulary: Vocabulary) -> Vocabulary:
-    return Vocabulary.taken_up(vocabulary.kind, stored(vocabulary.kept()), "a test")
+def loaded(vocabulary: Vocabulary) -> Vocabulary:
+    return Vocabulary.load(vocabulary.kind, stored(vocabulary.dump()), "a test")
 
 
 @pytest.mark.slow
@@ -46,7 +46,7 @@ def taken_up(vocabulary: Vocabulary) -> Vocabulary:
 def test_values_have_the_same_probabilities_whoever_was_asked_for_before(kind, seed):
     rng = random.Random(seed)
     one, values = of_words(rng, kind)
-    other, rates = taken_up(one), random_rates(rng, kind)
+    other, rates = loaded(one), random_rates(rng, kind)
     drawn, of_one, of_other = rng.sample(values, 12), Urns(one, rates), Urns(other, rates)
     for value in rng.sample(drawn, len(drawn)):
         one.number(value)
@@ -68,14 +68,14 @@ def test_values_have_the_same_probabilities_whoever_was_asked_for_before(kind, s
 def test_what_is_kept_is_of_the_values_counted(kind):
     rng = random.Random(3)
     vocabulary, values = of_words(rng, kind)
-    before = stored(vocabulary.kept())
-    other = taken_up(vocabulary)
+    before = stored(vocabulary.dump())
+    other = loaded(vocabulary)
     for value in values:
         vocabulary.number(value)
         other.number(value)
-    assert same(vocabulary.kept(), before)
-    assert same(other.kept(), before)
-    again = taken_up(other)
+    assert same(vocabulary.dump(), before)
+    assert same(other.dump(), before)
+    again = loaded(other)
     assert [again.base[again.number(v)] for v in values] == [
         vocabulary.base[vocabulary.number(v)] for v in values
     ]
@@ -95,13 +95,13 @@ def test_the_same_values_counted_otherwise_are_as_if_counted_anew(kind):
         other.features,
         other.mass,
     )
-    assert same(one.kept(), other.kept())
+    assert same(one.dump(), other.dump())
 
 
 @pytest.mark.parametrize("value", ["\ud800 lone", "x" * 400, "東京", "a\0b", ""])
 def test_any_text_is_kept(value):
     vocabulary = Vocabulary("text", {value: 2, "ann": 1})
-    other = taken_up(vocabulary)
+    other = loaded(vocabulary)
     assert other.counted(other.number(value))
     assert other.base[other.number(value)] == vocabulary.base[vocabulary.number(value)]
 
@@ -118,10 +118,10 @@ def test_any_text_is_kept(value):
     ],
 )
 def test_arrays_that_do_not_fit_each_other_are_refused(name, spoilt):
-    kept = Vocabulary("title", dict.fromkeys(MANY, 1)).kept()
+    kept = Vocabulary("title", dict.fromkeys(MANY, 1)).dump()
     arrays = {**kept.arrays, name: spoilt(kept.arrays[name])}
     with pytest.raises(ModelError, match=f"^a test: what was kept is damaged: {name}: expected"):
-        Vocabulary.taken_up("title", LearnedState(kept.values, arrays), "a test")
+        Vocabulary.load("title", LearnedState(kept.values, arrays), "a test")
 
 
 # Base probabilities: a distribution over all strings.

@@ -48,13 +48,13 @@ def test_two_fragments_that_state_the_same_are_as_probably_one():
 @pytest.mark.parametrize("bias", [-6.0, 6.0])
 def test_however_it_is_given_the_model_is_the_same(bias):
     """Fitted with it, moved to it from another, or taken up by a model that knows no bias."""
-    kept = fitted(bias).kept()
+    kept = fitted(bias).dump()
     moved = PLAIN.biased(2.0).biased(bias)
     taken = Pairs()
-    taken.take_up(kept)
+    taken.load(kept)
     for model in (moved, taken):
-        assert model.kept().values == kept.values
-        assert all(np.array_equal(a, kept.arrays[n]) for n, a in model.kept().arrays.items())
+        assert model.dump().values == kept.values
+        assert all(np.array_equal(a, kept.arrays[n]) for n, a in model.dump().arrays.items())
         for x in (*KNOWN[:4], LATER):
             assert np.array_equal(gains(model, x), gains(fitted(bias), x))
             assert model.index.keys(x) == fitted(bias).index.keys(x)

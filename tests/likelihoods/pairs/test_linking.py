@@ -94,7 +94,7 @@ def test_a_model_that_links_is_kept_with_its_prior():
     one, other = Pairs(link="source"), Pairs(link="source")
     one.fit(fragments)
     assert one._odds.bias != 0.0
-    other.take_up(one.kept())
+    other.load(one.dump())
     assert other._odds.bias == one._odds.bias
     pair = [fragments[:2], [fragments[0], Fragment("new", fragments[0].properties, source="b")]]
     assert one.log_marginal(pair).tolist() == other.log_marginal(pair).tolist()

@@ -232,14 +232,14 @@ def test_bundle_round_trip(folder):
 
 def test_trained_counts_are_kept_with_the_scale_that_they_came_with(folder):
     model, other = Bigram.from_bundle(folder), Bigram.from_bundle(folder, scale=9.0)
-    other.take_up(stored(model.kept()))
+    other.load(stored(model.dump()))
     assert (other.scale, other.fit([named("zzz")])) == (2.5, None)
     clusters = [[named("Anna Ł")], [named("A", attribute="alias"), named("Łódź")]]
     assert other.log_marginal(clusters).tolist() == model.log_marginal(clusters).tolist()
     with pytest.raises(ModelError, match="trained: expected False, got True"):
-        Bigram(("name", "alias")).take_up(model.kept())
+        Bigram(("name", "alias")).load(model.dump())
     with pytest.raises(ModelError, match="attributes: expected town"):
-        Bigram.trained(counted(2, ["a"]), ("town",)).take_up(model.kept())
+        Bigram.trained(counted(2, ["a"]), ("town",)).load(model.dump())
 
 
 def test_bundles_that_do_not_fit(folder):

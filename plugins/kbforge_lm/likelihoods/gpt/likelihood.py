@@ -117,15 +117,15 @@ class Gpt(Likelihood):
         """Fit the index to the fragments; the model stays as it was trained."""
         return self.index.fit(fragments)
 
-    def kept(self) -> LearnedState:
+    def dump(self) -> LearnedState:
         """What the index learned; the model and its surrogate are in the bundle."""
-        return together(LearnedState(), index=self.index.kept())
+        return together(LearnedState(), index=self.index.dump())
 
-    def take_up(self, kept: LearnedState) -> None:
+    def load(self, kept: LearnedState) -> None:
         """See `kbforge.contracts.likelihood`."""
         read = KeptReader(kept, "likelihood gpt")
         read.only("index")
-        self.index.take_up(read.part("index"))
+        self.index.load(read.part("index"))
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C) of every cluster, in nats, shape [len(clusters)]."""

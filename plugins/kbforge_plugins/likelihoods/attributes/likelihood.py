@@ -615,7 +615,7 @@ class Attributes(AttributeModel):
             f"{len(fragments):,} fragments (kbforge train-attributes makes a model and shows them)"
         )
 
-    def kept(self) -> LearnedState:
+    def dump(self) -> LearnedState:
         """Vocabularies, rates and alpha, and what the index learned."""
         rates = {name: self.rates[name] for name in self._names}
         own = LearnedState(
@@ -626,10 +626,10 @@ class Attributes(AttributeModel):
                 "rates": rates_to_toml(rates).decode() if rates else "",
             }
         )
-        parts = {f"values_{i}": v.kept() for i, v in enumerate(self.vocabularies.values())}
-        return together(own, index=self.index.kept(), **parts)
+        parts = {f"values_{i}": v.dump() for i, v in enumerate(self.vocabularies.values())}
+        return together(own, index=self.index.dump(), **parts)
 
-    def take_up(self, kept: LearnedState) -> None:
+    def load(self, kept: LearnedState) -> None:
         """See `kbforge.contracts.likelihood`."""
         read = KeptReader(kept, _CALLED)
         names = read.fields.texts("attributes")
@@ -642,10 +642,10 @@ class Attributes(AttributeModel):
         if len(set(names)) < len(names) or rates.keys() != {*names}:
             raise read.wrong("rates", "those of its attributes", ", ".join(rates) or "none")
         vocabularies = {
-            name: Vocabulary.taken_up(rates[name].kind, read.part(part), f"{_CALLED}: {part}")
+            name: Vocabulary.load(rates[name].kind, read.part(part), f"{_CALLED}: {part}")
             for name, part in zip(names, parts, strict=True)
         }
-        self.index.take_up(read.part("index"))
+        self.index.load(read.part("index"))
         self.default_alpha = alpha
         self._use(vocabularies, rates)
 

@@ -299,7 +299,7 @@ class Vocabulary:
         return vocabulary
 
     @classmethod
-    def taken_up(cls, kind: Kind, kept: LearnedState, whose: str) -> Self:
+    def load(cls, kind: Kind, kept: LearnedState, whose: str) -> Self:
         """The vocabulary that kept this; a ModelError, which calls it `whose`, if damaged."""
         vocabulary = cls.__new__(cls)
         vocabulary.counts = {}
@@ -313,7 +313,7 @@ class Vocabulary:
             vocabulary.titles = Titles(vocabulary.base, vocabulary._digits, vocabulary._holding)
         return vocabulary
 
-    def kept(self) -> LearnedState:
+    def dump(self) -> LearnedState:
         """What was learned of the counted values."""
         totals, tables = self._totals, self._tables
         if tables is _NO_TABLES:

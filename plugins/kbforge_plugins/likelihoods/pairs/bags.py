@@ -193,7 +193,7 @@ class Strings:
         """The lengths of these texts, in characters."""
         return self.starts[numbers + 1] - self.starts[numbers]
 
-    def kept(self) -> Part:
+    def dump(self) -> Part:
         """What `PartReader.strings` reads."""
         text = np.frombuffer(self.whole.encode(errors="surrogatepass"), dtype=np.uint8)
         return {"text": text, "lengths": np.diff(self.starts).astype(np.int32)}
@@ -232,14 +232,14 @@ class Weights:
         """Drop the columns that are remembered, once the whole file was read."""
         self._columns = {}
 
-    def kept(self) -> Part:
-        """What `taken` reads."""
+    def dump(self) -> Part:
+        """What `load` reads."""
         counts = self._counts.astype(np.int32)
-        return {"texts": self._n, "tokens": self._tokens.kept(), "counts": counts}
+        return {"texts": self._n, "tokens": self._tokens.dump(), "counts": counts}
 
     @classmethod
-    def taken(cls, kept: PartReader) -> Weights:
-        """Read what `kept` gives."""
+    def load(cls, kept: PartReader) -> Weights:
+        """Read what `dump` gives."""
         tokens = kept.strings("tokens")
         n = kept.whole("texts")
         counts = kept.array("counts", np.int32, len(tokens), low=1)
@@ -321,13 +321,13 @@ class Bags:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def kept(self) -> Part:
-        """What `taken` reads."""
+    def dump(self) -> Part:
+        """What `load` reads."""
         return {"sizes": np.diff(self.starts).astype(np.int32), "columns": self.columns}
 
     @classmethod
-    def taken(cls, kept: PartReader, weights: Weights, rows: int) -> Bags:
-        """Read what `kept` gives."""
+    def load(cls, kept: PartReader, weights: Weights, rows: int) -> Bags:
+        """Read what `dump` gives."""
         starts = kept.starts("sizes", rows)
         if kept.length("columns") > starts[-1]:
             raise kept.damaged(

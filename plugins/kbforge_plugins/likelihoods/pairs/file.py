@@ -277,8 +277,8 @@ class Worth:
             float(np.clip((m[3] - u[3]) / (1 - u[3] + 1e-9), 0.0, 1.0)),
         )
 
-    def kept(self) -> Part:
-        """What `taken` reads."""
+    def dump(self) -> Part:
+        """What `load` reads."""
         return {
             "values": self._values,
             "counts": self._count.astype(np.int64),
@@ -286,8 +286,8 @@ class Worth:
         }
 
     @classmethod
-    def taken(cls, kept: PartReader) -> Worth:
-        """Read what `kept` gives."""
+    def load(cls, kept: PartReader) -> Worth:
+        """Read what `dump` gives."""
         values = kept.array("values", np.int64, -1)
         counts = kept.array("counts", np.int64, len(values), low=1)
         told = kept.array("told", np.float64, len(_BINS) + 2)
@@ -539,28 +539,28 @@ class File:
         """The attributes that name a fragment."""
         return self._reader.naming
 
-    def kept(self) -> Part:
-        """What `taken` reads."""
+    def dump(self) -> Part:
+        """What `load` reads."""
         rows, (numbers, counts) = self.rows, self._names
         return {
-            "reader": self._reader.kept(),
+            "reader": self._reader.dump(),
             "statements": self._digests,
             "fragments": self.counts,
-            "table": rows.table.kept(),
+            "table": rows.table.dump(),
             "standings": {way: getattr(rows, way) for way in WAYS},
             "called": {"numbers": numbers, "counts": counts},
             "facts": self._facts,
-            "worths": {str(at): worth.kept() for at, worth in enumerate(self.worths.values())},
+            "worths": {str(at): worth.dump() for at, worth in enumerate(self.worths.values())},
         }
 
     @classmethod
-    def taken(cls, kept: PartReader) -> File:
-        """Read what `kept` gives."""
-        reader = StatementReader.taken(kept.part("reader"))
+    def load(cls, kept: PartReader) -> File:
+        """Read what `dump` gives."""
+        reader = StatementReader.load(kept.part("reader"))
         digests = kept.array("statements", np.int64, -1, 2)
         n = len(digests)
         counts = kept.array("fragments", np.int64, n, low=1)
-        table = RecordTable.taken(kept.part("table"), reader.weights, reader.columns)
+        table = RecordTable.load(kept.part("table"), reader.weights, reader.columns)
         if len(table) != n:
             raise kept.damaged("table", f"expected {n:,} rows, got {len(table):,}")
         letters, words = (kept.part("standings").array(way, np.float64, n, NEAREST) for way in WAYS)
@@ -570,7 +570,7 @@ class File:
         rows = Rows(table, letters, words, named, counts.astype(np.float64))
         facts = kept.array("facts", np.float64, len(FILE_FEATURES))
         worths = {
-            name: Worth.taken(kept.part(f"worths/{at}")) for at, name in enumerate(reader.columns)
+            name: Worth.load(kept.part(f"worths/{at}")) for at, name in enumerate(reader.columns)
         }
         return cls(reader, digests, counts, rows, names, facts, worths)
 

@@ -359,18 +359,18 @@ class Pairs(ConjugateLikelihood):
         other.index = other._nearby
         return other
 
-    def kept(self) -> LearnedState:
+    def dump(self) -> LearnedState:
         """What was read of the file, the log odds of its pairs, and which model gave them."""
         leading = self._nearby.kept_leading()
         own = {"format": _FORMAT, "model": self._digest, "leading": leading}
-        return flattened({**own, **self._odds.kept()})
+        return flattened({**own, **self._odds.dump()})
 
-    def take_up(self, kept: LearnedState) -> None:
+    def load(self, kept: LearnedState) -> None:
         """Restore what was kept; a ModelError if it is damaged, OtherModelError if of another."""
         reading = PartReader(kept)
         if (reading.value("format"), reading.value("model")) != (_FORMAT, self._digest):
             raise OtherModelError("what was kept is of another format or pair model")
-        odds = Odds.taken(reading, self._trees, self._link)
+        odds = Odds.load(reading, self._trees, self._link)
         leading = leading_of(reading, odds.links)
         reading.require_all_read()
         self._nearby.follow(odds, leading)

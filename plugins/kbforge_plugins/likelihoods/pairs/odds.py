@@ -210,14 +210,14 @@ class OddsLinks:
         above = self.above + np.int32(units)
         return OddsLinks(self._starts, self.second, above, self.own)
 
-    def kept(self) -> Part:
-        """What `taken` reads."""
+    def dump(self) -> Part:
+        """What `load` reads."""
         sizes = np.diff(self._starts).astype(np.int32)
         return {"sizes": sizes, "second": self.second, "above": self.above, "own": self.own}
 
     @classmethod
-    def taken(cls, kept: PartReader, rows: int) -> OddsLinks:
-        """Read what `kept` gives."""
+    def load(cls, kept: PartReader, rows: int) -> OddsLinks:
+        """Read what `dump` gives."""
         starts = kept.starts("sizes", rows)
         n, most = int(starts[-1]), round((2 * MOST + MOST_SHIFT) * UNITS)
         second = kept.array("second", np.int32, n, low=0, high=rows - 1)
@@ -283,20 +283,20 @@ class Odds:
         links = self.links.raised(shift - self.shift)
         return Odds(self.file, self._trees, links, self._link, self.bias, self.matches, shift)
 
-    def kept(self) -> Part:
-        """What `taken` reads."""
+    def dump(self) -> Part:
+        """What `load` reads."""
         return {
-            **self.file.kept(),
-            "links": self.links.kept(),
+            **self.file.dump(),
+            "links": self.links.dump(),
             "bias": self.bias,
             "shift": self.shift,
         }
 
     @classmethod
-    def taken(cls, kept: PartReader, trees: Trees, link: str | None = None) -> Odds:
-        """Read what `kept` gives."""
-        file = File.taken(kept)
-        links = OddsLinks.taken(kept.part("links"), len(file.counts))
+    def load(cls, kept: PartReader, trees: Trees, link: str | None = None) -> Odds:
+        """Read what `dump` gives."""
+        file = File.load(kept)
+        links = OddsLinks.load(kept.part("links"), len(file.counts))
         most = round(MOST_SHIFT * UNITS)
         shift = kept.whole("shift", low=-most, high=most)
         return cls(file, trees, links, link, kept.number("bias", MOST_BIAS), shift=shift)

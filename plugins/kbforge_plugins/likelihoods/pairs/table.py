@@ -232,23 +232,23 @@ class Column:
         values: IntArray = self.numbers[self.which[rows]]
         return values
 
-    def kept(self) -> Part:
-        """What `taken` reads."""
+    def dump(self) -> Part:
+        """What `load` reads."""
         return {
             "which": self.which.astype(np.int32),
             "numbers": self.numbers,
-            "text": self.text.kept(),
-            "bags": self.bags.kept(),
+            "text": self.text.dump(),
+            "bags": self.bags.dump(),
             "amounts": self.amounts,
         }
 
     @classmethod
-    def taken(cls, kept: PartReader, weights: Weights, rows: int) -> Column:
-        """Read what `kept` gives."""
+    def load(cls, kept: PartReader, weights: Weights, rows: int) -> Column:
+        """Read what `dump` gives."""
         numbers = kept.array("numbers", np.int64, -1)
         n = len(numbers)
         which = kept.array("which", np.int32, rows, low=0, high=n - 1).astype(np.int64)
-        bags = Bags.taken(kept.part("bags"), weights, n)
+        bags = Bags.load(kept.part("bags"), weights, n)
         amounts = kept.array("amounts", np.float64, -1, low=-1)
         if len(amounts) not in (0, n):
             raise kept.damaged("amounts", f"expected none or {n:,}, got {len(amounts):,}")
@@ -276,21 +276,21 @@ class NameForms:
     def __len__(self) -> int:
         return len(self.count)
 
-    def kept(self) -> Part:
-        """What `taken` reads."""
+    def dump(self) -> Part:
+        """What `load` reads."""
         return {
-            "text": self.text.kept(),
-            "bare": self.bare.kept(),
-            "sorted": self.sorted.kept(),
+            "text": self.text.dump(),
+            "bare": self.bare.dump(),
+            "sorted": self.sorted.dump(),
             "numbers": np.stack([self.numbers[form] for form in FORMS]),
             "letters": np.stack([self.letters[form] for form in LETTER_FORMS]),
             "count": self.count.astype(np.int32),
-            **{name: bags.kept() for name, bags in self.bags.items()},
+            **{name: bags.dump() for name, bags in self.bags.items()},
         }
 
     @classmethod
-    def taken(cls, kept: PartReader, weights: Mapping[str, Weights]) -> NameForms:
-        """Read what `kept` gives."""
+    def load(cls, kept: PartReader, weights: Mapping[str, Weights]) -> NameForms:
+        """Read what `dump` gives."""
         count = kept.array("count", np.int32, -1, low=0)
         n = len(count)
         numbers = kept.array("numbers", np.int64, len(FORMS), n)
@@ -302,7 +302,7 @@ class NameForms:
             numbers=dict(zip(FORMS, numbers, strict=True)),
             letters=dict(zip(LETTER_FORMS, letters, strict=True)),
             count=count.astype(np.int64),
-            bags={name: Bags.taken(kept.part(name), weights[name], n) for name in BAGS},
+            bags={name: Bags.load(kept.part(name), weights[name], n) for name in BAGS},
         )
 
     @classmethod
@@ -337,30 +337,30 @@ class RecordTable:
         first = self.called[:-1] if rows is None else self.called[rows]
         return self.names.numbers[form][self.which[first]]
 
-    def kept(self) -> Part:
-        """What `taken` reads."""
+    def dump(self) -> Part:
+        """What `load` reads."""
         return {
-            "names": self.names.kept(),
+            "names": self.names.dump(),
             "called": np.diff(self.called).astype(np.int32),
             "which": self.which.astype(np.int32),
-            "trigrams": self.trigrams.kept(),
-            "consonants": self.consonants.kept(),
+            "trigrams": self.trigrams.dump(),
+            "consonants": self.consonants.dump(),
             "script": self.script.astype(np.int32),
-            "soup": self.all_text.kept(),
-            "codes": {kind: bags.kept() for kind, bags in self.codes.items()},
-            "coded": self.coded.kept(),
-            "spelt": self.spelt.kept(),
+            "soup": self.all_text.dump(),
+            "codes": {kind: bags.dump() for kind, bags in self.codes.items()},
+            "coded": self.coded.dump(),
+            "spelt": self.spelt.dump(),
             "linked": self.linked,
             "stated": self.stated.astype(np.int32),
-            "columns": {str(at): one.kept() for at, one in enumerate(self.columns.values())},
+            "columns": {str(at): one.dump() for at, one in enumerate(self.columns.values())},
         }
 
     @classmethod
-    def taken(
+    def load(
         cls, kept: PartReader, weights: Mapping[str, Weights], columns: Mapping[str, Weights]
     ) -> RecordTable:
-        """Read what `kept` gives, with the weights of its reader."""
-        names = NameForms.taken(kept.part("names"), weights)
+        """Read what `dump` gives, with the weights of its reader."""
+        names = NameForms.load(kept.part("names"), weights)
         stated = kept.array("stated", np.int32, -1, low=0)
         n = len(stated)
         called = kept.starts("called", n, low=1)
@@ -369,19 +369,19 @@ class RecordTable:
             names=names,
             called=called,
             which=which.astype(np.int64),
-            trigrams=Bags.taken(kept.part("trigrams"), weights["trigrams"], n),
-            consonants=Bags.taken(kept.part("consonants"), weights["consonants"], n),
+            trigrams=Bags.load(kept.part("trigrams"), weights["trigrams"], n),
+            consonants=Bags.load(kept.part("consonants"), weights["consonants"], n),
             script=kept.array("script", np.int32, n, low=0, high=_OTHER).astype(np.int64),
-            all_text=Bags.taken(kept.part("soup"), weights["soup"], n),
+            all_text=Bags.load(kept.part("soup"), weights["soup"], n),
             codes={
-                kind: Bags.taken(kept.part(f"codes/{kind}"), weights[kind], n) for kind in CODE_BAGS
+                kind: Bags.load(kept.part(f"codes/{kind}"), weights[kind], n) for kind in CODE_BAGS
             },
             coded=kept.strings("coded", n),
             spelt=kept.strings("spelt", n),
             linked=kept.array("linked", np.int64, n, low=0),
             stated=stated.astype(np.int64),
             columns={
-                name: Column.taken(kept.part(f"columns/{at}"), of_attribute, n)
+                name: Column.load(kept.part(f"columns/{at}"), of_attribute, n)
                 for at, (name, of_attribute) in enumerate(columns.items())
             },
         )
@@ -500,21 +500,21 @@ class StatementReader:
             some.forget()
         return reader, table
 
-    def kept(self) -> Part:
-        """What `taken` reads."""
+    def dump(self) -> Part:
+        """What `load` reads."""
         return {
             "naming": list(self.naming),
             "attributes": list(self.columns),
             "read": list(self.kinds),
             "kinds": list(self.kinds.values()),
             "amounts": sorted(self.amounts),
-            **{name: weights.kept() for name, weights in self.weights.items()},
-            "columns": {str(at): one.kept() for at, one in enumerate(self.columns.values())},
+            **{name: weights.dump() for name, weights in self.weights.items()},
+            "columns": {str(at): one.dump() for at, one in enumerate(self.columns.values())},
         }
 
     @classmethod
-    def taken(cls, kept: PartReader) -> StatementReader:
-        """Read what `kept` gives."""
+    def load(cls, kept: PartReader) -> StatementReader:
+        """Read what `dump` gives."""
         read, kinds = kept.names("read"), kept.value("kinds")
         known = {kind: kind for kind in KINDS}
         if not isinstance(kinds, list) or len(kinds) != len(read) or not {*kinds} <= {*KINDS}:
@@ -522,11 +522,11 @@ class StatementReader:
         return cls(
             kept.names("naming"),
             {
-                name: Weights.taken(kept.part(name))
+                name: Weights.load(kept.part(name))
                 for name in (*BAGS, "consonants", "soup", *CODE_BAGS)
             },
             {
-                name: Weights.taken(kept.part(f"columns/{at}"))
+                name: Weights.load(kept.part(f"columns/{at}"))
                 for at, name in enumerate(kept.names("attributes"))
             },
             dict(zip(read, (known[kind] for kind in kinds), strict=True)),
