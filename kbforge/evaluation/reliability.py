@@ -136,8 +136,10 @@ def pair_probabilities(posteriors: Sequence[Posterior], least: float = 0.0) -> R
     first, second = first[order], second[order]
     sizes = _subproblem_sizes(posteriors)
     size = np.maximum(sizes[first], sizes[second])
-    subproblem = _subproblem_numbers(posteriors[0])[first]
-    return ReportedPairs(first, second, probability[kept][order], size, subproblem)
+    subproblem = np.zeros(n, np.int64)
+    for number, held in enumerate(posteriors[0].subproblems):
+        subproblem[list(held.fragments)] = number
+    return ReportedPairs(first, second, probability[kept][order], size, subproblem[first])
 
 
 def entity_probabilities(posteriors: Sequence[Posterior]) -> ReportedEntities:
@@ -152,7 +154,7 @@ def entity_probabilities(posteriors: Sequence[Posterior]) -> ReportedEntities:
     masses: list[list[float]] = [[] for _ in clusters]
     for posterior in posteriors:
         for block in posterior.subproblems:
-            for cluster, mass in _masses(block).items():
+            for cluster, mass in masses_of(block).items():
                 at = place.get(cluster)
                 if at is not None:
                     masses[at].append(mass)
@@ -235,7 +237,7 @@ def cluster_probabilities(posterior: Posterior) -> dict[Cluster, float]:
     """The probability of every cluster that some particle holds."""
     out: dict[Cluster, float] = {}
     for subproblem in posterior.subproblems:
-        out |= _masses(subproblem)
+        out |= masses_of(subproblem)
     return out
 
 
@@ -256,7 +258,7 @@ def renumbered(posterior: Posterior, order: Sequence[int]) -> Posterior:
     return replace(posterior, subproblems=tuple(sorted(subproblems, key=lambda s: s.fragments)))
 
 
-def _masses(subproblem: Subproblem) -> dict[Cluster, float]:
+def masses_of(subproblem: Subproblem) -> dict[Cluster, float]:
     """The probability of each distinct cluster of a subproblem."""
     masses: dict[Cluster, float] = {}
     for particle in subproblem.particles:
@@ -298,14 +300,6 @@ def _subproblem_sizes(posteriors: Sequence[Posterior]) -> FloatArray:
         for subproblem in posterior.subproblems:
             total[list(subproblem.fragments)] += len(subproblem.fragments)
     return total / len(posteriors)
-
-
-def _subproblem_numbers(posterior: Posterior) -> IntArray:
-    """The number of each fragment's subproblem, shape [n]."""
-    out = np.zeros(posterior.n_fragments, np.int64)
-    for number, subproblem in enumerate(posterior.subproblems):
-        out[list(subproblem.fragments)] = number
-    return out
 
 
 def _rounded(probability: FloatArray) -> FloatArray:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import FileIO
 from types import TracebackType
@@ -233,11 +233,7 @@ def same_of(record: Record) -> bool | None:
 
 def record_of(value: Mapping[str, Any], where: str) -> Record:
     """A JSON object whose errors name the place it comes from."""
-    return Record(value, _wrong(where))
-
-
-def _wrong(where: str) -> Callable[[str, str, str], BadRecord]:
-    return lambda field, expected, got: BadRecord(where, expected, got, field)
+    return Record(value, lambda field, expected, got: BadRecord(where, expected, got, field))
 
 
 def _id(record: Record, key: str) -> str:

@@ -231,26 +231,26 @@ def _decisions(
     # the first has no choice
     chosen = set((1 + rng.permutation(len(fragments) - 1)[:DECISIONS]).tolist())
     before: dict[int, list[int]] = {}
-    led: dict[int, set[int]] = {}
+    postings: dict[int, set[int]] = {}
     for place, i in enumerate(order):
         own, keys = cluster_of[i], index.keys(fragments[i])
         if place in chosen:
-            ranked = _most_alike(keys, led, own)
+            ranked = _most_alike(keys, postings, own)
             met = [own] * (own in before) + ranked
             sets = [_some(before[number], rng) for number in met]
             yield _Decision(i, own not in before, [len(before[n]) for n in met], sets)
         before.setdefault(own, []).append(i)
         for key in keys:
-            led.setdefault(key, set()).add(own)
+            postings.setdefault(key, set()).add(own)
 
 
-def _most_alike(keys: Sequence[int], led: dict[int, set[int]], own: int) -> list[int]:
+def _most_alike(keys: Sequence[int], postings: dict[int, set[int]], own: int) -> list[int]:
     """The clusters that share most with a fragment, weighted towards rare keys."""
     weight: dict[int, float] = {}
     for key in keys:
-        for number in led.get(key, ()):
+        for number in postings.get(key, ()):
             if number != own:
-                weight[number] = weight.get(number, 0.0) + 1 / len(led[key])
+                weight[number] = weight.get(number, 0.0) + 1 / len(postings[key])
     return sorted(weight, key=lambda number: (-weight[number], number))[:OTHERS]
 
 

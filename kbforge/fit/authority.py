@@ -15,7 +15,7 @@ built once; only the keys of mentions are kept of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
@@ -227,13 +227,9 @@ class KnownEntities:
         for x in self.authority.entities if self.all else ():
             if x.id not in took_part:
                 alone = Subproblem((0,), (Particle(0.0, ((0,),)),))
-                yield from assemble_subproblem((x,), alone, subproblems, _known_id((x,)))
+                own: dict[Cluster, str] = {(0,): x.id}
+                yield from assemble_subproblem((x,), alone, subproblems, own.__getitem__)
                 subproblems += 1
-
-
-def _known_id(fragments: Sequence[Fragment]) -> Callable[[Cluster], str]:
-    """The function that gives the cluster of a known entity its id."""
-    return lambda cluster: fragments[cluster[0]].id
 
 
 def with_known(fit: Fit) -> Fit:

@@ -131,7 +131,10 @@ def calibrate(
         value=result.objective,
         at_edge=result.at_edge,
         likelihood=prepared.likelihood,
-        options={key: _option(value) for key, value in choices.of("likelihood").items()},
+        options={
+            key: value if isinstance(value, Option) else str(value)
+            for key, value in choices.of("likelihood").items()
+        },
         fragments=len(fragments),
         sha256=fingerprint(fragments),
     )
@@ -160,10 +163,6 @@ def _edge_note(result: CalibrationResult, search: Search) -> tuple[str, ...]:
         f"the range with --{result.at_edge}; if it stays at the edge, these fragments do not bound "
         f"alpha",
     )
-
-
-def _option(value: object) -> Option:
-    return value if isinstance(value, str | int | float | bool) else str(value)
 
 
 Mapped: TypeAlias = tuple[Reliability, Reliability | None]

@@ -437,7 +437,6 @@ def _log_sigmoid(nats: FloatArray) -> FloatArray:
 
 REPORTED = "reported"
 PAIRS = "pairs"
-LIKELIHOODS = ("names", "bigram", "attributes", PAIRS)
 
 _WHOLE = (*PAIRS_OF_FILES, *JUDGED_OF_FILES)
 ENTITY_FEATURES = (REPORTED, *OF_ENTITIES, *PAIRS_OF_ENTITIES, *JUDGED_OF_CLAIMS, *_WHOLE)

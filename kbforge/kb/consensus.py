@@ -26,7 +26,6 @@ A subproblem of more than `MOST` fragments keeps its heaviest particle.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -36,6 +35,7 @@ from typing import TypeAlias
 import numpy as np
 
 from kbforge.contracts import Cluster, FloatArray, IntArray, Posterior, Subproblem
+from kbforge.evaluation.reliability import masses_of
 from kbforge.kb.similarity import DIGITS
 
 MOST = 2_000
@@ -48,13 +48,8 @@ _ROUNDS = 100
 def similarity(subproblem: Subproblem) -> FloatArray:
     """The posterior similarity of a subproblem's fragments, in their order, shape [n, n]."""
     position = {fragment: at for at, fragment in enumerate(subproblem.fragments)}
-    masses: dict[Cluster, float] = {}
-    for particle in subproblem.particles:
-        weight = math.exp(particle.log_weight)
-        for cluster in particle.clusters:
-            masses[cluster] = masses.get(cluster, 0.0) + weight
     together = np.zeros((len(position), len(position)))
-    for cluster, mass in masses.items():
+    for cluster, mass in masses_of(subproblem).items():
         held = np.array([position[fragment] for fragment in cluster])
         together[np.ix_(held, held)] += mass
     np.fill_diagonal(together, 1.0)

@@ -143,7 +143,7 @@ def assemble_subproblem(
             confidence=reported if sure is None else sure,
             subproblem=number,
             alternatives=tuple(
-                Alternative(probability, tuple(_ids(fragments, group) for group in groups))
+                Alternative(probability, tuple(tuple(fragments[i].id for i in g) for g in groups))
                 for probability, groups in kept
             ),
             vector=mean_vector(members),
@@ -185,10 +185,6 @@ def entity_ids(earliest: str) -> Iterator[str]:
     for digits in range(_ID_DIGITS, len(digest) + 1):
         yield f"e-{digest[:digits]}"
     raise AssertionError("two fragments have one id")
-
-
-def _ids(fragments: Fragments, cluster: Cluster) -> tuple[str, ...]:
-    return tuple(fragments[index].id for index in cluster)
 
 
 class _Beliefs:
@@ -352,11 +348,6 @@ def _name_of(
     return dict(named[best_of(joined, full or None, words)])
 
 
-@lru_cache(maxsize=1 << 10)
-def _naming(attributes: tuple[str, ...]) -> set[str]:
-    return naming(attributes)
-
-
 def naming(attributes: Sequence[str]) -> set[str]:
     """The attributes that together name an entity."""
     letters = {a: "".join(filter(str.isalnum, a.casefold())) for a in attributes}
@@ -364,6 +355,9 @@ def naming(attributes: Sequence[str]) -> set[str]:
         if title in letters.values():
             return {next(a for a in attributes if letters[a] == title)}
     return {a for a in attributes if letters[a].endswith("name")} or set(attributes[:1])
+
+
+_naming = lru_cache(maxsize=1 << 10)(naming)
 
 
 def mean_vector(fragments: Sequence[Fragment]) -> tuple[float, ...] | None:

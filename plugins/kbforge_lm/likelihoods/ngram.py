@@ -114,7 +114,7 @@ class NgramCounts:
                 counter.update(ngrams_of_all(some, self.order))
 
     def dump(self, values: Mapping[str, Any]) -> LearnedState:
-        """The counts, and further values, as `taken_up` reads them."""
+        """The counts, and further values, as `load` reads them."""
         arrays: dict[str, NDArray[Any]] = {}
         for number, counter in enumerate(self.by_attribute.values()):
             counted = sorted(counter.items())

@@ -49,8 +49,8 @@ from kbforge.fit.features import (
     ENTITY_FEATURES,
     JUDGED_OF_CLAIMS,
     JUDGED_OF_FILES,
-    LIKELIHOODS,
     PAIR_FEATURES,
+    PAIRS,
     REPORTED,
     ConfidenceFeatures,
 )
@@ -67,6 +67,7 @@ from kbforge_lab.training.defaults.families import (
 )
 from kbforge_lab.training.defaults.pairs import fit_trees
 
+LIKELIHOODS = ("names", "bigram", "attributes", PAIRS)
 KINDS = {"entities": ENTITY_FEATURES, "pairs": PAIR_FEATURES}
 PARAMETERS: dict[str, Any] = {
     "objective": "binary",
