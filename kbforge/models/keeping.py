@@ -43,8 +43,8 @@ class KeptReader:
     def wrong(self, field: str, expected: str, got: str) -> ModelError:
         """The error about a field."""
         return ModelError(
-            f"{self._whose}: what was kept is damaged: {quoted(field)}: expected {expected}, got "
-            f"{got}; it is to be fitted again"
+            f"{self._whose}: what was kept is damaged: {quoted(field, 100)}: expected {expected}, "
+            f"got {got}; kbforge refit fits it again"
         )
 
     def only(self, *fields: str) -> Record:

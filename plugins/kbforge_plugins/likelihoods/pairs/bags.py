@@ -16,12 +16,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from kbforge.contracts import FloatArray, IntArray, LearnedState
-from kbforge.errors import ModelError, quoted
+from kbforge.errors import ModelError
 from kbforge.indexes.hashed import spread, starts_of
+from kbforge.models.keeping import KeptReader, Number
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -55,6 +56,7 @@ class PartReader:
 
     def __init__(self, kept: LearnedState, within: str = "", read: set[str] | None = None) -> None:
         self._kept, self._within = kept, within
+        self._reader = KeptReader(kept, "likelihood pairs")
         self._read: set[str] = set() if read is None else read
 
     def part(self, name: str) -> PartReader:
@@ -63,66 +65,44 @@ class PartReader:
 
     def value(self, name: str) -> Any:
         """A JSON value."""
-        return self._find(self._kept.values, name)
+        return self._reader.fields.get(self._named(name), object, "a value")
 
     def whole(self, name: str, low: int = 0, high: int = (1 << 40) - 1) -> int:
         """A whole number from `low` to `high`."""
-        value = self.value(name)
-        if type(value) is not int or not low <= value <= high:
-            expected = f"expected a whole number from {low} to {high}"
-            raise self.damaged(name, f"{expected}, got {quoted(str(value))}")
-        return value
+        self._reader.fields.get(self._named(name), int)
+        return int(self.number(name, low, high))
 
-    def number(self, name: str, most: float) -> float:
-        """A number of at most this size."""
-        value = self.value(name)
-        if type(value) not in (int, float) or not abs(value) <= most:
-            raise self.damaged(name, f"expected a number to {most:g}, got {quoted(str(value))}")
-        return float(value)
+    def number(self, name: str, low: float, high: float) -> float:
+        """A number from `low` to `high`."""
+        return self._reader.fields.within(self._named(name), low, high)
 
     def names(self, name: str) -> tuple[str, ...]:
         """Different texts."""
-        value = self.value(name)
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise self.damaged(name, f"expected a list of names, got {quoted(str(value))}")
-        if len(set(value)) < len(value):
-            raise self.damaged(name, "expected different names")
-        return tuple(value)
+        names = self._reader.fields.texts(self._named(name))
+        if len(set(names)) < len(names):
+            raise self.damaged(name, "different names", "one of them twice")
+        return names
 
     def array(
         self,
         name: str,
-        dtype: DTypeLike,
-        *shape: int,
-        low: int | None = None,
-        high: int | None = None,
-    ) -> NDArray[Any]:
-        """Finite numbers of this type and shape (-1 is any length), from `low` to `high`."""
-        array = self._find(self._kept.arrays, name)
-        wanted = np.dtype(dtype)
-        if (
-            not isinstance(array, np.ndarray)
-            or array.dtype != wanted
-            or array.ndim != len(shape)
-            or any(size not in (-1, got) for size, got in zip(shape, array.shape, strict=True))
-        ):
-            got = f"{getattr(array, 'dtype', type(array).__name__)} {getattr(array, 'shape', '')}"
-            raise self.damaged(name, f"expected {wanted} {shape}, got {got}")
-        if wanted.kind == "f" and not np.isfinite(array).all():
-            raise self.damaged(name, "expected finite numbers")
-        if array.size and (
-            (low is not None and array.min() < low) or (high is not None and array.max() > high)
-        ):
-            raise self.damaged(name, f"expected numbers of {low} to {high}, got others")
-        return np.ascontiguousarray(array)
+        dtype: type[Number],
+        length: int = -1,
+        width: int | None = None,
+        low: float = -np.inf,
+        high: float = np.inf,
+    ) -> NDArray[Number]:
+        """Finite numbers of shape [length] or [length, width], from `low` to `high`; -1 is any."""
+        n = None if length < 0 else length
+        return self._reader.array(self._named(name), dtype, n, low, high, width=width)
 
     def starts(self, name: str, n: int, low: int = 0) -> IntArray:
         """Where each of n runs begins, and the last one ends, from their lengths."""
-        return starts_of(self.array(name, np.int32, n, low=low))
+        return starts_of(self.array(name, np.int32, n, low=low).astype(np.int64))
 
     def length(self, name: str) -> int:
         """The size of an array."""
-        return int(np.size(self._find(self._kept.arrays, name)))
+        return int(np.size(self._kept.arrays.get(self._named(name), ())))
 
     def strings(self, name: str, n: int = -1) -> Strings:
         """So many texts; -1 is any number."""
@@ -131,30 +111,24 @@ class PartReader:
         try:
             whole = text.tobytes().decode(errors="surrogatepass")
         except UnicodeDecodeError:
-            raise self.damaged(f"{name}/text", "expected texts in UTF-8") from None
+            raise self.damaged(f"{name}/text", "texts in UTF-8", "others") from None
         if starts[-1] != len(whole):
-            raise self.damaged(name, f"expected {starts[-1]:,} characters, got {len(whole):,}")
+            raise self.damaged(name, f"{starts[-1]:,} characters", f"{len(whole):,}")
         return Strings(whole, starts)
 
-    def damaged(self, name: str, what: str) -> ModelError:
+    def damaged(self, name: str, expected: str, got: str) -> ModelError:
         """The error that names the damaged value."""
-        return ModelError(
-            f"the kept pair model is damaged: {quoted(self._within + name, 100)}: {what}; "
-            "kbforge refit fits it again"
-        )
+        return self._reader.wrong(self._within + name, expected, got)
 
     def require_all_read(self) -> None:
         """Refuse a model that holds more than was read."""
         for name in sorted({*self._kept.values, *self._kept.arrays} - self._read):
-            raise self.damaged(name, "expected nothing of that name")
+            raise self.damaged(name, "nothing of that name", "something")
 
-    def _find(self, among: Mapping[str, Any], name: str) -> Any:
-        try:
-            found = among[self._within + name]
-        except (KeyError, TypeError):
-            raise self.damaged(name, "expected it, got nothing") from None
+    def _named(self, name: str) -> str:
+        """The whole name of what is read."""
         self._read.add(self._within + name)
-        return found
+        return self._within + name
 
 
 class Strings:
@@ -330,11 +304,8 @@ class Bags:
         """Read what `dump` gives."""
         starts = kept.starts("sizes", rows)
         if kept.length("columns") > starts[-1]:
-            raise kept.damaged(
-                "columns",
-                f"{starts[-1]:,} tokens by the sizes of the rows, {kept.length('columns'):,} in "
-                "all; version 0.1 wrote this for files with a token in many rows",
-            )
+            got = f"{kept.length('columns'):,} (version 0.1 wrote this for a token in many rows)"
+            raise kept.damaged("columns", f"{starts[-1]:,} tokens by the sizes of the rows", got)
         last = len(weights.weight) - 1
         columns = kept.array("columns", np.int32, int(starts[-1]), low=0, high=last)
         return cls.of(weights.weight, starts, columns)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -29,7 +29,6 @@ from kbforge_plugins.likelihoods.pairs.bags import (
     Part,
     PartReader,
     cosine,
-    joined_fields,
     overlap,
     shared_counts,
 )
@@ -474,8 +473,13 @@ class Rows:
     @classmethod
     def joined(cls, some: Sequence[Rows]) -> Rows:
         """All rows of several, in order."""
-        named = np.concatenate([one.named for one in some], axis=1)
-        return replace(joined_fields(some), named=named)
+        return cls(
+            RecordTable.joined([one.table for one in some]),
+            np.concatenate([one.letters for one in some]),
+            np.concatenate([one.words for one in some]),
+            np.concatenate([one.named for one in some], axis=1),
+            np.concatenate([one.seen for one in some]),
+        )
 
 
 class File:
@@ -562,7 +566,7 @@ class File:
         counts = kept.array("fragments", np.int64, n, low=1)
         table = RecordTable.load(kept.part("table"), reader.weights, reader.columns)
         if len(table) != n:
-            raise kept.damaged("table", f"expected {n:,} rows, got {len(table):,}")
+            raise kept.damaged("table", f"{n:,} rows", f"{len(table):,}")
         letters, words = (kept.part("standings").array(way, np.float64, n, NEAREST) for way in WAYS)
         numbers = kept.part("called").array("numbers", np.int64, -1)
         names = numbers, kept.part("called").array("counts", np.int64, 2, len(numbers), low=1)

@@ -299,7 +299,9 @@ class Odds:
         links = OddsLinks.load(kept.part("links"), len(file.counts))
         most = round(MOST_SHIFT * UNITS)
         shift = kept.whole("shift", low=-most, high=most)
-        return cls(file, trees, links, link, kept.number("bias", MOST_BIAS), shift=shift)
+        return cls(
+            file, trees, links, link, kept.number("bias", -MOST_BIAS, MOST_BIAS), shift=shift
+        )
 
     def encode(self, fragment: Fragment) -> Row:
         """The row of what a fragment states; a new statement is placed against the file."""

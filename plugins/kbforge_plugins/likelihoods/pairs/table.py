@@ -251,7 +251,7 @@ class Column:
         bags = Bags.load(kept.part("bags"), weights, n)
         amounts = kept.array("amounts", np.float64, -1, low=-1)
         if len(amounts) not in (0, n):
-            raise kept.damaged("amounts", f"expected none or {n:,}, got {len(amounts):,}")
+            raise kept.damaged("amounts", f"none or {n:,}", f"{len(amounts):,}")
         return cls(which, numbers, kept.strings("text", n), bags, amounts)
 
     @classmethod
@@ -518,7 +518,7 @@ class StatementReader:
         read, kinds = kept.names("read"), kept.value("kinds")
         known = {kind: kind for kind in KINDS}
         if not isinstance(kinds, list) or len(kinds) != len(read) or not {*kinds} <= {*KINDS}:
-            raise kept.damaged("kinds", f"expected {len(read):,} kinds of attributes")
+            raise kept.damaged("kinds", f"{len(read):,} kinds of attributes", "others")
         return cls(
             kept.names("naming"),
             {
