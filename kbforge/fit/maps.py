@@ -162,7 +162,7 @@ class AuditedConfidence:
 CONFIDENCE_FILE = "confidence.safetensors"
 KINDS_OF_CLAIMS = ("pairs", "entities")
 
-_WRITER = "python -m kbforge_lab.training.defaults.doubt"
+_WRITER = "python -m kbforge_lab.training.defaults.confidence"
 _AT_ONCE = 200_000  # pairs, whose features are held at one time
 _SUREST = 0.9  # what a report counts as at most; at least the rest to 1
 
@@ -256,7 +256,7 @@ def shipped_confidence(context: FileContext, defaults: str | None = None) -> Tre
             raise ModelError(
                 f"{quoted(defaults, 400)}: expected {CONFIDENCE_FILE}, got {earlier.name} of an "
                 "earlier version; kbforge lab train-default DATA -o "
-                f"{quoted(defaults, 400)} --part doubt makes the new file"
+                f"{quoted(defaults, 400)} --part confidence makes the new file"
             )
     folder = default_folder(defaults, CONFIDENCE_FILE)
     where = quoted(str(folder / CONFIDENCE_FILE), 400)
@@ -296,7 +296,7 @@ def _facts(facts: NDArray[Any], where: str) -> tuple[tuple[str, ...], Mapping[st
 
 
 _CALLED = "confidence map"
-_MAP, _DOUBT, _ANSWERED = KINDS = ("map", "doubt", "answered")
+_MAP, _TREES, _ANSWERED = KINDS = ("map", "doubt", "answered")
 _LARGEST_DIGEST = 2**63 - 1
 
 
@@ -313,7 +313,7 @@ def dump_map(reading: ConfidenceMap) -> LearnedState:
         context = reading.context
         predicted = None if context.predicted is None else _dump_predicted(context.predicted)
         own: dict[str, Any] = {
-            "kind": _DOUBT,
+            "kind": _TREES,
             "likelihood": context.likelihood,
             "pairs": context.pairs is not None,
             "judged": predicted is not None,

@@ -201,7 +201,9 @@ def read_from(folder, likelihood="bigram"):
 @pytest.mark.parametrize("name", ["doubt.toml", "doubt.pairs.safetensors"])
 def test_a_folder_with_the_earlier_maps_is_not_replaced_by_what_ships(tmp_path, name):
     (tmp_path / name).touch()
-    sentence = f"{tmp_path}: expected {CONFIDENCE_FILE}, got {name} .* -o {tmp_path} --part doubt "
+    sentence = (
+        f"{tmp_path}: expected {CONFIDENCE_FILE}, got {name} .* -o {tmp_path} --part confidence "
+    )
     with pytest.raises(KBForgeError, match=sentence):
         read_from(tmp_path)
     write(tmp_path)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
-_PARTS = ("pairs", "judge", "doubt")
+_PARTS = ("pairs", "judge", "confidence")
 
 
 @app.command()
@@ -34,7 +34,8 @@ def train_default(
         str, typer.Option("--leave-out", help="Family to leave out and test on, or each.")
     ] = "each",
     part: Annotated[
-        str | None, typer.Option("--part", help="Train pairs, judge or doubt.", show_default="all")
+        str | None,
+        typer.Option("--part", help="Train pairs, judge or confidence.", show_default="all"),
     ] = None,
     files: Annotated[
         int | None,
@@ -69,7 +70,7 @@ def train_default(
             ships = frozenset(family.name for family in FAMILIES if family.ships)
             _train_judge(data, output, files, ships, left)
         else:
-            from kbforge_lab.training.defaults.doubt import main
+            from kbforge_lab.training.defaults.confidence import main
 
             claims = str(output / "claims")
             main(["--data", str(data), "--claims", claims, "--out", str(output)])

@@ -269,7 +269,7 @@ def test_what_is_learned_is_near_what_labels_tell():
     for attribute, rates in told.rates.items():
         prior = AttributeRates.prior(rates.kind).mixture
         doubted = {
-            name: (weight + fitting._DOUBT * prior[name]) / (1 + fitting._DOUBT)
+            name: (weight + fitting._PRIOR_WEIGHT * prior[name]) / (1 + fitting._PRIOR_WEIGHT)
             for name, weight in rates.mixture.items()
         }
         assert found.rates[attribute].mixture == pytest.approx(doubted, abs=0.05)

@@ -93,11 +93,14 @@ _SMALLEST = 1e-300  # the least probability, so that logs are finite
 
 
 def learn_rates(
-    vocabulary: Vocabulary, clusters: Sequence[Counts], prior: AttributeRates, doubt: float = 0.0
+    vocabulary: Vocabulary,
+    clusters: Sequence[Counts],
+    prior: AttributeRates,
+    prior_weight: float = 0.0,
 ) -> AttributeRates:
     """The most probable rates given each cluster's values; the prior is worth a few draws.
 
-    `doubt` is additional weight of the prior, in draws for each draw of the data.
+    `prior_weight` is additional weight of the prior, in draws for each draw of the data.
     """
     clusters = [c for c in clusters if sum(c.values()) > 1]
     if not clusters:
@@ -107,7 +110,7 @@ def learn_rates(
     weights, concentration = believed, prior.concentration
     for _ in range(_ROUNDS):
         drawn, fresh = data.expected(weights, concentration)
-        new = drawn + (_PSEUDO_DRAWS + doubt * drawn.sum()) * believed
+        new = drawn + (_PSEUDO_DRAWS + prior_weight * drawn.sum()) * believed
         new /= new.sum()
         spread = (digamma(concentration + data.sizes) - digamma(concentration)).sum()
         concentration = float(
@@ -286,7 +289,7 @@ _MOST_ROUNDS = 4
 _SETTLED = 0.03  # the rounds end at a smaller relative change of the number of entities
 # draws that the prior is worth for each draw of the clusters found: otherwise similar entities that
 # were once merged would make rates that merge more of them
-_DOUBT = 2.0
+_PRIOR_WEIGHT = 2.0
 _START_SIZE = 2.0  # fragments of an entity, as a first guess
 
 
@@ -357,7 +360,7 @@ def fit_unlabelled(
         problem = Problem(model(vocabularies, rates), alpha, index=index)
         clusters = GreedyClusterer().cluster(sample, problem, np.random.default_rng(0)).clusters()
         vocabularies = counted_by_entity(by_record, records, clusters)
-        rates = rates_of(vocabularies, records, clusters, _DOUBT) | known
+        rates = rates_of(vocabularies, records, clusters, _PRIOR_WEIGHT) | known
         rates = discounted(vocabularies, rates, records, clusters) | known
         size_of = {i: len(cluster) for cluster in clusters for i in cluster}
         before = entities
@@ -444,9 +447,9 @@ def rates_of(
     vocabularies: dict[str, Vocabulary],
     records: Sequence[Record],
     clusters: Sequence[Cluster],
-    doubt: float = 0.0,
+    prior_weight: float = 0.0,
 ) -> dict[str, AttributeRates]:
-    """Each attribute's rates from clusters of records; `doubt` is `learn_rates`'s."""
+    """Each attribute's rates from clusters of records; `prior_weight` is `learn_rates`'s."""
     held: list[list[Counts]] = [[] for _ in vocabularies]
     for cluster in clusters:
         of_cluster: dict[int, Counts] = {}
@@ -458,7 +461,7 @@ def rates_of(
             held[index].append(counts)
     return {
         attribute: learn_rates(
-            vocabulary, held[index], AttributeRates.prior(vocabulary.kind), doubt
+            vocabulary, held[index], AttributeRates.prior(vocabulary.kind), prior_weight
         )
         for index, (attribute, vocabulary) in enumerate(vocabularies.items())
     }

@@ -1,6 +1,6 @@
 """Trains the confidence maps that ship, on claims about many labelled files.
 
-    python -m kbforge_lab.training.defaults.doubt --data DATA --claims CLAIMS --out OUT
+    python -m kbforge_lab.training.defaults.confidence --data DATA --claims CLAIMS --out OUT
 
 1. Files are drawn from every family and clustered without their labels: by the default, and by each
    likelihood that it chooses from, with the models in OUT/without/FAMILY. Most are resampled, which
@@ -337,7 +337,7 @@ def _log_score(probability: FloatArray, true: BoolArray, each: FloatArray | None
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Collect, fit leave-one-family-out, judge, and write what ships."""
-    parser = argparse.ArgumentParser(prog="python -m kbforge_lab.training.defaults.doubt")
+    parser = argparse.ArgumentParser(prog="python -m kbforge_lab.training.defaults.confidence")
     parser.add_argument("--data", type=Path, required=True, help="folder of all labelled data")
     parser.add_argument("--claims", type=Path, required=True, help="folder that keeps claims")
     parser.add_argument("--out", type=Path, required=True, help="folder to write maps to")

@@ -9,7 +9,7 @@ import pytest
 
 from kbforge.fit.description import FileContext
 from kbforge.fit.maps import CONFIDENCE_FILE, shipped_confidence
-from kbforge_lab.training.defaults import doubt
+from kbforge_lab.training.defaults import confidence
 from kbforge_lab.training.defaults.families import Family
 
 pytest.importorskip("lightgbm")
@@ -32,22 +32,22 @@ def families(tmp_path, monkeypatch):
                   ("first", "second", "third"))  # fmt: skip
     for seed, family in enumerate(found):
         write(tmp_path / family.files[0], seed)
-    monkeypatch.setattr(doubt, "FAMILIES", found)
+    monkeypatch.setattr(confidence, "FAMILIES", found)
     return found
 
 
 def known(family, file, true, run=None, chosen=None):
     n = len(true)
-    return doubt.KnownClaims(
+    return confidence.KnownClaims(
         np.zeros((n, 3)), np.full(n, 0.5), np.arange(n), np.array(true, bool),
         np.array(family, object), np.array(file), np.array(run or ["bigram"] * n, object),
-        np.array(chosen or [True] * n), np.full(n, doubt.RESAMPLED, object),
+        np.array(chosen or [True] * n), np.full(n, confidence.RESAMPLED, object),
     )  # fmt: skip
 
 
 def test_families_weigh_the_same_and_so_do_their_files():
     claims = known(["a", "a", "a", "a", "b"], [0, 0, 0, 1, 7], [True] * 5)
-    found = doubt.weights(claims)
+    found = confidence.weights(claims)
     assert found.sum() == pytest.approx(5)
     assert found.tolist() == pytest.approx([5 / 12] * 3 + [5 / 4, 5 / 2])
 
@@ -55,19 +55,19 @@ def test_families_weigh_the_same_and_so_do_their_files():
 def test_the_default_weighs_as_much_as_all_else_that_was_run():
     runs = ["bigram", "pairs", "pairs", "names", "attributes"]
     claims = known(["a"] * 5, [0] * 5, [True] * 5, runs, [True, False, False, False, False])
-    found = doubt.weights(claims)
+    found = confidence.weights(claims)
     assert found.tolist() == pytest.approx([5 / 2, 5 / 12, 5 / 12, 5 / 6, 5 / 6])
 
 
 def test_maps_learn_to_do_without_the_judge():
-    features = doubt.KINDS["entities"]
+    features = confidence.KINDS["entities"]
     n = 400
-    claims = doubt.KnownClaims(
+    claims = confidence.KnownClaims(
         np.zeros((n, len(features))), np.full(n, 0.5), np.arange(n), np.ones(n, bool),
         np.full(n, "a", object), np.arange(n), np.full(n, "names", object), np.ones(n, bool),
-        np.full(n, doubt.WHOLE, object),
+        np.full(n, confidence.WHOLE, object),
     )  # fmt: skip
-    found = doubt._forgetful(claims, features)
+    found = confidence._forgetful(claims, features)
     lacks = {name: np.isnan(found.rows[:, k]).mean() for k, name in enumerate(features)}
     assert 0.3 < lacks["votes"] < 0.5
     assert 0.08 < lacks["predicted"] < 0.22
@@ -77,14 +77,14 @@ def test_maps_learn_to_do_without_the_judge():
 
 def test_the_judgement_by_hand():
     claims = known(["a"] * 4, [0] * 4, [True, True, True, False])
-    found = doubt.judged(claims, np.array([0.75] * 4))
+    found = confidence.judged(claims, np.array([0.75] * 4))
     assert found["raw"] == pytest.approx(0.25)
     assert found["calibrated"] == pytest.approx(0)
     assert found["raw_log"] == pytest.approx(np.log(2))
     assert found["log"] == pytest.approx(-(3 * np.log(0.75) + np.log(0.25)) / 4)
     assert (found["mean"], found["spread"]) == (0.75, 0)
     assert (found["surest"], found["surest_true"]) == (0.75, 0.75)  # all are equally sure
-    found = doubt.judged(claims, np.array([0.1, 0.2, 0.3, 0.9]))
+    found = confidence.judged(claims, np.array([0.1, 0.2, 0.3, 0.9]))
     assert (found["surest"], found["surest_true"]) == (0.9, 0)
 
 
@@ -94,24 +94,26 @@ def test_the_judgement_by_hand():
 def test_the_report_gets_the_share_that_it_earns(reported, calibrated, expected):
     claims = known(["a"] * 10, [0] * 10, [True] * 9 + [False])
     claims = replace(claims, probability=np.full(10, reported))
-    assert doubt.share_of_report(claims, np.full(10, calibrated)) == pytest.approx(expected)
+    assert confidence.share_of_report(claims, np.full(10, calibrated)) == pytest.approx(expected)
 
 
 def test_what_the_default_did_not_take_says_nothing_of_the_report():
     runs, chosen = ["bigram"] * 10 + ["names"] * 10, [True] * 10 + [False] * 10
     claims = known(["a"] * 20, [0] * 20, [True] * 10 + [False] * 10, runs, chosen)
     claims = replace(claims, probability=np.full(20, 0.9))
-    assert doubt.share_of_report(claims, np.full(20, 0.5)) == pytest.approx(0.8)
+    assert confidence.share_of_report(claims, np.full(20, 0.5)) == pytest.approx(0.8)
 
 
 def test_one_command_makes_them_and_goes_on_where_it_was(tmp_path, families, capsys):
     out, claims = tmp_path / "out", tmp_path / "claims"
     line = ["--data", str(tmp_path), "--claims", str(claims), "--out", str(out), "--count", "2"]
-    doubt.main(line)
+    confidence.main(line)
     said = capsys.readouterr().out
     # two resampled files of each family, and its own
     assert said.count(".npz\n") == 9
-    assert [said.count(f"{kind}, {drawn}: ") for kind in doubt.KINDS for drawn in doubt.DRAWN] == (
+    assert [
+        said.count(f"{kind}, {drawn}: ") for kind in confidence.KINDS for drawn in confidence.DRAWN
+    ] == (
         [4] * 4  # the mean too
     )
     found = shipped_confidence(FileContext("bigram"), str(out))
@@ -126,7 +128,7 @@ def test_one_command_makes_them_and_goes_on_where_it_was(tmp_path, families, cap
     assert third.entities.to_bytes() == found.entities.to_bytes()
     before = {path: path.read_bytes() for path in sorted(out.rglob(CONFIDENCE_FILE))}
     next(iter(sorted(claims.rglob("*.npz")))).unlink()
-    doubt.main(line)
+    confidence.main(line)
     assert capsys.readouterr().out.count(".npz\n") == 1
     assert {path: path.read_bytes() for path in sorted(out.rglob(CONFIDENCE_FILE))} == before
     assert len(before) == 4
