@@ -12,6 +12,7 @@ import typer
 from kbforge.cli import console, options
 from kbforge.cli.options import option
 from kbforge.errors import UsageError
+from kbforge.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -219,7 +220,7 @@ def _headline(evaluation: Evaluation) -> Text:
     scores = evaluation.scores
     return Text.assemble(
         (f"{scores.items:,}", "bold"),
-        f" {_fragments(scores.items)} in ",
+        f" fragment{'s' * (scores.items != 1)} in ",
         (f"{scores.clusters:,}", "bold"),
         f" cluster{'s' * (scores.clusters != 1)}, gold has ",
         (f"{scores.gold_clusters:,}", "bold"),
@@ -235,11 +236,7 @@ def _left_out(evaluation: Evaluation) -> Iterator[str]:
         (evaluation.only_in_gold, "only in the gold file"),
     ):
         if count:
-            yield f"left out: {count:,} {_fragments(count)} {why}"
-
-
-def _fragments(count: int) -> str:
-    return "fragment" if count == 1 else "fragments"
+            yield f"left out: {counted(count, 'fragment')} {why}"
 
 
 def _digits(*values: float) -> Iterator[str]:

@@ -89,33 +89,12 @@ def export(
 
         kbforge export kb.jsonl --graph rag_storage -o merged.graphml
 
-    Formats, and their options for --set:
+    Entities: jsonl, which every verb reads, csv (a row per value), wide and xlsx (a row per
+    entity), parquet, ftm and kblam. Fragments: members (a row each) and pairs. Linked data and
+    graphs: nquads, jsonld, neo4j; graphrag, graphml and triples write the graph of --graph.
 
-    - jsonl: the format that every verb reads.
-
-    - csv: one row per value; separator (|), guard_formulas (true).
-
-    - wide: one row per entity and one column per attribute; separator (|), guard_formulas.
-
-    - xlsx: the same as a spreadsheet, with a second sheet of fragments; separator.
-
-    - members: one row per fragment, with its entity and confidence; guard_formulas.
-
-    - pairs: one row per pair of fragments above a probability; threshold (0.5), guard_formulas.
-
-    - parquet: one row per entity, with nested columns.
-
-    - ftm: FollowTheMoney statements; schema (LegalEntity), properties (such as born=birthDate),
-    dataset.
-
-    - kblam: facts with questions and answers, to train KBLaM on; separator.
-
-    - neo4j: a folder for neo4j-admin database import.
-
-    - nquads, jsonld: linked data; base (urn:kbforge:), and for jsonld type (Thing).
-
-    - graphrag, graphml, triples: the graph of --graph with its entities merged; source (the source
-    that reads the graph, where its name does not tell), and for triples guard_formulas.
+    kbforge plugins list --kind exporters lists the installed formats; kbforge plugins show exporter
+    csv explains one and its options for --set.
     """
     from kbforge import registry
     from kbforge.files.io import require_apart

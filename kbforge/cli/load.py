@@ -107,70 +107,20 @@ def load(
 
         kbforge load csv points.csv --vector x,y --label label -o points.jsonl
 
-        kbforge load papers.parquet --name title --label paper_id -o f.jsonl
-
-        kbforge load old.csv --set source.null=NA,n/a -o f.jsonl
-
         kbforge load a.csv b.csv --set source.prefix=true -o both.jsonl
-
-        kbforge load tweetnerd public.tsv --set source.top=200 -o tweets.jsonl
 
         kbforge load hf owner/dataset --set source.split=test -o f.jsonl
 
-        kbforge load spacy mentions.spacy --label kb_id -o mentions.jsonl
-
-        kbforge load wikidata dump.json.bz2 --set source.claims=P31,P569=born -o items.jsonl
-
-        kbforge load triples graph.tsv --set source.columns=head,relation,tail -o f.jsonl
-
         kbforge load graphrag output -o mentions.jsonl
-
-        kbforge load lightrag rag_storage -o mentions.jsonl
-
-        kbforge load property-graph graph.json --set source.flavor=langchain -o f.jsonl
 
         zcat dump.gz | kbforge load jsonl - --on-error quarantine -o f.jsonl
 
-    Tables, one fragment a row:
+    A row of a table is one fragment: csv, xlsx, parquet, jsonl, hf (data sets of the Hugging Face
+    hub). An entity in a text unit of a graph is one: graphrag, lightrag, property-graph, triples.
+    So is an entity in a text or document: spacy, gliner, rebel, tweetnerd, wikidata.
 
-    - csv, xlsx, parquet: tables with named columns; csv also takes the option columns, the names of
-    the columns of a file without a header.
-
-    - jsonl: JSON objects, one a line or in an array; fragments that KBForge wrote.
-
-    - hf: data sets of the Hugging Face hub (options split, by default train, config and revision).
-
-    All of these take the options null (texts that mean a missing value, separated by commas; empty
-    for none; by default unknown, none, null, nan, n/a, undefined, ?, - and --), prefix (true puts
-    the file's name before each id) and serial_dates (columns where numbers such as 45123 are dates
-    of a spreadsheet).
-
-    Graphs, one fragment for each entity in each text unit:
-
-    - graphrag: the output folder of GraphRAG.
-
-    - lightrag: the storage folder of LightRAG or nano-graphrag, or the GraphML in it.
-
-    - property-graph: JSON of LangChain, LlamaIndex, neo4j-graphrag or Cognee (option flavor:
-    langchain, llamaindex, neo4j-graphrag or cognee, where the keys do not tell).
-
-    - triples: head, relation, tail and context, as csv, json or N-Triples (options head, relation,
-    tail, context, columns, format, delimiter, encoding).
-
-    Entities in texts, one fragment for each entity of each text or document:
-
-    - spacy: documents of spaCy, as JSON or as a DocBin.
-
-    - gliner: entities and relations of GLiNER (option min_score).
-
-    - rebel: REBEL's documents, of which `unzip -p` unpacks the release (options min_text, 100;
-    relations, predicates to keep; dedupe, true).
-
-    - tweetnerd: TweetNERD's mentions (options tweets, a file of hydrated tweets; top, the distinct
-    names of the N largest entities; unlinked, keep or drop mentions without an entity).
-
-    - wikidata: entities of Wikidata's JSON dumps (options languages, en,mul; claims, properties to
-    take; types, item).
+    kbforge plugins list --kind sources lists the installed sources; kbforge plugins show source csv
+    explains one and its options for --set.
     """
     from kbforge import registry
     from kbforge.jobs.load import default_quarantine, source_and_files

@@ -92,9 +92,9 @@ def show_plugin(
         out.print()
         singular = registry.singular(kind)
         out.print(
-            _table(
-                ["option", "type", "default", ""],
-                [[f"{singular}.{o.name}", o.type, _default(o.default), o.help] for o in options],
+            console.table_of(
+                ("option", "type", "default", ""),
+                ((f"{singular}.{o.name}", o.type, _default(o.default), o.help) for o in options),
             )
         )
     else:
@@ -152,8 +152,9 @@ def _row(plugin: Plugin, check: bool) -> dict[str, Any]:
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    columns = ["kind", "name", "distribution", "version", "status"]
-    console.stdout().print(_table(columns, [[row[column] for column in columns] for row in rows]))
+    columns = ("kind", "name", "distribution", "version", "status")
+    cells = ([quoted(row[column], 400) for column in columns] for row in rows)
+    console.stdout().print(console.table_of(columns, cells))
     for row in rows:
         if row["cause"]:
             console.note(f"kbforge: {row['cause']}")
@@ -161,15 +162,3 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 
 def _default(text: str | None) -> str:
     return "(required)" if text is None else text
-
-
-def _table(columns: list[str], rows: list[list[str]]) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(quoted(cell, 400)) for cell in row))
-    return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -248,8 +249,8 @@ def test_fragments_are_limited_and_bad_ones_handed_on(tmp_path):
     ]
 
 
-def test_the_help_has_a_line_for_every_source(program):
-    said = program("load", "--help").out.decode().split()
+def test_the_help_names_every_source(program):
+    said = re.findall(r"[\w-]+", program("load", "--help").out.decode())
     for name in registry.names("sources"):
         if registry.find("sources", name).distribution == DISTRIBUTION:
-            assert {name, f"{name}:", f"{name},"} & set(said), name
+            assert name in said
