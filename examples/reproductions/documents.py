@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from shell import table
 
-from kbforge.contracts import IntArray, SparseCounts
+from kbforge.contracts import IntArray
 from kbforge.evaluation.scores import compare
 from kbforge.kernel.binding import WORKERS
 from kbforge_lab.batch.chain import ChainRules, GibbsKernel
@@ -37,7 +37,7 @@ from kbforge_lab.batch.grouping_model import model_of
 from kbforge_lab.batch.run import Watch
 from kbforge_lab.fastex.families import DocumentFamily, Mixture, Taylor
 from kbforge_lab.fastex.run import FastExRules, FastExRun, MixtureRun, UncollapsedRun
-from kbforge_lab.likelihoods.discrete import DirichletMultinomial
+from kbforge_lab.likelihoods.discrete import DirichletMultinomial, SparseCounts
 from kbforge_lab.suites.documents import DocumentMixture
 from kbforge_plugins.resamplers import Optimal
 

@@ -60,23 +60,6 @@ class AdditiveLikelihood(ConjugateLikelihood):
     def live_clusters(self) -> LiveClusters:
         return SumsOfClusters(self)
 
-    def set_marginals(self, fragments: Sequence[Fragment]) -> SumsOfSets:
-        table = SumsOfClusters(self)
-        return SumsOfSets(self, np.array([table.encode(fragment) for fragment in fragments]))
-
-
-class SumsOfSets:
-    """L of sets of fragments, from their statistics, shape [n, D]."""
-
-    def __init__(self, model: AdditiveLikelihood, statistics: FloatArray) -> None:
-        self._model, self._statistics = model, statistics
-
-    def log_marginal(self, sets: Sequence[IntArray]) -> FloatArray:
-        if not sets:
-            return np.zeros(0)
-        sums = [self._statistics[of_one].sum(axis=0) for of_one in sets]
-        return self._model.log_marginal_of(np.stack(sums))
-
 
 class SumsOfClusters(LiveClusters):
     """The clusters of an `AdditiveLikelihood`: row 0 is the empty cluster, row s + 1 slot s."""

@@ -46,8 +46,7 @@ one without the other is a TypeError when the class is defined.
     merged clusters scores like one that was filled with their fragments.
 11. *Keeps*: a likelihood that takes up what another with the same options kept gives the same
     scores, bit for bit, keeps the same state, and has the same keys of its index.
-12. *Read once*: set_marginals equal log_marginal (to 1e-8), whichever sets are scored together;
-    LiveClusters.gather makes the cluster that `extend` and `add` make.
+12. *Gathered*: LiveClusters.gather makes the cluster that `extend` and `add` make.
 
 Without evidence only the prior decides, and that prefers large clusters: strangers would all join
 the largest one. So one more law keeps apart what cannot be compared.
@@ -63,7 +62,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from ctypes import CDLL
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
@@ -230,26 +228,6 @@ class ConjugateLikelihood(Likelihood):
         """
         return None
 
-    def set_marginals(self, fragments: Sequence[Fragment]) -> SetMarginals | None:
-        """L of sets of these fragments, which are read once; None if that is not faster.
-
-        Raises:
-            LikelihoodError: as `LiveClusters.encode`.
-
-        """
-        return None
-
-    def exponential_family(self, fragments: Sequence[Fragment]) -> ExponentialFamily | None:
-        """Fragments as sufficient statistics; None if the clusters are of no known family.
-
-        L of the family is the likelihood's up to a constant for every fragment.
-
-        Raises:
-            LikelihoodError: a fragment lacks what the model reads.
-
-        """
-        return None
-
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """The sum of the table's predictives; override it if a closed form is faster."""
         chained = [_filling(self.live_clusters(), cluster) for cluster in clusters]
@@ -265,14 +243,6 @@ class MergingClusters(Protocol):
 
     def merge(self, slot: int, into: int) -> None:
         """Merge the first cluster into the second; its slot is released."""
-        ...
-
-
-class SetMarginals(Protocol):
-    """L of many sets of the same fragments, from their statistics."""
-
-    def log_marginal(self, sets: Sequence[IntArray]) -> FloatArray:
-        """L of sets of different fragments by number, in nats, shape [len(sets)]; none is empty."""
         ...
 
 
@@ -453,47 +423,3 @@ class Features(NamedTuple):
     starts: NDArray[np.int64]
     names: NDArray[np.uint64]
     values: NDArray[np.float64]
-
-
-# Exponential families: fragments as sufficient statistics, for samplers that need only these.
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SparseCounts:
-    """Bags of draws from distributions with Dirichlet priors (compound multinomials).
-
-    L(C) is the sum over rows r of s_r [lgamma(n_r + a_r) - lgamma(a_r)], n_r the count of C in r. A
-    category of a distribution is a row of sign +1, whose pseudo-count is the category's; the
-    draws of the whole distribution are a row of sign -1, whose pseudo-count is the sum of these.
-
-    Attributes:
-        starts: where each fragment's entries begin, shape [n + 1].
-        rows: of the entries, ascending for each fragment; int32.
-        counts: how often the fragment counts there, at least 1; int32.
-        pseudo_counts: a of each row, > 0, shape [rows].
-        signs: +1 or -1 of each row, shape [rows].
-
-    """
-
-    starts: IntArray
-    rows: NDArray[np.int32]
-    counts: NDArray[np.int32]
-    pseudo_counts: FloatArray
-    signs: FloatArray
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Points:
-    """Points of Gaussian clusters, dimensions independent.
-
-    The prior is sigma^2 ~ InverseGamma(a, b), mean | sigma^2 ~ Normal(centre, sigma^2 / lam).
-    """
-
-    points: FloatArray  # shape [n, D]
-    a: FloatArray  # of the prior, by dimension, shape [D], as are the others
-    b: FloatArray
-    lam: FloatArray
-    centre: FloatArray
-
-
-ExponentialFamily: TypeAlias = SparseCounts | Points

@@ -324,23 +324,6 @@ class LikelihoodContract(Contract):
             for item, y in zip(items, x, strict=True):
                 _compare(likelihood, table, y, item, held, len(items))
 
-    def test_sets_of_fragments_that_were_read_once_score_as_they_are(self) -> None:
-        """In any order, beside any others, and as often as they are asked for."""
-        likelihood, items = self._conjugate(), list(self.fragments())
-        read = likelihood.set_marginals(items)
-        if read is None:
-            pytest.skip("it has no faster way to score sets of the same fragments")
-        rng = np.random.default_rng(8)
-        sizes = [*range(1, len(items) + 1), 1, 2]
-        sets = [rng.permutation(len(items))[:size] for size in sizes]
-        expected = likelihood.log_marginal([[items[i] for i in one] for one in sets])
-        found = read.log_marginal(sets)
-        assert (found.shape, found.dtype) == ((len(sets),), np.dtype(np.float64))
-        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
-        alone = [float(read.log_marginal([one])[0]) for one in sets[::-1]]
-        np.testing.assert_allclose(alone[::-1], expected, rtol=1e-8, atol=1e-8)
-        assert read.log_marginal([]).shape == (0,)
-
     def test_clusters_gather(self) -> None:
         """At once as one after another, into slots that are new and that others have left."""
         likelihood, items = self._conjugate(), list(self.fragments())

@@ -83,13 +83,16 @@ from kbforge.contracts import (
     Fragment,
     IntArray,
     Likelihood,
-    SetMarginals,
 )
 from kbforge.errors import LikelihoodError
 from kbforge_lab.batch.chain import GibbsKernel, Kernel
 from kbforge_lab.batch.grouping import STAY, Follower, Grouping, Move, merge, split
 from kbforge_lab.batch.grouping_model import IMPOSSIBLE
-from kbforge_lab.batch.sets import SetScores
+from kbforge_lab.batch.sets import PointSets, SetScores
+from kbforge_lab.likelihoods.discrete import DirichletMultinomial
+from kbforge_lm.likelihoods.counts import RowsOfSets
+from kbforge_lm.likelihoods.ngram import NgramLikelihood
+from kbforge_plugins.likelihoods.gaussian import Gaussian
 
 
 class RandomChoices:
@@ -126,7 +129,7 @@ class SplitMergeGains(Follower):
         self._likelihood, self._log_alpha = likelihood, log_alpha
         conjugate = isinstance(likelihood, ConjugateLikelihood)
         self._sets = None if conjugate else SetScores(likelihood, fragments)
-        self._read: SetMarginals | None = None
+        self._read: PointSets | RowsOfSets | None = None
         self._asked = 0
         self._score: dict[int, float] = {}
         self._slots: list[int] = []
@@ -192,8 +195,15 @@ class SplitMergeGains(Follower):
         return self.scores([np.array(cluster, dtype=np.int64) for cluster in clusters])
 
     def read(self, fragments: range) -> None:
-        if not fragments.start and isinstance(self._likelihood, ConjugateLikelihood):
-            self._read = self._likelihood.set_marginals(self.fragments)
+        if fragments.start or not self.fragments:
+            return
+        match self._likelihood:
+            case Gaussian() as gaussian:
+                self._read = PointSets(gaussian, self.fragments)
+            case DirichletMultinomial() as documents:
+                self._read = documents.rows_of_sets(self.fragments)
+            case NgramLikelihood() as names:
+                self._read = names.rows.rows_of_sets(self.fragments)
 
     def moved(self, fragments: Sequence[int], old: int, new: int) -> None:
         members = self.grouping.members

@@ -50,9 +50,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, gammaln
 
-from kbforge.contracts import Cluster, FloatArray, IntArray, Points, SparseCounts
+from kbforge.contracts import Cluster, FloatArray, IntArray
 from kbforge.errors import UsageError
 from kbforge_lab.fastex.proposals import Directions
+from kbforge_lab.likelihoods.discrete import SparseCounts
+from kbforge_plugins.likelihoods.gaussian import PlacedPoints
 
 Taylor: TypeAlias = Literal["secant", "tangent"]
 Numbers: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
@@ -209,7 +211,7 @@ _LOG_2_PI = math.log(2 * math.pi)
 class PointFamily:
     """The fragments, and the moments of the clusters by slot; attributes as in `DocumentFamily`."""
 
-    def __init__(self, data: Points) -> None:
+    def __init__(self, data: PlacedPoints) -> None:
         shift, scale = data.points.mean(axis=0), data.points.std(axis=0)
         scale[scale == 0] = 1.0
         self.points: FloatArray = (data.points - shift) / scale

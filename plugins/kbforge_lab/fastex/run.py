@@ -20,7 +20,6 @@ from scipy.sparse import csr_array
 
 from kbforge.contracts import (
     Cluster,
-    ConjugateLikelihood,
     Ending,
     FloatArray,
     Fragment,
@@ -29,7 +28,6 @@ from kbforge.contracts import (
     Posterior,
     Progress,
     Rounds,
-    SparseCounts,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.kernel.binding import kernel_library, workers
@@ -49,6 +47,8 @@ from kbforge_lab.fastex.families import (
 )
 from kbforge_lab.fastex.proposals import TEMPERATURES, Directions, stream
 from kbforge_lab.fastex.reference import Sampler
+from kbforge_lab.likelihoods.discrete import DirichletMultinomial
+from kbforge_plugins.likelihoods.gaussian import Gaussian, PlacedPoints
 
 # a better grouping must be better by more than rounding, in nats
 _BETTER = 1e-6
@@ -60,15 +60,17 @@ def family_of(
     likelihood: Likelihood, fragments: Sequence[Fragment], taylor: Taylor
 ) -> ExponentialFamily:
     """The likelihood as a family that is known here."""
-    told = None
-    if isinstance(likelihood, ConjugateLikelihood):
-        told = likelihood.exponential_family(fragments)
-    if told is None:
+    family: ExponentialFamily | None = None
+    if isinstance(likelihood, Gaussian) and fragments:
+        family = PointFamily(PlacedPoints.of(likelihood, fragments))
+    elif isinstance(likelihood, DirichletMultinomial):
+        counts = likelihood.exponential_family(fragments)
+        family = None if counts is None else DocumentFamily(counts, taylor)
+    if family is None:
         raise UsageError(
             f"this sampler needs an exponential family, which {type(likelihood).__name__} does not "
             "say it is: expected dirichlet-multinomial or gaussian"
         )
-    family = DocumentFamily(told, taylor) if isinstance(told, SparseCounts) else PointFamily(told)
     if not np.isfinite(family.alone).all():
         bad = fragments[int(np.argmin(np.isfinite(family.alone)))]
         raise LikelihoodError(f'fragment "{quoted(bad.id)}": the fragment has no finite assignment')

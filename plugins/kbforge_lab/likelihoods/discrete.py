@@ -44,6 +44,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from ctypes import CDLL
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -57,7 +58,6 @@ from kbforge.contracts.likelihood import (
     FloatArray,
     IntArray,
     LiveClusters,
-    SparseCounts,
 )
 from kbforge.errors import LikelihoodError, OtherModelError, UsageError, quoted
 from kbforge.models.keeping import KeptReader
@@ -73,6 +73,30 @@ _WORD = re.compile(r"\w+")
 
 Known: TypeAlias = frozenset[str] | Places
 """The values of an attribute that there are; of which one asks whether it is one, and how many."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseCounts:
+    """Bags of draws from distributions with Dirichlet priors (compound multinomials).
+
+    L(C) is the sum over rows r of s_r [lgamma(n_r + a_r) - lgamma(a_r)], n_r the count of C in r. A
+    category of a distribution is a row of sign +1, whose pseudo-count is the category's; the
+    draws of the whole distribution are a row of sign -1, whose pseudo-count is the sum of these.
+
+    Attributes:
+        starts: where each fragment's entries begin, shape [n + 1].
+        rows: of the entries, ascending for each fragment; int32.
+        counts: how often the fragment counts there, at least 1; int32.
+        pseudo_counts: a of each row, > 0, shape [rows].
+        signs: +1 or -1 of each row, shape [rows].
+
+    """
+
+    starts: IntArray
+    rows: NDArray[np.int32]
+    counts: NDArray[np.int32]
+    pseudo_counts: FloatArray
+    signs: FloatArray
 
 
 class DirichletMultinomial(ConjugateLikelihood):
@@ -160,15 +184,26 @@ class DirichletMultinomial(ConjugateLikelihood):
     def live_clusters(self) -> LiveRows:
         return LiveRows(self._readable())
 
-    def set_marginals(self, fragments: Sequence[Fragment]) -> RowsOfSets:
-        return self._readable().set_marginals(fragments)
+    def rows_of_sets(self, fragments: Sequence[Fragment]) -> RowsOfSets:
+        """These fragments' rows, read once."""
+        return self._readable().rows_of_sets(fragments)
 
     def compiled_clusters(self, kernel: CDLL) -> CompiledRows | None:
         """A new, empty table in the compiled kernel; none for vectors, whose counts are larger."""
         return CompiledRows(kernel, self._rows) if self.reads != "vector" else None
 
     def exponential_family(self, fragments: Sequence[Fragment]) -> SparseCounts | None:
-        return self._readable().family_of(fragments)
+        """Fragments as sufficient statistics; None if nothing is read of one of them.
+
+        Raises:
+            LikelihoodError: a fragment lacks what the model reads.
+
+        """
+        rows = self._readable()
+        starts, numbers, counts = rows.entries_of(fragments)
+        if not (rows.always_read or np.diff(starts).all()):
+            return None
+        return SparseCounts(starts, numbers, counts, *rows.priors)
 
     def _readable(self) -> DirichletRows:
         """The rows of one table or one call: vectors may be of another length in the next."""

@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from kbforge.contracts import UNREAD, EncodedFragments, Fragment, unread_marginal
-from kbforge.contracts.likelihood import FloatArray, IntArray, LiveClusters, SparseCounts
+from kbforge.contracts.likelihood import FloatArray, IntArray, LiveClusters
 from kbforge.kernel.binding import FACTORS, address
 from kbforge.numerics import capacity_for, grown
 
@@ -105,20 +105,18 @@ class DirichletRows:
         rows, counts = both.T.copy()
         return starts, rows, counts
 
-    def family_of(self, fragments: Sequence[Fragment]) -> SparseCounts | None:
-        """See `ConjugateLikelihood.exponential_family`; None if nothing is read of a fragment."""
-        starts, rows, counts = self.entries_of(fragments)
-        if not (self.always_read or np.diff(starts).all()):
-            return None
-        n = self._settled
-        return SparseCounts(starts, rows, counts, self._pseudo_counts[:n], self._signs[:n])
+    @property
+    def priors(self) -> tuple[FloatArray, FloatArray]:
+        """Pseudo-count and sign of each row that a fragment has, shape [rows]."""
+        return self._pseudo_counts[: self._settled], self._signs[: self._settled]
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
-        sets = self.set_marginals([fragment for cluster in clusters for fragment in cluster])
+        sets = self.rows_of_sets([fragment for cluster in clusters for fragment in cluster])
         ends = np.cumsum([0, *map(len, clusters)]).tolist()
         return sets.log_marginal([np.arange(*bounds) for bounds in pairwise(ends)])
 
-    def set_marginals(self, fragments: Sequence[Fragment]) -> RowsOfSets:
+    def rows_of_sets(self, fragments: Sequence[Fragment]) -> RowsOfSets:
+        """These fragments' rows, read once."""
         return RowsOfSets(self, [self.encode(fragment) for fragment in fragments])
 
     def _counted(self, pairs: Sequence[tuple[int, int]]) -> RowCounts:

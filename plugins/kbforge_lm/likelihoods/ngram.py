@@ -58,7 +58,6 @@ from kbforge_lm.likelihoods.counts import (
     DirichletRows,
     LiveRows,
     RowCounts,
-    RowsOfSets,
 )
 
 COUNTS_FILE = "counts.json"
@@ -278,7 +277,7 @@ class NgramLikelihood(ConjugateLikelihood):
 
     def _use(self, counts: NgramCounts) -> None:
         self._counts = counts
-        self._rows = NgramRows(NgramPrior(counts), self.scale, self.attributes)
+        self.rows = NgramRows(NgramPrior(counts), self.scale, self.attributes)
 
     @classmethod
     def trained(
@@ -374,7 +373,7 @@ class NgramLikelihood(ConjugateLikelihood):
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C), shape [len(clusters)]: the closed form."""
-        return self._rows.log_marginal(clusters)
+        return self.rows.log_marginal(clusters)
 
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
         """L_a(C + x) - L_a(C) - L_a({x}), in nats, by attribute a; their sum is that of L."""
@@ -396,15 +395,11 @@ class NgramLikelihood(ConjugateLikelihood):
 
     def live_clusters(self) -> LiveRows:
         """A new, empty table."""
-        return LiveRows(self._rows)
-
-    def set_marginals(self, fragments: Sequence[Fragment]) -> RowsOfSets:
-        """These fragments' rows, read once."""
-        return self._rows.set_marginals(fragments)
+        return LiveRows(self.rows)
 
     def compiled_clusters(self, kernel: CDLL) -> CompiledRows:
         """A new, empty table in the compiled kernel."""
-        return CompiledRows(kernel, self._rows)
+        return CompiledRows(kernel, self.rows)
 
 
 def _only(fragment: Fragment, attribute: str) -> Fragment:

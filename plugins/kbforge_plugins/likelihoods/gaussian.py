@@ -34,7 +34,7 @@ import math
 import weakref
 from collections.abc import Sequence
 from ctypes import CDLL
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -46,7 +46,6 @@ from kbforge.contracts.likelihood import (
     FloatArray,
     IntArray,
     LiveClusters,
-    Points,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.indexes.projection import Projection
@@ -84,15 +83,19 @@ def point_of(fragment: Fragment, dimensions: int | None) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlacedPoints(Points):
+class PlacedPoints:
     """Points relative to the first one of a run, and the prior in these coordinates.
 
-    L of sets of them is equation 95, with the constants of every size cached.
+    The prior is sigma^2 ~ InverseGamma(a, b), mean | sigma^2 ~ Normal(centre, sigma^2 / lam).
     """
 
+    points: FloatArray  # shape [n, D]
+    a: FloatArray  # of the prior, by dimension, shape [D], as are the others
+    b: FloatArray
+    lam: FloatArray
+    centre: FloatArray
     origin: FloatArray  # the first point, shape [D]
     runs: tuple[slice, ...]  # dimensions in a row with the same a, of which one log can be taken
-    _constants: dict[int, float] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, model: Gaussian, fragments: Sequence[Fragment]) -> Self:
@@ -113,30 +116,6 @@ class PlacedPoints(Points):
         ratios = gammaln(a_n + 0.5) - gammaln(a_n) - 0.5 * math.log(math.pi)
         summed: FloatArray = ratios.sum(axis=1)
         return summed
-
-    def log_marginal(self, sets: Sequence[IntArray]) -> FloatArray:
-        return np.array([self._log_marginal(self.points.take(of_one, axis=0)) for of_one in sets])
-
-    def _log_marginal(self, x: FloatArray) -> float:
-        n = len(x)
-        mean = np.add.reduce(x, axis=0)
-        mean /= n
-        x -= mean  # a copy: `take` made it
-        squares = np.einsum("nd,nd->d", x, x)
-        mean -= self.centre
-        mean *= mean
-        mean *= self.lam * n / (self.lam + n)
-        b_n = self.b + 0.5 * (squares + mean)
-        return self._constant(n) - float((self.a + 0.5 * n) @ np.log(b_n))
-
-    def _constant(self, n: int) -> float:
-        """The part that depends only on n."""
-        known = self._constants.get(n)
-        if known is None:
-            terms = gammaln(self.a + 0.5 * n) - gammaln(self.a) + self.a * np.log(self.b)
-            terms += 0.5 * np.log(self.lam / (self.lam + n)) - 0.5 * n * math.log(2 * math.pi)
-            known = self._constants[n] = float(terms.sum())
-        return known
 
 
 def _relative(fragments: Sequence[Fragment], origin: FloatArray) -> FloatArray:
@@ -477,14 +456,6 @@ class Gaussian(ConjugateLikelihood):
 
     def live_clusters(self) -> LiveGaussian:
         return LiveGaussian(self)
-
-    def set_marginals(self, fragments: Sequence[Fragment]) -> PlacedPoints | None:
-        """These fragments' points, read once; None of no fragments."""
-        return PlacedPoints.of(self, fragments) if fragments else None
-
-    def exponential_family(self, fragments: Sequence[Fragment]) -> Points | None:
-        """The points are relative to the first one."""
-        return self.set_marginals(fragments)
 
     def compiled_clusters(self, kernel: CDLL) -> CompiledGaussian:
         return CompiledGaussian(kernel, self)

@@ -116,7 +116,7 @@ def check_strings(plugin: type[NgramLikelihood]) -> None:
     longest = 7
     counts = counted(plugin.order, ["ab", "b"])
     rows = plugin.trained(counts, ("name",), 0.7)
-    rows._rows._prior.alphabet = 3  # type: ignore[attr-defined]
+    rows.rows._prior.alphabet = 3  # type: ignore[attr-defined]
     prior = NgramPrior(counts, alphabet=3)
 
     def finished(length: int) -> float:
