@@ -33,6 +33,21 @@ class Toys(Suite):
         return plan(methods=(GREEDY, FAILING), reference="Greedy")
 """
 
+PROGRAM = "program_of_toys"
+"""The module of the program that has the suite `toys`, too."""
+
+_PROGRAM = """
+import sys
+import stranger
+from kbforge.cli.main import main
+from kbforge_lab import suites
+
+suites.SUITES["toys"] = "Toys"
+sys.modules["kbforge_lab.suites.toys"] = stranger
+if __name__ == "__main__":
+    main()
+"""
+
 
 def task(n: int = 40, clusters: int = 5) -> Task:
     rng = np.random.default_rng(1)
@@ -97,11 +112,8 @@ def trace_row(
 
 def install_failing(folder: Path, body: str) -> None:
     """A stranger's clusterer `failing`, which does as told, and a suite `toys` that has it run."""
-    entries = {
-        "kbforge.clusterers": {"failing": "stranger:Failing"},
-        "kbforge.suites": {"toys": "stranger:Toys"},
-    }
-    modules = {"stranger": _STRANGER.format(body=body)}
+    entries = {"kbforge.clusterers": {"failing": "stranger:Failing"}}
+    modules = {"stranger": _STRANGER.format(body=body), PROGRAM: _PROGRAM}
     Distribution("stranger", entry_points=entries, modules=modules).write(folder)
 
 

@@ -17,9 +17,9 @@ import pytest
 
 from kbforge import __version__
 from kbforge.registry import install_command
-from tests.lab.bench.toys import install_failing
+from tests.lab.bench.toys import PROGRAM, install_failing
 from tests.people import write_people
-from tests.registry.distributions import within
+from tests.registry.distributions import Result, python, within
 
 ROOT = Path(__file__).parents[3]
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -28,6 +28,11 @@ SMALL = ("gauss", "--quick", "--set", "suite.points=60", "--shuffles", "2", "--m
 METHODS = "greedy,smc,split smc"
 PLAIN = ("--no-sweeps", "--no-figures")
 TOYS = ("lab", "bench", "toys", "--no-figures", "-o")
+
+
+def toys(folder: Path, *arguments: str) -> Result:
+    """The program with the suite of toys and the plugins that a folder has."""
+    return python("-m", PROGRAM, *arguments, path=folder / "path", cwd=ROOT)
 
 
 def rows(folder: Path, name: str = "results.jsonl") -> list[dict[str, Any]]:
@@ -104,7 +109,7 @@ def test_names_from_plugins_are_no_markup(tmp_path):
     renamed = "replace(FAILING, name='[red]Mine[/]')"
     source = module.read_text().replace("GREEDY, FAILING)", f"GREEDY, {renamed})")
     module.write_text(f"from dataclasses import replace\n{source}")
-    ran = within(*TOYS, str(tmp_path / "b"), path=tmp_path / "path", cwd=ROOT)
+    ran = toys(tmp_path, *TOYS, str(tmp_path / "b"))
     assert ran.code == 0, ran.err
     assert "[red]Mine[/]" in ran.out
 
@@ -123,7 +128,7 @@ def test_names_from_plugins_are_no_markup(tmp_path):
 )
 def test_table_and_report_say_how_runs_ended(tmp_path, body, cell, meaning):
     install_failing(tmp_path / "path", body)
-    ran = within(*TOYS, str(tmp_path / "b"), path=tmp_path / "path", cwd=ROOT)
+    ran = toys(tmp_path, *TOYS, str(tmp_path / "b"))
     assert ran.code == 0, ran.err
     report = (tmp_path / "b" / "report.md").read_text()
     assert re.search(r"^toy +Greedy +2 ", ran.out, re.MULTILINE)
@@ -158,10 +163,12 @@ def test_another_seed_is_another_bench_in_the_same_folder(program, tmp_path):
 
 
 @contextlib.contextmanager
-def started(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+def started(
+    *arguments: str, module: str = "kbforge.cli.main", **environment: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """The program in a process group of its own, as a terminal has it."""
     with subprocess.Popen(
-        [sys.executable, "-m", "kbforge.cli.main", *arguments],
+        [sys.executable, "-m", module, *arguments],
         env=os.environ | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -189,7 +196,9 @@ def held(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     waiting = f"import time\n        while os.path.exists({str(hold)!r}): time.sleep(0.01)"
     install_failing(tmp_path / "path", waiting)
     path = f"{tmp_path / 'path'}{os.pathsep}{ROOT}"
-    with started(*TOYS, str(tmp_path / "b"), "--workers", "2", PYTHONPATH=path) as bench:
+    with started(
+        *TOYS, str(tmp_path / "b"), "--workers", "2", module=PROGRAM, PYTHONPATH=path
+    ) as bench:
         try:
             wait_for(bench, lambda: results.is_file() and results.read_bytes().count(b"\n") == 2)
             yield bench
@@ -211,7 +220,7 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(tmp_path):
     )
     assert (bench.returncode, out) == (130, b"")
     assert not (folder / "report.md").exists()
-    ran = within(*TOYS, str(folder), "--json", path=tmp_path / "path", cwd=ROOT)
+    ran = toys(tmp_path, *TOYS, str(folder), "--json")
     summary = json.loads(ran.out)
     assert (summary["finished_before"], summary["runs"]) == (2, 4)
 
@@ -238,10 +247,10 @@ def test_a_killed_bench_leaves_no_run_behind(tmp_path, end):
     install_failing(tmp_path / "path", endless)
     job = (*TOYS, str(tmp_path / "b"), "--methods", "failing")
     path = f"{tmp_path / 'path'}{os.pathsep}{ROOT}"
-    with started(*job, PYTHONPATH=path) as bench:
+    with started(*job, module=PROGRAM, PYTHONPATH=path) as bench:
         wait_for(bench, begun.exists)
         (worker,) = workers_of(bench.pid)
-        second = within(*job, path=tmp_path / "path", cwd=ROOT)
+        second = toys(tmp_path, *job)
         assert (second.code, second.out) == (1, "")
         assert second.err == (
             f"kbforge: {tmp_path / 'b'} is in use: another bench is writing to it; "
@@ -278,8 +287,7 @@ def test_a_killed_bench_goes_on_where_it_was(tmp_path):
     early = results.read_bytes()
 
     def again(folder: Path, *arguments: str) -> dict[str, Any]:
-        path = tmp_path / "path"
-        ran = within(*TOYS, str(folder), *arguments, "--json", path=path, cwd=ROOT)
+        ran = toys(tmp_path, *TOYS, str(folder), *arguments, "--json")
         assert ran.code == 0, ran.err
         return cast(dict[str, Any], json.loads(ran.out))
 
@@ -302,7 +310,7 @@ def test_a_failed_run_is_told_ends_no_other_and_is_tried_again(tmp_path):
     failing = f"if not os.path.exists({str(ready)!r}): raise ZeroDivisionError('no [b]such[/b]')"
     install_failing(tmp_path / "path", failing)
     job = (*TOYS, str(tmp_path / "b"))
-    ran = within(*job, path=tmp_path / "path", cwd=ROOT)
+    ran = toys(tmp_path, *job)
     sentence = "Failing on toy, order 0, and 1 other run failed: ZeroDivisionError: no [b]such[/b]"
     assert ran.code == 1
     # a busy machine takes long enough for a line of progress
@@ -314,13 +322,13 @@ def test_a_failed_run_is_told_ends_no_other_and_is_tried_again(tmp_path):
     assert f"- {sentence}" in (tmp_path / "b" / "report.md").read_text()
     assert [row["method"] for row in rows(tmp_path / "b")] == ["Greedy", "Greedy"]
     ready.touch()
-    again = within(*job, "--json", path=tmp_path / "path", cwd=ROOT)
+    again = toys(tmp_path, *job, "--json")
     assert again.code == 0, again.err
     summary = json.loads(again.out)
     assert (summary["runs"], summary["finished_before"], summary["failed"]) == (4, 2, [])
     ready.unlink()
     # nothing runs, so nothing fails
-    assert within(*job, path=tmp_path / "path", cwd=ROOT).code == 0
+    assert toys(tmp_path, *job).code == 0
 
 
 def test_expectations_that_fail_are_an_exit_code_with_check(program, tmp_path):
@@ -330,13 +338,12 @@ def test_expectations_that_fail_are_an_exit_code_with_check(program, tmp_path):
     module = tmp_path / "path" / "stranger.py"
     wanted = "expectations=(Expectation('toy', 'Greedy', 'f1', 2.0),), methods=(GREEDY,"
     source = module.read_text().replace("methods=(GREEDY,", wanted)
-    module.write_text(f"from kbforge_lab.contracts.suite import Expectation\n{source}")
+    module.write_text(f"from kbforge_lab.suites.plan import Expectation\n{source}")
     hopeless = (*TOYS, str(tmp_path / "c"))
-    path = tmp_path / "path"
-    assert within(*hopeless, path=path, cwd=ROOT).code == 0
-    ran = within(*hopeless, "--check", "--json", path=path, cwd=ROOT)
+    assert toys(tmp_path, *hopeless).code == 0
+    ran = toys(tmp_path, *hopeless, "--check", "--json")
     assert (ran.code, json.loads(ran.out)["holds"]) == (1, False)
-    ran = within(*hopeless, "--check", path=path, cwd=ROOT)
+    ran = toys(tmp_path, *hopeless, "--check")
     assert ran.code == 1
     assert "FAILED" in ran.out
 
