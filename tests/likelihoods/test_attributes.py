@@ -17,7 +17,6 @@ from kbforge.testing.examples import HOSTILE_VALUES
 from kbforge.testing.likelihood import stored
 from kbforge.texts.kinds import stated
 from kbforge_plugins.clusterers.sequential import SplitSmc
-from kbforge_plugins.likelihoods.attributes import fitting
 from kbforge_plugins.likelihoods.attributes.fitting import FittedAttributes, vocabularies_of
 from kbforge_plugins.likelihoods.attributes.likelihood import RATES_FILE, VALUES_FILE, Attributes
 from kbforge_plugins.likelihoods.attributes.urn import AttributeRates, rates_to_toml
@@ -349,8 +348,7 @@ def test_a_fragment_of_ten_thousand_values():
     assert both < one
 
 
-def test_three_hundred_attributes(monkeypatch):
-    monkeypatch.setattr(fitting, "_MOST_ROUNDS", 1)
+def test_three_hundred_attributes():
     rng = random.Random(1)
     fragments = [
         Fragment(f"f{i}", {f"a{k}": (rng.choice("xyz") * rng.randint(1, 9),) for k in range(300)})

@@ -127,14 +127,13 @@ def test_a_graph_without_text_units(tmp_path):
     }
 
 
-def test_a_hub_has_a_bounded_number_of_neighbours(tmp_path, monkeypatch):
-    monkeypatch.setattr("kbforge_graphs.sources.graphs.MOST_NEIGHBOURS", 5)
-    relations = [{"source": "HUB", "target": f"N{i}"} for i in range(9)]
+def test_a_hub_has_a_bounded_number_of_neighbours(tmp_path):
+    relations = [{"source": "HUB", "target": f"N{i}"} for i in range(1_004)]
     reader = registry.create("sources", "graphrag")
     graph = write_graphrag(tmp_path, [{"title": "HUB"}], relations)
     (hub, *_) = reader.read([str(graph)], stop)
-    assert hub.properties["neighbour"] == tuple(f"N{i}" for i in range(5))
-    assert reader.counts["neighbours beyond the first 5 of an entity"] == 4
+    assert hub.properties["neighbour"] == tuple(f"N{i}" for i in range(1_000))
+    assert reader.counts["neighbours beyond the first 1,000 of an entity"] == 4
 
 
 @pytest.mark.parametrize("name", ["entities.parquet", "relationships.parquet"])
@@ -225,10 +224,9 @@ def test_truncated_graphml_gives_what_was_whole(tmp_path):
         list(reader.read([str(path)], stop))
 
 
-def test_a_node_of_endless_text_is_refused(written, monkeypatch):
-    monkeypatch.setattr("kbforge_graphs.sources.lightrag._MOST_TEXT", 1_000)
-    path = written(graphml(f'<node id="a">{data(description="x" * 2_000)}</node>'), "g.graphml")
-    with pytest.raises(BadRecord, match="at most 1,000 characters of a node, got more"):
+def test_a_node_of_endless_text_is_refused(written):
+    path = written(graphml(f'<node id="a">{data(description="x" * 2**25)}</node>'), "g.graphml")
+    with pytest.raises(BadRecord, match="at most 16,777,216 characters of a node, got more"):
         loaded("lightrag", path)
 
 

@@ -97,10 +97,12 @@ def learn_rates(
     clusters: Sequence[Counts],
     prior: AttributeRates,
     prior_weight: float = 0.0,
+    rounds: int = _ROUNDS,
 ) -> AttributeRates:
     """The most probable rates given each cluster's values; the prior is worth a few draws.
 
-    `prior_weight` is additional weight of the prior, in draws for each draw of the data.
+    `prior_weight` is additional weight of the prior, in draws for each draw of the data. At most
+    `rounds` rounds of expectation maximisation are made.
     """
     clusters = [c for c in clusters if sum(c.values()) > 1]
     if not clusters:
@@ -108,7 +110,7 @@ def learn_rates(
     data = _ClusterCells(vocabulary, clusters)
     believed = np.array(prior.weights())
     weights, concentration = believed, prior.concentration
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         drawn, fresh = data.expected(weights, concentration)
         new = drawn + (_PSEUDO_DRAWS + prior_weight * drawn.sum()) * believed
         new /= new.sum()

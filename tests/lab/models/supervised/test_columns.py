@@ -94,13 +94,11 @@ def test_an_attribute_with_one_value_has_no_columns():
     assert Columns(items, [Comparison("year", "years")], 3, False).first(3).shape == (3, 0)
 
 
-def test_more_readings_are_placed_by_landmarks(monkeypatch):
+def test_more_readings_are_placed_by_landmarks():
     """On a line the distances to a few say where all the others are."""
-    monkeypatch.setattr(supervised, "LANDMARKS", 5)
-    monkeypatch.setattr(supervised, "_ROWS_AT_ONCE", 4)
-    years = [str(year) for year in range(1900, 1930)]
-    found = placed(Years("year", 1000.0), years, 3)
-    expected = np.arange(30.0) / 1000
+    years = [str(year) for year in range(1000, 2500)]
+    found = placed(Years("year", 2000.0), years, 3)
+    expected = np.arange(1500.0) / 2000
     np.testing.assert_allclose(cdist(found, found), np.abs(expected[:, None] - expected), atol=1e-9)
 
 

@@ -13,7 +13,6 @@ from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, LikelihoodError, ModelError, UsageError
 from kbforge.models.bundle import Bundle, make_likelihood, read_bundle, write_bundle
 from kbforge.testing import examples
-from kbforge_lab.likelihoods import supervised
 from kbforge_lab.likelihoods.supervised import (
     PLUGIN,
     REFERENCES,
@@ -180,11 +179,10 @@ def test_fragments_without_what_the_model_compares_are_refused():
         likelihood.fit([Fragment("a", {"shoe": ("42",)}), Fragment("b", {"shoe": ("43",)})])
 
 
-def test_too_many_fragments_are_refused(monkeypatch):
-    monkeypatch.setattr(supervised, "MOST_FRAGMENTS", 7)
+def test_too_many_fragments_are_refused():
     likelihood = Supervised.of(small_model())
-    with pytest.raises(UsageError, match="expected at most 7 fragments, got 8"):
-        likelihood.fit(examples.fragments(8))
+    with pytest.raises(UsageError, match=r"expected at most 5,?000 fragments, got 5,?001"):
+        likelihood.fit(examples.fragments(5_001))
 
 
 def test_labelled_and_new_fragments_that_agree_are_at_one_place():
