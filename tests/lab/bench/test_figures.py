@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kbforge.pictures import save
 from kbforge_lab.bench import figures
 from kbforge_lab.bench.figures import log_posterior_by_seconds, seconds_by_size
 from kbforge_lab.bench.report import draw
@@ -99,16 +98,6 @@ def test_the_settings_of_the_program_stay_as_they_are():
     assert dict(mpl.rcParams) == before
     for figure in drawn:
         assert not figure.axes[0].spines["top"].get_visible()
-
-
-@pytest.mark.parametrize("kind", ["png", "svg"])
-def test_same_rows_same_bytes(tmp_path, kind):
-    written = []
-    for name in ("one", "two"):
-        figure = figures.metric_by_particles(ROWS, TABLE)
-        save(figure, str(tmp_path / f"{name}.{kind}"))
-        written.append((tmp_path / f"{name}.{kind}").read_bytes())
-    assert written[0] == written[1]
 
 
 # A method has one colour, whatever else is drawn.

@@ -180,12 +180,10 @@ def test_what_was_in_memory_before_is_never_a_gain(monkeypatch):
     assert all(set(g) <= set(c) for g in start[:2] for c in ends[0].clusters() if g[0] in c)
 
 
-def test_too_many_fragments_for_all_pairs(monkeypatch):
-    monkeypatch.setattr("kbforge_lab.batch.agglomerate.MOST_FRAGMENTS", 3)
-    fragments = FAMILIES["gaussian"][0](np.random.default_rng(1), 4)
+def test_too_many_fragments_for_all_pairs():
+    fragments = FAMILIES["gaussian"][0](np.random.default_rng(1), 20_001)
     with pytest.raises(UsageError, match="batch"):
         found(fragments, Problem(Gaussian(), 1.0))
-    assert found(fragments, Problem(Gaussian(), 1.0), batch=2)
 
 
 @pytest.mark.parametrize("name", ["bigram", "pairs"])
