@@ -36,12 +36,14 @@ def status(
 
         kbforge status kb.sqlite --json
     """
+    from msgspec import to_builtins
+
     from kbforge.jobs.report import status_of
     from kbforge.store.database import Database
 
     found = status_of(store)
     if as_json:
-        console.print_json(found.to_json())
+        console.print_json(to_builtins(found))
         return
     _print_status(found)
     with Database(store, verify=False) as database:
@@ -136,25 +138,23 @@ def changes(
         kbforge changes kb.sqlite --since 4 --json
     """
     import orjson
+    from msgspec import to_builtins
 
     from kbforge.files.io import open_output, require_apart
+    from kbforge.store.changes import changes as read
+    from kbforge.store.changes import read_changes
     from kbforge.store.database import Database
     from kbforge.store.store import Store
-    from kbforge.store.store import changes as read
 
     require_apart(output, [store])
     with Database(store) as database, database.snapshot(), open_output(output) as out:
-        opened = Store(database)
-        last = opened.position
-        if as_json and to is None:
-            to = max(since, last)
-        lines = (change.to_json() for change in read(opened, since, to))
         if as_json:
-            told = {"from": since, "to": to, "last": last, "changes": list(lines)}
+            told = to_builtins(read_changes(Store(database), since, to))
+            del told["after"]  # all of them are there
             out.write(orjson.dumps(told) + b"\n")
             return
-        for line in lines:
-            out.write(orjson.dumps(line) + b"\n")
+        for change in read(Store(database), since, to):
+            out.write(orjson.dumps(change) + b"\n")
 
 
 backup_app = typer.Typer(add_completion=False)
@@ -328,9 +328,9 @@ def _list_decisions(store: str, as_json: bool) -> None:
         rows = [
             {
                 "number": one.number,
-                "same": one.decision.same,
-                "a": one.decision.first,
-                "b": one.decision.second,
+                "same": one.same,
+                "a": one.first,
+                "b": one.second,
                 "run": one.run,
                 "undone": one.undone,
             }
@@ -344,9 +344,9 @@ def _list_decisions(store: str, as_json: bool) -> None:
         shown = [
             (
                 str(one.number),
-                "same" if one.decision.same else "different",
-                quoted(one.decision.first, 400),
-                quoted(one.decision.second, 400),
+                "same" if one.same else "different",
+                quoted(one.first, 400),
+                quoted(one.second, 400),
                 str(one.run),
                 "" if one.undone is None else str(one.undone),
             )

@@ -100,16 +100,15 @@ class Explanation:
     """What speaks for a fragment's being in a cluster and not alone, in nats.
 
     `prior` is log |C| - log alpha of the cluster C without the fragment; `attributes` what each
-    attribute says. They add up to the log odds of joining against staying alone.
+    attribute says. They add up to `total`, the log odds of joining against staying alone.
     """
 
     prior: float
     attributes: Mapping[str, float]
+    total: float = field(init=False)
 
-    @property
-    def total(self) -> float:
-        """The log odds, in nats."""
-        return self.prior + sum(self.attributes.values())
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", self.prior + sum(self.attributes.values()))
 
     def _repr_html_(self) -> str:
         """What each attribute says, for notebooks."""
@@ -279,27 +278,34 @@ class Exporter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One command that wrote."""
+    """One command that wrote, or one stretch of a server's additions."""
 
-    number: int  # from 1
+    number: Natural  # from 1
     verb: str  # such as "cluster" or "remove"
     about: str  # what it was given, for people to read
     finished: bool  # False while it goes on, or after it was killed
-    added: int  # fragments
-    removed: int  # fragments
-    entities: int  # how many there were when it ended, or are now
+    added: Natural  # fragments
+    removed: Natural  # fragments
+    entities: Natural  # how many there were when it ended, or are now
     seconds: float  # wall time
-    began: float  # seconds since 1970, UTC
+    began: Annotated[float, Meta(description="Seconds since 1970, UTC.")]
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """A decision in force, or one that was undone."""
+    """A decision in force, or one that was undone, and the runs that made it and undid it."""
 
-    number: int  # from 1, in order
-    decision: Decision  # its name is "decision NUMBER"
-    run: int  # the number of the run that made it
-    undone: int | None  # the number of the run that undid it
+    number: Natural  # from 1, in order
+    same: bool
+    first: str
+    second: str
+    run: Natural
+    undone: Natural | None
+
+    @property
+    def decision(self) -> Decision:
+        """What was decided; its name is "decision NUMBER"."""
+        return Decision(self.same, self.first, self.second, f"decision {self.number}")
 
 
 class Kind(StrEnum):
@@ -342,13 +348,3 @@ class Change:
     before: tuple[str, ...]
     after: tuple[str, ...]
     others: tuple[str, ...]
-
-    def to_json(self) -> Mapping[str, Any]:
-        """The JSON object of this change."""
-        return {
-            "entity": self.entity,
-            "kind": str(self.kind),
-            "before": list(self.before),
-            "after": list(self.after),
-            "others": list(self.others),
-        }

@@ -145,7 +145,9 @@ def _honour_one(
             error.args = (f"{error}; kbforge decide STORE --undo NUMBER takes a decision back",)
         raise
     touched = held.writing.followed()
-    decided = DecisionRecord(number, named, held.run.number, None)
+    decided = DecisionRecord(
+        number, decision.same, decision.first, decision.second, held.run.number, None
+    )
     before = dict(held.facts)
     if reported is not None:
         held.facts[_REPORTED] = {**held.store.fact(_REPORTED, {}), str(number): reported}

@@ -23,8 +23,9 @@ import orjson
 
 from kbforge.contracts import Run
 from kbforge.kb.entities import entity_ids
+from kbforge.store.changes import known_of
 from kbforge.store.database import MARK, remove_index
-from kbforge.store.store import Store, known_of
+from kbforge.store.store import Store
 from kbforge.store.tables import change_rows, insert_rows, read_rows, write_rows
 from kbforge.store.writing import FILLS, begin, write_run
 

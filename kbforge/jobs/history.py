@@ -1,6 +1,6 @@
 """Compares two runs of a store: which entities merged, split or exchanged fragments.
 
-`kbforge.store.store.changes` says what became of each entity. Here changes that belong together are
+`kbforge.store.changes` says what became of each entity. Here changes that belong together are
 one: entities are connected if a fragment is in one of them before and in the other after, and what
 is connected is one *regrouping*. With the fragments that exist at both times,
 
@@ -24,7 +24,8 @@ from heapq import nlargest
 from typing import Any, TypeAlias
 
 from kbforge.contracts import Change
-from kbforge.store.store import Store, changes
+from kbforge.store.changes import changes
+from kbforge.store.store import Store
 from kbforge.store.tables import ask, require_sound
 
 Grouping: TypeAlias = Mapping[str, tuple[str, ...]]

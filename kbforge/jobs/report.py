@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from kbforge.contracts import Entity, Explanation, Problem, Run
+from kbforge.contracts.entity import Natural
 from kbforge.errors import KBForgeError, StoreError, UsageError, option, quoted
 from kbforge.files.io import called
 from kbforge.fit.review import explained
@@ -18,8 +21,9 @@ from kbforge.jobs.views import store_view
 from kbforge.kb.entities import fragments_of
 from kbforge.kb.report import Explain, Facts, History, gather, report_html
 from kbforge.kb.view import file_view
+from kbforge.store.changes import changes
 from kbforge.store.database import Database, is_store
-from kbforge.store.store import Store, changes
+from kbforge.store.store import Store
 from kbforge.words import counted
 
 _MOST_EXPLAINED = 30  # fragments of an entity
@@ -188,8 +192,7 @@ def _chosen(store: Store, drift: Drift) -> list[tuple[str, str]]:
     return rows + [("why" if k == 0 else "", note) for k, note in enumerate(frozen["notes"])]
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """A store at a glance.
 
     Attributes:
@@ -218,29 +221,23 @@ class Status:
 
     path: str
     megabytes: float
-    fragments: int
-    entities: int
-    subproblems: int
+    fragments: Natural
+    entities: Natural
+    subproblems: Natural
     log10_effective_particles: float
-    decisions: int
+    decisions: Natural
     link: str | None
     likelihood: str
     alpha: float
     kbforge: str | None
-    learned_from: int
-    came_since: int
+    learned_from: Natural
+    came_since: Natural
     drift: float
     drift_by_attribute: dict[str, float]
     refit_is_worth_it: bool
-    erasing: int
+    erasing: Natural
     chosen: tuple[str, ...]
     runs: tuple[Run, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """All figures by name; of runs all columns."""
-        out = {name: getattr(self, name) for name in self.__slots__}
-        out["runs"] = [{name: getattr(run, name) for name in run.__slots__} for run in self.runs]
-        return out
 
 
 def status_of(path: str) -> Status:

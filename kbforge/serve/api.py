@@ -15,21 +15,25 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
-from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
-from kbforge.contracts import Fragment
+from kbforge.contracts import DecisionRecord, Fragment, Run
+from kbforge.contracts.entity import Natural
 from kbforge.contracts.fragment import MAX_ID_CHARACTERS, Shared
 from kbforge.errors import UsageError
 from kbforge.files.fragments import parse_json
 from kbforge.files.io import lines_of
 from kbforge.jobs.link import renamed
 from kbforge.serve import export, facts, feed, reasons, schemas
-from kbforge.serve.facts import Facts
+from kbforge.serve.answers import Answer, schema_of
 from kbforge.serve.frame import JsonAnswer
-from kbforge.serve.runs import LARGEST, latest
+from kbforge.serve.questions import Answered, NextQuestion, TakenBack
+from kbforge.serve.search import SearchResults
 from kbforge.serve.service import Service
+from kbforge.serve.writer import Added, Decided, Undone
+from kbforge.store.changes import Changes
+from kbforge.store.store import LARGEST
 
 MOST_ADDED = 10_000
 """Fragments of one request."""
@@ -55,6 +59,15 @@ Renamed: TypeAlias = Annotated[
 Limit: TypeAlias = Annotated[int, Query(ge=1, le=_MOST_LISTED)]
 
 
+_FAILS: dict[int | str, dict[str, Any]] = {
+    "4XX": {
+        "model": schemas.Failure,
+        "description": "The request cannot be honoured as it is.",
+    },
+    503: {"model": schemas.Failure, "description": "Try again after `Retry-After` seconds."},
+}
+
+
 async def _raw(request: Request) -> bytes:
     return await request.body()
 
@@ -68,17 +81,26 @@ def _body(content: dict[str, Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": told}}
 
 
-def _says(model: type[BaseModel] | Any) -> dict[str, Any]:
+_COMPONENTS: dict[str, Any] = {}
+"""What the document says of the objects in answers, by name."""
+
+
+def _says(answer: Any) -> dict[str, Any]:
     """What the document says of a route: its answer, and its errors."""
-    failed = {"model": schemas.Failure}
+    schema = schema_of(answer, _COMPONENTS)
     return {
         "response_class": JsonAnswer,
         "responses": {
-            200: {"model": model},
-            "4XX": {**failed, "description": "The request cannot be honoured as it is."},
-            503: {**failed, "description": "Try again after `Retry-After` seconds."},
+            200: {"content": {"application/json": {"schema": schema}}},
+            **_FAILS,
         },
     }
+
+
+def complete(document: dict[str, Any]) -> dict[str, Any]:
+    """The OpenAPI document with the objects that routes answer with."""
+    document["components"]["schemas"].update(_COMPONENTS)
+    return document
 
 
 def router(service: Service) -> APIRouter:
@@ -95,11 +117,11 @@ def router(service: Service) -> APIRouter:
 def _entities(routes: APIRouter, service: Service) -> None:
     readers = service.readers
 
-    @routes.get("/status", summary="The store at a glance", **_says(schemas.Status))
+    @routes.get("/status", summary="The store at a glance", **_says(facts.ServedStatus))
     def status() -> Response:
         return JsonAnswer(facts.status(readers))
 
-    @routes.get("/search", summary="Search entities", **_says(schemas.SearchResults))
+    @routes.get("/search", summary="Search entities", **_says(SearchResults))
     def search(
         q: Annotated[str, Query(max_length=1_000, description="Words, the last one begun.")],
         limit: Limit = 20,
@@ -108,7 +130,7 @@ def _entities(routes: APIRouter, service: Service) -> None:
         """Find entities by the values and ids of their fragments, also with typing errors."""
         return JsonAnswer(service.search.find(q, limit, cursor))
 
-    @routes.get("/entities", summary="List entities", **_says(schemas.Listing))
+    @routes.get("/entities", summary="List entities", **_says(facts.Listing))
     def listing(order: Literal["largest", "least_sure"] = "largest", limit: Limit = 50) -> Response:
         """List the largest entities, or those with the lowest confidence."""
         return JsonAnswer(facts.listing(readers, order, limit))
@@ -116,7 +138,7 @@ def _entities(routes: APIRouter, service: Service) -> None:
     @routes.get(
         "/entities/{id}",
         summary="Get an entity",
-        **_says(schemas.Entity | schemas.FormerEntity),
+        **_says(facts.EntityDetails | facts.FormerEntity),
     )
     def entity(
         id: Annotated[str, Path(max_length=MAX_ID_CHARACTERS)],
@@ -134,17 +156,17 @@ def _entities(routes: APIRouter, service: Service) -> None:
 def _fragments(routes: APIRouter, service: Service) -> None:
     readers = service.readers
 
-    @routes.get("/fragment", summary="Get a fragment", **_says(schemas.FoundFragment))
+    @routes.get("/fragment", summary="Get a fragment", **_says(facts.FoundFragment))
     def fragment(id: FragmentId) -> Response:
         """Get a fragment and its entity. Ids of fragments may have any characters."""
         return JsonAnswer(facts.fragment(readers, id))
 
-    @routes.get("/similar", summary="Similar fragments", **_says(schemas.SimilarFragments))
+    @routes.get("/similar", summary="Similar fragments", **_says(facts.SimilarFragments))
     def similar(fragment: FragmentId) -> Response:
         """List the fragments that may be one entity with a fragment, with the probability."""
         return JsonAnswer(facts.similar(readers, fragment))
 
-    @routes.get("/subproblems/{name}", summary="Get a subproblem", **_says(schemas.Subproblem))
+    @routes.get("/subproblems/{name}", summary="Get a subproblem", **_says(facts.SubproblemDetails))
     def subproblem(name: Number) -> Response:
         """Get a block of fragments that are clustered together, with its competing groupings."""
         return JsonAnswer(facts.subproblem(readers, name))
@@ -159,7 +181,7 @@ def _export(routes: APIRouter, service: Service) -> None:
         response_class=StreamingResponse,
         responses={
             200: {"content": {media: {} for media in sorted({*export.MEDIA.values()})}},
-            **{k: v for k, v in _says(schemas.Failure)["responses"].items() if k != 200},
+            **_FAILS,
         },
     )
     def exported(
@@ -179,14 +201,14 @@ def _export(routes: APIRouter, service: Service) -> None:
 def _reasons(routes: APIRouter, service: Service) -> None:
     readers = service.readers
 
-    @routes.get("/why", summary="Why a fragment is in its entity", **_says(schemas.Why))
+    @routes.get("/why", summary="Why a fragment is in its entity", **_says(reasons.Why))
     def why(
         fragment: FragmentId, rivals: Annotated[int, Query(ge=0, le=_MOST_LISTED)] = 5
     ) -> Response:
         """Explain what each attribute says for a fragment in its entity, and in its rivals."""
         return JsonAnswer(reasons.why(readers, fragment, rivals))
 
-    @routes.get("/compare", summary="Why not one entity", **_says(schemas.Comparison))
+    @routes.get("/compare", summary="Why not one entity", **_says(reasons.EntityComparison))
     def compare(first: EntityId, second: EntityId) -> Response:
         """Explain what each attribute says for two entities' being one."""
         return JsonAnswer(reasons.compare(readers, first, second))
@@ -195,7 +217,7 @@ def _reasons(routes: APIRouter, service: Service) -> None:
         "/match",
         summary="Match a fragment without keeping it",
         openapi_extra=_body({"application/json": schemas.GivenQuery.model_json_schema()}),
-        **_says(schemas.MatchResult),
+        **_says(reasons.MatchResult),
     )
     def match(body: Body, most: Limit = 10) -> Response:
         """Find the entities that a fragment would join, if it were added now."""
@@ -238,7 +260,7 @@ def _adding(routes: APIRouter, service: Service) -> None:
         "/fragments",
         summary="Add fragments",
         openapi_extra=_body({"application/json": {"oneOf": [one, several]}, _LINES[0]: lines}),
-        **_says(schemas.Added),
+        **_says(Added),
     )
     async def add(
         request: Request,
@@ -254,7 +276,7 @@ def _adding(routes: APIRouter, service: Service) -> None:
         """
         body, media = await request.body(), request.headers.get("content-type", "")
 
-        def submitted() -> Future[Facts]:
+        def submitted() -> Future[Added]:
             given, named = renamed(fragments_of(body, media), attributes, strict=False)
             return service.writer.add(given, on_duplicate, named)
 
@@ -265,7 +287,7 @@ def _adding(routes: APIRouter, service: Service) -> None:
 def _decisions(routes: APIRouter, service: Service) -> None:
     writer = service.writer
 
-    @routes.post("/decisions", summary="Decide about two fragments", **_says(schemas.Decided))
+    @routes.post("/decisions", summary="Decide about two fragments", **_says(Decided))
     async def decide(said: schemas.GivenDecision) -> Response:
         """Have every later grouping honour that two fragments are the same entity, or are not.
 
@@ -274,35 +296,33 @@ def _decisions(routes: APIRouter, service: Service) -> None:
         future = writer.honour(said.same, said.first, said.second)
         return JsonAnswer(await asyncio.wrap_future(future))
 
-    @routes.post(
-        "/decisions/{number}/undo", summary="Take back a decision", **_says(schemas.Undone)
-    )
+    @routes.post("/decisions/{number}/undo", summary="Take back a decision", **_says(Undone))
     async def undo(number: Number) -> Response:
         """Honour a decision no longer; one that was taken back stays so."""
         return JsonAnswer(await asyncio.wrap_future(writer.undo(number)))
 
-    @routes.get("/decisions", summary="List decisions", **_says(schemas.Decisions))
+    @routes.get("/decisions", summary="List decisions", **_says(Decisions))
     def decisions(before: Before = None, limit: Limit = _MOST_LISTED) -> Response:
         """List the decisions, the latest first, those that were taken back among them."""
         with service.readers.store() as store:
-            found = latest(store, "decision", limit, before)
-        return JsonAnswer({"decisions": found, "next": _next(found, limit)})
+            found = store.last_decisions(limit, before)
+        return JsonAnswer(Decisions(found, _next(found, limit)))
 
 
 def _review(routes: APIRouter, service: Service) -> None:
     questions = service.questions
 
-    @routes.get("/review", summary="The next question", **_says(schemas.Review))
+    @routes.get("/review", summary="The next question", **_says(NextQuestion))
     def question() -> Response:
         """Get the question whose answer is expected to set most right, with its evidence."""
         return JsonAnswer(questions.next())
 
-    @routes.post("/review", summary="Answer a question", **_says(schemas.Answered))
+    @routes.post("/review", summary="Answer a question", **_says(Answered))
     def answer(said: schemas.GivenAnswer) -> Response:
         """Decide whether the two fragments of a question are one entity, or skip it."""
         return JsonAnswer(questions.answer(said.first, said.second, said.same))
 
-    @routes.post("/review/undo", summary="Take back an answer", **_says(schemas.TakenBack))
+    @routes.post("/review/undo", summary="Take back an answer", **_says(TakenBack))
     def take_back() -> Response:
         """Take back the last answer that was given to this server, and ask again."""
         return JsonAnswer(questions.undo())
@@ -314,14 +334,14 @@ def _review(routes: APIRouter, service: Service) -> None:
 def _following(routes: APIRouter, service: Service) -> None:
     readers, follow = service.readers, service.feed
 
-    @routes.get("/runs", summary="List runs", **_says(schemas.Runs))
+    @routes.get("/runs", summary="List runs", **_says(Runs))
     def runs(before: Before = None, limit: Limit = _MOST_LISTED) -> Response:
         """List what wrote to the store, the latest first."""
         with readers.store() as store:
-            found = latest(store, "run", limit, before)
-        return JsonAnswer({"runs": found, "next": _next(found, limit)})
+            found = store.last_runs(limit, before)
+        return JsonAnswer(Runs(found, _next(found, limit)))
 
-    @routes.get("/changes", summary="What changed since a run", **_says(schemas.Changes))
+    @routes.get("/changes", summary="What changed since a run", **_says(Changes))
     async def changes(
         since: RunNumber,
         to: Annotated[
@@ -350,7 +370,7 @@ def _following(routes: APIRouter, service: Service) -> None:
                 "content": {"text/event-stream": {}},
                 "description": "Server-sent events `changes`, each as GET /api/changes answers.",
             },
-            **{k: v for k, v in _says(schemas.Failure)["responses"].items() if k != 200},
+            **_FAILS,
         },
     )
     async def stream(
@@ -367,6 +387,20 @@ def _following(routes: APIRouter, service: Service) -> None:
         return _Events(follow, begin)
 
 
+class Runs(Answer, frozen=True):
+    """Some runs, the latest first; `next` asks for those before."""
+
+    runs: list[Run]
+    next: Natural | None
+
+
+class Decisions(Answer, frozen=True):
+    """Some decisions, the latest first; `next` asks for those before."""
+
+    decisions: list[DecisionRecord]
+    next: Natural | None
+
+
 class _Events(StreamingResponse):
     """Server-sent events, for which a place is taken until the client has gone."""
 
@@ -379,6 +413,6 @@ class _Events(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-def _next(found: Sequence[Facts], limit: int) -> int | None:
+def _next(found: Sequence[Run] | Sequence[DecisionRecord], limit: int) -> int | None:
     """The number to go on before, if there may be more."""
-    return int(found[-1]["number"]) if len(found) == limit and found[-1]["number"] > 1 else None
+    return found[-1].number if len(found) == limit and found[-1].number > 1 else None

@@ -61,6 +61,8 @@ def application(service: Service, access: Access | None = None) -> Guard:
     # the guard asks for the token; the document says how to send it
     sent = [] if access.token is None else [Depends(HTTPBearer(auto_error=False))]
     app.include_router(api.router(service), dependencies=sent)
+    described = app.openapi
+    app.openapi = lambda: api.complete(described())  # type: ignore[method-assign]
     return Guard(app, access)  # outermost, so that no answer goes around it
 
 

@@ -1,34 +1,33 @@
-"""What pages and API say about a store, as plain objects with bounded lists.
+"""What pages and API say about a store, as structs with bounded lists.
 
-An entity is referred to as {"id", "name", "size", "confidence"}. A fragment is the object that went
-in without its label, which is for evaluation. Subproblems go by their names in the store.
+Subproblems go by their names in the store.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import orjson
+from msgspec import structs
 
 from kbforge.contracts import Entity, Fragment, IntArray, Kind, Page, Value
+from kbforge.contracts.entity import Natural, Probability
 from kbforge.errors import NotFoundError, UsageError, quoted
-from kbforge.fit.review import without_label
-from kbforge.jobs.report import status_in
+from kbforge.jobs.report import Status, status_in
 from kbforge.kb.entities import Corpus, name_of
 from kbforge.kb.show import grouping
 from kbforge.kb.similarity import leaf_names
 from kbforge.kb.similarity import similar as similar_fragments
+from kbforge.serve.answers import Answer, EntityReference, Record, as_json, record_of
 from kbforge.serve.readers import Readers
+from kbforge.store.changes import known_of
 from kbforge.store.pages import fragment_from_bytes, numbers_from_bytes
-from kbforge.store.store import Store, known_of
+from kbforge.store.store import Store
 from kbforge.store.tables import ask, read_rows, row_of, rows_of
 from kbforge.words import how_sure
-
-Facts: TypeAlias = dict[str, Any]
-"""An object that JSON can say."""
 
 MOST_FRAGMENTS = 200
 """Of an entity in one answer, of a group, and of a subproblem."""
@@ -41,16 +40,140 @@ _MOST_RUNS = 50  # in the history of an entity
 _MOST_IMAGES = 500  # of one run that are searched for what an entity took in
 _MOST_GROUPINGS = 20
 _MOST_LISTED = 200
-ORDERS = ("largest", "least_sure")
+Order: TypeAlias = Literal["largest", "least_sure"]
+ORDERS = get_args(Order)
 
 
-def references(readers: Readers, store: Store, entities: Sequence[str]) -> list[Facts]:
+class StatedValue(Answer, frozen=True):
+    """A value, how many fragments state it, and the first of them."""
+
+    value: str
+    count: Natural
+    fragments: Sequence[str]
+
+
+class Member(Answer, frozen=True):
+    """A fragment of an entity: where it agrees, and what others state where it differs."""
+
+    fragment: Record
+    agrees: list[str]
+    differs: dict[str, list[str]]
+
+
+class CompetingGrouping(Answer, frozen=True):
+    """A grouping that competes with an entity, in words and as the fragments of each group."""
+
+    probability: Probability
+    said: str
+    groups: list[Sequence[str]]
+    sizes: list[Natural]
+    others: list[EntityReference]
+
+
+class EntityEvent(Answer, frozen=True):
+    """What a run did to an entity, and the entities that it exchanged fragments with."""
+
+    run: Natural
+    began: float
+    verb: str
+    kind: Kind
+    gained: Natural
+    lost: Natural
+    others: list[str]
+
+
+class EntityDetails(EntityReference, frozen=True):
+    """An entity; `next` is the place of the first fragment that found no room."""
+
+    reported: Probability
+    said: str
+    subproblem: Natural
+    properties: dict[str, list[StatedValue]]
+    distinct: dict[str, Natural]
+    fragments: list[Member]
+    next: Natural | None
+    alternatives: list[CompetingGrouping]
+    history: list[EntityEvent]
+
+
+class FormerEntity(Answer, frozen=True):
+    """An entity that is no more, and those that have its fragments now."""
+
+    id: str
+    now: list[EntityReference]
+
+
+class FoundFragment(Answer, frozen=True):
+    """A fragment, where a person finds it, and its entity; agreement as of `Member`."""
+
+    fragment: Record
+    place: str | None
+    entity: EntityReference
+    subproblem: Natural
+    agrees: list[str]
+    differs: dict[str, list[str]]
+
+
+class Similar(Answer, frozen=True):
+    """A fragment that may be one entity with another.
+
+    `rest` is the probability of groupings that the store does not have in detail.
+    """
+
+    fragment: str
+    entity: EntityReference
+    probability: Probability
+    rest: Probability
+
+
+class SimilarFragments(Answer, frozen=True):
+    """The fragments that may be one entity with a fragment, the most probable first."""
+
+    fragment: str
+    entity: EntityReference
+    similar: list[Similar]
+
+
+class ParticleGrouping(Answer, frozen=True):
+    """A grouping of a subproblem; groups are places among its fragments."""
+
+    probability: Probability
+    groups: Sequence[Sequence[Natural]]
+
+
+class SubproblemDetails(Answer, frozen=True):
+    """Fragments that are clustered together, and their competing groupings."""
+
+    name: Natural
+    size: Natural
+    fragments: list[str]
+    labels: list[str]
+    entities: list[EntityReference]
+    particles: Natural
+    groupings: list[ParticleGrouping]
+    similarity: list[list[Probability]]
+
+
+class Listing(Answer, frozen=True):
+    """Entities in an order."""
+
+    order: Order
+    entities: list[EntityReference]
+
+
+class ServedStatus(Status, frozen=True):
+    """The store at a glance, with its last runs, and how many there are."""
+
+    n_runs: Natural
+
+
+def references(readers: Readers, store: Store, entities: Sequence[str]) -> list[EntityReference]:
     """References to entities, in their order; ids that no entity has are left out."""
     rows = {row[0]: row for row in rows_of(store.database.connection, "entity", "id", entities)}
     return _references(readers, store, [rows[id] for id in entities if id in rows])
 
 
-def holding(readers: Readers, store: Store, numbers: Sequence[int]) -> dict[int, Facts]:
+def holding(readers: Readers, store: Store, numbers: Sequence[int]) -> dict[int, EntityReference]:
     """References to the entities that hold fragments, by the fragments' numbers."""
     homes = store.pages.homes(numbers)
     rows = list(
@@ -68,7 +191,7 @@ def holding(readers: Readers, store: Store, numbers: Sequence[int]) -> dict[int,
 
 def _references(
     readers: Readers, store: Store, rows: Sequence[tuple[str, int, bytes]]
-) -> list[Facts]:
+) -> list[EntityReference]:
     """References to entities by their rows."""
     connection = store.database.connection
     members = [numbers_from_bytes(row[2]).tolist() for row in rows]
@@ -100,50 +223,46 @@ def _references(
             name = name_of(fragments, corpus) or fragments[0].id
             readers.remember((learned, content), name)
         sure = changed[id].confidence if home in stale else confidence[held[0]]
-        out.append({"id": id, "name": name, "size": len(held), "confidence": sure})
+        out.append(EntityReference(id, name, len(held), sure))
     return out
 
 
-def reference(entity: Entity) -> Facts:
+def reference(entity: Entity) -> EntityReference:
     """A reference to an entity that was read."""
-    return {
-        "id": entity.id,
-        "name": entity.name,
-        "size": len(entity.fragments),
-        "confidence": entity.confidence,
-    }
+    return EntityReference(entity.id, entity.name, len(entity.fragments), entity.confidence)
 
 
-def entity(readers: Readers, id: str, first: int = 0) -> Facts:
+def entity(readers: Readers, id: str, first: int = 0) -> EntityDetails | FormerEntity:
     """An entity: values with who states them, fragments, competing groupings, history.
 
-    Of a former entity only `now`: references to those that have its fragments. `first` is the
-    place of the first of the fragments to give; `next` that of the first one that found no room.
+    `first` is the place of the first of the fragments to give.
 
     Raises NotFoundError if there was never such an entity.
     """
     with readers.store() as store:
         now = store.now(id)
         if now != (id,):
-            return {"id": id, "now": references(readers, store, now)}
+            return FormerEntity(id, references(readers, store, now))
         block, own = _block(readers, store, id)
         fragments = readers.view_of(store).fragments(own)
         told, end = _fragments(own, fragments, first)
-        return {
-            **reference(own),
-            "reported": own.probability,
-            "said": how_sure(own.confidence),
-            "subproblem": own.subproblem,
-            "properties": {
-                attribute: [_value(value) for value in values[:_MOST_VALUES]]
+        return EntityDetails(
+            *(own.id, own.name, len(own.fragments), own.confidence, own.probability),
+            said=how_sure(own.confidence),
+            subproblem=own.subproblem,
+            properties={
+                attribute: [
+                    StatedValue(value.value, value.count, value.fragments[:_MOST_STATING])
+                    for value in values[:_MOST_VALUES]
+                ]
                 for attribute, values in own.properties.items()
             },
-            "distinct": {attribute: len(values) for attribute, values in own.properties.items()},
-            "fragments": told,
-            "next": end,
-            "alternatives": _alternatives(own, block),
-            "history": _history(store, own),
-        }
+            distinct={attribute: len(values) for attribute, values in own.properties.items()},
+            fragments=told,
+            next=end,
+            alternatives=_alternatives(own, block),
+            history=_history(store, own),
+        )
 
 
 def _block(readers: Readers, store: Store, id: str) -> tuple[list[Entity], Entity]:
@@ -155,32 +274,25 @@ def _block(readers: Readers, store: Store, id: str) -> tuple[list[Entity], Entit
     return block, next(one for one in block if one.id == id)
 
 
-def _value(value: Value) -> Facts:
-    """A value, how many fragments state it, and the first of them."""
-    return {
-        "value": value.value,
-        "count": value.count,
-        "fragments": list(value.fragments[:_MOST_STATING]),
-    }
-
-
 def _fragments(
     held: Entity, fragments: Sequence[Fragment], first: int
-) -> tuple[list[Facts], int | None]:
+) -> tuple[list[Member], int | None]:
     """Some fragments of an entity, and the place of the first one that found no room."""
-    out: list[Facts] = []
+    out: list[Member] = []
     characters = 0
     for place in range(max(first, 0), len(fragments)):
-        told = without_label(fragments[place])
-        characters += len(orjson.dumps(told))
+        told = record_of(fragments[place])
+        characters += len(as_json(told))
         if out and (len(out) == MOST_FRAGMENTS or characters > _MOST_CHARACTERS):
             return out, place
-        out.append({"fragment": told, **_agreement(fragments[place], held.properties)})
+        out.append(Member(told, *_agreement(fragments[place], held.properties)))
     return out, None
 
 
-def _agreement(fragment: Fragment, properties: Mapping[str, Sequence[Value]]) -> Facts:
-    """Where a fragment agrees with its entity, and where it differs.
+def _agreement(
+    fragment: Fragment, properties: Mapping[str, Sequence[Value]]
+) -> tuple[list[str], dict[str, list[str]]]:
+    """Where a fragment agrees with its entity, and what others state where it differs.
 
     It agrees where it states the commonest value of an attribute and is not the only one; it
     differs where others state the attribute and it has none of the commonest values.
@@ -197,10 +309,10 @@ def _agreement(fragment: Fragment, properties: Mapping[str, Sequence[Value]]) ->
         others = [value.value for value in values if value.value not in own]
         if others:
             differs[attribute] = others[:_MOST_OTHERS]
-    return {"agrees": agrees, "differs": differs}
+    return agrees, differs
 
 
-def _alternatives(own: Entity, block: Iterable[Entity]) -> list[Facts]:
+def _alternatives(own: Entity, block: Iterable[Entity]) -> list[CompetingGrouping]:
     """The competing groupings of an entity, the most probable first, with the others they touch."""
     homes = {fragment: one for one in block if one is not own for fragment in one.fragments}
     names = {fragment: one.name for fragment, one in homes.items()}
@@ -208,18 +320,18 @@ def _alternatives(own: Entity, block: Iterable[Entity]) -> list[Facts]:
     for one in own.alternatives[:_MOST_ALTERNATIVES]:
         touched = {homes[f].id: homes[f] for group in one.groups for f in group if f in homes}
         out.append(
-            {
-                "probability": one.probability,
-                "said": grouping(one, own, names=names),
-                "groups": [list(group[:MOST_FRAGMENTS]) for group in one.groups],
-                "sizes": [len(group) for group in one.groups],
-                "others": [reference(other) for other in touched.values()][:MOST_FRAGMENTS],
-            }
+            CompetingGrouping(
+                one.probability,
+                grouping(one, own, names=names),
+                [group[:MOST_FRAGMENTS] for group in one.groups],
+                [len(group) for group in one.groups],
+                [reference(other) for other in touched.values()][:MOST_FRAGMENTS],
+            )
         )
     return out
 
 
-def _history(store: Store, own: Entity) -> list[Facts]:
+def _history(store: Store, own: Entity) -> list[EntityEvent]:
     """What runs did to an entity, the last one first: as `Kind`, with the entities concerned."""
     rows = store.database.connection
     where = "WHERE run IN (SELECT number FROM run) AND entity = ? ORDER BY run DESC LIMIT ?"
@@ -244,17 +356,11 @@ def _history(store: Store, own: Entity) -> list[Facts]:
     return out
 
 
-def _event(run: Sequence[Any], kind: Kind, gained: int, lost: int, others: list[str]) -> Facts:
+def _event(
+    run: Sequence[Any], kind: Kind, gained: int, lost: int, others: list[str]
+) -> EntityEvent:
     number, verb, *_, began = run
-    return {
-        "run": number,
-        "began": began,
-        "verb": verb,
-        "kind": str(kind),
-        "gained": gained,
-        "lost": lost,
-        "others": list(dict.fromkeys(others)),
-    }
+    return EntityEvent(number, began, verb, kind, gained, lost, list(dict.fromkeys(others)))
 
 
 def _givers(store: Store, run: int, entity: str, gained: set[str]) -> list[str]:
@@ -290,23 +396,20 @@ def _home(
     return block, next(one for one in block if id in one.fragments), found[1]
 
 
-def fragment(readers: Readers, id: str) -> Facts:
+def fragment(readers: Readers, id: str) -> FoundFragment:
     """A fragment, its entity, and where it agrees with the others.
 
     Raises NotFoundError if there is no such fragment.
     """
     with readers.store() as store:
         _, own, found = _home(readers, store, id, "few")
-        return {
-            "fragment": without_label(found),
-            "place": found.place,
-            "entity": reference(own),
-            "subproblem": own.subproblem,
-            **_agreement(found, own.properties),
-        }
+        agreement = _agreement(found, own.properties)
+        return FoundFragment(
+            record_of(found), found.place, reference(own), own.subproblem, *agreement
+        )
 
 
-def similar(readers: Readers, fragment_id: str) -> Facts:
+def similar(readers: Readers, fragment_id: str) -> SimilarFragments:
     """The fragments that may be one entity with a fragment, the most probable first.
 
     Raises NotFoundError if there is no such fragment.
@@ -314,22 +417,17 @@ def similar(readers: Readers, fragment_id: str) -> Facts:
     with readers.store() as store:
         block, own, _ = _home(readers, store, fragment_id, "all")
         found = similar_fragments(lambda: block, fragment_id)
-        return {
-            "fragment": fragment_id,
-            "entity": reference(own),
-            "similar": [
-                {
-                    "fragment": one.fragment,
-                    "entity": reference(one.entity),
-                    "probability": one.probability,
-                    "rest": one.rest,
-                }
+        return SimilarFragments(
+            fragment_id,
+            reference(own),
+            [
+                Similar(one.fragment, reference(one.entity), one.probability, one.rest)
                 for one in found[:_MOST_LISTED]
             ],
-        }
+        )
 
 
-def subproblem(readers: Readers, name: int) -> Facts:
+def subproblem(readers: Readers, name: int) -> SubproblemDetails:
     """A subproblem: its fragments by entity, its groupings, and who is one entity with whom.
 
     Of more than `MOST_FRAGMENTS` fragments the first ones are described, with what the groupings
@@ -360,19 +458,19 @@ def subproblem(readers: Readers, name: int) -> Facts:
             key = tuple(tuple(part) for part in parts.values())
             competing[key] = competing.get(key, 0.0) + weight
         best = sorted(competing.items(), key=lambda item: (-item[1], item[0]))
-        return {
-            "name": name,
-            "size": len(ids),
-            "fragments": shown,
-            "labels": leaf_names(block)[:MOST_FRAGMENTS],
-            "entities": [reference(one) for one in block[:MOST_FRAGMENTS]],
-            "particles": len(weights),
-            "groupings": [
-                {"probability": min(probability, 1.0), "groups": [list(part) for part in parts]}
+        return SubproblemDetails(
+            name,
+            len(ids),
+            shown,
+            leaf_names(block)[:MOST_FRAGMENTS],
+            [reference(one) for one in block[:MOST_FRAGMENTS]],
+            len(weights),
+            [
+                ParticleGrouping(min(probability, 1.0), parts)
                 for parts, probability in best[:_MOST_GROUPINGS]
             ],
-            "similarity": np.minimum(together.round(4), 1.0).tolist(),
-        }
+            np.minimum(together.round(4), 1.0).tolist(),
+        )
 
 
 def _groups(page: Page, numbers: Sequence[int]) -> IntArray:
@@ -392,7 +490,7 @@ def _groups(page: Page, numbers: Sequence[int]) -> IntArray:
     return out
 
 
-def listing(readers: Readers, order: str = "largest", most: int = 50) -> Facts:
+def listing(readers: Readers, order: Order = "largest", most: int = 50) -> Listing:
     """The largest entities, or those with the lowest confidence.
 
     While entities change, those that changed since their confidence was told are left out.
@@ -414,14 +512,11 @@ def listing(readers: Readers, order: str = "largest", most: int = 50) -> Facts:
             )
         ]
         found = holding(readers, store, firsts)
-        return {"order": order, "entities": [found[first] for first in firsts if first in found]}
+        return Listing(order, [found[first] for first in firsts if first in found])
 
 
-def status(readers: Readers) -> Facts:
-    """The store at a glance, as `kbforge status --json` says it, with the file's name alone.
-
-    `runs` are the last ones, and `n_runs` is how many there are.
-    """
+def status(readers: Readers) -> ServedStatus:
+    """The store at a glance, as `kbforge status --json` says it, with the file's name alone."""
     with readers.store() as store:
         rows = store.database.connection
         # whatever writes changes one of these rows, and counting takes long in a large store
@@ -429,8 +524,8 @@ def status(readers: Readers) -> Facts:
         key += ask(rows, "SELECT checksum FROM run ORDER BY number DESC LIMIT 1")
         found = readers.status
         if found is None or found[0] != key:
-            said = status_in(store).to_json()
+            said = structs.asdict(status_in(store))
             said |= {"path": Path(readers.path).name, "n_runs": len(said["runs"])}
             said["runs"] = said["runs"][-_MOST_RUNS:]
-            found = readers.status = key, said
-        return {**found[1]}
+            found = readers.status = key, ServedStatus(**said)
+        return found[1]

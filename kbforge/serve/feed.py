@@ -1,8 +1,4 @@
-"""The change feed of a served store, and clients that wait for changes.
-
-A position in the feed is the number of a run that has ended. Changes from one run to another stay
-the same whenever they are asked for, except that erased fragments are left out.
-"""
+"""The change feed (`kbforge.store.changes`) of a server, and clients that wait for changes."""
 
 from __future__ import annotations
 
@@ -10,16 +6,13 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Iterator
-from itertools import islice
 
-import orjson
 from starlette.concurrency import run_in_threadpool
 
 from kbforge.errors import BusyError, KBForgeError
-from kbforge.serve.facts import Facts
+from kbforge.serve.answers import as_json
 from kbforge.serve.readers import Readers
-from kbforge.store.store import Store, changes
-from kbforge.store.tables import ask
+from kbforge.store.changes import Changes, read_changes
 
 MOST_CHANGES = 10_000
 """Of one answer."""
@@ -35,42 +28,10 @@ _BUSY = 30  # seconds after which somebody may have gone
 
 def changed(
     readers: Readers, since: int, to: int | None = None, limit: int = 1_000, after: str = ""
-) -> Facts:
-    """The entities that changed after a run, by id.
-
-    Without `to`, of as many runs as have about `limit` changes together, and at least of one.
-
-    {"from", "to", "last", "changes": [as `kbforge changes`], "after"}: `last` is the last run that
-    has ended; `after`, if it is not None, asks for more changes of the same two runs.
-
-    Raises a UsageError if there is no such run.
-    """
+) -> Changes:
+    """As `kbforge.store.changes.read_changes`."""
     with readers.store() as store:
-        last = store.position
-        if to is None:
-            to = max(since, _reach(store, since, last, limit))
-        found = list(islice(changes(store, since, to, after), limit + 1))
-        more = len(found) > limit
-        return {
-            "from": since,
-            "to": to,
-            "last": last,
-            "changes": [dict(one.to_json()) for one in found[:limit]],
-            "after": found[limit - 1].entity if more else None,
-        }
-
-
-def _reach(store: Store, since: int, last: int, limit: int) -> int:
-    """The run up to which there are about so many changes."""
-    if since >= last:
-        return last
-    counts = "SELECT run, count(*) FROM image WHERE run > ? AND run <= ? GROUP BY run ORDER BY run"
-    total, reach = 0, since + 1
-    for run, count in ask(store.database.connection, counts, (since, last)):
-        total += count
-        if total > limit:
-            return max(reach, int(run) - 1)
-    return last
+        return read_changes(store, since, to, limit, after)
 
 
 class Feed:
@@ -117,10 +78,10 @@ class Feed:
                     found = await run_in_threadpool(changed, self._readers, at, to, _AT_ONCE, after)
                     if self._readers.file != file:
                         return
-                    to, after = found["to"], found["after"]
+                    to, after = found.to, found.after
                     yield _event(found)
                 if position > at:
-                    at, told = found["to"], time.monotonic()
+                    at, told = found.to, time.monotonic()
                     continue
                 if time.monotonic() - told > _HEARTBEAT:
                     told = time.monotonic()
@@ -151,6 +112,6 @@ class Feed:
             return store.position
 
 
-def _event(found: Facts) -> bytes:
-    id = b"" if found["after"] is not None else b"id: %d\n" % found["to"]
-    return b"%sevent: changes\ndata: %s\n\n" % (id, orjson.dumps(found))
+def _event(found: Changes) -> bytes:
+    id = b"" if found.after is not None else b"id: %d\n" % found.to
+    return b"%sevent: changes\ndata: %s\n\n" % (id, as_json(found))

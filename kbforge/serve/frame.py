@@ -12,11 +12,11 @@ import hashlib
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-import orjson
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from kbforge.kb.components import environment
+from kbforge.serve.answers import as_json
 from kbforge.version import __version__
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ _FILES = {
 
 
 class JsonAnswer(JSONResponse):
-    """Facts as JSON; numbers that JSON cannot say are null."""
+    """An answer as JSON; numbers that JSON cannot say are null."""
 
     def render(self, content: Any) -> bytes:
-        return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
+        return as_json(content)
 
 
 def page(

@@ -27,7 +27,7 @@ from kbforge.jobs.history import between
 from kbforge.jobs.link import renamed
 from kbforge.jobs.tables import pairs_of
 from kbforge.serve import facts, reasons, schemas
-from kbforge.serve.facts import Facts
+from kbforge.serve.answers import Facts, plain
 from kbforge.serve.failures import as_parameter, sentence_of
 from kbforge.serve.security import Access, Guard
 from kbforge.serve.service import Service
@@ -116,7 +116,7 @@ class _Tools:
 
         Each result has the entity's id, name, size and confidence, some values, and what matched.
         """
-        return self._search.find(text, limit, cursor or None)
+        return plain(self._search.find(text, limit, cursor or None))
 
     def get_entity(
         self,
@@ -130,9 +130,7 @@ class _Tools:
         """
         if bool(id) == bool(fragment):
             raise UsageError("expected an id or a fragment, and not both")
-        return facts.entity(
-            self._readers, id or facts.fragment(self._readers, fragment)["entity"]["id"]
-        )
+        return plain(facts.entity(self._readers, id or self._entity_of(fragment)))
 
     def why(
         self,
@@ -148,9 +146,11 @@ class _Tools:
         `values` are what both entities state, or only one of them.
         """
         if not not_in:
-            return reasons.why(self._readers, fragment)
-        own = facts.fragment(self._readers, fragment)["entity"]["id"]
-        return reasons.compare(self._readers, own, not_in)
+            return plain(reasons.why(self._readers, fragment))
+        return plain(reasons.compare(self._readers, self._entity_of(fragment), not_in))
+
+    def _entity_of(self, fragment: str) -> str:
+        return facts.fragment(self._readers, fragment).entity.id
 
     def match_fragment(self, properties: Properties, limit: Limit = 5) -> Facts:
         """Find the entity that a record belongs to, without adding the record.
@@ -159,11 +159,11 @@ class _Tools:
         probability that it belongs to none of the known entities.
         """
         given = Fragment.from_json({"id": "given", "properties": properties}, "the record")
-        return reasons.match(self._readers, given, limit)
+        return plain(reasons.match(self._readers, given, limit))
 
     def add_fragments(
         self,
-        fragments: Annotated[list[schemas.Fragment], Field(min_length=1, max_length=1_000)],
+        fragments: Annotated[list[schemas.GivenRecord], Field(min_length=1, max_length=1_000)],
         replace: Annotated[
             bool, Field(description="Replace fragments that are there with other content.")
         ] = False,
@@ -183,7 +183,7 @@ class _Tools:
             for place, one in enumerate(fragments)
         ]
         given, named = renamed(checked, pairs_of(map or {}), strict=False)
-        return self._writer.add(given, "replace" if replace else "error", named).result()
+        return plain(self._writer.add(given, "replace" if replace else "error", named).result())
 
     def review_next(self) -> Facts:
         """Get the most useful question: are two fragments one entity? With the evidence.
@@ -193,7 +193,7 @@ class _Tools:
         with decide, by `first` and `second`; say "skip" if neither the evidence nor what you know
         settles it.
         """
-        return self._questions.next()
+        return plain(self._questions.next())
 
     def decide(
         self,
@@ -214,11 +214,11 @@ class _Tools:
         if verdict == "undo":
             if first or second:
                 raise UsageError("undo takes the number of a decision, and no fragments")
-            return self._writer.undo(decision).result()
+            return plain(self._writer.undo(decision).result())
         if not (first and second):
             raise UsageError("expected first and second, the ids of two fragments")
         same = None if verdict == "skip" else verdict == "same"
-        return self._questions.answer(first, second, same)
+        return plain(self._questions.answer(first, second, same))
 
     def changes(
         self,

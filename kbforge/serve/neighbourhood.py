@@ -17,6 +17,7 @@ import numpy as np
 
 from kbforge.contracts import FloatArray, Fragment, Page
 from kbforge.errors import NotFoundError, quoted
+from kbforge.serve.answers import plain
 from kbforge.serve.facts import holding, references
 from kbforge.serve.helpers import aside
 from kbforge.serve.readers import Readers
@@ -57,7 +58,7 @@ def neighbourhood(readers: Readers, id: str) -> dict[str, Any]:
         ranked = sorted(beside, key=lambda other: (-beside[other], other))
         ranked += sorted(near.keys() - beside, key=lambda other: (-near[other], other))
         ids = [id, *[other for other in ranked if other != id][:MOST_NEIGHBOURS]]
-        nodes = references(readers, store, ids)
+        nodes = [plain(one) for one in references(readers, store, ids)]
         rows = list(rows_of(store.database.connection, "entity", "id", ids))
         joined = _joined(store, sorted({home for _, home, _ in rows}))
         said = _said(store, {id: numbers_from_bytes(held).tolist() for id, _, held in rows})
@@ -122,7 +123,7 @@ def _near(readers: Readers, store: Store, numbers: Sequence[int]) -> dict[str, f
     best = sorted(weights, key=lambda family: (-weights[family], family))[:_MOST_LED]
     out: dict[str, float] = defaultdict(float)
     for number, entity in holding(readers, store, best).items():
-        out[entity["id"]] += weights[number]
+        out[entity.id] += weights[number]
     return out
 
 

@@ -14,11 +14,11 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from kbforge.errors import ContradictionError, LikelihoodError, quoted
 from kbforge.serve import facts, frame, reasons
+from kbforge.serve.answers import Facts, plain
 from kbforge.serve.failures import sentence_of, status_of
 from kbforge.serve.neighbourhood import neighbourhood
 from kbforge.serve.service import Service
 
-Facts: TypeAlias = dict[str, Any]
 View: TypeAlias = Callable[[Facts], Facts]
 """What a template needs beside the facts: names, orders, coordinates."""
 
@@ -63,12 +63,12 @@ class Pages:
         self.add("/review", "review.html", service.questions.next, _review_view)
         self.router.add_api_route("/review", self._answer, methods=["POST"])
 
-    def add(self, path: str, template: str, asked: Callable[..., Facts], view: View = dict) -> None:
+    def add(self, path: str, template: str, asked: Callable[..., Any], view: View = dict) -> None:
         """Add a page, and its JSON; the parameters of `asked` are those of the address."""
 
         @functools.wraps(asked)
         def page(request: Request, **given: Any) -> Response:
-            found = asked(**given)
+            found = plain(asked(**given))
             if "now" in found:
                 return self._moved(request, path, found)
             return self._page(request, template, found, **view(found))
@@ -82,8 +82,9 @@ class Pages:
         own = inspect.signature(asked)
         first = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)
         page.__signature__ = own.replace(parameters=[*own.parameters.values(), first])  # type: ignore[attr-defined]
-        self.router.add_api_route(f"{path}.json", as_json)  # first, since a name may end so
-        self.router.add_api_route(path, page, response_class=HTMLResponse)
+        # first, since a name may end so
+        self.router.add_api_route(f"{path}.json", as_json, response_model=None)
+        self.router.add_api_route(path, page, response_class=HTMLResponse, response_model=None)
 
     def _page(self, request: Request, template: str, found: Facts, **more: Any) -> HTMLResponse:
         """A page of what was found, with the address of the same as JSON."""
@@ -100,30 +101,31 @@ class Pages:
 
     def _home(self) -> Facts:
         readers = self._service.readers
-        return facts.status(readers) | {
-            "largest": facts.listing(readers, "largest", _MOST_LISTED)["entities"],
-            "least_sure": facts.listing(readers, "least_sure", _MOST_LISTED)["entities"],
+        return plain(facts.status(readers)) | {
+            order: facts.listing(readers, order, _MOST_LISTED).entities for order in facts.ORDERS
         }
 
     def _search(self, q: Text = "", cursor: Cursor = None) -> Facts:
         if not q.strip():
             return {"q": q, "results": [], "next": None}
-        return {"q": q, **self._service.search.find(q, _MOST_RESULTS, cursor)}
+        return {"q": q, **plain(self._service.search.find(q, _MOST_RESULTS, cursor))}
 
-    def _entity(self, id: str, first: Annotated[int, Query(ge=0)] = 0) -> Facts:
+    def _entity(
+        self, id: str, first: Annotated[int, Query(ge=0)] = 0
+    ) -> facts.EntityDetails | facts.FormerEntity:
         return facts.entity(self._service.readers, id, first)
 
     def _fragment(self, id: Name) -> Facts:
         readers = self._service.readers
-        return facts.fragment(readers, id) | {"similar": facts.similar(readers, id)["similar"]}
+        return plain(facts.fragment(readers, id)) | {"similar": facts.similar(readers, id).similar}
 
-    def _why(self, fragment: Name) -> Facts:
+    def _why(self, fragment: Name) -> reasons.Why:
         return reasons.why(self._service.readers, fragment)
 
-    def _compare(self, first: Name, second: Name) -> Facts:
+    def _compare(self, first: Name, second: Name) -> reasons.EntityComparison:
         return reasons.compare(self._service.readers, first, second)
 
-    def _subproblem(self, name: int) -> Facts:
+    def _subproblem(self, name: int) -> facts.SubproblemDetails:
         return facts.subproblem(self._service.readers, name)
 
     def _runs(
@@ -152,15 +154,16 @@ class Pages:
         status = 200
         try:
             if answer == "undo":
-                shown["effect"] = questions.undo()
+                shown["effect"] = plain(questions.undo())
             else:
-                shown["effect"] = questions.answer(first, second, _SAME[answer])
+                shown["effect"] = plain(questions.answer(first, second, _SAME[answer]))
         except (ContradictionError, LikelihoodError) as error:
             shown["error"] = sentence_of(error, self._service.readers.path)
             status = status_of(error)
         if shown["effect"] is not None:
             shown["effect"]["said"] = _said(answer, shown["effect"])
-        return self._page(request, "review.html", questions.next(), status=status, **shown)
+        found = plain(questions.next())
+        return self._page(request, "review.html", found, status=status, **shown)
 
 
 def _home_view(found: Facts) -> Facts:

@@ -15,8 +15,8 @@ from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments
 from kbforge.jobs.decide import answered
 from kbforge.kb.report import CONFIDENCES, SIZES, ConfidenceCounter, size_band
+from kbforge.serve.answers import Facts
 from kbforge.serve.background import Computations, State, state_of
-from kbforge.serve.facts import Facts
 from kbforge.serve.readers import Readers
 from kbforge.store.pages import fragment_from_bytes, numbers_from_bytes
 from kbforge.store.store import Store

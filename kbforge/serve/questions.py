@@ -21,20 +21,25 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any, TypeAlias
 
 import orjson
+from msgspec import UNSET, UnsetType
 
 from kbforge.clustering.pages import subproblem_of
-from kbforge.contracts import Subproblem
+from kbforge.contracts import Explanation, Subproblem
+from kbforge.contracts.entity import Natural
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError, quoted
 from kbforge.fit.questions import PairQuestion, PosteriorQueue
-from kbforge.fit.review import evidence_on
+from kbforge.fit.review import Side, evidence_on
 from kbforge.jobs.opening import require_all
-from kbforge.serve.facts import Facts, holding, references
+from kbforge.serve.answers import Answer, EntityReference, Record, record_of
+from kbforge.serve.facts import holding, references
 from kbforge.serve.readers import Readers
-from kbforge.serve.writer import Writer
+from kbforge.serve.writer import Decided, Undone, Writer
+from kbforge.store.changes import changes
 from kbforge.store.pages import page_from_bytes
-from kbforge.store.store import Store, changes
+from kbforge.store.store import Store
 from kbforge.store.tables import ask, rows_of
 
 MOST_SUBPROBLEMS = 5_000
@@ -45,6 +50,7 @@ _MOST_CHANGED = 1_000  # subproblems that are followed; where more have changed,
 _SELDOM = 60.0  # seconds between two beginnings, at least
 _MOST_ASKED = 200  # questions whose answers are awaited
 _MOST_NEAR = 200  # entities that a decision may change, as far as they are read before it
+_Entities: TypeAlias = tuple[dict[str, EntityReference], list[str]]
 _MOST_SHOWN = 100  # entities and fragments that an effect names
 
 _IN_DOUBT = """
@@ -58,7 +64,7 @@ WHERE image.run >= ? LIMIT ?
 
 
 @dataclass(frozen=True, slots=True)
-class _Answered:
+class _Given:
     """An answer that was given here."""
 
     first: str
@@ -66,6 +72,65 @@ class _Answered:
     same: bool | None
     decision: int | None  # its number; None: it was skipped, or in force before
     question: PairQuestion | None  # None: the pair was not asked about
+
+
+class QuestionSide(Answer, frozen=True):
+    """A fragment that is asked about, with some others of its cluster."""
+
+    fragment: Record
+    others: list[Record]
+    size: Natural
+    entity: EntityReference
+
+
+class Question(Answer, frozen=True):
+    """Whether two fragments are one entity, and what speaks for it.
+
+    `explanation` is what speaks for the second fragment in the cluster of the first, in nats if
+    `probability`, else in points of a score; None where the likelihood does not explain. `compared`
+    is how many fragments of the cluster it was compared with.
+    """
+
+    first: str
+    second: str
+    a: QuestionSide
+    b: QuestionSide
+    asked: dict[str, Any]
+    explanation: Explanation | None
+    compared: Natural
+    probability: bool
+
+
+class NextQuestion(Answer, frozen=True):
+    """The next question, None if nothing is in doubt; subproblems in doubt, and answers here."""
+
+    question: Question | None
+    left: Natural
+    answered: Natural
+
+
+class Answered(Answer, frozen=True):
+    """An answer, and what it changed: entities that changed, or else those of the pair."""
+
+    decision: Natural | None
+    run: Natural | None
+    already: bool
+    before: list[EntityReference]
+    after: list[EntityReference]
+    moved: list[str]
+    n_moved: Natural
+
+
+class TakenBack(Answer, frozen=True):
+    """An answer that was taken back, and what that changed; only null if there was none."""
+
+    undone: dict[str, Any] | None
+    run: Natural | UnsetType | None = UNSET
+    already: bool | UnsetType = UNSET
+    before: list[EntityReference] | UnsetType = UNSET
+    after: list[EntityReference] | UnsetType = UNSET
+    moved: list[str] | UnsetType = UNSET
+    n_moved: Natural | UnsetType = UNSET
 
 
 class Questions:
@@ -81,31 +146,18 @@ class Questions:
         self._frozen = b""  # digest of what the models were when all began
         self._began = 0.0
         self._asked: OrderedDict[frozenset[str], PairQuestion] = OrderedDict()
-        self._answers: list[_Answered] = []
+        self._answers: list[_Given] = []
 
-    def next(self) -> Facts:
-        """The next question with its evidence.
-
-        {"question": object or None, "left": subproblems in doubt, at most, "answered": here}. The
-        question: {"first", "second", "a": {"fragment", "others", "size", "entity"}, "b": likewise,
-        "asked": {"reported", "believed", "joined", "value", "information"}, "explanation",
-        "compared", "probability"}. `explanation` is what speaks for the second fragment in the
-        cluster of the first, in nats if `probability`, else in points of a score; None where the
-        likelihood does not explain. `compared` is how many fragments of the cluster it was compared
-        with.
-        """
+    def next(self) -> NextQuestion:
+        """The next question with its evidence."""
         with self._lock, self._readers.store() as store:
             self._follow(store)
             told = self._next(store)
             left = len(self._queue) + len(self._ahead)
-            return {"question": told, "left": left, "answered": len(self._answers)}
+            return NextQuestion(told, left, len(self._answers))
 
-    def answer(self, first: str, second: str, same: bool | None) -> Facts:
+    def answer(self, first: str, second: str, same: bool | None) -> Answered:
         """Decide whether a pair is one entity; None skips it.
-
-        {"decision": its number or None, "run", "already", "before": entities, "after": entities,
-        "moved": fragments, "n_moved"}: the entities that changed, or else those of the pair, as
-        they were and as they are, and the fragments that are in another one now.
 
         Raises:
             NotFoundError: there is no such fragment.
@@ -120,7 +172,7 @@ class Questions:
             pair = frozenset((first, second))
             question = self._asked.get(pair)
             before = self._entities((first, second))
-            told: Facts = {"run": None, "decision": None, "already": False}
+            told: Decided | None = None
             if same is not None:
                 reported = None if question is None else question.reported
                 try:
@@ -132,14 +184,13 @@ class Questions:
             if question is not None:
                 self._queue.add(question, same)
             self._asked.pop(pair, None)
-            decision = None if told["already"] else told["decision"]
-            self._answers.append(_Answered(first, second, same, decision, question))
-            return {"decision": told["decision"], **self._effect(told, before, (first, second))}
+            decision = None if told is None or told.already else told.decision
+            self._answers.append(_Given(first, second, same, decision, question))
+            effect = self._effect(told, before, (first, second))
+            return Answered(None if told is None else told.decision, **effect)
 
-    def undo(self) -> Facts:
+    def undo(self) -> TakenBack:
         """Take back the last answer that was given here, which is asked again.
-
-        {"undone": {"first", "second", "same", "decision"} or None}, and the effect as `answer`.
 
         Raises:
             BusyError, OutputError: it cannot be written.
@@ -147,11 +198,11 @@ class Questions:
         """
         with self._lock:
             if not self._answers:
-                return {"undone": None}
+                return TakenBack(None)
             last = self._answers[-1]
             pair = (last.first, last.second)
             before = self._entities(pair)
-            told: Facts = {"run": None, "already": False}
+            told: Undone | None = None
             if last.decision is not None:
                 told = self._writer.undo(last.decision).result()
             self._answers.pop()
@@ -163,7 +214,7 @@ class Questions:
                 "same": last.same,
                 "decision": last.decision,
             }
-            return {"undone": undone, **self._effect(told, before, pair)}
+            return TakenBack(undone, **self._effect(told, before, pair))
 
     # -- the queue ----------------------------------------------------------------------------
 
@@ -223,13 +274,13 @@ class Questions:
             for name in gone:
                 self._known.pop(name, None)
 
-    def _next(self, store: Store) -> Facts | None:
+    def _next(self, store: Store) -> Question | None:
         """The next question about a subproblem that is still as the queue knows it."""
         while (question := self._best(store)) is not None:
             before = self._known.get(question.subproblem)
             self._update(store, [question.subproblem])
             if self._known.get(question.subproblem) == before:
-                return self._told(store, question)
+                return self._asking(store, question)
         return None
 
     def _best(self, store: Store) -> PairQuestion | None:
@@ -245,7 +296,7 @@ class Questions:
             some = min(_AT_ONCE, len(self._ahead))
             self._update(store, [self._ahead.popleft()[0] for _ in range(some)])
 
-    def _told(self, store: Store, question: PairQuestion) -> Facts:
+    def _asking(self, store: Store, question: PairQuestion) -> Question:
         pages = store.pages
         subproblem = subproblem_of(pages.page(question.subproblem))
         numbers = pages.fragments(subproblem.fragments)
@@ -257,21 +308,20 @@ class Questions:
         self._asked[frozenset((first, second))] = question
         while len(self._asked) > _MOST_ASKED:
             self._asked.popitem(last=False)
-        said = evidence.to_json()
-        return {
-            "first": first,
-            "second": second,
-            "a": {**said["a"], "entity": homes[question.first]},
-            "b": {**said["b"], "entity": homes[question.second]},
-            "asked": said["asked"],
-            "explanation": said.get("explanation"),
-            "compared": evidence.compared,
-            "probability": evidence.probability,
-        }
+        return Question(
+            first,
+            second,
+            _side(evidence.first, homes[question.first]),
+            _side(evidence.second, homes[question.second]),
+            evidence.to_json()["asked"],
+            evidence.explanation,
+            evidence.compared,
+            evidence.probability,
+        )
 
     # -- what an answer does ------------------------------------------------------------------
 
-    def _entities(self, pair: Sequence[str]) -> tuple[dict[str, Facts], list[str]]:
+    def _entities(self, pair: Sequence[str]) -> _Entities:
         """References by id to the entities that a decision may change; the ids of the pair's."""
         with self._readers.store() as store:
             numbers = store.pages.numbers(pair)
@@ -280,13 +330,14 @@ class Questions:
             rows = rows_of(store.database.connection, "entity", "subproblem", homes)
             near = references(self._readers, store, [id for id, *_ in islice(rows, _MOST_NEAR)])
             own = list(holding(self._readers, store, list(numbers.values())).values())
-            return {one["id"]: one for one in (*near, *own)}, _distinct(own)
+            return {one.id: one for one in (*near, *own)}, _distinct(own)
 
     def _effect(
-        self, told: Facts, before: tuple[dict[str, Facts], list[str]], pair: Sequence[str]
-    ) -> Facts:
+        self, told: Decided | Undone | None, before: _Entities, pair: Sequence[str]
+    ) -> dict[str, Any]:
         """What came of an answer: the entities that changed, or else those of the pair."""
-        run = None if told["already"] else told["run"]
+        already = told is not None and told.already
+        run = None if told is None or already else told.run
         known, were = before
         with self._readers.store() as store:
             changed = [] if run is None else list(changes(store, run - 1, run))
@@ -300,7 +351,7 @@ class Questions:
             moved = sorted({id for one in changed for id in {*one.after}.difference(one.before)})
             return {
                 "run": run,
-                "already": told["already"],
+                "already": already,
                 "before": [known.get(id) or _unknown(id, sizes) for id in were[:_MOST_SHOWN]],
                 "after": references(self._readers, store, are[:_MOST_SHOWN]),
                 "moved": moved[:_MOST_SHOWN],
@@ -308,14 +359,19 @@ class Questions:
             }
 
 
-def _distinct(entities: Iterable[Facts]) -> list[str]:
+def _side(side: Side, entity: EntityReference) -> QuestionSide:
+    others = [record_of(other) for other in side.others]
+    return QuestionSide(record_of(side.fragment), others, side.size, entity)
+
+
+def _distinct(entities: Iterable[EntityReference]) -> list[str]:
     """The ids of entities, each once."""
-    return list(dict.fromkeys(one["id"] for one in entities))
+    return list(dict.fromkeys(one.id for one in entities))
 
 
-def _unknown(id: str, sizes: Mapping[str, int]) -> Facts:
+def _unknown(id: str, sizes: Mapping[str, int]) -> EntityReference:
     """A reference to an entity that was not read before it changed."""
-    return {"id": id, "name": id, "size": sizes[id], "confidence": None}
+    return EntityReference(id, id, sizes[id], None)
 
 
 def _digest(content: bytes) -> bytes:

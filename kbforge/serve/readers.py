@@ -21,6 +21,7 @@ from kbforge.store.database import Database
 from kbforge.store.store import Confidences, Store, StoreView
 
 if TYPE_CHECKING:
+    from kbforge.serve.facts import ServedStatus
     from kbforge.serve.helpers import Helpers
 
 _CACHED = 1 << 14  # KiB of pages that a connection holds
@@ -51,7 +52,7 @@ class Readers:
         self.path = path
         self.clusters = ClusterCache()
         self.names: dict[tuple[str | None, bytes], str] = {}
-        self.status: tuple[Any, dict[str, Any]] | None = None
+        self.status: tuple[Any, ServedStatus] | None = None
         self.helpers: Helpers | None = None
         self.file = 0
         self._lock, self._loading, self._turns = (

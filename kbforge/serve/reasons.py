@@ -6,23 +6,90 @@ and no probabilities.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Literal
+
 from kbforge.contracts import Explanation, Fragment
+from kbforge.contracts.entity import Natural, Probability
 from kbforge.fit.choices import Fit
-from kbforge.fit.review import without_label
 from kbforge.jobs import explain
 from kbforge.jobs.match import match as matched
-from kbforge.serve.facts import Facts, references
+from kbforge.serve.answers import Answer, EntityReference, Record, record_of
+from kbforge.serve.facts import references
 from kbforge.serve.helpers import aside
 from kbforge.serve.readers import Readers
 
 
+class MatchCandidate(Answer, frozen=True):
+    """An entity that a fragment may belong to."""
+
+    entity: EntityReference
+    probability: Probability
+    reported: Probability
+    total: float | None
+    explanation: Explanation | None
+
+
+class MatchResult(Answer, frozen=True):
+    """What a fragment would join; `new` is the probability that it is none of the entities."""
+
+    candidates: list[MatchCandidate]
+    new: Probability
+    compared: Natural
+    likelihood: str
+    unit: Literal["nats", "points"]
+
+
+class FragmentReason(Answer, frozen=True):
+    """What speaks for a fragment in an entity with so many others."""
+
+    entity: EntityReference
+    others: Natural
+    total: float | None
+    explanation: Explanation | None
+
+
+class Why(Answer, frozen=True):
+    """Why a fragment is in its entity and not in others."""
+
+    fragment: Record
+    own: FragmentReason
+    rivals: list[FragmentReason]
+    likelihood: str
+    unit: Literal["nats", "points"]
+
+
+class SharedValues(Answer, frozen=True):
+    """Values of an attribute that two entities share, and that one has alone."""
+
+    both: Sequence[str]
+    first: Sequence[str]
+    second: Sequence[str]
+
+
+class EntityComparison(Answer, frozen=True):
+    """Why two entities are not one: `total` is the log odds of one entity against two.
+
+    `together` is the probability that all of their fragments are one entity, `mixed` that some are.
+    """
+
+    first: EntityReference
+    second: EntityReference
+    compared: list[Natural]
+    total: float | None
+    explanation: Explanation | None
+    together: Probability
+    mixed: Probability
+    values: dict[str, SharedValues]
+    likelihood: str
+    unit: Literal["nats", "points"]
+
+
 @aside
-def match(readers: Readers, fragment: Fragment, most: int = 10) -> Facts:
+def match(readers: Readers, fragment: Fragment, most: int = 10) -> MatchResult:
     """The entities that a fragment would join; it is not kept.
 
-    {"candidates": [{"entity", "probability", "reported", "total", "explanation"}], "new": the
-    probability that it is none of the known entities, "compared": clusters}. Raises as
-    `kbforge.jobs.match.match`.
+    Raises as `kbforge.jobs.match.match`.
     """
     with readers.store() as store:
         fit = readers.models(store)[0]
@@ -30,29 +97,17 @@ def match(readers: Readers, fragment: Fragment, most: int = 10) -> Facts:
             found = matched(store, fit, fragment, most, readers.clusters)
         entities = references(readers, store, [one.entity for one in found.candidates])
         candidates = [
-            {
-                "entity": entity,
-                "probability": one.probability,
-                "reported": one.reported,
-                "total": one.total,
-                "explanation": _said(one.explanation),
-            }
+            MatchCandidate(entity, one.probability, one.reported, one.total, one.explanation)
             for entity, one in zip(entities, found.candidates, strict=True)
         ]
-        return {
-            "candidates": candidates,
-            "new": found.new,
-            "compared": found.compared,
-            **_unit(fit),
-        }
+        return MatchResult(candidates, found.new, found.compared, **_unit(fit))
 
 
 @aside
-def why(readers: Readers, fragment: str, rivals: int = 5) -> Facts:
+def why(readers: Readers, fragment: str, rivals: int = 5) -> Why:
     """Why a fragment is in its entity, and what speaks for its being in others.
 
-    {"fragment", "own": a reason, "rivals": [reasons]} with reasons {"entity", "others": fragments
-    it has besides, "total", "explanation"}. Raises as `kbforge.jobs.explain.why`.
+    Raises as `kbforge.jobs.explain.why`.
     """
     with readers.store() as store:
         fit = readers.models(store)[0]
@@ -60,54 +115,36 @@ def why(readers: Readers, fragment: str, rivals: int = 5) -> Facts:
             places = explain.why(store, fit, fragment, rivals)
         found = store.fragment(fragment)
         assert found is not None, "it was read at the same moment"
+        entities = references(readers, store, [place.entity for place in places])
         own, *others = [
-            {
-                "entity": entity,
-                "others": place.others,
-                "total": place.total,
-                "explanation": _said(place.explanation),
-            }
-            for entity, place in zip(
-                references(readers, store, [place.entity for place in places]), places, strict=True
-            )
+            FragmentReason(entity, place.others, place.total, place.explanation)
+            for entity, place in zip(entities, places, strict=True)
         ]
-        return {"fragment": without_label(found[1]), "own": own, "rivals": others, **_unit(fit)}
+        return Why(record_of(found[1]), own, others, **_unit(fit))
 
 
 @aside
-def compare(readers: Readers, first: str, second: str) -> Facts:
-    """Why two entities are not one.
-
-    {"first", "second", "compared": [fragments of each], "total", "explanation", "together",
-    "mixed", "values": {attribute: {"both", "first", "second"}}}; see
-    `kbforge.jobs.explain.Comparison`. Raises as `kbforge.jobs.explain.compare`.
-    """
+def compare(readers: Readers, first: str, second: str) -> EntityComparison:
+    """Why two entities are not one; raises as `kbforge.jobs.explain.compare`."""
     with readers.store() as store:
         fit = readers.models(store)[0]
         with readers.scoring:
             found = explain.compare(store, fit, first, second)
         one, two = references(readers, store, [found.first, found.second])
-        return {
-            "first": one,
-            "second": two,
-            "compared": list(found.compared),
-            "total": found.total,
-            "explanation": _said(found.explanation),
-            "together": found.together,
-            "mixed": found.mixed,
-            "values": {
-                attribute: dict(zip(("both", "first", "second"), map(list, values), strict=True))
-                for attribute, values in found.values.items()
-            },
+        return EntityComparison(
+            first=one,
+            second=two,
+            compared=list(found.compared),
+            total=found.total,
+            explanation=found.explanation,
+            together=found.together,
+            mixed=found.mixed,
+            values={name: SharedValues(*values) for name, values in found.values.items()},
             **_unit(fit),
-        }
+        )
 
 
-def _said(explanation: Explanation | None) -> Facts | None:
-    return None if explanation is None else explanation.to_json()
-
-
-def _unit(fit: Fit) -> Facts:
+def _unit(fit: Fit) -> dict[str, Any]:
     """The likelihood, and what its numbers are in."""
     unit = "nats" if fit.problem.likelihood.probability else "points"
     return {"likelihood": fit.likelihood, "unit": unit}

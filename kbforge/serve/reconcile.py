@@ -32,8 +32,10 @@ from kbforge.contracts import Fragment
 from kbforge.errors import BadRecord, LikelihoodError, NotFoundError, UsageError, quoted
 from kbforge.kb.entities import collect, naming
 from kbforge.serve import frame, reasons
-from kbforge.serve.facts import Facts, references
+from kbforge.serve.answers import Facts
+from kbforge.serve.facts import references
 from kbforge.serve.failures import failure, sentence_of
+from kbforge.serve.reasons import MatchCandidate
 from kbforge.serve.security import READ_ONLY, Access
 from kbforge.serve.service import Service
 from kbforge.store.pages import numbers_from_bytes
@@ -241,11 +243,11 @@ class _Reconciliation:
             fragment = _fragment(query, _attributes(store))
         verdicts = dict[str, Facts]()
         if fragment is not None:
-            for one in reasons.match(self._readers, fragment, most)["candidates"]:
-                verdicts[one["entity"]["id"]] = _verdict(one, first=not verdicts)
+            for one in reasons.match(self._readers, fragment, most).candidates:
+                verdicts[one.entity.id] = _verdict(one, first=not verdicts)
         if query.query is not None and len(verdicts) < most:
-            for one in self._service.search.find(query.query, most)["results"]:
-                verdicts.setdefault(one["id"], _UNSURE)
+            for found in self._service.search.find(query.query, most).results:
+                verdicts.setdefault(found.id, _UNSURE)
         with self._readers.store() as store:
             return self._said(store, dict(list(verdicts.items())[:most]))
 
@@ -253,11 +255,11 @@ class _Reconciliation:
         """Candidates, by entity; one that is no more is left out."""
         return [
             {
-                "id": one["id"],
-                "name": one["name"],
-                "description": _description(store, one["id"]),
+                "id": one.id,
+                "name": one.name,
+                "description": _description(store, one.id),
                 "type": [_TYPE],
-                **verdicts[one["id"]],
+                **verdicts[one.id],
             }
             for one in references(self._readers, store, list(verdicts))
         ]
@@ -266,14 +268,14 @@ class _Reconciliation:
 
     def entities(self, prefix: Text = "", cursor: Cursor = 0) -> Facts:
         """Entities whose name or id begins so."""
-        found = self._service.search.find(prefix, _SUGGESTED, str(cursor))["results"]
+        found = self._service.search.find(prefix, _SUGGESTED, str(cursor)).results
         with self._readers.store() as store:
             return {
                 "result": [
                     {
-                        "id": one["id"],
-                        "name": one["name"],
-                        "description": _description(store, one["id"]),
+                        "id": one.id,
+                        "name": one.name,
+                        "description": _description(store, one.id),
                         "notable": [_TYPE],
                     }
                     for one in found
@@ -357,17 +359,17 @@ _CERTAIN: Facts = {"score": 100.0, "match": True, "features": [{"id": "id", "val
 _UNSURE: Facts = {"score": 0.0, "match": False, "features": []}
 
 
-def _verdict(candidate: Facts, first: bool) -> Facts:
+def _verdict(candidate: MatchCandidate, first: bool) -> Facts:
     """What a candidate's probability and explanation are in this API; one can be the match."""
-    features: list[Facts] = [{"id": "probability", "value": candidate["probability"]}]
-    why = candidate["explanation"]
+    features: list[Facts] = [{"id": "probability", "value": candidate.probability}]
+    why = candidate.explanation
     if why is not None:
-        said = {f"attribute:{name}": value for name, value in why["attributes"].items()}
-        said = {"prior": why["prior"], **said}
+        said = {f"attribute:{name}": value for name, value in why.attributes.items()}
+        said = {"prior": why.prior, **said}
         features += [{"id": id, "value": v} for id, v in said.items() if math.isfinite(v)]
     return {
-        "score": 100.0 * candidate["reported"],
-        "match": first and candidate["probability"] >= CERTAIN,
+        "score": 100.0 * candidate.reported,
+        "match": first and candidate.probability >= CERTAIN,
         "features": features,
     }
 

@@ -9,19 +9,16 @@ from kbforge.errors import NotFoundError
 from kbforge.jobs.erasure import ERASES
 from kbforge.jobs.history import Grouping, Regrouping, StoreHistory, between
 from kbforge.kb.entities import name_of
+from kbforge.serve.answers import Facts
 from kbforge.serve.background import Computations, State, state_of
-from kbforge.serve.facts import Facts
 from kbforge.serve.readers import Readers
 from kbforge.store.store import Store
-from kbforge.store.tables import COLUMNS, ask, read_rows
+from kbforge.store.tables import ask
 
-LARGEST = 2**63 - 1
-"""Number that SQLite can compare."""
 _MOST_RUNS = 100
 _MOST_REGROUPINGS = 20  # of each kind
 _MOST_ENTITIES = 12  # of a regrouping, at each of the two times
 _MOST_FRAGMENTS = 24  # of an entity
-_TRUTHS = ("finished", "same")  # columns that say yes or no, as numbers
 
 
 class Runs:
@@ -48,7 +45,7 @@ class Runs:
                     )
             first, second = min(first, second), max(first, second)
             out: Facts = {
-                "runs": latest(store, "run", _MOST_RUNS),
+                "runs": store.last_runs(_MOST_RUNS),
                 "count": count,
                 "from": first,
                 "to": second,
@@ -69,19 +66,6 @@ def _state(store: Store, is_last: bool) -> State:
     rows = store.database.connection
     erased = ask(rows, "SELECT count(*), sum(finished) FROM run WHERE verb = ?", (ERASES,))[0]
     return (*erased, *(state_of(store) if is_last else ()))
-
-
-def latest(store: Store, table: str, most: int, before: int | None = None) -> list[Facts]:
-    """The last runs or decisions (`table`), or those before a number, the latest first."""
-    where = "WHERE number < ? ORDER BY number DESC LIMIT ?"
-    asked = (LARGEST if before is None else before, most)
-    return [
-        {
-            name: bool(value) if name in _TRUTHS else value
-            for name, value in zip(COLUMNS[table], row, strict=True)
-        }
-        for row in read_rows(store.database.connection, table, where, asked)
-    ]
 
 
 def _named(store: Store, history: StoreHistory) -> Facts:

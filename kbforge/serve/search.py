@@ -19,11 +19,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec import structs
 from rapidfuzz import fuzz
 
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError, quoted
-from kbforge.serve.facts import Facts, references
+from kbforge.serve.answers import Answer, EntityReference
+from kbforge.serve.facts import references
 from kbforge.serve.helpers import aside
 from kbforge.serve.readers import Readers
 from kbforge.serve.words import OnIndexed, WordIndex, naming_of, properties_of, words_of
@@ -69,6 +71,27 @@ class _Match:
     score: float
 
 
+class MatchedValue(Answer, frozen=True):
+    """The value of a fragment by which a search found its entity."""
+
+    attribute: str
+    value: str
+
+
+class SearchResult(EntityReference, frozen=True):
+    """An entity that a search found, with some values of the fragment that was found."""
+
+    values: dict[str, str]
+    matched: MatchedValue | None
+
+
+class SearchResults(Answer, frozen=True):
+    """The entities that a search found; `next` is the cursor of the next ones."""
+
+    results: list[SearchResult]
+    next: str | None
+
+
 class Search:
     """The search of one store."""
 
@@ -81,12 +104,8 @@ class Search:
         self._has_models()  # they load while it is indexed
         self._words.prepare(on_indexed)
 
-    def find(self, text: str, limit: int = 20, cursor: str | None = None) -> Facts:
+    def find(self, text: str, limit: int = 20, cursor: str | None = None) -> SearchResults:
         """The entities that a text finds, best first.
-
-        Returns `results`, each a reference to an entity with some `values` by attribute of the
-        fragment that was found, and `matched`, the attribute and the value that are most similar
-        to the text; and `next`, the cursor of the next results, or None.
 
         Raises a UsageError if the text is too long, or the limit or the cursor is no such number.
         """
@@ -97,13 +116,9 @@ class Search:
             end = begin + limit
             ranked = self._ranked(store, text.strip(), end + 1)
             shown = {match.hit.entity: match for match in ranked[begin:end]}
-            return {
-                "results": [
-                    _result(shown[one["id"]], one)
-                    for one in references(self._readers, store, list(shown))
-                ],
-                "next": str(end) if end < len(ranked) else None,
-            }
+            entities = references(self._readers, store, list(shown))
+            results = [_result(shown[one.id], one) for one in entities]
+            return SearchResults(results, str(end) if end < len(ranked) else None)
 
     def close(self) -> None:
         """Nobody searches any more."""
@@ -248,11 +263,11 @@ def _matched(hit: _Hit, plain: str, names: Collection[str]) -> _Match:
     return best
 
 
-def _result(match: _Match, reference: Facts) -> Facts:
+def _result(match: _Match, entity: EntityReference) -> SearchResult:
     """A result: the entity, and what the fragment says that was found."""
     matched = None
-    if match.value is not None:
-        matched = {"attribute": match.attribute, "value": match.value[:_LONGEST_SHOWN]}
+    if match.attribute is not None and match.value is not None:
+        matched = MatchedValue(match.attribute, match.value[:_LONGEST_SHOWN])
     said = list(match.hit.properties.items())[:_SHOWN]
     values = {attribute: values[0][:_LONGEST_SHOWN] for attribute, values in said}
-    return {**reference, "values": values, "matched": matched}
+    return SearchResult(**structs.asdict(entity), values=values, matched=matched)

@@ -30,10 +30,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
+from typing import Any
 
 import orjson
 
 from kbforge.contracts import Decision, Fragment
+from kbforge.contracts.entity import Natural
 from kbforge.errors import BusyError, KBForgeError, StoreError, UsageError, quoted
 from kbforge.fit.choices import Choices, Fit
 from kbforge.jobs import decide as deciding
@@ -41,7 +43,7 @@ from kbforge.jobs.erasure import finish_erasing
 from kbforge.jobs.models import restore
 from kbforge.jobs.opening import OpenStore
 from kbforge.jobs.update import OnDuplicate, known_in, require_comparable, take_in
-from kbforge.serve.facts import Facts
+from kbforge.serve.answers import Answer
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 from kbforge.store.writing import FILLS
@@ -71,6 +73,37 @@ _AGAIN = 0.1  # seconds between two tries to take it back
 _LATEST = 30  # seconds after which a client may try again, at most
 
 
+class Written(Answer, frozen=True):
+    """What is on disk: by which run, and the fragments and entities that the store has now."""
+
+    run: Natural
+    fragments: Natural
+    entities: Natural
+
+
+class Added(Written, frozen=True):
+    """Fragments that are on disk; those `skipped` were there already."""
+
+    added: Natural
+    replaced: Natural
+    skipped: Natural
+
+
+class Decided(Written, frozen=True):
+    """A decision that is in force; `already` says whether it was before."""
+
+    already: bool
+    decision: Natural
+
+
+class Undone(Written, frozen=True):
+    """A decision that is not in force; `exact` says whether all is as it was before it."""
+
+    undone: Natural
+    exact: bool | None
+    already: bool
+
+
 @dataclass(eq=False, slots=True)
 class _Request:
     """What is to be written: fragments, or what `act` does to the store."""
@@ -78,10 +111,10 @@ class _Request:
     fragments: Sequence[Fragment] = ()
     on_duplicate: OnDuplicate = "error"
     accepted: Collection[str] = ()  # attributes that the store need not have
-    act: Callable[[Store], Facts] | None = None
+    act: Callable[[Store], Written] | None = None
     weight: int = 0  # characters
     context: Context = field(default_factory=copy_context)  # in which sentences are made
-    future: Future[Facts] = field(default_factory=Future)
+    future: Future[Any] = field(default_factory=Future)
 
 
 class Writer:
@@ -107,11 +140,8 @@ class Writer:
         fragments: Sequence[Fragment],
         on_duplicate: OnDuplicate = "error",
         accepted: Collection[str] = (),
-    ) -> Future[Facts]:
+    ) -> Future[Added]:
         """Add fragments, all of them or none; those that are there already are passed over.
-
-        The result: {"run", "added", "replaced", "skipped", "fragments", "entities"}, the last two
-        of the store.
 
         Raises, at once or as the result:
             UsageError: two of the fragments have one id.
@@ -132,11 +162,10 @@ class Writer:
 
     def honour(
         self, same: bool, first: str, second: str, reported: float | None = None
-    ) -> Future[Facts]:
+    ) -> Future[Decided]:
         """Have the store honour a decision; one that is in force is not made again.
 
-        `reported` is the probability that was reported of the pair when a person was asked. The
-        result: {"run", "decision", "already", "fragments", "entities"}.
+        `reported` is the probability that was reported of the pair when a person was asked.
 
         Raises, at once or as the result:
             UsageError: the two are one, or the store lacks one.
@@ -149,20 +178,17 @@ class Writer:
             raise UsageError(f'expected two fragments, got "{quoted(first)}" twice')
         decision = Decision(same, first, second)
 
-        def act(store: Store) -> Facts:
+        def act(store: Store) -> Decided:
             held = self._kept.opened(store, "decide", deciding.in_words(decision))
             few = store.n_stale(_AT_ONCE + 1) <= _AT_ONCE
-            done = deciding.honour(held, [decision], reported=reported, told=few).summary()
-            (number,) = done.pop("decisions")
-            return {**done, "decision": number}
+            done = deciding.honour(held, [decision], reported=reported, told=few)
+            (number,) = done.told["decisions"]
+            return Decided(done.run, done.fragments, done.entities, done.told["already"], number)
 
         return self._submit(_Request(act=act))
 
-    def undo(self, number: int) -> Future[Facts]:
+    def undo(self, number: int) -> Future[Undone]:
         """Honour a decision no longer; one that was undone stays so.
-
-        The result: {"run", "undone", "exact", "already", "fragments", "entities"}; `exact` as of
-        `kbforge.jobs.decide.undo`.
 
         Raises, at once or as the result:
             UsageError: there is no such decision.
@@ -170,14 +196,14 @@ class Writer:
 
         """
 
-        def act(store: Store) -> Facts:
+        def act(store: Store) -> Undone:
             began = time.perf_counter()
             resumed = lambda about: self._kept.opened(store, "undo", about)  # noqa: E731
             few = store.n_stale(_AT_ONCE + 1) <= _AT_ONCE
             done = deciding.take_back(store, number, began, resumed, told=few)
             if done.told["exact"]:
                 self._kept.forget()
-            return done.summary()
+            return Undone(done.run, done.fragments, done.entities, **done.told)
 
         return self._submit(_Request(act=act))
 
@@ -188,7 +214,7 @@ class Writer:
             self._changed.notify()
         self._thread.join()
 
-    def _submit(self, request: _Request) -> Future[Facts]:
+    def _submit(self, request: _Request) -> Future[Any]:
         with self._changed:
             if self._closing:
                 raise BusyError("the server is stopping; try again when it has started")
@@ -294,18 +320,11 @@ class Writer:
             self._kept.commit(count, ends)
             self._rate = count / (time.perf_counter() - begin)
         last = store.last_run
-        totals = {
-            "run": 0 if last is None else last.number,
-            "fragments": store.pages.totals.n_fragments if store.has_session else 0,
-            "entities": 0 if last is None else last.entities,
-        }
+        run = 0 if last is None else last.number
         for fragments, (one, there) in zip(new, known, strict=True):
-            counts = {
-                "added": len(fragments),
-                "replaced": sum(x.id in there for x in fragments),
-                "skipped": len(one.fragments) - len(fragments),
-            }
-            one.future.set_result({**totals, **counts})
+            replaced = sum(x.id in there for x in fragments)
+            counts = len(fragments), replaced, len(one.fragments) - len(fragments)
+            one.future.set_result(Added(run, store.n_fragments, store.n_entities, *counts))
 
     def _rest(self) -> None:
         """End the run, tell confidence while nothing waits, and empty the log.

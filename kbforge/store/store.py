@@ -5,31 +5,25 @@ from __future__ import annotations
 import hashlib
 import heapq
 import sqlite3
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from heapq import merge
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
-from operator import itemgetter
 from typing import Any, TypeAlias
 
 import orjson
 
 from kbforge.clustering.pages import subproblem_of
 from kbforge.contracts import (
-    Change,
     Cluster,
-    Decision,
     DecisionRecord,
     Entity,
     Fragment,
-    Kind,
     LearnedState,
     Provenance,
     Run,
     View,
 )
 from kbforge.contracts.fragment import Shared, is_of_source
-from kbforge.errors import NotFoundError, StoreError, UsageError, option, quoted
+from kbforge.errors import NotFoundError, StoreError, UsageError, quoted
 from kbforge.kb.entities import MOST_ALTERNATIVES, Corpus, assemble_subproblem
 from kbforge.kb.read import made_from_json, with_made
 from kbforge.kb.spelling import Words
@@ -53,6 +47,8 @@ from kbforge.store.tables import (
     verified_rows,
 )
 
+LARGEST = 2**63 - 1
+"""Number that SQLite can compare."""
 _AT_ONCE = 400  # subproblems read at one time
 _LARGEST = "ORDER BY size DESC, subproblem, first"
 _LEAST_SURE = "ORDER BY confidence, reported, size DESC, subproblem, first"
@@ -156,6 +152,18 @@ class Store:
         """All runs, the first one first."""
         return [_run(row) for row in read_rows(self._rows, "run", "ORDER BY number")]
 
+    def last_runs(self, most: int, before: int | None = None) -> list[Run]:
+        """The last runs, or those before a number, the latest first."""
+        return [_run(row) for row in self._last("run", most, before)]
+
+    def last_decisions(self, most: int, before: int | None = None) -> list[DecisionRecord]:
+        """The last decisions, or those before a number, the latest first."""
+        return [_decision(row) for row in self._last("decision", most, before)]
+
+    def _last(self, table: str, most: int, before: int | None) -> Iterator[Row]:
+        where = "WHERE number < ? ORDER BY number DESC LIMIT ?"
+        return read_rows(self._rows, table, where, (LARGEST if before is None else before, most))
+
     @property
     def position(self) -> int:
         """The last run that has ended, 0 if none has: what follows changes goes on from there."""
@@ -170,11 +178,7 @@ class Store:
 
     def decisions(self) -> list[DecisionRecord]:
         """All decisions, the first one first."""
-        rows = read_rows(self._rows, "decision", "ORDER BY number")
-        return [
-            DecisionRecord(n, Decision(bool(same), first, second, f"decision {n}"), run, undone)
-            for n, same, first, second, run, undone in rows
-        ]
+        return [_decision(row) for row in read_rows(self._rows, "decision", "ORDER BY number")]
 
     def fragment(self, id: str) -> tuple[int, Fragment] | None:
         """The number and the content of the fragment with this id."""
@@ -281,91 +285,15 @@ def _run(row: Row) -> Run:
     return Run(number, verb, about, bool(ended), *more)
 
 
+def _decision(row: Row) -> DecisionRecord:
+    number, same, *more = row
+    return DecisionRecord(number, bool(same), *more)
+
+
 def kept_row(kept: LearnedState) -> tuple[str, bytes]:
     """The digest and the content of a learned state."""
     content = kept_to_bytes(kept)
     return hashlib.sha256(content).hexdigest(), content
-
-
-def changes(store: Store, since: int, to: int | None = None, beyond: str = "") -> Iterator[Change]:
-    """The entities that changed from the end of one run to that of another, by id.
-
-    0 is the time before the first run, and None as `to` is now. Entities up to the id `beyond` are
-    left out. Raises a UsageError if there is no such run, or the second one is the earlier.
-    """
-    runs = store.runs()
-    last = len(runs)
-    if not 0 <= since <= last:
-        raise UsageError(
-            f"{option('since')}: expected the number of a run from 0 to {last}, got {since}"
-        )
-    to = last if to is None else to
-    if not since <= to <= last:
-        raise UsageError(
-            f"{option('to')}: expected the number of a run from {since} to {last}, got {to}"
-        )
-    if since == to:
-        return
-    rows = store.database.connection
-    with store.database.snapshot():
-        before: dict[str, list[str | None]] = {}
-        later: dict[str, list[str | None]] = {}  # what entities were at the end of `to`, not now
-        for run, entity, fragments in read_rows(
-            rows, "image", "WHERE run > ? ORDER BY run", (since,)
-        ):
-            (before if run <= to else later).setdefault(entity, orjson.loads(fragments))
-
-        def at_the_end(entities: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-            """Those that there were at the end of `to`, with their fragments, in their order."""
-            now = store.members([entity for entity in entities if entity not in later])
-            then = ((id, known_of(later[id])) for id in entities if id in later)
-            return merge(now, (one for one in then if one[1]), key=itemgetter(0))
-
-        if since == 0:  # the first run notes no images, and nothing was before it
-            there = {id for id, *_ in read_rows(rows, "entity")}.union(later)
-            for entity, ids in at_the_end(sorted(id for id in there if id > beyond)):
-                yield Change(entity, Kind.CREATED, (), ids, ())
-            return
-        was = {entity: known_of(before[entity]) for entity in sorted(before)}
-        became = dict.fromkeys(was, ()) | dict(at_the_end(list(was)))
-        lost = {entity for entity, ids in before.items() if None in ids}
-        same = [id for entity, ids in was.items() if {*ids} == {*became[entity]} for id in ids]
-        # numbers count on from run to run
-        numbers = store.pages.totals.n_numbers if same else 0
-        first, end = (numbers - sum(run.added for run in runs[at:]) for at in (since, to))
-        new = {id for id, number in store.pages.numbers(same).items() if first <= number < end}
-    # a fragment that moved has left one of these entities for another of them
-    held = {id: entity for entity, ids in was.items() for id in ids}
-    holds = {id: entity for entity, ids in became.items() for id in ids}
-    for entity, ids in was.items():
-        changed = entity in lost or {*ids} != {*became[entity]} or not new.isdisjoint(ids)
-        if entity > beyond and changed:
-            yield _change(entity, ids, became[entity], held, holds)
-
-
-def known_of(image: Iterable[str | None]) -> tuple[str, ...]:
-    """The fragments of an image that are known; None stands for those that were erased since."""
-    return tuple(id for id in image if id is not None)
-
-
-def _change(
-    entity: str,
-    before: tuple[str, ...],
-    after: tuple[str, ...],
-    held: Mapping[str, str],
-    holds: Mapping[str, str],
-) -> Change:
-    """The change of an entity; by fragment, the entities that `held` them and that `holds` them."""
-    if after:
-        others = dict.fromkeys(held[id] for id in after if held.get(id, entity) != entity)
-        kind = Kind.CHANGED if before else Kind.CREATED
-        return Change(entity, kind, before, after, tuple(others))
-    now = Counter(holds[id] for id in before if id in holds)
-    if not now:
-        return Change(entity, Kind.REMOVED, before, (), ())
-    parts = sorted(now, key=lambda other: (-now[other], other))
-    kind = Kind.MERGED if 2 * now[parts[0]] > now.total() else Kind.SPLIT
-    return Change(entity, kind, before, (), tuple(parts))
 
 
 class StoreView(View):

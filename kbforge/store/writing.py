@@ -238,8 +238,8 @@ class StoreWriter:
                 # no decision can be undone exactly any more
                 database.execute("DELETE FROM erased")
             else:
-                said = decided.decision
-                row = (decided.number, int(said.same), said.first, said.second, decided.run, None)
+                pair = decided.first, decided.second
+                row = (decided.number, int(decided.same), *pair, decided.run, None)
                 insert_rows(database, "decision", [row])
             self._write_fragments(database, checkpoint, undoable)
             self._write_session(database, checkpoint, undoable)

@@ -20,8 +20,9 @@ from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.report import status_of
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import entities_of
+from kbforge.store.changes import changes
 from kbforge.store.database import Database
-from kbforge.store.store import Store, changes
+from kbforge.store.store import Store
 from tests.people import people
 from tests.store.dump import dump
 

@@ -13,8 +13,9 @@ from kbforge.fit.choices import Choices
 from kbforge.jobs.history import between
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.update import add_fragments
+from kbforge.store.changes import changes
 from kbforge.store.database import Database
-from kbforge.store.store import Store, changes
+from kbforge.store.store import Store
 from tests.following import Content, Follower, Happenings, content, differences, digest, lines_of
 from tests.people import people
 from tests.program import Run

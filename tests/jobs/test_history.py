@@ -16,8 +16,9 @@ from kbforge.jobs.history import Regrouping, RegroupingKind, StoreHistory, _regr
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import entities_of
+from kbforge.store.changes import changes
 from kbforge.store.database import Database
-from kbforge.store.store import Store, changes
+from kbforge.store.store import Store
 from tests.people import people
 from tests.program import Run
 from tests.regroupings import States, compared, told

@@ -17,8 +17,9 @@ from kbforge.jobs.history import between
 from kbforge.jobs.refit import revisit
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.update import add_fragments
+from kbforge.store.changes import changes
 from kbforge.store.database import Database
-from kbforge.store.store import Store, changes
+from kbforge.store.store import Store
 from tests.people import people
 from tests.profile import examples
 from tests.regroupings import compared, told

@@ -16,8 +16,9 @@ from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.report import report, status_of
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import entities_of
+from kbforge.store.changes import changes
 from kbforge.store.database import Database
-from kbforge.store.store import Store, changes
+from kbforge.store.store import Store
 from tests.people import people
 
 PEOPLE = people(60, 5, error=0.5)
@@ -63,7 +64,7 @@ def test_labels_are_read_where_they_are_asked_for(store: str) -> None:
 
 def test_uncertain_entities_have_the_reasons_that_explain_gives(store: str) -> None:
     explainer = Explainer(store, Choices())
-    shared = [one for one in report(store).facts.doubtful if one.size > 1]
+    shared = [one for one in report(store).facts.doubtful if len(one.fragments) > 1]
     assert shared
     for one in shared:
         assert one.reason is not None

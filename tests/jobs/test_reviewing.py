@@ -15,8 +15,9 @@ from kbforge.jobs.decide import StoreReview, answered, decide, decisions_of, rev
 from kbforge.jobs.remove import erase
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import around, entities_of
+from kbforge.store.changes import changes
 from kbforge.store.database import Database
-from kbforge.store.store import Store, changes
+from kbforge.store.store import Store
 from tests.people import people
 from tests.store.dump import dump
 

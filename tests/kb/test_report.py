@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.contracts import Alternative, Decision, Entity, Explanation, Fragment, Value
+from kbforge.contracts import Alternative, Entity, Explanation, Fragment, Value
 from kbforge.contracts.entity import Change, DecisionRecord, Kind, Run
 from kbforge.evaluation.reliability import Bin, Reliability
 from kbforge.kb import report
@@ -96,7 +96,7 @@ def full(text: str, n: int = 60) -> str:
     past = History(
         runs=[Run(k + 1, text, text, k < 3, k, 0, k, 1.5, 1e300 if k else 0.0) for k in range(n)],
         changes=[Change(text, Kind.SPLIT, (text,), (), (text,) * 50) for _ in range(n)],
-        decisions=[DecisionRecord(k, Decision(k % 2 == 0, text, text), 1, None) for k in range(n)],
+        decisions=[DecisionRecord(k, k % 2 == 0, text, text, 1, None) for k in range(n)],
         drift=(0.3, text),
         pairs=Reliability(4, 15, (Bin(0.4, 0.5, 4, 0.45, 0.5),), 0.1, 0.2),
     )
@@ -198,7 +198,7 @@ def test_the_past_is_told_the_latest_and_the_biggest_first():
     ]
     changes.append(Change("gone", Kind.REMOVED, ("b",), (), ()))
     decisions = [
-        DecisionRecord(k, Decision(k % 3 == 0, f"f{k}", "g"), 1, 2 if k % 5 == 0 else None)
+        DecisionRecord(k, k % 3 == 0, f"f{k}", "g", 1, 2 if k % 5 == 0 else None)
         for k in range(1, 31)
     ]
     facts = gather(view_of([entity(0)]), "kb", past=History(runs, changes, decisions))
@@ -268,7 +268,7 @@ def test_other_groupings_and_decisions_name_what_they_speak_of():
     past = History(
         runs=[Run(1, "cluster", "f", True, 3, 0, 2, 0.5, 0.0)],
         changes=[Change("e1", Kind.CHANGED, ("1-0",), (), ("e0", "gone"))],
-        decisions=[DecisionRecord(1, Decision(False, "0-0", "1-0"), 1, None)],
+        decisions=[DecisionRecord(1, False, "0-0", "1-0", 1, None)],
     )
     facts = gather(view_of([ANN, BOB]), "kb", past=past)
     assert facts.doubtful[0].alternatives == ANN.alternatives

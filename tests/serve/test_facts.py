@@ -19,11 +19,14 @@ from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import around, entities_of
 from kbforge.kb.similarity import block_of
 from kbforge.kb.similarity import similar as similar_fragments
-from kbforge.serve import facts
+from kbforge.serve import facts as module
+from kbforge.serve.answers import plain
 from kbforge.serve.readers import Readers
 from kbforge.words import how_sure
 from tests.people import people
+from tests.serve.said import Said
 
+facts = Said(module)
 _PEOPLE = people(60, 3, error=0.3)
 
 
@@ -83,10 +86,10 @@ def test_references_are_the_entities(readers: Readers) -> None:
         assert [one["id"] for one in found] == ids
         assert found == [facts.reference(entities[id]) for id in ids]
         numbers = store.pages.numbers([fragment.id for fragment in _PEOPLE])
-        holding = facts.holding(readers, store, list(numbers.values()))
+        holding = module.holding(readers, store, list(numbers.values()))
     for one in entities.values():
         for fragment in one.fragments:
-            assert holding[numbers[fragment]]["id"] == one.id
+            assert holding[numbers[fragment]].id == one.id
 
 
 def test_listings_are_in_order(readers: Readers) -> None:
@@ -201,7 +204,7 @@ def test_the_status_follows_what_others_write(tmp_path: Path) -> None:
     assert facts.status(readers) == facts.status(readers)
     gone = _PEOPLE[0].id
     remove(path, [gone])
-    now, expected = facts.status(readers), status_of(path).to_json()
+    now, expected = facts.status(readers), plain(status_of(path))
     assert now["fragments"] == len(_PEOPLE) - 1
     assert now["n_runs"] == 3
     assert {name: now[name] for name in expected.keys() - {"path"}} == {

@@ -27,11 +27,11 @@ def helped(made_store: Path) -> Iterator[Readers]:
 
 def test_a_helper_says_what_the_server_would(helped: Readers, made_store: Path) -> None:
     alone = Readers(str(made_store))
-    (entity, *_) = listing(alone)["entities"]
+    (entity, *_) = listing(alone).entities
     new = Fragment("new", {"name": ("Abc Defgh",)})
     assert reasons.match(helped, new) == reasons.match(alone, new)
     assert reasons.match(helped, new, most=2) == reasons.match(alone, new, 2)
-    assert neighbourhood(helped, entity["id"]) == neighbourhood(alone, entity["id"])
+    assert neighbourhood(helped, entity.id) == neighbourhood(alone, entity.id)
     assert helped.helpers is not None
     assert helped._fit is None, "the server itself needed no models"
     alone.close()

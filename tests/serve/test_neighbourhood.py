@@ -13,10 +13,13 @@ from kbforge.errors import NotFoundError
 from kbforge.fit.choices import Choices
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import around
-from kbforge.serve import facts
+from kbforge.serve import facts as module
 from kbforge.serve.neighbourhood import MOST_NEIGHBOURS, _drawn, neighbourhood
 from kbforge.serve.readers import Readers
 from tests.people import people
+from tests.serve.said import Said
+
+facts = Said(module)
 
 
 @pytest.fixture(scope="module")

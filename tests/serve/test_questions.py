@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,12 +17,12 @@ from kbforge.jobs.remove import remove
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import entities_of
 from kbforge.serve import questions as module
-from kbforge.serve.facts import Facts
-from kbforge.serve.questions import Questions
+from kbforge.serve.answers import Facts
 from kbforge.serve.service import Service
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 from tests.people import people
+from tests.serve.said import Said
 from tests.store.dump import dump
 
 PEOPLE = people(80, 6, error=0.5)
@@ -35,13 +36,13 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def asks(path: str) -> Iterator[Questions]:
+def asks(path: str) -> Iterator[Any]:
     service = Service(path)
-    yield service.questions
+    yield Said(service.questions)
     service.close()
 
 
-def question(asks: Questions) -> Facts:
+def question(asks: Any) -> Facts:
     found = asks.next()["question"]
     assert isinstance(found, dict)
     return found
@@ -59,7 +60,7 @@ def together(path: str, first: str, second: str) -> bool:
     return any({first, second} <= ids for ids in content(path))
 
 
-def test_it_asks_what_the_command_line_asks(path: str, base: Path, asks: Questions) -> None:
+def test_it_asks_what_the_command_line_asks(path: str, base: Path, asks: Any) -> None:
     with reviewed(str(base)) as review:
         evidence = review.question()
     assert evidence is not None
@@ -76,9 +77,7 @@ def test_it_asks_what_the_command_line_asks(path: str, base: Path, asks: Questio
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_an_answer_is_a_decision_and_its_effect_is_told(
-    path: str, asks: Questions, same: bool
-) -> None:
+def test_an_answer_is_a_decision_and_its_effect_is_told(path: str, asks: Any, same: bool) -> None:
     while (asked := question(asks))["asked"]["joined"] is same:
         asks.answer(*pair(asked), None)
     before = content(path)
@@ -94,7 +93,7 @@ def test_an_answer_is_a_decision_and_its_effect_is_told(
         assert answered(Store(opened)).count == 1
 
 
-def test_an_answer_that_changes_nothing_tells_of_the_pair(path: str, asks: Questions) -> None:
+def test_an_answer_that_changes_nothing_tells_of_the_pair(path: str, asks: Any) -> None:
     asked = question(asks)
     before = content(path)
     effect = asks.answer(*pair(asked), asked["asked"]["joined"])
@@ -106,7 +105,7 @@ def test_an_answer_that_changes_nothing_tells_of_the_pair(path: str, asks: Quest
     assert effect["moved"] == []
 
 
-def test_undo_brings_back_what_was_and_asks_again(path: str, asks: Questions) -> None:
+def test_undo_brings_back_what_was_and_asks_again(path: str, asks: Any) -> None:
     first = question(asks)
     state = [line for line in dump(path) if line.startswith(("page", "entity", "fragment"))]
     asks.answer(*pair(first), None)
@@ -124,7 +123,7 @@ def test_undo_brings_back_what_was_and_asks_again(path: str, asks: Questions) ->
     assert asks.undo() == {"undone": None}
 
 
-def test_it_asks_until_nothing_is_in_doubt(path: str, asks: Questions) -> None:
+def test_it_asks_until_nothing_is_in_doubt(path: str, asks: Any) -> None:
     seen = set()
     while (asked := asks.next()["question"]) is not None:
         assert pair(asked) not in seen
@@ -134,7 +133,7 @@ def test_it_asks_until_nothing_is_in_doubt(path: str, asks: Questions) -> None:
     assert asks.next() == {"question": None, "left": 0, "answered": len(seen)}
 
 
-def test_others_write_between_two_questions(path: str, asks: Questions) -> None:
+def test_others_write_between_two_questions(path: str, asks: Any) -> None:
     asked = question(asks)
     decide(path, decisions_of([("same", *pair(asked))]))
     assert pair(question(asks)) != pair(asked)
@@ -150,7 +149,7 @@ def test_others_write_between_two_questions(path: str, asks: Questions) -> None:
     assert asks.next()["question"] is not None
 
 
-def test_fragments_that_came_since_are_asked_about(path: str, asks: Questions) -> None:
+def test_fragments_that_came_since_are_asked_about(path: str, asks: Any) -> None:
     while (asked := asks.next()["question"]) is not None:
         asks.answer(*pair(asked), None)
     twins = [Fragment(f"twin-{x.id}", x.properties) for x in PEOPLE[:40]]
@@ -158,7 +157,7 @@ def test_fragments_that_came_since_are_asked_about(path: str, asks: Questions) -
     assert any(id.startswith("twin-") for id in pair(question(asks)))
 
 
-def test_a_pair_that_nobody_was_asked_about_can_be_decided(path: str, asks: Questions) -> None:
+def test_a_pair_that_nobody_was_asked_about_can_be_decided(path: str, asks: Any) -> None:
     first, second = sorted(min(ids) for ids in content(path))[:2]
     with pytest.raises(UsageError, match="expected two fragments"):
         asks.answer(first, first, True)
@@ -170,9 +169,9 @@ def test_a_pair_that_nobody_was_asked_about_can_be_decided(path: str, asks: Ques
     assert pair(question(asks)) == pair(asked)
 
 
-def test_memory_is_bounded(path: str, asks: Questions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_bounded(path: str, asks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     most = asks.next()["left"]
     monkeypatch.setattr(module, "MOST_SUBPROBLEMS", 2)
     service = Service(path)
-    assert service.questions.next()["left"] <= 2 < most
+    assert service.questions.next().left <= 2 < most
     service.close()

@@ -21,6 +21,7 @@ from kbforge.serve.readers import Readers
 from kbforge.serve.search import MOST_RESULTS, Search
 from kbforge.serve.words import words_of
 from kbforge.store.database import remove_index
+from tests.serve.said import Said
 
 NAMES = {
     "a": "Ann Marlow",
@@ -36,7 +37,7 @@ NAMES = {
 @pytest.fixture
 def search(store: Path):
     made = Readers(str(store))
-    held = Search(made)
+    held = Said(Search(made))
     yield held
     held.close()
     made.close()
@@ -142,7 +143,7 @@ def test_no_text_is_refused(small, text):
 def small(made_store, tmp_path_factory):
     path = shutil.copy(made_store, tmp_path_factory.mktemp("search") / "kb.sqlite")
     made = Readers(str(path))
-    held = Search(made)
+    held = Said(Search(made))
     yield held
     held.close()
     made.close()
@@ -175,7 +176,7 @@ def test_what_others_write_is_found_and_what_they_remove_is_not(search, store):
 def test_an_erasure_leaves_no_word_of_what_it_erased(store):
     _add(store, _named("secret", "Xanthippe Zebedee"))
     readers = Readers(str(store))
-    search = Search(readers)
+    search = Said(Search(readers))
     assert _names(search, "Xanthippe") == ["Xanthippe Zebedee"]
     kept = [entity["name"] for entity in search.find("a")["results"]]
     search.close()
@@ -184,7 +185,7 @@ def test_an_erasure_leaves_no_word_of_what_it_erased(store):
     erase(str(store), ["secret"])
     assert not list(store.parent.glob("*-search*"))
     readers = Readers(str(store))
-    search = Search(readers)
+    search = Said(Search(readers))
     assert _names(search, "Xanthippe") == []
     assert _names(search, "a") == kept
     assert b"xanthippe" not in Path(f"{store}-search").read_bytes()
@@ -240,7 +241,7 @@ def _half_made(path: Path) -> None:
 def test_an_index_that_is_no_good_is_made_again(store, people_of_store, harm):
     def found() -> list[str]:
         readers = Readers(str(store))
-        search = Search(readers)
+        search = Said(Search(readers))
         names = [_names(search, text) for text in ("a", people_of_store[0].names[0], "19")]
         search.close()
         readers.close()
@@ -294,7 +295,7 @@ def test_who_may_read_a_store_may_read_its_index(store):
         store.chmod(mode)
         remove_index(str(store))
         readers = Readers(str(store))
-        search = Search(readers)
+        search = Said(Search(readers))
         search.prepare()
         assert Path(f"{store}-search").stat().st_mode & 0o777 == mode
         search.close()

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from kbforge.jobs.remove import erase
 from kbforge.jobs.update import add_fragments, known_in, take_in
 from kbforge.jobs.views import entities_of
 from kbforge.serve import writer as writing
-from kbforge.serve.facts import Facts
+from kbforge.serve.answers import Facts, plain
 from kbforge.serve.writer import Writer
 from kbforge.store import database
 from kbforge.store.database import Database
@@ -61,8 +62,8 @@ def ids(path: str) -> set[str]:
         return {fragment.id for fragment in Store(opened).fragments()}
 
 
-def done(future: Future[Facts]) -> Facts:
-    return future.result(30)
+def done(future: Future[Any]) -> Facts:
+    return plain(future.result(30))
 
 
 def test_a_store_is_written_as_by_the_command_line(base: Path, path: str, tmp_path: Path) -> None:
@@ -214,7 +215,7 @@ def test_too_much_is_refused_and_what_waits_is_written_at_the_end(
     monkeypatch.setattr(writing, "MOST_WAITING", 5)
     served, begin = Writer(path), threading.Event()
     monkeypatch.setattr(writing, "known_in", _after(begin, known_in))
-    waiting: list[Future[Facts]] = []
+    waiting: list[Future[Any]] = []
     with pytest.raises(BusyError, match="too much waits") as refused:
         waiting.extend(served.add([x]) for x in MORE)
     assert refused.value.seconds >= 1

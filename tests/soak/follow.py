@@ -25,8 +25,9 @@ from kbforge.jobs.update import add_fragments
 from kbforge.serve import writer
 from kbforge.serve.app import application
 from kbforge.serve.service import Service
+from kbforge.store.changes import changes
 from kbforge.store.database import Database, log_of
-from kbforge.store.store import Store, changes
+from kbforge.store.store import Store
 from tests.following import Content, Follower, Happenings, content, differences, lines_of
 from tests.jobs.killing import PROCESSES
 from tests.people import people
