@@ -167,7 +167,7 @@ def test_a_bad_authority_is_one_sentence(known: list[Fragment], said: str) -> No
 
 
 def test_other_estimates_are_refused() -> None:
-    with pytest.raises(KBForgeError, match="estimate=binder may merge entities of the authority"):
+    with pytest.raises(KBForgeError, match='estimate="binder" may merge entities of the authority'):
         kbforge.cluster(MENTIONS, against=KNOWN, estimate="binder", **CHOSEN)
     with pytest.raises(KBForgeError, match="against: expected one table, got 2"):
         kbforge.link(MENTIONS, MENTIONS, against=KNOWN)

@@ -67,10 +67,10 @@ def test_uncertain_entities_have_the_reasons_that_explain_gives(store: str) -> N
     shared = [one for one in report(store).facts.doubtful if len(one.fragments) > 1]
     assert shared
     for one in shared:
-        assert one.reason is not None
-        least, why = one.reason
+        assert one.explanations is not None
+        ((least, why),) = one.explanations.items()
         totals = {}
-        for id in one.own:
+        for id in one.fragments:
             found = explainer.reasons(id, 0)[0].explanation
             assert found is not None
             totals[id] = found.total
