@@ -11,8 +11,8 @@
 # make kernel compiles the kernel again, when its sources have changed
 # make docs   writes the reference of the command line and the session of docs/serving.md, and builds
 #             the manual into the folder site
-# make dist   builds the source distribution and two wheels into dist: one with a kernel that any
-#             Linux with glibc 2.28 loads, or any such macOS, and one without a kernel
+# make dist   builds the source distribution and a wheel into dist, whose kernel any Linux with
+#             glibc 2.28 loads, or any such macOS
 # make gpu    runs the checks that need a GPU, in under four minutes, and writes their figures into
 #             the folder OUT (build/gpu); without a GPU they are skipped, with the reason
 # make gpu-train   trains the likelihood gpt on an H100 by the recipe h100, in under eight minutes,
@@ -115,7 +115,6 @@ dist: $(VENV)/.installed-dev
 	rm -rf dist
 	$(BIN)/python -m build --sdist --outdir dist
 	KBFORGE_KERNEL=portable $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist dist/entity_fragments-*.tar.gz
-	KBFORGE_KERNEL=0 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist dist/entity_fragments-*.tar.gz
 	@ls -l dist
 
 clean:

@@ -2,10 +2,10 @@
 
 *The grid.* Log weights are multiples of 2^-34 nats (6e-11). Sums of such numbers below 2^19 nats in
 size have no rounding error at all in float64. So a weight does not depend on the order of
-additions: neither on how an engine stores its particles, nor on how it adds them up. What is put on
-the grid anew is rounded once. Where exp and log are needed, the C library is asked, number by
-number, since vectorised ones differ from it in the last bit. So two engines that take the same
-steps come to the same bits.
+additions: neither on how particles are stored, nor on how they are added up. What is put on the
+grid anew is rounded once. Where exp and log are needed, the C library is asked, number by number,
+since vectorised ones differ from it in the last bit. So the kernel and Python come to the same
+bits.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ RANKS = {
 # the last rank that a plugin may import; the test kit is for tests
 FOR_PLUGINS = RANKS["kb"]
 PLUGIN_ROOMS = {
-    *("sources", "models", "likelihoods", "clusterers", "resamplers", "calibrators"),
+    *("sources", "models", "likelihoods", "clusterers", "calibrators"),
     "exporters",
 }
 
@@ -109,7 +109,7 @@ def _imports(node: ast.AST, module: str, top: bool) -> Iterator[Import]:
 
 
 def room(module: str) -> str:
-    """The part of the library that a module belongs to: "cluster" for kbforge.clustering.step."""
+    """The part of the library that a module belongs to: "cluster" for kbforge.clustering.core."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else ""
 

@@ -29,7 +29,7 @@ from shell import table
 
 from kbforge.errors import KBForgeError
 from kbforge.fit.choices import Choices
-from kbforge.kernel.binding import SWITCH, kernel_status
+from kbforge.kernel.binding import kernel_status
 from kbforge.pictures import save
 from kbforge_lab.bench.figures import seconds_by_size
 from kbforge_lab.bench.scale.measuring import measure_all, write_parts
@@ -59,13 +59,12 @@ def main() -> None:
     print(f"{kernel_status()}; load {os.getloadavg()[0]:.1f} before\n", flush=True)
     curves: dict[str, dict[int, Point]] = {}
     choices = Choices(likelihood=given.likelihood)
-    for name, switch in (("kernel", "1"), ("NumPy", "0")):
 
-        def ours(size: int, switch: str = switch) -> Point:
-            (one,) = measure_all(given.file, [size], choices, environment={SWITCH: switch})
-            return Point(one.seconds, sum(one.cpu.values()), one.peak_mib or 0.0)
+    def ours(size: int) -> Point:
+        (one,) = measure_all(given.file, [size], choices)
+        return Point(one.seconds, sum(one.cpu.values()), one.peak_mib or 0.0)
 
-        curves[name] = curve(ours, sizes, given.seconds)
+    curves["KBForge"] = curve(ours, sizes, given.seconds)
     if given.rivals:
         with tempfile.TemporaryDirectory() as folder:
             write_parts(given.file, sizes, "first", 0, Path(folder))

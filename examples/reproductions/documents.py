@@ -39,7 +39,6 @@ from kbforge_lab.fastex.families import DocumentFamily, Mixture, Taylor
 from kbforge_lab.fastex.run import FastExRules, FastExRun, MixtureRun, UncollapsedRun
 from kbforge_lab.likelihoods.discrete import DirichletMultinomial, SparseCounts
 from kbforge_lab.suites.documents import DocumentMixture
-from kbforge_plugins.resamplers import Optimal
 
 PHASES = ("fragments_hashed", "statistics", "clusters_hashed", "proposals", "steps")
 SWEEPS = 4
@@ -61,7 +60,7 @@ SETTINGS: tuple[tuple[int, int, float | None, Taylor], ...] = (
 )
 EXACT_DOCUMENTS, EXACT_STEPS = 5000, 200
 WATCH = Watch(None, None)
-ENDS = ChainRules(None, None, None, 1, Optimal())
+ENDS = ChainRules(None, None, None, 1)
 
 
 def counts_of(words: Sequence[IntArray], concentration: float) -> SparseCounts:

@@ -31,7 +31,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from ctypes import CDLL
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -40,7 +39,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from shell import data_folder, table
 
-from kbforge.clustering.propose import Rules
+from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import Fragment, Info, Problem, Snapshot
 from kbforge.errors import KBForgeError
@@ -50,7 +49,6 @@ from kbforge.fit.choices import Choices
 from kbforge.fit.prepare import prepare
 from kbforge.indexes import INDEXES, make_index
 from kbforge.indexes.recall import recall_of
-from kbforge.kernel.binding import kernel_library, kernel_status
 from kbforge_lab.minhash import INDEXES as OF_THE_LABORATORY
 from kbforge_plugins.clusterers.sequential import SplitSmc
 
@@ -187,16 +185,15 @@ def recall_of_steps(
     fragments: Sequence[Fragment], problem: Problem, places: int, steps: int
 ) -> Recall:
     """What the index leads to of what exact scoring keeps, in the steps before some places."""
-    kernel = kernel_library()
-    if problem.index is None or kernel is None:
-        raise KBForgeError(f"expected an index and the kernel: {kernel_status()}")
+    if problem.index is None:
+        raise KBForgeError("expected an index, got none")
     rules = SplitSmc().rules.settled(indexed=True)
-    session = SmcSession(problem, rules, np.random.default_rng(0), kernel=kernel)
+    session = SmcSession(problem, rules, np.random.default_rng(0))
     found, seconds = [], 0.0
     for end in np.linspace(0, len(fragments), places + 1)[1:].astype(int).tolist():
         start = max(end - steps, session.n_fragments)
         session.add(fragments[session.n_fragments : start])
-        beside, n_clusters = unindexed(kernel, session, problem, rules)
+        beside, n_clusters = unindexed(session, problem, rules)
         for x in fragments[start:end]:
             slots = session._core.run.look_up(session.n_fragments, problem.index.keys_of([x])[1])
             assert slots is not None, "all is here"
@@ -234,16 +231,14 @@ def share(found: float, there: float) -> float:
     return float(found / there) if there else 1.0
 
 
-def unindexed(
-    kernel: CDLL, session: SmcSession, problem: Problem, rules: Rules
-) -> tuple[SmcSession, int]:
+def unindexed(session: SmcSession, problem: Problem, rules: Rules) -> tuple[SmcSession, int]:
     """A session that goes on from there and compares with all clusters, and how many those are."""
     pages = tuple(session.snapshot().pages)
     totals = session._core.totals()
     totals = replace(totals, settings={**totals.settings, "index": False})
     snapshot = Snapshot(session.fragments, totals, pages, {}, {})
     rng = np.random.default_rng(0)
-    beside = SmcSession(replace(problem, index=None), rules, rng, snapshot, kernel=kernel)
+    beside = SmcSession(replace(problem, index=None), rules, rng, snapshot)
     return beside, sum(len(page.slots) for page in pages)
 
 

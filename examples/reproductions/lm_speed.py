@@ -10,17 +10,16 @@ of 32, padded, with the logits, the mask and the log-softmax of all positions, [
 is the product's. Our grammar has no forced positions, so a set has fewer tokens than with a
 tokenizer that reads character by character: compare by sets a second.
 
-The second table is the whole run. An evaluation is a putative particle that the model weighs: the
-score of one cluster with the new fragment (at most M a step), and of the fragment alone. The
-straightforward way scores each in order, without looking for equal ones; its rate is measured on a
-stretch of consecutive evaluations, and the engine's own time is not charged to it.
+The second table is the whole run. An evaluation is the score of one cluster with the new fragment
+(at most M a step), or of the fragment alone. The straightforward way scores each in order, without
+looking for equal ones; its rate is measured on a stretch of consecutive evaluations, and the time
+of the steps is not charged to it.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -32,12 +31,11 @@ import numpy as np
 import torch
 from shell import data_folder, table
 
-from kbforge.clustering.reference import ReferenceRun
-from kbforge.contracts import FloatArray, Fragment, IntArray
+from kbforge.clustering.compiled import CompiledRun
+from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray
 from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import cluster
-from kbforge.kernel.build import SWITCH
 from kbforge.models.bundle import read_bundle
 from kbforge_lm.likelihoods.gpt.likelihood import shipped_model
 from kbforge_lm.likelihoods.gpt.model import GPT, GptShape, LanguageModel, from_bundle
@@ -77,32 +75,23 @@ def straightforward(model: LanguageModel, sequences: Sequence[Tokens]) -> list[f
 class Recording:
     """What a clustering run asked for."""
 
-    # the fragments of each putative particle in order
+    # the fragments of each cluster with the new one, in order
     evaluations: list[tuple[int, ...]] = field(default_factory=list)
-    clusters: int = 0  # equal slots of a step are asked for once
 
 
 @contextmanager
 def recorded() -> Iterator[Recording]:
-    """Record what the engine asks a black box for."""
+    """Record what steps ask a black box for."""
     recording = Recording()
-    propose = ReferenceRun.propose
+    clusters = CompiledRun.clusters
 
-    def recording_propose(
-        self: ReferenceRun, predictive: FloatArray, limit: int | None
-    ) -> tuple[IntArray, int]:
-        found = propose(self, predictive, limit)
-        assert self.proposed is not None
-        state, new, slots = self.state, self.n_numbers, self.proposed.slot.tolist()
-        members = {slot: (*state.members(slot), new) for slot in set(slots)}
-        recording.evaluations += [members[slot] for slot in slots]
-        recording.evaluations.append((new,))
-        recording.clusters += len(members) + 1
+    def recording_clusters(self: CompiledRun, slots: IntArray) -> tuple[list[Cluster], FloatArray]:
+        found = clusters(self, slots)
+        new = self.n_numbers
+        recording.evaluations += [(*members, new) for members in found[0]] + [(new,)]
         return found
 
-    # the compiled kernel asks for the same, out of sight
-    without_kernel = mock.patch.dict(os.environ, {SWITCH: "0"})
-    with without_kernel, mock.patch.object(ReferenceRun, "propose", recording_propose):
+    with mock.patch.object(CompiledRun, "clusters", recording_clusters):
         yield recording
 
 
@@ -152,7 +141,11 @@ def run_rows(
     model: LanguageModel, fragments: Sequence[Fragment], stretch: int, rounds: int
 ) -> tuple[list[list[str]], list[tuple[int, ...]]]:
     """The whole run beside the straightforward way; and the evaluations."""
-    choices = Choices(likelihood=str(shipped_model()), particles=100, max_evals=100)
+    # without a wave, so that each set is asked for in its own step
+    options = {"clusterer": {"wave": 1}}
+    choices = Choices(
+        likelihood=str(shipped_model()), particles=100, max_evals=100, options=options
+    )
     with recorded() as recording:
         cluster(fragments, choices)
     asked = recording.evaluations
@@ -167,8 +160,7 @@ def run_rows(
     distinct = done[0].posterior.model_evaluations
     rows = [
         ["fragments", f"{len(fragments):,}"],
-        ["evaluations: putative particles weighed, new fragments alone", f"{len(asked):,}"],
-        ["of them different clusters in their step", f"{recording.clusters:,}"],
+        ["evaluations: clusters with a new fragment, new fragments alone", f"{len(asked):,}"],
         ["of them different in content in the run, so scored", f"{distinct:,}"],
         ["seconds, all included", f"{wall:.1f}"],
         ["evaluations/s, all included", f"{rate:,.0f}"],

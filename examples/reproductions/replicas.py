@@ -23,7 +23,7 @@ from scipy.spatial.distance import squareform
 from shell import table
 
 from kbforge import registry
-from kbforge.clustering.state import DirichletProcess
+from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import Cluster, Fragment, Posterior, Problem, Subproblem
 from kbforge.evaluation.scores import compare
 from kbforge.kb.consensus import similarity, variation

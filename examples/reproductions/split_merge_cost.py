@@ -16,7 +16,7 @@ import time
 import numpy as np
 
 from kbforge import registry
-from kbforge.clustering.state import DirichletProcess
+from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import Fragment, Problem
 from kbforge_lab.batch.chain import MarkovChain
 from kbforge_lab.batch.grouping import Grouping

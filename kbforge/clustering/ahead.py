@@ -13,9 +13,8 @@ shorter if many sets are in vain (no step asked for them) or if nearly every ste
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from kbforge.clustering.scoring import SessionScores, StepDemand
 from kbforge.contracts import Fragment
@@ -36,17 +35,6 @@ _NO_USE = 0.75
 """They get half as long, too, where more than this share of steps has to ask."""
 _MOST_SETS = 4096
 """A batch ends before so many more: it gets no better, and they are held in memory."""
-
-
-class Foresight(Protocol):
-    """A session whose next steps can be looked at; without `sets`, nobody looks ahead."""
-
-    @property
-    def sets(self) -> SessionScores | None: ...
-
-    def coming(self, x: Fragment, after: int) -> StepDemand:
-        """What a step with x would ask for now, with `after` fragments before it; may raise."""
-        ...
 
 
 @dataclass(slots=True)
@@ -75,9 +63,19 @@ class _Tally:
 
 
 class LookAhead:
-    """Which fragments come next (at most `wave` at once), and what was scored for them."""
+    """Which fragments come next (at most `wave` at once), and what was scored for them.
 
-    def __init__(self, wave: int) -> None:
+    `sets` are the scores of a black box; without them, nobody looks ahead. `demand` says what a
+    step with a fragment would ask for now, with so many fragments before it; it may raise.
+    """
+
+    def __init__(
+        self,
+        wave: int,
+        sets: SessionScores | None,
+        demand: Callable[[Fragment, int], StepDemand],
+    ) -> None:
+        self._sets, self._demand = sets, demand
         self._most, self._width = wave, min(wave, _FIRST)
         self._coming: Sequence[Fragment] = ()
         self._at = 0  # of `_coming`: the fragment that is next
@@ -100,14 +98,14 @@ class LookAhead:
         self._coming, self._at = fragments, 0
         self._seen.clear()
 
-    def before(self, session: Foresight, x: Fragment) -> None:
+    def before(self, x: Fragment) -> None:
         """The step with x is next. Raises nothing but what ends a program."""
         if not self.expects(x):
             return
         here = self._at
         self._at += 1
         self._seen.pop(here - 1, None)  # it is there still if it was refused
-        if self._most == 1 or session.sets is None:
+        if self._most == 1 or self._sets is None:
             return
         if self._blind:
             self._blind -= 1
@@ -115,7 +113,7 @@ class LookAhead:
         last = self._at == len(self._coming)
         if not last and (here not in self._seen or not self._seen[here].fresh):
             try:
-                self._look(session, session.sets, here)
+                self._look(self._sets, here)
             except Exception:  # the step says it itself, if it comes to that
                 self._stop(self._width)
 
@@ -136,14 +134,14 @@ class LookAhead:
                 touched = not other.owners.isdisjoint(replaced)
                 other.fresh = not touched and other.keys.isdisjoint(followed)
 
-    def _look(self, session: Foresight, sets: SessionScores, here: int) -> None:
+    def _look(self, sets: SessionScores, here: int) -> None:
         """Score what the fragment here lacks, if anything, and what those after it lack."""
         unknown: dict[Key, Sequence[Fragment]] = {}
         changing: set[int] = set()
         for place in range(here, min(here + self._width, len(self._coming))):
             seen = self._seen.setdefault(place, _Glance())
             if not seen.fresh:
-                coming = session.coming(self._coming[place], place - here)
+                coming = self._demand(self._coming[place], place - here)
                 seen.owners, seen.likely = frozenset(coming.owners), coming.likely
                 seen.keys = coming.keys
                 doubtful = sum(owner in changing for owner in coming.owners)

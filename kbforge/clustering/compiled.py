@@ -1,4 +1,4 @@
-"""A run of the compiled kernel."""
+"""A run of the kernel."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.clustering.grow import draw
 from kbforge.clustering.pages import RunTotals
-from kbforge.clustering.propose import Rules
-from kbforge.clustering.reference import FATES
-from kbforge.clustering.state import DirichletProcess
-from kbforge.clustering.step import InfeasibleFragment
+from kbforge.clustering.resamplers import draw
+from kbforge.clustering.rules import FATES, DirichletProcess, InfeasibleFragment, Rules
 from kbforge.contracts import (
     CandidateIndex,
     Cluster,
@@ -100,7 +97,7 @@ class Draws:
     def _resampled(self, n: int, values: int, kept: int, weights: int) -> int:
         try:
             given, rules = _floats_at(values, n), self._rules
-            places, drawn = rules.resampler.resample(given, rules.particles, self._rng)
+            places, drawn = rules.resampler(given, rules.particles, self._rng)
             _put(np.asarray(places, dtype=np.int64), kept)
             _put(np.asarray(drawn, dtype=np.float64), weights)
             return len(places)
@@ -150,7 +147,7 @@ class CompiledRun:
             rules.splits,
             rules.weights == "marginal",
             prior.log_alpha,
-            binding.DRAW() if rules.resampler.keeps_heaviest else self._draws.resample,
+            binding.DRAW() if rules.keeps_heaviest else self._draws.resample,
             self._draws.sample if rules.sampled_merges else binding.SAMPLE(),
             index is not None,
             _small(index.families if index else 0),
@@ -158,7 +155,8 @@ class CompiledRun:
             _small(index.compared if index else 0),
         )
         self._finalizer = weakref.finalize(self, kernel.kb_run_free, self.handle)
-        kernel.kb_run_workers(self.handle, workers())
+        if index is not None:  # without one, the fragments after it are not looked at
+            kernel.kb_run_workers(self.handle, workers())
         self._sizes = 0
         self._done = binding.Done()
         self._slots = POINTER(c_int64)()
@@ -233,8 +231,9 @@ class CompiledRun:
             What was done, the parents of its clusters (-1 is none) and their slots.
 
         Raises:
-            InfeasibleFragment: as `kbforge.clustering.step.consider`; nothing has changed.
-            LikelihoodError: likewise.
+            InfeasibleFragment: constraints leave it nowhere to go; nothing has changed.
+            LikelihoodError: the likelihood is NaN, or no assignment of the fragment is finite;
+                nothing has changed.
         """
         self._begin(1)
         values = np.ascontiguousarray(predictive, dtype=np.float64)

@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from kbforge.clustering.compiled import CompiledRun
-from kbforge.clustering.reference import ReferenceRun
 from kbforge.contracts import Cluster, Constraints, Decision, Fragment
 from kbforge.contracts.session import KNOWN
 from kbforge.errors import ContradictionError, quoted
@@ -258,7 +257,7 @@ def rule_of(
 class Bindings:
     """What constraints say of a run's fragments; the run is told their tags as numbers."""
 
-    def __init__(self, run: CompiledRun | ReferenceRun) -> None:
+    def __init__(self, run: CompiledRun) -> None:
         self._run = run
         self.constraints, self.closure = Constraints(), Closure(())
         self._tags: dict[int, frozenset[Tag]] = {}
@@ -399,7 +398,7 @@ class Bindings:
         """Whether a grouping satisfies all constraints."""
         return _satisfied(clusters if self._tags else (), self._tags, self.closure.apart)
 
-    def bind_some(self, run: CompiledRun | ReferenceRun, fragments: Sequence[Fragment]) -> None:
+    def bind_some(self, run: CompiledRun, fragments: Sequence[Fragment]) -> None:
         """Have a run honour the constraints that takes in these fragments alone, in order.
 
         The first fragment of a component has the linking values of all, so that no other fragment

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
-from ctypes import CDLL
 from dataclasses import replace
 
 import numpy as np
@@ -24,8 +23,6 @@ import numpy as np
 from kbforge.clustering.compiled import CompiledRun, Records
 from kbforge.clustering.constraints import Bindings, Closure
 from kbforge.clustering.pages import clusters_of, numbers_in, require_same, settings_of
-from kbforge.clustering.propose import Rules
-from kbforge.clustering.reference import ReferenceRun
 from kbforge.clustering.regroup import (
     Replacement,
     Row,
@@ -33,8 +30,8 @@ from kbforge.clustering.regroup import (
     led_after,
     settled_pages,
 )
+from kbforge.clustering.rules import DirichletProcess, Rules
 from kbforge.clustering.scoring import SessionScores, shared
-from kbforge.clustering.state import DirichletProcess
 from kbforge.clustering.tables import (
     BlackBoxTable,
     ClusterTable,
@@ -42,7 +39,6 @@ from kbforge.clustering.tables import (
     KernelTable,
     PythonTable,
     Rivals,
-    Run,
     keys_of,
 )
 from kbforge.contracts import (
@@ -57,6 +53,7 @@ from kbforge.contracts import (
     Totals,
 )
 from kbforge.errors import UsageError, quoted
+from kbforge.kernel.binding import kernel_library
 from kbforge.models.scoring import ScoreCache
 
 _WINDOW = 64
@@ -73,7 +70,6 @@ class Core:
         problem: what to cluster by.
         rules: how, settled.
         rng: the session's own.
-        kernel: takes the steps; None: the reference engine does.
         sparse: whether few of the subproblems may be here.
 
     Attributes:
@@ -93,20 +89,15 @@ class Core:
         problem: Problem,
         rules: Rules,
         rng: np.random.Generator,
-        kernel: CDLL | None = None,
         sparse: bool = False,
     ) -> None:
         self.problem, self.rules, self.rng = shared(problem), rules, rng
         self.prior = DirichletProcess(problem.alpha)
         self.settings = settings_of(problem, rules)
-        self._kernel, self._sparse = kernel, sparse
+        self._kernel, self._sparse = kernel_library(), sparse
         # whether a step looks at all clusters
         self._whole = problem.index is None or not rules.splits
-        self.run: Run
-        if kernel is None:
-            self.run = ReferenceRun(rules, self.prior, problem.index, rng)
-        else:
-            self.run = CompiledRun(kernel, rules, self.prior, problem.index, rng)
+        self.run = CompiledRun(self._kernel, rules, self.prior, problem.index, rng)
         self.sets: SessionScores | None = None
         if isinstance(self.problem.likelihood, ScoreCache):
             self.sets = SessionScores(self.problem.likelihood)
@@ -138,13 +129,11 @@ class Core:
         )
 
     def _conjugate_table(self, likelihood: ConjugateLikelihood) -> ConjugateTable:
-        run, index = self.run, self.problem.index
-        if self._kernel is not None and isinstance(run, CompiledRun):
-            compiled = likelihood.compiled_clusters(self._kernel)
-            if compiled is not None:
-                held = lambda: self.held  # noqa: E731
-                return KernelTable(self._kernel, run, compiled, likelihood, held, index)
-        return PythonTable(run, likelihood, lambda: self.held, index, self._sparse)
+        run, index, held = self.run, self.problem.index, lambda: self.held
+        compiled = likelihood.compiled_clusters(self._kernel)
+        if compiled is not None:
+            return KernelTable(self._kernel, run, compiled, likelihood, held, index)
+        return PythonTable(run, likelihood, held, index, self._sparse)
 
     def begin(self, totals: Totals, said: str, source: Pages | None = None) -> None:
         """Go on, while empty, from another session's totals; its pages come later or from `source`.

@@ -205,7 +205,7 @@ class _Grouping:
 def can_exchange(core: Core) -> bool:
     """Whether a link keeps fragments apart, particles weigh their density, and sets are cheap."""
     linked = core.bindings.constraints.link is not None
-    return linked and core.rules.resampler.keeps_heaviest and core.sets is None
+    return linked and core.rules.keeps_heaviest and core.sets is None
 
 
 def exchanged(core: Core, after_step: Callable[[], None]) -> tuple[int, int, float]:

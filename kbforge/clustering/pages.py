@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,22 +11,18 @@ import numpy as np
 
 from kbforge.contracts import (
     Cluster,
-    FloatArray,
     IntArray,
     Page,
     Particle,
-    Posterior,
     Problem,
     Subproblem,
     Totals,
 )
 from kbforge.errors import UsageError, quoted
-from kbforge.numerics import on_grid
 
 if TYPE_CHECKING:
-    # they import SciPy, which takes longer than showing an entity of a store
-    from kbforge.clustering.propose import Rules
-    from kbforge.clustering.state import DirichletProcess
+    # it imports SciPy, which takes longer than showing an entity of a store
+    from kbforge.clustering.rules import Rules
 
 
 class RunTotals(NamedTuple):
@@ -63,37 +58,6 @@ def _parts(numbers: IntArray, lengths: IntArray) -> list[list[int]]:
     return [cut[begin:end] for begin, end in pairwise(ends)]
 
 
-def posterior_of(
-    pages: Iterable[Page],
-    prior: DirichletProcess,
-    n_fragments: int,
-    evaluations: int,
-    called: Callable[[int], int] | None = None,
-    in_vain: int = 0,
-) -> Posterior:
-    """The posterior of all subproblems' pages, by ascending name.
-
-    `in_vain` are the sets of a black box that were scored ahead and that no step asked for.
-    """
-    subproblems, terms = [], list[float]()
-    for page in pages:
-        subproblems.append(subproblem_of(page, called))
-        terms += _heaviest_terms(page, prior).tolist()
-    return Posterior(
-        tuple(subproblems),
-        math.fsum(terms),
-        n_fragments,
-        evaluations,
-        evaluations_in_vain=in_vain,
-    )
-
-
-def _heaviest_terms(page: Page, prior: DirichletProcess) -> FloatArray:
-    """log alpha + lgamma(|C|) + L(C) of the clusters of the heaviest particle, nats."""
-    heaviest = page.cells[: page.rows[0]]
-    return on_grid(prior.log_cluster(page.lengths[heaviest]) + page.scores[heaviest])
-
-
 def settings_of(problem: Problem, rules: Rules) -> dict[str, Any]:
     """What must be the same when a session goes on."""
     return {
@@ -102,7 +66,7 @@ def settings_of(problem: Problem, rules: Rules) -> dict[str, Any]:
         "surrogate": problem.surrogate is not None,
         "index": problem.index is not None,
         "particles": rules.particles,
-        "resampler": type(rules.resampler).__name__,
+        "resampler": rules.resampler.__name__.capitalize(),  # as stores have it
         "splits": rules.splits,
         "weights": rules.weights,
         "sampled_merges": rules.sampled_merges,

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from kbforge.clustering.grow import rank_pairs
 from kbforge.clustering.pages import clusters_of
-from kbforge.clustering.propose import Rules
-from kbforge.clustering.state import DirichletProcess
+from kbforge.clustering.rules import DirichletProcess, Rules
 from kbforge.clustering.tables import ClusterTable
 from kbforge.contracts import Cluster, FloatArray, IntArray, KeyFamilies, Page
 from kbforge.errors import LikelihoodError
@@ -74,6 +73,18 @@ def heaviest(rows: Sequence[Row], values: FloatArray, size: int) -> tuple[list[R
     distinct = np.fromiter(place.values(), dtype=np.int64, count=len(place))
     order = distinct[np.argsort(-values[distinct], kind="stable")][:size]
     return [rows[at] for at in order.tolist()], values[order]
+
+
+@lru_cache(maxsize=128)  # the same few lengths recur; a pair of arrays is a few KiB
+def rank_pairs(n: int, m: int, reach: int | None) -> tuple[IntArray, IntArray]:
+    """Pairs (i, j) of ranks below n and m, i-major, with (i + 1)(j + 1) <= reach.
+
+    So many pairs are at least as heavy as (i, j): only these can be among the `reach` heaviest.
+    """
+    widths = np.full(n, m) if reach is None else np.minimum(reach // np.arange(1, n + 1), m)
+    ends = np.cumsum(widths)
+    left = np.repeat(np.arange(n), widths)
+    return left, np.arange(len(left)) - (ends - widths)[left]
 
 
 def joint(

@@ -42,7 +42,7 @@ from kbforge.clustering.regroup import (
     log_densities,
     rests_of,
 )
-from kbforge.clustering.step import InfeasibleFragment
+from kbforge.clustering.rules import InfeasibleFragment
 from kbforge.contracts import Cluster, FloatArray, Revision
 from kbforge.errors import LikelihoodError, quoted
 from kbforge.numerics import log_sum_exp

@@ -1,15 +1,13 @@
 """A session of sequential Monte Carlo: adds fragments one after another and keeps the state.
 
-The compiled kernel takes the steps, or else the reference engine, to the same bits. Some of the
-next fragments are read ahead: what the likelihood reads of them, their keys, and, where subproblems
-lie elsewhere, those that their keys lead to.
+The kernel takes the steps. Some of the next fragments are read ahead: what the likelihood reads of
+them, their keys, and, where subproblems lie elsewhere, those that their keys lead to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from ctypes import CDLL
 from dataclasses import replace
 from itertools import zip_longest
 from typing import NamedTuple
@@ -17,15 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from kbforge.clustering.ahead import LookAhead
-from kbforge.clustering.compiled import CompiledRun, Records
+from kbforge.clustering.compiled import Records
 from kbforge.clustering.constraints import Closure, called
 from kbforge.clustering.core import Core
 from kbforge.clustering.decide import add_cornered, bridged, enforce, lift, plan_removal
 from kbforge.clustering.pages import numbers_in, subproblem_of
-from kbforge.clustering.propose import Rules
 from kbforge.clustering.revise import revised
-from kbforge.clustering.scoring import SessionScores, StepDemand
-from kbforge.clustering.step import InfeasibleFragment
+from kbforge.clustering.rules import InfeasibleFragment, Rules
+from kbforge.clustering.scoring import StepDemand
 from kbforge.clustering.tables import BlackBoxTable, ClusterTable, keys_of
 from kbforge.contracts import (
     Checkpoint,
@@ -46,7 +43,6 @@ from kbforge.contracts import (
     SubproblemChanges,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
-from kbforge.kernel.binding import kernel_library
 
 _AT_ONCE = 512
 """Fragments that are read before they are taken in."""
@@ -70,7 +66,6 @@ class SmcSession:
         rng: the session's own.
         snapshot: of a session with the same problem and rules, to go on with.
         pages: of one, likewise, instead.
-        kernel: takes the steps; None: the reference engine does.
 
     Raises:
         UsageError: there is nothing to cluster by, or the snapshot or the pages are of another
@@ -86,14 +81,13 @@ class SmcSession:
         rng: np.random.Generator,
         snapshot: Snapshot | None = None,
         pages: Pages | None = None,
-        kernel: CDLL | None = None,
     ) -> None:
         if snapshot is not None and pages is not None:
             raise UsageError("a session continues from a snapshot or from pages, not from both")
         rules = rules.settled(problem.index is not None)
-        core = self._core = Core(problem, rules, rng, kernel, sparse=pages is not None)
+        core = self._core = Core(problem, rules, rng, sparse=pages is not None)
         # in one subproblem every fragment changes what the next is compared with
-        self._ahead = LookAhead(rules.wave if rules.splits else 1)
+        self._ahead = LookAhead(rules.wave if rules.splits else 1, core.sets, self._coming)
         constraints = problem.constraints
         if snapshot is not None:
             constraints = snapshot.totals.constraints
@@ -199,13 +193,8 @@ class SmcSession:
 
     # -- more fragments -----------------------------------------------------------------------
 
-    @property
-    def sets(self) -> SessionScores | None:
-        """See `kbforge.clustering.ahead`."""
-        return self._core.sets
-
-    def coming(self, x: Fragment, after: int) -> StepDemand:
-        """See `kbforge.clustering.ahead`."""
+    def _coming(self, x: Fragment, after: int) -> StepDemand:
+        """What a step with x would ask for now, with `after` fragments before it; may raise."""
         core, table = self._core, self._core.table
         assert isinstance(table, BlackBoxTable)
         records = core.read(x)
@@ -236,7 +225,7 @@ class SmcSession:
         """Take in fragments, each when it is asked for."""
         given, core, batch = list(fragments), self._core, None
         for at, x in enumerate(given):
-            self._ahead.before(self, x)
+            self._ahead.before(x)
             try:
                 batch = self._read(given, at, batch)
                 info = self._take_in(batch, at - batch.begin)
@@ -325,7 +314,6 @@ class SmcSession:
         self, batch: _Batch, compiled: CompiledClusters, infos: list[Info]
     ) -> None:
         core, fragments, at = self._core, batch.fragments, 0
-        assert isinstance(core.run, CompiledRun)
         while at < len(fragments):
             first = len(core.held)
             some, contradiction = core.bindings.expect(first, fragments[at:])
@@ -431,11 +419,11 @@ class SequentialMonteCarlo(OnlineClusterer):
         pages: Pages | None = None,
     ) -> Session:
         """See `kbforge.contracts.clusterer`."""
-        return SmcSession(problem, self._rules, rng, snapshot, pages, kernel_library())
+        return SmcSession(problem, self._rules, rng, snapshot, pages)
 
     def finishes_with(self, problem: Problem) -> bool:
         """Under a link, fragments are exchanged in the end (`kbforge.clustering.exchange`)."""
-        linked = problem.constraints.link is not None and self._rules.resampler.keeps_heaviest
+        linked = problem.constraints.link is not None and self._rules.keeps_heaviest
         return self.finishes or linked
 
     def finish(self, session: Session, after_step: Callable[[], None]) -> None:

@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.clustering.compiled import CompiledRun, Records, not_told
+from kbforge.clustering.lineage import Lineage
 from kbforge.clustering.pages import clusters_of
-from kbforge.clustering.reference import ReferenceRun
 from kbforge.clustering.scoring import FragmentsByNumber, SessionScores, StepDemand
-from kbforge.clustering.state import Lineage
 from kbforge.contracts import (
     CandidateIndex,
     Cluster,
@@ -41,7 +40,6 @@ from kbforge.kernel.binding import address
 from kbforge.models.scoring import Key
 from kbforge.numerics import capacity_for, grown
 
-Run: TypeAlias = CompiledRun | ReferenceRun
 FragmentSource: TypeAlias = Callable[[], FragmentsByNumber]
 """Gives the fragments by number."""
 _NOTHING: IntArray = np.zeros(0, dtype=np.int64)
@@ -144,7 +142,7 @@ class ConjugateTable(ClusterTable):
 
     def __init__(
         self,
-        run: Run,
+        run: CompiledRun,
         likelihood: ConjugateLikelihood,
         held: FragmentSource,
         index: CandidateIndex | None,
@@ -217,8 +215,7 @@ class KernelTable(ConjugateTable):
         index: CandidateIndex | None,
     ) -> None:
         super().__init__(run, likelihood, held, index)
-        self._kernel, self._compiled_run, self.compiled = kernel, run, compiled
-        self._table = compiled
+        self._kernel, self._table, self.compiled = kernel, compiled, compiled
 
     def read(self, fragments: Sequence[Fragment]) -> Records:
         starts, keys = keys_of(self._index, fragments)
@@ -234,7 +231,7 @@ class KernelTable(ConjugateTable):
     ) -> Info | None:
         if apart:
             return self._add_apart(fragments, records, k)
-        infos, refusal = self._compiled_run.add(self._table, records, k, k + 1)
+        infos, refusal = self._run.add(self._table, records, k, k + 1)
         if refusal is not None:
             raise refusal
         return infos[0] if infos else None
@@ -309,7 +306,7 @@ class KernelTable(ConjugateTable):
         numbers = np.array(list(fragments), dtype=np.int64)
         records: tuple[NDArray[Any], ...] = encoded.starts, encoded.attributes, encoded.values
         self._kernel.kb_replay(
-            *(self._compiled_run.handle, self._table.handle),
+            *(self._run.handle, self._table.handle),
             *(len(slots), address(slots), address(lengths), address(members)),
             *(len(numbers), address(numbers), *map(address, records)),
             None if scores is None else address(scores),
@@ -325,7 +322,7 @@ class PythonTable(ConjugateTable):
 
     def __init__(
         self,
-        run: Run,
+        run: CompiledRun,
         likelihood: ConjugateLikelihood,
         held: FragmentSource,
         index: CandidateIndex | None,
@@ -437,7 +434,7 @@ class BlackBoxTable(ClusterTable):
 
     def __init__(
         self,
-        run: Run,
+        run: CompiledRun,
         sets: SessionScores,
         held: FragmentSource,
         index: CandidateIndex | None,

@@ -50,7 +50,6 @@ from kbforge.contracts.posterior import (
     Subproblem,
     Subproblems,
 )
-from kbforge.contracts.resampler import Resampler
 from kbforge.contracts.serializer import Canonical, Serializer
 from kbforge.contracts.session import (
     Checkpoint,
@@ -115,7 +114,6 @@ __all__ = [
     "Problem",
     "Progress",
     "Provenance",
-    "Resampler",
     "Revision",
     "Rounds",
     "Run",

@@ -300,11 +300,9 @@ def _single_clusters(
     likelihood: ConjugateLikelihood, fragments: Sequence[Fragment]
 ) -> MergingClusters:
     """A cluster for each fragment, in the kernel if it merges those of the likelihood."""
-    kernel = kernel_library()
-    if kernel is not None:
-        compiled = likelihood.compiled_merges(kernel, fragments)
-        if compiled is not None:
-            return compiled
+    compiled = likelihood.compiled_merges(kernel_library(), fragments)
+    if compiled is not None:
+        return compiled
     table = likelihood.live_clusters()
     for slot, fragment in enumerate(fragments):
         table.extend(table.encode(fragment), np.array([-1]), np.array([slot]))

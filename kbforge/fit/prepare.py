@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kbforge.clustering.constraints import reconciled
-from kbforge.clustering.state import DirichletProcess
+from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import Clusterer, ConjugateLikelihood, Fragment, Likelihood, OnStage
 from kbforge.errors import KBForgeError, UsageError, option
 from kbforge.files.answers import NumberedAnswer, placed, read_answers

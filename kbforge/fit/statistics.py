@@ -28,7 +28,7 @@ from rapidfuzz import fuzz, process
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from kbforge.clustering.state import DirichletProcess
+from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import CandidateIndex, FloatArray, Fragment, IntArray
 from kbforge.fit.description import PairOdds
 from kbforge.fit.hypotheses import (

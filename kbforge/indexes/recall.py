@@ -6,14 +6,13 @@ that is there already is found, and how many others have to be compared.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kbforge.clustering.candidates import Candidates
-from kbforge.contracts import CandidateIndex, IntArray
+from kbforge.contracts import CandidateIndex
 from kbforge.contracts.fragment import Fragment
 
 
@@ -28,29 +27,37 @@ class IndexRecall:
 
 def recall_of(index: CandidateIndex, fragments: Sequence[Fragment]) -> IndexRecall:
     """Measure a fitted index on fragments that all have labels."""
-    candidates = Candidates(index)
     starts, flat = index.keys_of(fragments)
     keys = np.split(flat, starts[1:-1])
-    slot_of: dict[str, int] = {}
+    led: dict[int, list[int]] = {}  # by key, the entities that it leads to
+    closed: set[int] = set()
+    number: dict[str, int] = {}  # of an entity, by its label
     looked_up = found = compared = 0
     for fragment, own in zip(fragments, keys, strict=False):  # of none there is one empty part
-        reached = candidates.look_up(own.tolist(), _all)
-        compared += len(reached.slots)
+        of_fragment = own.tolist()
+        closed.update(key for key in of_fragment if len(led.get(key, ())) > index.families)
+        left = [key for key in of_fragment if key not in closed]
+        near = _nearest(index, led, left, index.shared) or _nearest(index, led, of_fragment, 1)
         assert fragment.label is not None
-        slot = slot_of.get(fragment.label)
-        if slot is None:
-            slot = slot_of[fragment.label] = len(slot_of)
-        else:
-            looked_up += 1
-            found += bool(slot in reached.slots)
-        family = np.array([slot])
-        candidates.extend(reached, family, family)
+        looked_up += fragment.label in number
+        entity = number.setdefault(fragment.label, len(number))
+        compared += len(near)
+        found += entity in near
+        for key in left:
+            if entity not in led.setdefault(key, []):
+                led[key].append(entity)
     return IndexRecall(
         recall=found / looked_up if looked_up else 1.0,
         candidates=compared / max(len(fragments), 1),
-        entities=len(slot_of),
+        entities=len(number),
     )
 
 
-def _all(slots: IntArray) -> NDArray[np.bool_]:
-    return np.ones(len(slots), dtype=np.bool_)
+def _nearest(
+    index: CandidateIndex, led: Mapping[int, Sequence[int]], keys: Sequence[int], shared: int
+) -> list[int]:
+    """The entities to compare a fragment with: those of so many keys, or else of any."""
+    counts = Counter(entity for key in keys for entity in led.get(key, ()))
+    enough = [entity for entity, n in counts.items() if n >= shared] or list(counts)
+    enough.sort(key=lambda entity: (-counts[entity], entity))
+    return enough[: index.compared or None]

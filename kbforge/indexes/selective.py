@@ -267,12 +267,9 @@ class Selective(HashedIndex):
         return list(out)[:_MOST_KEYS]
 
     def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
-        """See `kbforge.contracts.index`; composed in the kernel if there is one."""
-        kernel = kernel_library()
-        if kernel is None:
-            return super().keys_of(fragments)
+        """See `kbforge.contracts.index`; composed in the kernel."""
         if self._made is None:
-            self._made = CompiledKeys(kernel, self._keys_of_values, _MOST_KEYS)
+            self._made = CompiledKeys(kernel_library(), self._keys_of_values, _MOST_KEYS)
         said = [fragment.properties for fragment in fragments]
         if self.attributes:
             said = [dict(self._read(fragment)) for fragment in fragments]

@@ -58,7 +58,6 @@ from kbforge.kb.links import KnownLink, Link, known_links_of, links_of
 from kbforge.kb.read import largest, with_made
 from kbforge.kb.tables import table_of
 from kbforge.kb.view import MOST_STATED, EntitiesView, GoldenView, export, read_policy
-from kbforge.kernel.binding import kernel_notes
 from kbforge.words import counted, percent
 
 _SHOWN_ENTITIES = 10
@@ -115,7 +114,7 @@ def cluster(
         Times(preparing=ready - begin, clustering=time.perf_counter() - ready),
         prepared.alpha,
         prepared.confidence,
-        (*kernel_notes(), *prepared.notes, *filter(None, (tables, too_large))),
+        (*prepared.notes, *filter(None, (tables, too_large))),
         prepared.likelihood,
         choices.alternatives,
         prepared.problem.likelihood.probability,

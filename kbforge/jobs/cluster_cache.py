@@ -122,10 +122,10 @@ class _Table:
     def __init__(self, likelihood: ConjugateLikelihood, first: Fragment, most: int) -> None:
         self._most = most
         kernel = kernel_library()
-        compiled = None if kernel is None else likelihood.compiled_clusters(kernel)
+        compiled = likelihood.compiled_clusters(kernel)
         self._live: Any = (
             _PythonClusters(likelihood.live_clusters())
-            if kernel is None or compiled is None
+            if compiled is None
             else _KernelClusters(kernel, compiled)
         )
         self._live.encode_all([first])  # which settles what the table reads

@@ -12,8 +12,8 @@ from typing import TypeAlias
 import numpy as np
 
 from kbforge.clustering.pages import subproblem_of
+from kbforge.clustering.rules import DirichletProcess
 from kbforge.clustering.scoring import without_model
-from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import (
     Cluster,
     Entity,

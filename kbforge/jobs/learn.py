@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.special import logsumexp
 
+from kbforge.clustering.rules import DirichletProcess
 from kbforge.clustering.scoring import without_model
-from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import (
     CandidateIndex,
     Checkpoint,

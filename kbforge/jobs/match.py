@@ -1,8 +1,8 @@
 """Matches a fragment with the entities of a store without adding it.
 
-The answer is the posterior of the step that would add fragment x, exact over the particles that the
-store keeps (symbols as in `kbforge.clustering.step`). x joins cluster C of particle i of subproblem
-s, or none, with weight
+The answer is the posterior of the step that would add fragment x, exact over the particles that
+the store keeps (symbols as in `kbforge.clustering.rules`). x joins cluster C of particle i of
+subproblem s, or none, with weight
 
     w_si |C| exp(L(C + x) - L(C))        alpha exp(L({x}))
 
@@ -167,7 +167,7 @@ def _rivals(store: Store, problem: Problem, fragment: Fragment) -> list[_Rival]:
 
 
 class _Reach:
-    """Where keys lead in a store, by the rules of `kbforge.clustering.candidates`.
+    """Where keys lead in a store, by the rules of the kernel's index.
 
     What a closed key leads to may be a thousand subproblems, so that they are read the nearest
     first, and no more than are compared.

@@ -38,7 +38,6 @@ from kbforge.fit.choices import Choices, Fit, require_link
 from kbforge.jobs.decide import answers_decided
 from kbforge.jobs.models import attributes_of, drift_of, freeze, require_same
 from kbforge.jobs.opening import OpenStore, locked, require_all, resume
-from kbforge.kernel.binding import kernel_notes
 from kbforge.store.database import Database
 from kbforge.store.pages import fragment_from_bytes
 from kbforge.store.store import Store
@@ -144,7 +143,7 @@ def add_fragments(
             new = [fragment for fragment in fragments if not known.get(fragment.id, False)]
             require_comparable(store, new, accepted)
             held = resume(store, FILLS, about, began)
-        notes = [*kernel_notes(), *(held.prepared.notes if fresh else ())]
+        notes = list(held.prepared.notes if fresh else ())
         notes += answers_decided(held, decided) if decided else []
         added = _run(held, new, known, on_step)
         return replace(

@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, IntArray
-from kbforge.errors import UsageError, quoted
-from kbforge.kernel.build import HERE, LIBRARY, SWITCH, about_library
+from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.kernel.build import AGAIN, HERE, LIBRARY, about_library
 
 FOLDER = "KBFORGE_KERNEL_FOLDER"
 """Variable that names the folder of another library, such as one built to look for errors."""
@@ -36,7 +36,6 @@ WORKERS = "KBFORGE_WORKERS"
 """Variable that says how many threads the kernel uses."""
 _MOST_WORKERS = 8
 _LARGEST_WORKERS = 256
-_SLOWER = "clustering runs on the NumPy engine, which is slower"
 _FEW = 256
 """Fewer numbers are copied sooner as a list than as an array."""
 _INTS, _DOUBLES = POINTER(c_int64), POINTER(c_double)
@@ -253,22 +252,21 @@ def address(array: NDArray[Any]) -> int:
     return array.ctypes.data
 
 
-def kernel_library() -> CDLL | None:
-    """The kernel, None if there is none."""
-    return None if _switched_off() else _loaded(_folder())[0]
+def kernel_library() -> CDLL:
+    """The kernel.
+
+    Raises:
+        KBForgeError: there is none that can be used; the message says why, and what to do.
+    """
+    library, said = _loaded(_folder())
+    if library is None:
+        raise KBForgeError(said)
+    return library
 
 
 def kernel_status() -> str:
     """Which kernel there is, or why there is none, in one line."""
-    if _switched_off():
-        return f"no kernel: {SWITCH}=0 switches it off; {_SLOWER}"
     return _loaded(_folder())[1]
-
-
-def kernel_notes() -> tuple[str, ...]:
-    """The status as a note for the user, if a kernel is there and cannot be used."""
-    unused = not _switched_off() and (_folder() / LIBRARY).is_file() and kernel_library() is None
-    return (kernel_status(),) if unused else ()
 
 
 def workers() -> int:
@@ -292,10 +290,6 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def _switched_off() -> bool:
-    return os.environ.get(SWITCH) == "0"
-
-
 def _folder() -> Path:
     return Path(os.environ.get(FOLDER, HERE))
 
@@ -305,20 +299,19 @@ def _loaded(folder: Path) -> tuple[CDLL | None, str]:
     """The library of a folder, if it can be used, and its status."""
     about = about_library(folder)
     if not (folder / LIBRARY).is_file():
-        reason = about.get("none", "it was not built; install KBForge again")
-        return None, f"no kernel: {reason}; {_SLOWER}"
-    other = f"no kernel: it belongs to another version; install KBForge again; {_SLOWER}"
+        return None, f"no kernel: {about.get('none', 'it was not built')}; {AGAIN}"
+    other = "no kernel: it belongs to another version; install KBForge again"
     try:
         library = CDLL(str(folder / LIBRARY))
         declare(library)
     except OSError as error:
-        return None, f"no kernel: the library cannot be loaded ({error}); {_SLOWER}"
+        return None, f"no kernel: the library cannot be loaded ({error}); {AGAIN}"
     except AttributeError:
         return None, other
     if library.kb_version() != VERSION:
         return None, other
     if not _says_the_same(library):
-        return None, f"no kernel: its exp and log are not those of this Python; {_SLOWER}"
+        return None, f"no kernel: its exp and log are not those of this Python; {AGAIN}"
     return library, f"compiled kernel ({about.get('compiler', 'of an unknown compiler')})"
 
 

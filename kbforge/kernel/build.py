@@ -35,11 +35,15 @@ LIBRARY = "kernel.so"
 """The name on every system: whoever loads it gives the whole path."""
 ABOUT = "kernel.json"
 SWITCH = "KBFORGE_KERNEL"
-"""The variable: "0" leaves the kernel out, "portable" takes zig even where there is a compiler."""
+"""The variable: "portable" takes zig even where there is a compiler."""
 TARGET = "KBFORGE_KERNEL_TARGET"
 """Variable that names the system to compile for, by the platform tag of its wheels; zig does it."""
 ZIG = "ziglang>=0.13"
 """The wheel to ask for where there is no compiler."""
+AGAIN = (
+    "install a C++ compiler (c++, g++ or clang++), or name one with CXX, and install KBForge again"
+)
+"""What to do where there is no kernel."""
 NONE = "no kernel: "
 """What the sentence of a build that made none begins with."""
 # zig links against as old a C library as the system may have: glibc 2.28 is in what NumPy's wheels
@@ -141,14 +145,14 @@ def wheel_platform(folder: Path = HERE) -> str:
 
 def wants_zig() -> bool:
     """Whether the wheel with a compiler is worth asking for."""
-    return os.environ.get(SWITCH) != "0" and zig_platform() is not None and find_compiler() is None
+    return zig_platform() is not None and find_compiler() is None
 
 
 def build(folder: Path = HERE, sanitize: bool = False) -> str:
     """Build the library, unless the one there is of the same sources and compiler.
 
-    Nothing is raised, so that KBForge can always be installed: the sentence returned says what was
-    done; it begins with `NONE` if there is no kernel now. `sanitize` looks for errors at run time.
+    The sentence returned says what was done; it begins with `NONE` if there is no kernel now.
+    `sanitize` looks for errors at run time.
     """
     try:
         return _build(folder, sanitize)
@@ -159,8 +163,6 @@ def build(folder: Path = HERE, sanitize: bool = False) -> str:
 def _build(folder: Path, sanitize: bool) -> str:
     library, about = folder / LIBRARY, folder / ABOUT
     folder.mkdir(parents=True, exist_ok=True)
-    if os.environ.get(SWITCH) == "0":
-        return _without(library, about, f"{SWITCH}=0 said so when KBForge was installed")
     compiler = find_compiler()
     if compiler is None:
         return _without(library, about, "no C++ compiler was found when KBForge was installed")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -44,19 +43,17 @@ class WheelHook(BuildHookInterface):  # type: ignore[misc, type-arg, unused-igno
         return [builder.ZIG] if self.target_name == "wheel" and builder.wants_zig() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build the kernel, if there is a compiler; without one KBForge works, too."""
+        """Build the kernel; without a compiler that can, the installation ends with a sentence."""
         if self.target_name != "wheel":
             return
         builder = _builder(self.root)
         said = builder.build()
+        if said.startswith(builder.NONE):
+            self.app.abort(f"KBForge cannot be installed: {said}; {builder.AGAIN}")
         self.app.display_info(said)
-        if said.startswith(builder.NONE) and builder.TARGET in os.environ:
-            raise RuntimeError(said)  # a wheel for another system is made for its kernel
-        build_data["artifacts"].append(f"{_FOLDER}/{builder.ABOUT}")
-        if not said.startswith(builder.NONE):
-            build_data["artifacts"].append(f"{_FOLDER}/{builder.LIBRARY}")
-            build_data["pure_python"] = False
-            build_data["tag"] = f"py3-none-{builder.wheel_platform()}"
+        build_data["artifacts"] += [f"{_FOLDER}/{builder.ABOUT}", f"{_FOLDER}/{builder.LIBRARY}"]
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{builder.wheel_platform()}"
         self._scratch = tempfile.TemporaryDirectory()
         name = self.metadata.core.name
         bill = Path(self._scratch.name, f"{name}.cdx.json")

@@ -67,10 +67,6 @@ class Trees:
         kernel = kernel_library()
         for start in range(0, len(values), _ROWS_AT_ONCE):
             part, out = values[start : start + _ROWS_AT_ONCE], sums[start : start + _ROWS_AT_ONCE]
-            if kernel is None:
-                for root in self.roots.tolist():
-                    out += self.leaves[self._leaves_of(part, root)]
-                continue
             # by column, a missing value once as what goes left everywhere, once as what goes right
             missing = np.isnan(part)
             sides = np.concatenate([np.where(missing, far, part).T for far in (np.inf, -np.inf)])

@@ -44,7 +44,6 @@ KINDS: Mapping[str, str] = {
     "serializers": "write a set of fragments as text",
     "likelihoods": "score a set of fragments as one entity",
     "clusterers": "group fragments into entities",
-    "resamplers": "reduce putative particles to P",
     "calibrators": "choose the concentration alpha",
     "exporters": "write entities to files",
     "commands": "verbs of the command line",
@@ -471,7 +470,6 @@ def _bases() -> Mapping[str, type]:
         "serializers": contracts.Serializer,
         "likelihoods": contracts.Likelihood,
         "clusterers": contracts.Clusterer,
-        "resamplers": contracts.Resampler,
         "calibrators": contracts.Calibrator,
         "exporters": contracts.Exporter,
     }

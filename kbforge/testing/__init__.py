@@ -19,7 +19,6 @@ from kbforge.testing.clusterer import (  # noqa: E402
     CalibratorContract,
     ClustererContract,
     OnlineClustererContract,
-    ResamplerContract,
 )
 from kbforge.testing.contract import CommandContract, Contract  # noqa: E402
 from kbforge.testing.examples import (  # noqa: E402
@@ -46,7 +45,6 @@ __all__ = [
     "LikelihoodContract",
     "MemoryPages",
     "OnlineClustererContract",
-    "ResamplerContract",
     "SerializerContract",
     "SourceContract",
     "UniformLikelihood",

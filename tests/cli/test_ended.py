@@ -66,7 +66,7 @@ def test_a_clustering_keeps_what_it_has(
 ) -> None:
     points, kb = write_points(tmp_path / "many.jsonl", 150_000, 3_000), tmp_path / "kb.jsonl"
     command = ("cluster", points, "-o", kb, *GAUSSIAN, "--set", "particles=30", "--json")
-    with started(*command, KBFORGE_KERNEL="0") as running:  # it takes a while
+    with started(*command) as running:
         wait_for(running, b"clustering")
         for _ in range(3):  # they often come in groups
             running.send_signal(number)

@@ -10,15 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from kbforge.clustering.compiled import CompiledRun
+
 MEMOS: Mapping[tuple[str, str], str] = {
     # scratch: written before it is read
-    ("State", "place"): "scratch",
-    ("ReferenceRun", "_by_slot"): "scratch",
-    ("ReferenceRun", "_joined"): "scratch",
-    ("ReferenceRun", "reached"): "of the fragment looked up last",
-    ("ReferenceRun", "proposed"): "of the fragment looked up last",
-    ("ReferenceRun", "_slots"): "of the fragment looked up last",
-    ("ReferenceRun", "_must_join"): "of the fragment looked up last",
     ("PythonTable", "_shown"): "the table that the last fragment was shown",
     ("PythonTable", "_seen"): "what it made of that",
     ("BlackBoxTable", "asked"): "what the last step asked for",
@@ -28,11 +23,6 @@ MEMOS: Mapping[tuple[str, str], str] = {
     ("LiveGaussian", "_out"): "scratch",
     ("LiveRows", "_out"): "scratch",
     # values of fixed functions, kept as far as they were asked for
-    ("State", "_arange"): "0, 1, 2, ...",
-    ("State", "gain"): "scratch",
-    ("State", "_log_cluster"): "the prior's factors of cluster sizes",
-    ("State", "_log_size"): "logs of cluster sizes",
-    ("State", "_hashes"): "hashes of slot numbers",
     ("LiveGaussian", "_log_gammas"): "ratios of gamma functions of cluster sizes",
     ("SmcSession", "_ahead"): "what comes next, and what was scored for it",
     ("SessionScores", "cache"): "scores by content: the likelihood would say the same again",
@@ -60,7 +50,13 @@ MEMOS: Mapping[tuple[str, str], str] = {
     ("BlackBoxTable", "_run"): "the core's",
     ("Bindings", "_run"): "the core's",
     ("Core", "problem"): "the problem itself",
-    ("Candidates", "_index"): "the problem's",
+    ("Core", "_kernel"): "the library",
+    ("KernelTable", "_kernel"): "the library",
+    ("KernelTable", "_run"): "the core's",
+    ("KernelTable", "_likelihood"): "the problem's",
+    ("KernelTable", "_index"): "the problem's",
+    ("KernelTable", "_table"): "the kernel's own",
+    ("KernelTable", "compiled"): "the kernel's own",
     ("LiveGaussian", "_model"): "the problem's",
     ("Rules", "resampler"): "the problem's",
     ("TrappedTable", "trap"): "the test's",
@@ -91,6 +87,8 @@ def contents(thing: Any) -> Any:
         return frozenset(contents(value) for value in thing)
     if isinstance(thing, tuple | list):
         return tuple(contents(value) for value in thing)
+    if isinstance(thing, CompiledRun):
+        return contents((thing.pages(thing.names()), thing.totals(), thing.led()))
     kind = type(thing).__name__
     names = {name for of in type(thing).__mro__ for name in getattr(of, "__slots__", ())}
     names |= set(getattr(thing, "__dict__", ()))

@@ -1,79 +1,56 @@
-"""What holds after every step, checked against the flat arrays."""
+"""What holds of a session after every step, checked on its pages."""
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Collection
-from dataclasses import replace
 
 import numpy as np
 
-from kbforge.clustering.compiled import CompiledRun
-from kbforge.clustering.core import Core
-from kbforge.clustering.reference import ReferenceRun
+from kbforge.clustering.regroup import fragments_of, rows_of, terms_of
 from kbforge.clustering.session import SmcSession
-from kbforge.clustering.state import State
 from kbforge.contracts import Session
+from tests.clustering.exact import log_sum_exp
 
 
-def check_invariants(state: State, removed: Collection[int] = ()) -> None:
-    seen: list[int] = []
-    live: set[int] = set()
-    for name, block in state.blocks.items():
-        bounds = block.row_start.tolist()
-        rows = [block.cells[a:b] for a, b in itertools.pairwise(bounds)]
-        fragments = sorted(f for slot in rows[0] for f in state.members(slot))
-        assert fragments[0] == name
-        seen += fragments
-        groupings = set()
-        reach: dict[int, float] = {}
-        for row, weight in zip(rows, block.weights, strict=True):
-            groups = [state.members(slot) for slot in row]
-            # every fragment once, no cluster beyond the subproblem, canonical order
-            assert sorted(f for group in groups for f in group) == fragments
-            assert groups == sorted(groups, key=lambda group: group[0])
-            groupings.add(frozenset(groups))
-            for slot in row.tolist():
-                reach[slot] = max(reach.get(slot, -np.inf), weight + state.log_size[slot])
-        assert len(groupings) == len(rows), "two particles are the same"
-        assert abs(math.fsum(np.exp(block.weights)) - 1) < 1e-9
-        assert (np.diff(block.weights) <= 0).all()
-        assert sorted(block.slots.tolist()) == sorted(set(block.cells.tolist()))
-        for slot in block.slots.tolist():
-            assert state.owner[slot] == name
-            assert state.reach[slot] == reach[slot]
-            assert state.first[slot] == state.members(slot)[0]
-            assert state.mask[slot].bit_count() == len(state.members(slot))
-        live.update(block.slots.tolist())
-        start, count = int(state.row_start[name]), int(state.row_count[name])
-        assert state.row_weight[start : start + count].tolist() == block.weights.tolist()
-        for rank, row in enumerate(rows, start):
-            cells = state.cells[state.row_begin[rank] : state.row_end[rank]]
-            assert cells.tolist() == row.tolist()
-        bits: dict[int, int] = {}
-        for slot in block.slots.tolist():
-            # overlap of masks is overlap of members
-            for other in block.slots.tolist():
-                overlap = set(state.members(slot)) & set(state.members(other))
-                assert (state.mask[slot] & state.mask[other]).bit_count() == len(overlap)
-            bits[slot] = state.mask[slot]
-        assert max(mask.bit_length() for mask in bits.values()) <= block.bits
-    there = [number for number in range(state.n_fragments) if number not in removed]
-    assert sorted(seen) == there, "a fragment is lost or twice there"
-    free = [slot for slot in range(state.n_slots) if slot not in live]
-    assert (state.reach[free] == -np.inf).all()
-    effective = sum(math.log10(len(block.weights)) for block in state.blocks.values())
-    assert abs(effective - state.log10_effective_particles) < 1e-9
+def check_session(session: Session) -> None:
+    """Of all that it has here: each fragment once on every particle, distinct particles, weights.
 
-
-def core_of(session: Session) -> Core:
-    """What a session consists of, in the reference engine."""
+    A fragment is at home where it is, and a session that has all of it knows how many particles
+    there are.
+    """
     assert isinstance(session, SmcSession)
     core = session._core
-    if isinstance(core.run, CompiledRun):
-        problem = replace(core.problem, constraints=session.constraints)
-        rng = np.random.default_rng(0)
-        core = SmcSession(problem, core.rules, rng, session.snapshot())._core
-    assert isinstance(core.run, ReferenceRun)
-    return core
+    pages = core.pages(core.run.names().tolist())
+    seen: list[int] = []
+    for page in pages:
+        rows = rows_of(page)
+        held = fragments_of(rows[0])
+        assert held[0] == page.name
+        assert all(fragments_of(row) == held for row in rows)
+        assert all(list(row) == sorted(row) for row in rows)
+        assert len(set(rows)) == len(rows), "two particles are the same"
+        assert abs(math.fsum(np.exp(page.weights)) - 1) < 1e-9
+        assert (np.diff(page.weights) <= 0).all()
+        assert set(page.cells.tolist()) == set(range(len(page.slots)))
+        assert core.run.homes(held) == [page.name] * len(held)
+        seen += held
+    assert sorted(seen) == [number for number, _ in core.here()], (
+        "a fragment is lost or twice there"
+    )
+    if core.source is None:
+        known = core.run.totals()
+        assert known.subproblems == len(pages)
+        taken = [slot for page in pages for slot in page.slots.tolist()]
+        assert sorted([*taken, *known.free]) == list(range(known.slots))
+        effective = sum(math.log10(len(page.rows)) for page in pages)
+        assert abs(effective - known.log10_effective) < 1e-9
+
+
+def mass(session: Session) -> float:
+    """Log of the sum of the target densities of all groupings that are held."""
+    assert isinstance(session, SmcSession)
+    core, total = session._core, 0.0
+    for page in core.pages(core.run.names().tolist()):
+        term = terms_of(page, core.prior)
+        total += log_sum_exp(sum(term[cluster] for cluster in row) for row in rows_of(page))
+    return total

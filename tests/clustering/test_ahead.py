@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import registry
-from kbforge.clustering.propose import Rules
+from kbforge.clustering.resamplers import greedy
+from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import (
     CandidateIndex,
@@ -26,18 +27,15 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.indexes.selective import Selective
-from kbforge.kernel.binding import kernel_library
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
-from kbforge_plugins.resamplers import Greedy
 from tests.clustering.contents import contents
 from tests.clustering.test_exactness import attributes, records
 from tests.clustering.test_failures import RULES
 from tests.people import people
 from tests.profile import examples
 
-KERNEL = kernel_library()
 STAGES = ("plain", "surrogate", "indexed", "indexed surrogate")
-SPLIT = Rules(20, Greedy(), splits=True)
+SPLIT = Rules(20, greedy, splits=True)
 
 
 class Asked(Likelihood):
@@ -82,12 +80,9 @@ def problem_of(
     return Problem(black, 0.8, surrogate, 5 if surrogate else None, index)
 
 
-def opened(
-    problem: Problem, rules: Rules, wave: int, seed: int = 0, compiled: bool = True
-) -> SmcSession:
-    """In the kernel; one by one, in the reference."""
-    rules, rng = replace(rules, wave=wave), np.random.default_rng(seed)
-    return SmcSession(problem, rules, rng, kernel=KERNEL if compiled and wave > 1 else None)
+def opened(problem: Problem, rules: Rules, wave: int, seed: int = 0) -> SmcSession:
+    """With waves so long, at most; 1: one by one."""
+    return SmcSession(problem, replace(rules, wave=wave), np.random.default_rng(seed))
 
 
 def indexed_people(entities: int, seed: int) -> tuple[list[Fragment], Problem]:
@@ -119,8 +114,7 @@ def test_the_result_is_that_of_one_by_one(
     wave = data.draw(st.sampled_from([2, 3, 8, 100]), label="wave")
     cuts = sorted(data.draw(st.sets(st.integers(1, 23), max_size=4), label="cuts"))
     alone = opened(problem, RULES[rules], 1, seed)
-    compiled = data.draw(st.booleans(), label="compiled")
-    session = opened(other, RULES[rules], wave, seed, compiled)
+    session = opened(other, RULES[rules], wave, seed)
     if data.draw(st.booleans(), label="foreseen"):
         session.foresee(items)
     portions = [items[i:j] for i, j in zip([0, *cuts], [*cuts, len(items)], strict=True)]

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.constraints import Bindings, Closure
+from kbforge.clustering.constraints import Closure
 from kbforge.clustering.core import Core
-from kbforge.clustering.reference import ReferenceRun
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import (
     Cluster,
@@ -29,10 +28,9 @@ from kbforge.errors import ContradictionError, LikelihoodError, UsageError
 from kbforge.testing import UniformLikelihood
 from kbforge_plugins.clusterers.sequential import Smc, SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from tests.clustering.both_engines import state_of
 from tests.clustering.contents import contents
-from tests.clustering.invariants import core_of
-from tests.clustering.oracle import log_sum_exp
+from tests.clustering.exact import log_sum_exp
+from tests.clustering.invariants import check_session, mass
 from tests.clustering.test_exactness import (
     FAMILIES,
     check_weights,
@@ -41,7 +39,7 @@ from tests.clustering.test_exactness import (
     vectors,
 )
 from tests.clustering.test_failures import LIKELIHOODS, RULES, Trap, problem_of
-from tests.clustering.test_remove import STAGES, check_session
+from tests.clustering.test_remove import STAGES
 from tests.clustering.toys import Chain, Rule, fragments_of, normal, opened
 from tests.profile import examples
 
@@ -84,10 +82,12 @@ def satisfies(
 
 def check_satisfied(session: SmcSession, given: Constraints) -> None:
     """In every particle of every subproblem."""
-    items = dict(core_of(session).here())
+    core = session._core
+    core.have_all()
+    items, names = dict(core.here()), core.run.names().tolist()
     ids = {number: x.id for number, x in items.items()}
-    for block in state_of(core_of(session)).blocks:
-        whole = session.subproblem(block)
+    for name in names:
+        whole = session.subproblem(name)
         here = [ids[number] for number in whole.fragments]
         sides = [items[number].source or "" for number in whole.fragments]
         at = {number: place for place, number in enumerate(whole.fragments)}
@@ -95,11 +95,7 @@ def check_satisfied(session: SmcSession, given: Constraints) -> None:
             clusters = [tuple(at[number] for number in c) for c in particle.clusters]
             assert satisfies(clusters, here, sides, given)
     # no must-link reaches across subproblems
-    home = {
-        ids[n]: name
-        for name in state_of(core_of(session)).blocks
-        for n in session.subproblem(name).fragments
-    }
+    home = {ids[n]: name for name in names for n in session.subproblem(name).fragments}
     for each in given.decisions:
         if each.same and each.first in home and each.second in home:
             assert home[each.first] == home[each.second]
@@ -283,34 +279,12 @@ def test_no_decision_is_ever_violated(
     check_satisfied(restored, known)
 
 
-def mass(session: SmcSession) -> float:
-    """Log of the sum of the target densities of all groupings that are held."""
-    state, total = state_of(core_of(session)), 0.0
-    for block in state.blocks.values():
-        values = np.add.reduceat(state.term[block.cells], block.row_start[:-1])
-        total += log_sum_exp(values.tolist())
-    return total
-
-
-def tags_of(core: Core, run: ReferenceRun | None = None) -> list[tuple[int, int, int]]:
-    """How many components and values each cluster has, and how many clusters a component has."""
-    tags, state = (run or core.run)._tags, state_of(core)
-    live = sorted(slot for b in state.blocks.values() for slot in b.slots.tolist())
-    found = [(slot, *map(len, tags._of_slot.get(slot, ((), ())))) for slot in live]
-    assert set(tags._of_slot) <= set(live)
-    return [*found, *((k, len(held), -1) for k, held in sorted(tags._holders.items()) if held)]
-
-
 def check_bindings(session: SmcSession) -> None:
     """What was kept up is what would be made anew."""
-    core = core_of(session)
-    bindings = core.bindings
-    run = ReferenceRun(core.rules, core.prior, None, core.rng)
-    run.state = state_of(core)
-    fresh = Bindings(run)
+    core = session._core
+    bindings, fresh = core.bindings, Core(core.problem, core.rules, core.rng).bindings
     fresh.bind(bindings.constraints, Closure(bindings.constraints.decisions), core.here())
     assert fresh._tags == bindings._tags
-    assert tags_of(core) == tags_of(core, run)
     stated = [{k: v for k, v in b._stated.items() if v} for b in (fresh, bindings)]
     assert stated[0] == stated[1]
 

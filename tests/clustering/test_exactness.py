@@ -19,7 +19,7 @@ from kbforge_plugins.likelihoods.attributes.fitting import FittedAttributes, voc
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.attributes.urn import AttributeRates
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from tests.clustering.oracle import Grouping, log_sum_exp, partitions
+from tests.clustering.exact import Grouping, log_sum_exp, partitions
 from tests.clustering.toys import BlackBox, Chain, categories, normal
 from tests.installed import BIGRAM
 from tests.profile import examples

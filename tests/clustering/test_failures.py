@@ -19,7 +19,8 @@ from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 from kbforge import registry
-from kbforge.clustering.propose import Rules
+from kbforge.clustering.resamplers import greedy, multinomial, optimal, stratified
+from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import (
     CandidateIndex,
@@ -33,12 +34,6 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from kbforge_plugins.resamplers import (
-    Greedy,
-    Multinomial,
-    Optimal,
-    Stratified,
-)
 from tests.clustering.contents import contents
 from tests.clustering.test_exactness import Family, attributes, names, records, vectors
 from tests.installed import BIGRAM
@@ -158,13 +153,13 @@ LIKELIHOODS: dict[str, Family] = {
     "gaussian": (vectors, lambda _: Gaussian()),
 }
 RULES = {
-    "greedy": Rules(1, Greedy(), splits=True),
-    "smc": Rules(6, Greedy(), splits=False),
-    "split-smc": Rules(6, Greedy(), splits=True),
-    "multinomial merges": Rules(6, Greedy(), splits=True, weights="marginal", sampled_merges=True),
-    "multinomial": Rules(6, Multinomial(), splits=True, weights="marginal"),
-    "stratified": Rules(6, Stratified(), splits=False),
-    "optimal": Rules(6, Optimal(), splits=True, weights="marginal"),
+    "greedy": Rules(1, greedy, splits=True),
+    "smc": Rules(6, greedy, splits=False),
+    "split-smc": Rules(6, greedy, splits=True),
+    "multinomial merges": Rules(6, greedy, splits=True, weights="marginal", sampled_merges=True),
+    "multinomial": Rules(6, multinomial, splits=True, weights="marginal"),
+    "stratified": Rules(6, stratified, splits=False),
+    "optimal": Rules(6, optimal, splits=True, weights="marginal"),
 }
 TABLE = ("encode", "encoded", "log_predictive", "predicted", "log_predictive_new")
 STAGES = {

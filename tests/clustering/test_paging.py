@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.propose import Rules
+from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import SmcSession
 from kbforge.clustering.tables import CompactTable
 from kbforge.contracts import (
@@ -32,13 +32,12 @@ from kbforge.errors import ContradictionError, LikelihoodError, UsageError
 from kbforge.indexes.selective import Selective
 from kbforge.testing import BlackBox, Categorical, MemoryPages
 from kbforge_plugins.clusterers.sequential import SplitSmc
-from tests.clustering.both_engines import state_of
+from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.contents import contents
-from tests.clustering.invariants import core_of
+from tests.clustering.invariants import check_session
 from tests.clustering.test_constraints import check_bindings, sided
 from tests.clustering.test_failures import LIKELIHOODS, RULES, Broken, Trap, problem_of
-from tests.clustering.test_remove import check_candidates
-from tests.clustering.toys import opened
+from tests.clustering.toys import Chain, Keys, normal, opened
 from tests.installed import BIGRAM
 from tests.profile import examples
 
@@ -227,15 +226,11 @@ def play(twins: Twins, items: list[Fragment], data: st.DataObject) -> None:
 
 
 def check_held(session: SmcSession) -> None:
-    """What is here is whole: candidates and bindings know its clusters, and no others."""
-    core = core_of(session)
-    state = state_of(core)
-    live = {slot for block in state.blocks.values() for slot in block.slots.tolist()}
-    here = {number for slot in live for number in state.members(slot)}
-    assert here == {number for number, _ in core.here()}
-    assert all(core.home(number) in state.blocks for number in here)
-    if core.run.candidates is not None:
-        check_candidates(core.run.candidates, {slot: state.members(slot) for slot in live})
+    """What is here is whole, and nothing else is at home here."""
+    check_session(session)
+    core = session._core
+    homes = core.run.homes(list(range(len(core.held))))
+    assert {n for n, home in enumerate(homes) if home >= 0} == {n for n, _ in core.here()}
     check_bindings(session)
 
 
@@ -473,4 +468,45 @@ def test_closed_keys_are_followed_where_no_other_leads_anywhere() -> None:
     twins.reopen()
     twins.add([worded("common", "7", "8")])
     assert twins.pages.fetched == [5, 0, 1, 2, 3]
+    twins.check()
+
+
+@examples(60)
+@given(
+    given=st.lists(
+        st.tuples(st.lists(st.integers(-2, 3), unique=True, max_size=3), st.integers(0, 5)),
+        min_size=12,
+        max_size=40,
+    ),
+    families=st.integers(1, 4),
+    shared=st.integers(1, 3),
+    compared=st.integers(0, 3),
+    every=st.integers(1, 9),
+    model=st.sampled_from(["in the kernel", "in Python"]),
+)
+def test_keys_lead_elsewhere(
+    given: list[tuple[list[int], int]],
+    families: int,
+    shared: int,
+    compared: int,
+    every: int,
+    model: str,
+) -> None:
+    """Keys that are closed, followed after all, pruned, and new while others lie elsewhere.
+
+    Points far apart make many families of a key.
+    """
+    fragments = [
+        Fragment(f"f{i}", {"key": tuple(map(str, held))} if held else {}, (9.0 * far,))
+        for i, (held, far) in enumerate(given)
+    ]
+    index = Keys(families=families, shared=shared)
+    index.compared = compared
+    likelihood = Gaussian(lam=1.0) if model == "in the kernel" else Chain(normal(2.0, 3.0))
+    problem = Problem(likelihood, 0.5, index=index)
+    twins = Twins(lambda: problem, RULES["split-smc"], exact=True)
+    for begin in range(0, len(fragments), every):
+        twins.add(fragments[begin : begin + every])
+        twins.reopen()
+        twins.check_held()
     twins.check()

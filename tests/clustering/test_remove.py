@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.candidates import Candidates
 from kbforge.clustering.core import Core
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import (
-    Cluster,
     FloatArray,
     Fragment,
     LiveClusters,
@@ -24,9 +22,8 @@ from kbforge.errors import LikelihoodError, UsageError
 from kbforge.testing import UniformLikelihood
 from kbforge_plugins.clusterers.sequential import Smc, SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from tests.clustering.both_engines import state_of
 from tests.clustering.contents import contents
-from tests.clustering.invariants import check_invariants, core_of
+from tests.clustering.invariants import check_session
 from tests.clustering.test_exactness import (
     BELL_7,
     FAMILIES,
@@ -43,29 +40,9 @@ from tests.profile import examples
 STAGES = ("conjugate", "indexed", "black box", "surrogate")
 
 
-def check_session(session: SmcSession) -> None:
-    """The state's invariants, and that the candidates know the state's clusters and no others."""
-    core = core_of(session)
-    state = state_of(core)
-    check_invariants(state, {number for number, x in enumerate(core.held) if x is None})
-    if core.run.candidates is not None:
-        check_candidates(core.run.candidates, {slot: state.members(slot) for slot in live_of(core)})
-    for name in state.blocks:
-        for fragment in session.subproblem(name).fragments:
-            assert core.home(fragment) == name
-
-
 def live_of(core: Core) -> set[int]:
     """The slots of all clusters."""
-    return {slot for b in state_of(core).blocks.values() for slot in b.slots.tolist()}
-
-
-def check_candidates(candidates: Candidates, live: dict[int, Cluster]) -> None:
-    assert candidates._family == {slot: members[0] for slot, members in live.items()}
-    families: dict[int, set[int]] = {}
-    for slot, members in live.items():
-        families.setdefault(members[0], set()).add(slot)
-    assert candidates._live == families
+    return {slot for page in core.pages(core.run.names().tolist()) for slot in page.slots.tolist()}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -184,8 +161,6 @@ def test_the_first_fragment_may_go() -> None:
         restored = SplitSmc(particles=10).open(
             problem, np.random.default_rng(0), session.snapshot()
         )
-        live = [core_of(each).table.live for each in (session, restored)]
-        assert live[0].placed.origin.tolist() == live[1].placed.origin.tolist()
         extra = [Fragment(f"again {i}", {}, items[i].vector)]
         session.add(extra)
         restored.add(extra)
@@ -225,7 +200,7 @@ def test_a_table_that_is_not_editable(particles: int) -> None:
     for i in rng.permutation(20)[:15].tolist():
         session.remove([items[i].id])
         check_session(session)
-        core = core_of(session)
+        core = session._core
         assert set(core.table.live._members) == live_of(core)
 
 
@@ -335,7 +310,7 @@ def test_what_was_made_in_vain_is_released() -> None:
     session = opened(Problem(Picky(predictive), 1.0), 60, items[:4])
     session.remove(["f0"])
     check_session(session)
-    core = core_of(session)
+    core = session._core
     assert set(core.table.live._members) == live_of(core)
     session.add(items[4:])
     check_session(session)

@@ -29,11 +29,10 @@ from kbforge.testing import UniformLikelihood
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.contents import contents
-from tests.clustering.invariants import core_of
-from tests.clustering.test_constraints import mass
+from tests.clustering.invariants import check_session, mass
 from tests.clustering.test_exactness import BELL_7, exact_posterior, represented, vectors
 from tests.clustering.test_failures import LIKELIHOODS, RULES, Broken, Trap, problem_of, session_of
-from tests.clustering.test_remove import STAGES, check_session
+from tests.clustering.test_remove import STAGES
 from tests.clustering.toys import Rule, fragments_of, opened
 from tests.installed import BIGRAM
 from tests.profile import examples
@@ -55,14 +54,14 @@ def test_what_is_held_never_gets_worse(
     items = draw(np.random.default_rng(seed), 16)
     session = session_of(stage, make(items), Trap(), rules, seed)
     session.add(items)
-    if not RULES[rules].resampler.keeps_heaviest or RULES[rules].sampled_merges:
+    if not RULES[rules].keeps_heaviest or RULES[rules].sampled_merges:
         # weights are not densities there, so that the heaviest may not be the densest
         session.revise(1)
     seen = [(mass(session), best(session))]
     revised = session.revise(passes, after_step=lambda: seen.append((mass(session), best(session))))
     masses, heaviest = zip(*seen, strict=True)
     assert (np.diff(masses) >= -1e-8).all()
-    if RULES[rules].resampler.keeps_heaviest and not RULES[rules].sampled_merges:
+    if RULES[rules].keeps_heaviest and not RULES[rules].sampled_merges:
         assert (np.diff(heaviest) >= -1e-8).all()
     assert revised.steps == len(seen) - 1
     assert masses[-1] - masses[0] == pytest.approx(revised.gain, abs=1e-7)
@@ -125,7 +124,7 @@ def test_a_step_has_a_bound() -> None:
     items = [Fragment(f"f{i}", {"n": ("x",)}) for i in range(MOST_TAKEN + 1)]
     session = opened(Problem(UniformLikelihood(), 1e-9), 1, items)
     assert len(session.posterior().clusters()) == 1
-    core = core_of(session)
+    core = session._core
     assert revisit(core, 3, 3) == ([], 0.0)
 
 
@@ -157,7 +156,7 @@ def test_a_move_of_one_fragment() -> None:
     session = SmcSession(problem, SplitSmc(particles=1)._rules, np.random.default_rng(0))
     session.constrain([Decision(True, "f0", "f2"), Decision(False, "f0", "f1")])
     session.add(items)
-    core = core_of(session)
+    core = session._core
     assert session.posterior().labels()[0] == session.posterior().labels()[2]
     assert move(core, 0) == 0.0
     core.bind(Constraints(), Closure([]))
@@ -227,7 +226,7 @@ def held(problem: Problem, items: list[Fragment], *clusters: Cluster) -> tuple[S
     """A session with one particle that groups like this, whatever the model says."""
     session = SmcSession(problem, SplitSmc(particles=1)._rules, np.random.default_rng(0))
     session.add(items)
-    core = core_of(session)
+    core = session._core
     core.replace(core.plan(core.run.names().tolist(), [[tuple(clusters)]]))
     assert session.posterior().clusters() == list(clusters)
     return session, core
@@ -285,7 +284,7 @@ def test_what_was_decided_is_not_undone() -> None:
     problem = Problem(Gaussian(), 1.0, constraints=together)
     session = SmcSession(problem, SplitSmc(particles=1)._rules, np.random.default_rng(0))
     session.add(items)
-    core = core_of(session)
+    core = session._core
     for fragment in range(20):
         split_or_merge(core, fragment)
     label = session.posterior().labels()

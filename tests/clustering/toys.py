@@ -1,19 +1,21 @@
 """Small exact likelihoods for clustering tests, with nothing in them to get wrong.
 
 `Chain` models one point a fragment by a chain of posterior predictives. Its live table calls the
-same function for every slot, so that the fast engine and the slow one see the same bits.
+same function for every slot, so that the kernel and the oracle see the same bits.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import (
+    CandidateIndex,
     ConjugateLikelihood,
     FloatArray,
     Fragment,
@@ -26,6 +28,31 @@ from kbforge_plugins.clusterers.sequential import Smc, SplitSmc
 
 Point = tuple[float, ...]
 Predictive = Callable[[Sequence[Point], Point], float]
+
+
+SEEDS = range(6)
+ALPHA = 0.01
+
+
+def bridging_stream(seed: int) -> list[Point]:
+    """Loose groups at the corners of a simplex, then points between two, three and four of them.
+
+    The groups have one random shape, turned to each corner, so that a point in the middle of
+    some is equally far from each and connects them; they are loose enough to keep several
+    particles each. Further points at the corners make the connection implausible again.
+    """
+    rng = np.random.default_rng(seed)
+    corners = np.eye(4)
+    shape = 0.7 * rng.normal(size=(3, 2))
+    inside = [
+        (5 + along) * corners[i] + across / 2 * (1 - corners[i])
+        for along, across in shape
+        for i in rng.permutation(4)
+    ]
+    between = [5 * corners[:k].mean(axis=0) for k in (4, 3, 2)]
+    again = [(5 + 0.3 * along) * c for along in rng.normal(size=2) for c in corners]
+    points = [*inside, *between, *again, between[1], between[0]]
+    return [tuple((p + 0.03 * rng.normal(size=4)).tolist()) for p in points]
 
 
 POINTS: list[Point] = [(0.0,), (0.1,), (5.0,), (5.1,), (9.0,)]
@@ -86,6 +113,17 @@ class Chain(ConjugateLikelihood):
 
     def live_clusters(self) -> ChainTable:
         return ChainTable(self.predictive)
+
+
+@dataclass
+class Keys(CandidateIndex):
+    """An index of which the keys are the fragment's `key` values."""
+
+    families: int = 10**9
+    shared: int = 1
+
+    def keys(self, fragment: Fragment) -> Sequence[int]:
+        return [int(value) for value in fragment.properties.get("key", ())]
 
 
 class BlackBox(Likelihood):

@@ -29,7 +29,6 @@ from kbforge.testing import (
     Contract,
     ExporterContract,
     LikelihoodContract,
-    ResamplerContract,
     SerializerContract,
     SourceContract,
     UniformLikelihood,
@@ -104,36 +103,6 @@ LOOKS_AT_THE_FIRST = spoiled(
 class NotANumber(Categorical):
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         return np.full(len(clusters), np.nan)
-
-
-class KeepsLightest:
-    keeps_heaviest = True
-
-    def resample(self, w: FloatArray, size: int, rng: Any) -> tuple[IntArray, FloatArray]:
-        kept = np.arange(len(w))[-size:]
-        return kept, w[kept]
-
-
-class Biased:
-    """Keeps the first always, and one of the others at its own weight."""
-
-    keeps_heaviest = False
-
-    def resample(
-        self, w: FloatArray, size: int, rng: np.random.Generator
-    ) -> tuple[IntArray, FloatArray]:
-        if len(w) <= size:
-            return np.arange(len(w)), w
-        kept = np.sort(rng.choice(len(w), size, replace=False))
-        return kept, w[kept]
-
-
-class Normalises:
-    keeps_heaviest = True
-
-    def resample(self, w: FloatArray, size: int, rng: Any) -> tuple[IntArray, FloatArray]:
-        kept = np.arange(min(size, len(w)))
-        return kept, w[kept] - np.logaddexp.reduce(w[kept])
 
 
 class SpoiledPosterior:
@@ -237,7 +206,6 @@ class InOrderGiven:
 
 
 MEMBERS: dict[type[Contract], dict[str, Any]] = {
-    ResamplerContract: {"draws": 1000},
     SourceContract: {"document": lines, "bad_documents": bad_lines},
     ExporterContract: {"parse": parse_lines},
 }
@@ -252,11 +220,6 @@ BROKEN: list[tuple[type[Contract], str, Any]] = [
     (LikelihoodContract, "test_fragments_come_and_go_without_a_trace", LEAVES_A_TRACE),
     (LikelihoodContract, "test_clusters_merge", MERGES_NOTHING),
     (LikelihoodContract, "test_a_few_clusters_score_as_among_all", LOOKS_AT_THE_FIRST),
-    (ResamplerContract, "test_deterministic_members_keep_the_heaviest", KeepsLightest()),
-    (ResamplerContract, "test_impossible_particles_go_first", KeepsLightest()),
-    (ResamplerContract, "test_drawing_members_are_unbiased", Biased()),
-    (ResamplerContract, "test_nothing_to_drop_is_unchanged", Normalises()),
-    (ResamplerContract, "test_a_constant_added_is_a_constant_added", Normalises()),
     (
         ClustererContract,
         "test_every_fragment_is_in_one_cluster_of_every_particle",

@@ -9,7 +9,6 @@ from kbforge.testing import (
     CommandContract,
     LikelihoodContract,
     OnlineClustererContract,
-    ResamplerContract,
     SerializerContract,
 )
 from tests.contracts.conftest import Plugins
@@ -39,10 +38,6 @@ class TestSerializers(SerializerContract):
 
 class TestCalibrators(CalibratorContract):
     plugins: ClassVar[Plugins] = ["pseudo-likelihood", "bcubed"]
-
-
-class TestResamplers(ResamplerContract):
-    plugins: ClassVar[Plugins] = ["greedy", "multinomial", "stratified", "optimal"]
 
 
 class TestOnlineClusterers(OnlineClustererContract):

@@ -21,7 +21,7 @@ from kbforge.jobs.models import restore
 from kbforge.jobs.update import add_fragments
 from kbforge.store.database import Database
 from kbforge.store.store import Store
-from tests.clustering.oracle import partitions
+from tests.clustering.exact import partitions
 from tests.people import people
 from tests.store.dump import dump
 

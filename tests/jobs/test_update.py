@@ -60,25 +60,6 @@ def test_pieces_give_the_same_bytes(tmp_path: Path, likelihood: str, pieces: int
     assert same[0] == same[1]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("likelihood", ["attributes", "bigram"])
-def test_the_kernel_writes_the_bytes_of_the_reference(
-    tmp_path: Path, likelihood: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A new store, one that replaces others, a bridge now and then, and an update."""
-    found = people(90, 3, error=0.3)
-    other = Fragment(found[3].id, {"name": ("someone else",)})
-    written = []
-    for kernel in ("1", "0"):
-        monkeypatch.setenv("KBFORGE_KERNEL", kernel)
-        path = tmp_path / f"{kernel}.sqlite"
-        made(path, found[:150], Choices(likelihood=likelihood, alpha=20.0))
-        add_fragments(str(path), [*found[150:200], other], Choices(), on_duplicate="replace")
-        made(path, found[200:], Choices())
-        written.append([line for line in dump(path) if not line.startswith("run")])
-    assert written[0] == written[1]
-
-
 def test_the_default_is_chosen_once_and_kept(tmp_path: Path) -> None:
     path, found = tmp_path / "kb.sqlite", people(60, 4)
     first = made(path, found[:100], Choices())

@@ -43,7 +43,6 @@ class Half(ConjugateLikelihood):
         ("likelihoods", Half, r"live_clusters\(\)"),
         ("sources", object, r"read\(inputs, on_bad\); define it as kbforge.contracts.Source says"),
         ("clusterers", object, r"cluster\(fragments, problem, rng, on_step\)"),
-        ("resamplers", object, r"resample\(log_weights, size, rng\)"),
         ("calibrators", object, r"calibrate\(fragments, problem, clusterer, search, rng"),
         ("serializers", object, r"(parse|serialize)\("),
         ("exporters", object, r"export\("),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import orjson
 
-from kbforge.clustering.state import DirichletProcess
+from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import Cluster, Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, fingerprint, to_toml

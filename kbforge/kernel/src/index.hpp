@@ -1,4 +1,4 @@
-// The index: which clusters a fragment's keys lead to (kbforge/clustering/candidates.py).
+// The index: which clusters a fragment's keys lead to (kbforge/contracts/index.py).
 //
 // A key leads to families, all live clusters with the same first fragment. Where a key leads is kept
 // in one pool of numbers; a key that outgrows its place moves to one of twice the size, and the pool

@@ -1,8 +1,7 @@
 // The state of sequential Monte Carlo clustering: clusters in slots, subproblems as blocks of rows.
 //
-// It is the state of kbforge/clustering/state.py, number by number: a cluster has the same slot, a
-// particle the same rank, a subproblem the same name. Members are lists that clusters
-// share, where the Python side has bit masks beside them.
+// A subproblem is addressed by its smallest fragment, a particle by its rank, a cluster by its slot:
+// the latest freed is taken first. Members are lists that clusters share.
 #pragma once
 
 #include <cstdint>

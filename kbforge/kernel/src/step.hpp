@@ -1,8 +1,7 @@
-// One step of (split) sequential Monte Carlo clustering: kbforge/clustering/step.py.
+// One step of (split) sequential Monte Carlo clustering; tests/kernel/oracle.py says it in short.
 //
-// The phases have the names, and make the choices, of the modules in kbforge/clustering:
-// propose, resample, discard weak merges, merge, grow, split. The caller has asked the likelihood;
-// what a step decides is written at once, since from then on nothing can fail.
+// The phases are propose, resample, discard weak merges, merge, grow, split. The caller has asked the
+// likelihood; what a step decides is written at once, since from then on nothing can fail.
 #pragma once
 
 #include <cstdint>

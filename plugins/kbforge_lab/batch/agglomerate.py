@@ -19,8 +19,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from kbforge.clustering.rules import DirichletProcess
 from kbforge.clustering.scoring import without_model
-from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import (
     Cluster,
     Ending,

@@ -32,7 +32,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kbforge.clustering.state import DirichletProcess
+from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import (
     Cluster,
     Ending,
@@ -43,7 +43,6 @@ from kbforge.contracts import (
     Posterior,
     Problem,
     Progress,
-    Resampler,
     Rounds,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
@@ -379,7 +378,6 @@ class ChainRules:
     sweeps: int | None
     budget: float | None  # seconds
     particles: int  # P, the most groupings of a subproblem that are kept
-    resampler: Resampler
 
     def __post_init__(self) -> None:
         require_positive(
@@ -464,7 +462,6 @@ class _ChainRun(MarkovChain):
             self._visits.after_burn_in(),
             self.best,
             self._rules.particles,
-            self._rules.resampler,
             self.log_terms,
         )
         evaluations = self._kernel.models[0].evaluations

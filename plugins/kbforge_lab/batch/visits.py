@@ -32,7 +32,8 @@ from scipy.optimize import isotonic_regression
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from kbforge.contracts import Cluster, FloatArray, IntArray, Particle, Resampler, Subproblem
+from kbforge.clustering.resamplers import optimal
+from kbforge.contracts import Cluster, FloatArray, IntArray, Particle, Subproblem
 
 _MOST_BYTES = 2**26
 _MOST_GROUPINGS = 4096
@@ -95,7 +96,7 @@ LogTerms = Callable[[Sequence[Cluster]], FloatArray]
 
 
 def subproblems_of(
-    sample: VisitSample, best: IntArray, particles: int, resampler: Resampler, log_terms: LogTerms
+    sample: VisitSample, best: IntArray, particles: int, log_terms: LogTerms
 ) -> tuple[tuple[Subproblem, ...], float]:
     """The subproblems, and the log posterior of the point estimate, in nats.
 
@@ -106,7 +107,7 @@ def subproblems_of(
     block = _blocks(sample, best, particles)
     crossed = _crossed(sample.groupings, block)
     tallies = [
-        _kept(_tally(sample, ~crossed[:, number], best, members), particles, resampler)
+        _kept(_tally(sample, ~crossed[:, number], best, members), particles)
         for number, members in enumerate(_members(block))
     ]
     clusters = list({c: None for t in tallies for grouping in t for c in grouping})
@@ -196,8 +197,8 @@ def _tally(
     return tally
 
 
-def _kept(tally: Tally, particles: int, resampler: Resampler) -> Tally:
-    """At most P groupings: the best, and those that the resampler chooses."""
+def _kept(tally: Tally, particles: int) -> Tally:
+    """At most P groupings: the best, and those that a resampler chooses."""
     if len(tally) <= particles:
         return tally
     best, *others = tally
@@ -206,9 +207,7 @@ def _kept(tally: Tally, particles: int, resampler: Resampler) -> Tally:
     others.sort(key=lambda grouping: -tally[grouping])
     often = np.array([tally[grouping] for grouping in others])
     # not the chain's random numbers: looking at a run does not change it
-    chosen, log_often = resampler.resample(
-        np.log(often), particles - 1, np.random.default_rng(_SEED)
-    )
+    chosen, log_often = optimal(np.log(often), particles - 1, np.random.default_rng(_SEED))
     kept = {best: tally[best]}
     for index, value in zip(chosen.tolist(), np.exp(log_often).tolist(), strict=True):
         kept[others[index]] = value

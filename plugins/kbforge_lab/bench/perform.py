@@ -19,7 +19,7 @@ import numpy as np
 import orjson
 
 from kbforge import __version__, registry
-from kbforge.clustering.state import DirichletProcess
+from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import Ending, Fragment, Interrupted, OnStep, Posterior, Problem, Progress
 from kbforge.errors import KBForgeError
 from kbforge.evaluation.reliability import (

@@ -20,7 +20,6 @@ from kbforge_lab.fastex.run import (
     family_of,
     mixture_start,
 )
-from kbforge_plugins.resamplers import Optimal
 
 _MOST_BITS = 1024
 _MOST_TRIES = 16
@@ -94,7 +93,7 @@ class FastEx(Clusterer):
         self._rules = FastExRules(
             components, bits, blocks, tries, rehash, delta, temperature, taylor
         )
-        self._ends = ChainRules(patience, sweeps, budget, particles, Optimal())
+        self._ends = ChainRules(patience, sweeps, budget, particles)
 
     def cluster(
         self,
@@ -160,7 +159,7 @@ class Uncollapsed(Clusterer):
             )
         self.particles, self._components = particles, components
         self._start = require_start(start, RANDOM)
-        self._ends = ChainRules(patience, sweeps, budget, particles, Optimal())
+        self._ends = ChainRules(patience, sweeps, budget, particles)
 
     def cluster(
         self,

@@ -50,7 +50,6 @@ from kbforge_lab.batch.splitmerge import (
 )
 from kbforge_lab.hashing import features_of
 from kbforge_lab.minhash import Amounts
-from kbforge_plugins.resamplers import Optimal
 
 SINGLETONS = "singletons"
 SEQUENTIAL = "sequential"
@@ -161,7 +160,7 @@ class ChainSampler(Clusterer):
         """
         self.particles = particles
         self._start = require_start(start, SINGLETONS, SEQUENTIAL, ONE)
-        self._rules = ChainRules(patience, sweeps, budget, particles, Optimal())
+        self._rules = ChainRules(patience, sweeps, budget, particles)
 
     @abstractmethod
     def make_kernel(

@@ -25,8 +25,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from kbforge.clustering.rules import DirichletProcess
 from kbforge.clustering.scoring import without_model
-from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import (
     Cluster,
     Clusterer,
@@ -47,7 +47,6 @@ from kbforge.numerics import capacity_for, grown
 from kbforge_lab.batch.run import Watch, concluded, require_positive
 from kbforge_lab.batch.sets import SetScores
 from kbforge_lab.batch.visits import VisitSample, subproblems_of
-from kbforge_plugins.resamplers import Optimal
 
 
 class ReplicaClusters(ABC):
@@ -339,9 +338,7 @@ class _ReplicaRun:
         kept = parts >= 0.5
         sample = VisitSample(groupings[kept], np.round(parts[kept]).astype(np.int64))
         best = groupings[number.reshape(-1)[int(replicas.log_target.argmax())]].astype(np.int64)
-        subproblems, log_posterior = subproblems_of(
-            sample, best, self._particles, Optimal(), self.log_terms
-        )
+        subproblems, log_posterior = subproblems_of(sample, best, self._particles, self.log_terms)
         return Posterior(subproblems, log_posterior, replicas.placed, self._held.evaluations, ended)
 
     def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:

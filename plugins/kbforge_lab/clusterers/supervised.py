@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 import orjson
 
+from kbforge.clustering.rules import DirichletProcess
 from kbforge.clustering.scoring import without_model
-from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import (
     Cluster,
     Clusterer,
@@ -42,7 +42,6 @@ from kbforge_lab.scdp.gaussian import Near
 from kbforge_lab.scdp.references import References, references
 from kbforge_lab.scdp.run import run
 from kbforge_lab.scdp.sampler import SCDP1, SCDP2, SCDP3, Scdp, start
-from kbforge_plugins.resamplers import Optimal
 
 _SWEEPS_A_ROUND = 2
 """The fewest that `run` makes; the last one of a round is looked at."""
@@ -119,9 +118,7 @@ class ScdpRun:
 
     def posterior(self, ended: Ending) -> Posterior:
         """By the visits; the log posterior is the point estimate's by `log_terms`."""
-        subproblems, _ = subproblems_of(
-            self._sample(), self._best, self._particles, Optimal(), _nothing
-        )
+        subproblems, _ = subproblems_of(self._sample(), self._best, self._particles, _nothing)
         clusters = [cluster for each in subproblems for cluster in each.clusters]
         value = float(self.log_terms(clusters).sum())
         return Posterior(subproblems, value, len(self._best), 0, ended)

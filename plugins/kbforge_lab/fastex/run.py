@@ -46,7 +46,6 @@ from kbforge_lab.fastex.families import (
     Taylor,
 )
 from kbforge_lab.fastex.proposals import TEMPERATURES, Directions, stream
-from kbforge_lab.fastex.reference import Sampler
 from kbforge_lab.likelihoods.discrete import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian, PlacedPoints
 
@@ -149,7 +148,6 @@ class MixtureRun(ABC):
             self._visits.after_burn_in(),
             best,
             self._ends.particles,
-            self._ends.resampler,
             self.log_terms,
         )
         log_posterior += self.prior.log_choices(sum(len(s.clusters) for s in subproblems))
@@ -207,12 +205,9 @@ class FastExRules:
 
 def sampler_of(
     family: ExponentialFamily, prior: Mixture, delta: float | None, tries: int
-) -> Sampler | CompiledSampler:
-    """The compiled sampler if there is a kernel; the moves are the same."""
-    kernel = kernel_library()
-    if kernel is None:
-        return Sampler(family, prior, delta, tries)
-    return CompiledSampler(kernel, family, prior, delta, tries, workers())
+) -> CompiledSampler:
+    """The sampler, which makes the moves of `kbforge_lab.fastex.reference`."""
+    return CompiledSampler(kernel_library(), family, prior, delta, tries, workers())
 
 
 class FastExRun(MixtureRun):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from kbforge import registry
-from kbforge.clustering.propose import WAVE, Rules, Weights
+from kbforge.clustering.resamplers import RESAMPLERS, ResamplerName, greedy
+from kbforge.clustering.rules import WAVE, Rules, Weights
 from kbforge.clustering.session import SequentialMonteCarlo
 from kbforge.contracts import Session
 from kbforge.errors import UsageError
@@ -30,13 +30,16 @@ class Smc(SequentialMonteCarlo):
     """
 
     def __init__(
-        self, particles: int = 100, resampler: str = "greedy", floor: float | None = None
+        self,
+        particles: int = 100,
+        resampler: ResamplerName = "greedy",
+        floor: float | None = None,
     ) -> None:
         self.particles = particles
         super().__init__(
             Rules(
                 particles=particles,
-                resampler=registry.create("resamplers", resampler),
+                resampler=RESAMPLERS[resampler],
                 splits=False,
                 floor=floor,
             )
@@ -59,7 +62,7 @@ class GreedyClusterer(SequentialMonteCarlo):
         super().__init__(
             Rules(
                 particles=1,
-                resampler=registry.create("resamplers", "greedy"),
+                resampler=greedy,
                 splits=True,
                 wave=wave,
             )
@@ -94,28 +97,27 @@ class SplitSmc(SequentialMonteCarlo):
     def __init__(
         self,
         particles: int = 100,
-        resampler: str = "greedy",
+        resampler: ResamplerName = "greedy",
         weights: Weights | None = None,
         merge: Literal["exact", "multinomial"] = "exact",
         floor: float | None = None,
         revise: int = 0,
         wave: int = WAVE,
     ) -> None:
-        scheme = registry.create("resamplers", resampler)
-        if weights == "target" and not scheme.keeps_heaviest:
+        if weights == "target" and resampler != "greedy":
             raise UsageError(f"weights target needs the greedy resampler, got {resampler}")
         if revise < 0:
             raise UsageError(f"revise: expected at least 0, got {revise}")
-        if revise and not scheme.keeps_heaviest:
+        if revise and resampler != "greedy":
             raise UsageError(f"revise needs the greedy resampler, got {resampler}")
         self.particles = particles
         self.finishes, self._passes = revise > 0, revise
         super().__init__(
             Rules(
                 particles=particles,
-                resampler=scheme,
+                resampler=RESAMPLERS[resampler],
                 splits=True,
-                weights=weights or ("target" if scheme.keeps_heaviest else "marginal"),
+                weights=weights or ("target" if resampler == "greedy" else "marginal"),
                 sampled_merges=merge == "multinomial",
                 floor=floor,
                 wave=wave,

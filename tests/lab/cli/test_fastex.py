@@ -55,15 +55,6 @@ def test_a_mixture_has_at_most_its_components(fastex, clusterer):
     assert done.json["entities"] <= 2
 
 
-def test_without_a_kernel_the_result_is_the_same(fastex, tmp_path, monkeypatch):
-    files = []
-    for switch in ("1", "0"):
-        monkeypatch.setenv("KBFORGE_KERNEL", switch)
-        files.append(tmp_path / f"{switch}.jsonl")
-        fastex("--set", "clusterer.sweeps=12", "-o", files[-1])
-    assert files[0].read_bytes() == files[1].read_bytes()
-
-
 def test_a_budget_ends_it(fastex):
     done = fastex("--set", "clusterer.budget=0.3", "--set", "clusterer.patience=none", "--json")
     assert done.json["ended"] == "budget"

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from kbforge.clustering.state import DirichletProcess
+from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import Cluster, Fragment, Problem
 from kbforge_lab.batch.chain import MakeKernel, MarkovChain
 from kbforge_lab.batch.grouping import NEW, Move
 from kbforge_lab.batch.grouping import Grouping as State
-from tests.clustering.oracle import Grouping
+from tests.clustering.exact import Grouping
 
 
 def chain_of(

@@ -17,7 +17,7 @@ from kbforge.testing import BlackBox
 from kbforge_lab.batch.agglomerate import RankedPairs, agglomerate
 from kbforge_lab.clusterers.offline import Agglomerative
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from tests.clustering.oracle import Group, Grouping
+from tests.clustering.exact import Group, Grouping
 from tests.clustering.toys import BlackBox as Counted
 from tests.clustering.toys import fragments_of, normal
 from tests.fit.test_hypotheses import fitted_to_people, life_of

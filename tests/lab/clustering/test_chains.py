@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering.state import DirichletProcess
+from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import (
     Constraints,
     Decision,
@@ -27,7 +27,7 @@ from kbforge_lab.batch.grouping import NEW, Grouping
 from kbforge_lab.clusterers.offline import Agglomerative, Gibbs, Metropolis
 from kbforge_plugins.clusterers.sequential import GreedyClusterer
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from tests.clustering.oracle import Target
+from tests.clustering.exact import Target
 from tests.clustering.test_exactness import represented
 from tests.clustering.toys import POINTS, BlackBox, Chain, Point, Rule, fragments_of, normal
 from tests.lab.clustering.chains import chain_of

@@ -17,7 +17,7 @@ from kbforge_lab.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
 from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from tests.clustering.oracle import Grouping, partitions
+from tests.clustering.exact import Grouping, partitions
 from tests.clustering.test_exactness import exact_posterior
 from tests.clustering.toys import Chain as ChainLikelihood
 from tests.clustering.toys import fragments_of, normal

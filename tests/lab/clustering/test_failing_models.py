@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kbforge.clustering.state import DirichletProcess
+from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import Cluster, FloatArray, Fragment, Problem
 from kbforge.errors import LikelihoodError
 from kbforge_lab.batch.chain import MakeKernel, MarkovChain

@@ -27,8 +27,8 @@ from kbforge_lab.batch.splitmerge import (
     SplitMergeGains,
     SplitMergeKernel,
 )
-from tests.clustering.oracle import Grouping as Partition
-from tests.clustering.oracle import partitions
+from tests.clustering.exact import Grouping as Partition
+from tests.clustering.exact import partitions
 from tests.clustering.test_exactness import exact_posterior
 from tests.clustering.toys import fragments_of
 from tests.lab.clustering.chains import bring, total_variation

@@ -15,7 +15,7 @@ from kbforge_lab.batch.grouping_model import model_of
 from kbforge_lab.clusterers.offline import Gibbs
 from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from tests.clustering.oracle import Grouping as Partition
+from tests.clustering.exact import Grouping as Partition
 from tests.clustering.toys import Chain as ChainLikelihood
 from tests.clustering.toys import fragments_of, normal
 from tests.lab.clustering.chains import chain_of, groups

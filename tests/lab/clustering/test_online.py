@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from kbforge_lab.likelihoods.discrete import DirichletMultinomial
 from kbforge_lab.likelihoods.trigram import Trigram
 from kbforge_plugins.clusterers.sequential import SplitSmc
-from tests.clustering.test_compiled import fitted, run
 from tests.clustering.test_exactness import check_exact_posterior
 from tests.clustering.test_failures import RULES, STAGES, check_no_trace
 from tests.clustering.test_remove import check_random_life
+from tests.kernel.test_oracle import fitted, run
 from tests.lab.families import OF_RECORDS, OF_VECTORS
 from tests.people import people
 from tests.profile import examples
@@ -52,6 +52,6 @@ def test_random_lives(name, stage, rules, seed, data):
 
 
 @pytest.mark.parametrize("model", [Trigram, DirichletMultinomial], ids=lambda m: str(m.__name__))
-def test_both_engines_do_the_same(model):
-    fragments = people(70, 5, error=0.3)
-    run(fitted(model(), fragments, 20.0), fragments, SplitSmc(particles=20)._rules)
+def test_the_steps_of_the_oracle(model):
+    fragments = people(40, 5, error=0.3)
+    run(fitted(model(), fragments, 20.0), fragments, SplitSmc(particles=20).rules)

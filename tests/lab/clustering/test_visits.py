@@ -11,8 +11,7 @@ import pytest
 from kbforge.contracts import Subproblem
 from kbforge_lab.batch.grouping import leaders
 from kbforge_lab.batch.visits import LogTerms, Visits, VisitSample, subproblems_of
-from kbforge_plugins.resamplers import Optimal
-from tests.clustering.oracle import partitions
+from tests.clustering.exact import partitions
 
 
 def groups(labels: list[int]) -> np.ndarray:
@@ -33,7 +32,7 @@ def parts_of(
     visits: Sequence[Any], best: np.ndarray, particles: int = 10, terms: LogTerms = log_terms
 ) -> tuple[tuple[Subproblem, ...], float]:
     sample = sample_of(visits)
-    return subproblems_of(sample, best.astype(np.int64), particles, Optimal(), terms)
+    return subproblems_of(sample, best.astype(np.int64), particles, terms)
 
 
 def weights_of(part: Subproblem) -> list[float]:

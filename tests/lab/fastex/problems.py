@@ -15,7 +15,7 @@ from kbforge_lab.fastex.proposals import Directions
 from kbforge_lab.fastex.run import family_of
 from kbforge_lab.likelihoods.discrete import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from tests.clustering.oracle import Grouping, log_sum_exp, partitions
+from tests.clustering.exact import Grouping, log_sum_exp, partitions
 
 
 def documents(n: int, seed: int = 4, length: int = 6) -> list[Fragment]:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from kbforge.contracts import Fragment
-from kbforge.kernel.binding import kernel_library
 from kbforge_lab.batch.chain import ChainRules
 from kbforge_lab.batch.run import Watch
 from kbforge_lab.fastex import reference
@@ -17,8 +16,7 @@ from kbforge_lab.fastex.families import Mixture
 from kbforge_lab.fastex.proposals import ELSEWHERE, Purpose, log_weight, stream
 from kbforge_lab.fastex.reference import NEW, OPEN, Draft, Sampler, Try
 from kbforge_lab.fastex.run import UncollapsedRun, family_of, sampler_of
-from kbforge_plugins.resamplers import Optimal
-from tests.clustering.oracle import Grouping, partitions
+from tests.clustering.exact import Grouping, partitions
 from tests.lab.fastex.problems import FAMILIES, PRIORS, directions, exact, groups, problem
 
 # temperature, tries, blocks: as published, and with several tries
@@ -26,7 +24,6 @@ SETTINGS = [(1.0, 1, 2), (0.25, 3, 1)]
 SWEEPS = 60_000
 
 
-@pytest.mark.skipif(kernel_library() is None, reason="there is no kernel; NumPy takes too long")
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize(("temperature", "tries", "blocks"), SETTINGS)
@@ -186,7 +183,7 @@ def test_the_rival_has_the_exact_distribution(family):
     fragments = [Fragment(f.id, dict(list(f.properties.items())[:1]), f.vector) for f in make(4)]
     likelihood, prior = model_of(fragments), PRIORS["mixture"]
     expected = exact(fragments, likelihood, prior)
-    ends = ChainRules(None, 1, None, 10, Optimal())
+    ends = ChainRules(None, 1, None, 10)
     model = family_of(likelihood, fragments, "secant")
     run = UncollapsedRun(model, prior, ends, [(0, 1, 2, 3)], np.random.default_rng(2))
     watch = Watch(None, None)

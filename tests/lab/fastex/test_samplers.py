@@ -29,10 +29,8 @@ from kbforge_lab.fastex.reference import Sampler
 from tests.lab.fastex.problems import FAMILIES, directions, problem
 
 KERNEL = kernel_library()
-needs_kernel = pytest.mark.skipif(KERNEL is None, reason="there is no kernel")
 
 
-@needs_kernel
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("components", [None, 6])
 @pytest.mark.parametrize(("tries", "taylor", "bits"), [(1, "secant", 100), (3, "tangent", 32)])
@@ -62,7 +60,6 @@ def test_the_same_moves(family, components, tries, taylor, bits):
     assert one.moved > 5
 
 
-@needs_kernel
 def test_the_number_of_threads_changes_nothing():
     found = []
     for workers in (1, 2, 5):

@@ -7,11 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from kbforge.contracts import CandidateIndex, Fragment, Problem
-from kbforge.kernel.binding import kernel_library
 from kbforge_plugins.likelihoods.names import Names
 from tests.scripts import script
-
-pytestmark = pytest.mark.skipif(kernel_library() is None, reason="no kernel")
 
 PEOPLE = 20
 

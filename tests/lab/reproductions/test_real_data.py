@@ -15,7 +15,6 @@ from kbforge import registry
 from kbforge.contracts import Fragment, Problem
 from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments, write_fragments
-from kbforge.kernel.binding import kernel_library
 from kbforge_lab.clusterers.offline import Agglomerative
 from kbforge_lab.suites.circles import SURROGATE, draw_clusters
 from kbforge_lab.suites.gauss import Gauss
@@ -196,7 +195,6 @@ def test_the_log_posterior_of_the_map_is_the_clusterers_own(name, option):
 SOAK = Path(__file__).parents[3] / "examples" / "reproductions" / "soak.py"
 
 
-@pytest.mark.skipif(kernel_library() is None, reason="the engine's way is the kernel's")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("way", ["engine", "session"])
 def test_rows_of_a_short_soak(way):

@@ -1,16 +1,14 @@
-"""The compiled kernel takes the reference's steps on the labelled sets, to the last bit."""
+"""The kernel takes the oracle's steps on the labelled sets, to the last bit."""
 
 from dataclasses import replace
 
 import pytest
 
-from kbforge.kernel.binding import kernel_library, kernel_status
 from kbforge_lab.suites.accuracy import SETS
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
-from tests.clustering.test_compiled import fitted, run
+from tests.kernel.test_oracle import fitted, run
 
-pytestmark = pytest.mark.skipif(kernel_library() is None, reason=kernel_status())
 SMALL = [one for one in SETS if one.fragments <= 2_500]
 
 
@@ -18,7 +16,7 @@ SMALL = [one for one in SETS if one.fragments <= 2_500]
 @pytest.mark.data
 @pytest.mark.parametrize("labelled", SMALL, ids=lambda labelled: str(labelled.name))
 def test_labelled_sets(labelled, data_dir):
-    fragments = labelled.read(data_dir)
+    fragments = labelled.read(data_dir)[:300]
     problem = fitted(model := Attributes(), fragments, 1.0)
     problem = replace(problem, alpha=model.default_alpha)
-    run(problem, fragments, SplitSmc(particles=100)._rules, 500)
+    run(problem, fragments, SplitSmc(particles=20).rules, 100)

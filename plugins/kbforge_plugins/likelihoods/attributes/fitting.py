@@ -43,8 +43,8 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import digamma, gammaln
 
+from kbforge.clustering.rules import DirichletProcess
 from kbforge.clustering.sample import neighbourhoods
-from kbforge.clustering.state import DirichletProcess
 from kbforge.contracts import (
     CandidateIndex,
     Cluster,

@@ -1,0 +1,152 @@
+"""The kernel beside Python where both can do the same: tables, keys, and many fragments at once."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from kbforge_plugins.indexes.selective import Selective
+
+from kbforge.clustering.resamplers import greedy
+from kbforge.clustering.rules import Rules
+from kbforge.clustering.session import SmcSession
+from kbforge.clustering.tables import KernelTable
+from kbforge.contracts import Constraints, Decision, Fragment, Problem
+from kbforge.errors import LikelihoodError, UsageError
+from kbforge.kernel.binding import WORKERS, kernel_library, workers
+from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
+from kbforge_plugins.likelihoods.gaussian import Gaussian
+from tests.clustering.contents import contents
+from tests.clustering.toys import opened
+from tests.kernel.test_oracle import fitted
+from tests.people import people
+
+KERNEL = kernel_library()
+
+
+def test_draws_are_those_of_python() -> None:
+    """c G(u | v) of all pairs of values, by features, slips and words in common."""
+    fragments = people(40, 2, error=0.5)
+    titles = [
+        replace(
+            f,
+            properties={
+                **f.properties,
+                "title": (f"the {k % 5} book of {k % 3} letters x{k % 7}",),
+            },
+        )
+        for k, f in enumerate(fragments)
+    ]
+    model = Attributes()
+    model.fit(titles)
+    table = model.compiled_clusters(KERNEL)
+    assert table is not None
+    table.tell(table.encode(titles))
+    compared = 0
+    for index, urns in enumerate(model._urns):
+        met = table._values[index]
+        for u, mine in enumerate(met):
+            for v, others in enumerate(met[:60]):
+                told = KERNEL.kb_attributes_draw(table.handle, index, u, v)
+                assert told == urns.draw(mine, others)
+                compared += 1
+    assert compared > 1000
+
+
+@pytest.mark.parametrize("different", [3, 30, 400])
+@pytest.mark.parametrize("seed", range(3))
+def test_merges_are_those_of_python(different: int, seed: int) -> None:
+    """Ratios and clusters, with titles that share words and more values than may be the true one.
+
+    Some fragments lack an attribute, and some state what the model did not read before.
+    """
+    rng = random.Random(seed)
+    fragments = [
+        replace(f, properties={**f.properties, "title": (f"book {k % 5} of {k % different}",)})
+        for k, f in enumerate(people(40, 4, error=0.4))
+    ]
+    rng.shuffle(fragments)
+    model = Attributes()
+    model.fit(fragments[:-9])
+    fragments = [
+        replace(f, properties={k: v for k, v in f.properties.items() if rng.random() < 0.9})
+        for f in fragments
+    ]
+    python, compiled = model.live_clusters(), model.compiled_merges(KERNEL, fragments)
+    for slot, fragment in enumerate(fragments):
+        python.extend(python.encode(fragment), np.array([-1]), np.array([slot]))
+    live = list(range(len(fragments)))
+    while len(live) > 2:
+        slot, into = rng.sample(live, 2)
+        others = np.array(sorted({*rng.sample(live, min(len(live), 20))} - {into}))
+        python.merge(slot, into)
+        compiled.merge(slot, into)
+        live.remove(slot)
+        others = others[others != slot]
+        mine, theirs = (t.log_merge_ratio_of(into, others) for t in (python, compiled))
+        assert mine.tobytes() == theirs.tobytes()
+
+
+def test_a_fragment_that_is_left_no_place_is_taken_in_all_the_same() -> None:
+    """It is one with a fragment that is with another of its source: nobody could know before."""
+    made = [Fragment("a", {}, (0.0,), source="s"), Fragment("b", {}, (0.1,), source="t")]
+    more = [Fragment(f"x{k}", {}, (float(k),), source=f"u{k}") for k in range(9)]
+    last = [Fragment("c", {}, (0.0,), source="t"), Fragment("d", {}, (5.0,), source="t")]
+    constraints = Constraints((Decision(True, "a", "c"),), "source")
+    problem = Problem(Gaussian(), 0.01, constraints=constraints)
+    session = SmcSession(problem, Rules(1, greedy, splits=True), np.random.default_rng(0))
+    told = session.add([*made, *more, *last])
+    assert [info.fragment for info in told] == list(range(len(told)))
+    labels = session.posterior().labels()
+    assert labels[0] == labels[11] != labels[1]
+
+
+def test_many_at_once_are_as_one_by_one() -> None:
+    """More than are encoded at once: the next ones are, while the kernel takes some in."""
+    fragments = people(450, 8, error=0.3)
+    assert len(fragments) > 1100
+    problem = fitted(Attributes(), fragments[:800], 300.0)
+    sessions = [opened(problem, 3) for _ in range(2)]
+    at_once = sessions[0].add(fragments)
+    assert at_once == [info for x in fragments for info in sessions[1].add([x])]
+    assert contents(sessions[0].snapshot()) == contents(sessions[1].snapshot())
+
+
+def test_the_number_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(WORKERS, raising=False)
+    assert 1 <= workers() <= 8
+    monkeypatch.setenv(WORKERS, "3")
+    assert workers() == 3
+    for wrong in ("0", "many"):
+        monkeypatch.setenv(WORKERS, wrong)
+        with pytest.raises(UsageError, match=f"from 1 to 256, got {wrong}"):
+            workers()
+
+
+def test_a_kernel_that_was_not_told_says_so() -> None:
+    """As after an interrupt between the encoding of fragments and the telling of their values."""
+    fragments = people(20, 3)
+    session = opened(fitted(Attributes(), fragments, 5.0), 3)
+    clusters = session._core.table
+    assert isinstance(clusters, KernelTable)
+    table = clusters.compiled
+    assert table is not None
+    lost = table.encode(fragments[:10])
+    with pytest.raises(LikelihoodError, match="open another"):
+        session.add(fragments[10:])
+    assert session.n_fragments < 10
+    table.tell(lost)
+
+
+def test_keys_of_many_fragments_at_once() -> None:
+    """Composed in the kernel: values, rules and pairs, in order, each once, at most so many."""
+    fragments = people(60, 4)
+    crowded = Fragment("x", {f"a{i}": (f"v{i} w{i} u{i}",) for i in range(60)})
+    for index in (Selective(), Selective(common=1), Selective(rules=("name+born", "town"))):
+        index.fit([*fragments, *[replace(crowded, id=f"x{i}") for i in range(3)]])
+        starts, keys = index.keys_of([*fragments, crowded])
+        told = [keys[a:b].tolist() for a, b in itertools.pairwise(starts)]
+        assert told == [list(index.keys(f)) for f in [*fragments, crowded]]
