@@ -34,7 +34,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt $(PIP_ARGS)
 DEMO := examples/quickstart
-KERNEL := $(wildcard kbforge/kernel/src/*)
+KERNEL := $(wildcard kbforge/kernel/src/* plugins/*/*/src/*)
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 FEW_EXAMPLES := --hypothesis-profile=fast
 
@@ -71,6 +71,7 @@ test-all:
 
 kernel: $(VENV)/.installed
 	$(BIN)/python kbforge/kernel/build.py
+	$(foreach sources,$(wildcard plugins/*/*/src),$(BIN)/python kbforge/kernel/build.py $(dir $(sources));)
 
 soak: $(VENV)/.installed-dev
 	KBFORGE_SOAK=1 $(BIN)/python -m pytest tests/store/test_damage.py

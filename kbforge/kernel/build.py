@@ -1,10 +1,13 @@
 """Builds the kernel: compiles the C++ sources of `src` to a shared library.
 
+A package may have a library of its own, whose sources use those of the kernel.
+
 The system's compiler is taken if one works, else that of the wheel `ziglang`. The kernel must call
 the floating-point functions of the process's C library, as Python does, so that library is never
 linked in. The C++ library is: where a wheel is used there may be another one.
 
     python kbforge/kernel/build.py                                  build it again
+    python kbforge/kernel/build.py FOLDER                           another one, of FOLDER/src
     python kbforge/kernel/build.py --sanitize -o DIR                one that looks for errors
     KBFORGE_KERNEL_TARGET=win_amd64 python kbforge/kernel/build.py -o DIR       one for Windows
 
@@ -25,12 +28,13 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+SOURCES = HERE / "src"
 LIBRARY = "kernel.so"
 """The name on every system: whoever loads it gives the whole path."""
 ABOUT = "kernel.json"
@@ -148,29 +152,29 @@ def wants_zig() -> bool:
     return zig_platform() is not None and find_compiler() is None
 
 
-def build(folder: Path = HERE, sanitize: bool = False) -> str:
+def build(folder: Path = HERE, sanitize: bool = False, sources: Path = SOURCES) -> str:
     """Build the library, unless the one there is of the same sources and compiler.
 
     The sentence returned says what was done; it begins with `NONE` if there is no kernel now.
     `sanitize` looks for errors at run time.
     """
     try:
-        return _build(folder, sanitize)
+        return _build(folder, sanitize, sources.resolve())
     except OSError as error:
         return f"{NONE}it could not be written ({error})"
 
 
-def _build(folder: Path, sanitize: bool) -> str:
+def _build(folder: Path, sanitize: bool, sources: Path) -> str:
     library, about = folder / LIBRARY, folder / ABOUT
     folder.mkdir(parents=True, exist_ok=True)
     compiler = find_compiler()
     if compiler is None:
         return _without(library, about, "no C++ compiler was found when KBForge was installed")
     flags, linking = _flags(compiler, sanitize)
-    digest = _digest(compiler, (*flags, *linking))
+    digest = _digest(compiler, (*flags, *linking), sources)
     if library.is_file() and about_library(folder).get("digest") == digest:
         return f"the kernel is up to date ({compiler.version})"
-    failure = _compile(compiler, flags, linking, library)
+    failure = _compile(compiler, flags, linking, library, sources)
     if failure:
         return _without(library, about, f"{compiler.version} could not compile it ({failure})")
     told = {"compiler": compiler.version, "digest": digest}
@@ -195,10 +199,6 @@ def about_library(folder: Path) -> dict[str, str]:
     return {key: str(value) for key, value in told.items()} if isinstance(told, dict) else {}
 
 
-def _sources() -> Iterator[Path]:
-    yield from sorted((HERE / "src").glob("*.cpp"))
-
-
 def _flags(compiler: Compiler, sanitize: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The flags to compile a source with, and those to link what comes out."""
     threads = () if compiler.system == "Windows" else ("-fPIC", "-pthread")  # always so there
@@ -214,26 +214,26 @@ def _flags(compiler: Compiler, sanitize: bool) -> tuple[tuple[str, ...], tuple[s
     return flags, tuple(linking)
 
 
-def _digest(compiler: Compiler, flags: Sequence[str]) -> str:
+def _digest(compiler: Compiler, flags: Sequence[str], sources: Path) -> str:
     # where zig lies does not matter: it is fetched into another folder each time
     command = compiler.command[3:] if compiler.platform else compiler.command
     hasher = hashlib.sha256(repr((command, compiler.version, tuple(flags))).encode())
-    for path in sorted((HERE / "src").iterdir()):
+    for path in sorted({*SOURCES.iterdir(), *sources.iterdir()}):
         hasher.update(path.name.encode() + b"\0" + path.read_bytes())
     return hasher.hexdigest()
 
 
 def _compile(
-    compiler: Compiler, flags: Sequence[str], linking: Sequence[str], library: Path
+    compiler: Compiler, flags: Sequence[str], linking: Sequence[str], library: Path, sources: Path
 ) -> str:
     """Compile the sources beside each other, and link; returns the first error, "" without one."""
     with tempfile.TemporaryDirectory(dir=library.parent) as made:
         scratch = Path(made)
-        objects = {source: str(scratch / f"{source.stem}.o") for source in _sources()}
+        objects = {one: str(scratch / f"{one.stem}.o") for one in sorted(sources.glob("*.cpp"))}
 
         def compiled(source: Path) -> str | None:
-            command = [*compiler.command, *flags, "-c", str(source), "-o", objects[source]]
-            return _run(command, scratch)
+            what = (f"-I{SOURCES}", "-c", str(source), "-o", objects[source])
+            return _run([*compiler.command, *flags, *what], scratch)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             failures = [said for said in pool.map(compiled, objects) if said is not None]
@@ -300,11 +300,13 @@ def main() -> None:
     """Build it by hand."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sanitize", action="store_true", help="look for errors at run time")
-    parser.add_argument("-o", "--output", type=Path, default=HERE, help="folder of the library")
+    parser.add_argument("-o", "--output", type=Path, help="folder of the library")
+    parser.add_argument("library", type=Path, nargs="?", default=HERE, help="has sources in src")
     given = parser.parse_args()
-    if (given.sanitize or TARGET in os.environ) and given.output == HERE:
+    if (given.sanitize or TARGET in os.environ) and given.output is None:
         parser.error(f"--sanitize and {TARGET} need another folder: --output DIR")
-    said = build(given.output, given.sanitize)
+    library = given.library.resolve()
+    said = build(given.output or library, given.sanitize, library / "src")
     print(said)
     sys.exit(said.startswith(NONE))
 

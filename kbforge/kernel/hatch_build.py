@@ -47,11 +47,13 @@ class WheelHook(BuildHookInterface):  # type: ignore[misc, type-arg, unused-igno
         if self.target_name != "wheel":
             return
         builder = _builder(self.root)
-        said = builder.build()
-        if said.startswith(builder.NONE):
-            self.app.abort(f"KBForge cannot be installed: {said}; {builder.AGAIN}")
-        self.app.display_info(said)
-        build_data["artifacts"] += [f"{_FOLDER}/{builder.ABOUT}", f"{_FOLDER}/{builder.LIBRARY}"]
+        for name in (_FOLDER, *self.config.get("libraries", ())):
+            folder = Path(self.root, name)
+            said = builder.build(folder, sources=folder / "src")
+            if said.startswith(builder.NONE):
+                self.app.abort(f"KBForge cannot be installed: {said}; {builder.AGAIN}")
+            self.app.display_info(f"{name}: {said}")
+            build_data["artifacts"] += [f"{name}/{builder.ABOUT}", f"{name}/{builder.LIBRARY}"]
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{builder.wheel_platform()}"
         self._scratch = tempfile.TemporaryDirectory()

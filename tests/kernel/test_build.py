@@ -119,13 +119,13 @@ def test_a_static_cpp_library_is_not_needed(
     refuse = 'case " $* " in *" -static-libstdc++ "*) echo no such library >&2; exit 1;; esac'
     monkeypatch.setenv("CXX", compiler_that(tmp_path, refuse))
     monkeypatch.delenv(build.SWITCH, raising=False)
-    small = tmp_path / "small.cpp"
-    small.write_text(
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "small.cpp").write_text(
         '#include <vector>\nextern "C" __attribute__((visibility("default")))'
         " int f(int n) { return std::vector<int>(n, 7)[0]; }\n"
     )
-    monkeypatch.setattr(build, "_sources", lambda: iter([small]))
-    assert build.build(tmp_path / "made").startswith("the kernel is built (")
+    made = build.build(tmp_path / "made", sources=tmp_path / "src")
+    assert made.startswith("the kernel is built (")
     assert CDLL(str(tmp_path / "made" / build.LIBRARY)).f(3) == 7
 
 

@@ -39,5 +39,5 @@ Source: the poster "FastEx: Fast Clustering with Exponential Families" (Ahmed, R
 Narayanamurthy and Smola, 2012), with + log n_y in its equations 7 and 8, z as a share of bits that
 do *not* match, and phi(x) for phi(y). Equation numbers are the poster's.
 
-`reference` is the sampler in NumPy, to be read; `compiled` the same in the kernel.
+`reference` is the sampler in NumPy, to be read; `compiled` the same in C++ (`src`).
 """

@@ -1,21 +1,22 @@
-"""FastEx in the compiled kernel, with the moves of `reference` (`src/fastex_api.hpp`).
-
-The sources stay in the kernel of KBForge: a library of the laboratory's own would have to be built,
-shipped and checked a second time.
-"""
+"""FastEx compiled, with the moves of `reference` (`src/fastex_api.hpp`): a library of its own."""
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Sequence
 from ctypes import CDLL, POINTER, Structure, byref, c_double, c_int32, c_int64, c_uint64, c_void_p
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, IntArray
-from kbforge.kernel.binding import Prototype, address, declare
+from kbforge.errors import KBForgeError
+from kbforge.kernel.binding import FOLDER, Prototype, address, declare
+from kbforge.kernel.build import AGAIN, LIBRARY
 from kbforge_lab.fastex.families import DocumentFamily, ExponentialFamily, Mixture
 from kbforge_lab.fastex.proposals import TEMPERATURES, Directions
 
@@ -55,26 +56,42 @@ PROTOTYPES: dict[str, Prototype] = {
 }
 
 
+@cache
+def sampler_library() -> CDLL:
+    """The library, which is built with the kernel.
+
+    Raises:
+        KBForgeError: there is none that can be used.
+    """
+    elsewhere = os.environ.get(FOLDER)
+    folder = Path(elsewhere, "fastex") if elsewhere else Path(__file__).parent
+    try:
+        library = CDLL(str(folder / LIBRARY))
+        declare(library, PROTOTYPES)
+    except (OSError, AttributeError) as error:
+        raise KBForgeError(f"the library of fastex cannot be loaded ({error}); {AGAIN}") from error
+    return library
+
+
 class CompiledSampler:
     """As `reference.Sampler`, which says what the methods do."""
 
     def __init__(
         self,
-        kernel: CDLL,
+        library: CDLL,
         family: ExponentialFamily,
         prior: Mixture,
         delta: float | None,
         tries: int,
         workers: int,
     ) -> None:
-        declare(kernel, PROTOTYPES)
-        self._kernel, self._n = kernel, family.n
+        self._library, self._n = library, family.n
         self._kept: list[NDArray[Any]] = []
         self._temperature = 1.0
         told = [self._told(part) for part in (family.norms, family.lengths, family.alone)]
         if isinstance(family, DocumentFamily):
             data = family.data
-            handle = kernel.kb_documents_new(
+            handle = library.kb_documents_new(
                 self._n,
                 family.lengths.shape[1],
                 *told,
@@ -88,22 +105,22 @@ class CompiledSampler:
             prior_of = (family.a, family.b, family.lam, family.centre)
             dimensions = family.points.shape[1]
             points = self._told(family.points)
-            handle = kernel.kb_normals_new(
+            handle = library.kb_normals_new(
                 self._n, *told, dimensions, points, *map(self._told, prior_of)
             )
-        self._handle: int = kernel.kb_fastex_new(
+        self._handle: int = library.kb_fastex_new(
             handle, prior.alpha, prior.components or 0, delta or 0.0, tries, workers
         )
         # the sampler reads its family
-        weakref.finalize(self, _free, kernel, self._handle, handle)
+        weakref.finalize(self, _free, library, self._handle, handle)
 
     def _told(self, array: NDArray[Any]) -> int:
         self._kept.append(np.ascontiguousarray(array))
         return address(self._kept[-1])
 
     def redirect(self, directions: Directions) -> None:
-        self._directions = directions  # the kernel reads its table
-        self._kernel.kb_fastex_redirect(
+        self._directions = directions  # the library reads its table
+        self._library.kb_fastex_redirect(
             self._handle,
             directions.bits,
             len(directions.table),
@@ -114,22 +131,22 @@ class CompiledSampler:
 
     def begin(self, labels: IntArray) -> None:
         """Have a grouping, its clusters numbered 0, 1, ..., shape [n]; there was none."""
-        self._kernel.kb_fastex_begin(self._handle, address(np.ascontiguousarray(labels)))
+        self._library.kb_fastex_begin(self._handle, address(np.ascontiguousarray(labels)))
 
     def place(self, fragments: Sequence[int], stream: int) -> float:
         numbers = np.array(fragments, dtype=np.int64)
-        gain: float = self._kernel.kb_fastex_place(
+        gain: float = self._library.kb_fastex_place(
             self._handle, len(numbers), address(numbers), stream
         )
         return gain
 
     def exclude(self, fragments: IntArray) -> None:
         numbers = np.ascontiguousarray(fragments, dtype=np.int64)
-        self._kernel.kb_fastex_exclude(self._handle, len(numbers), address(numbers))
+        self._library.kb_fastex_exclude(self._handle, len(numbers), address(numbers))
 
     def block(self, fragments: IntArray, stream: int) -> float:
         numbers = np.ascontiguousarray(fragments, dtype=np.int64)
-        gain: float = self._kernel.kb_fastex_block(
+        gain: float = self._library.kb_fastex_block(
             self._handle, len(numbers), address(numbers), stream
         )
         return gain
@@ -137,7 +154,7 @@ class CompiledSampler:
     def fit(self, fragments: IntArray) -> FloatArray:
         numbers = np.ascontiguousarray(fragments, dtype=np.int64)
         out = np.zeros(len(TEMPERATURES))
-        self._kernel.kb_fastex_fit(self._handle, len(numbers), address(numbers), address(out))
+        self._library.kb_fastex_fit(self._handle, len(numbers), address(numbers), address(out))
         return out
 
     @property
@@ -147,19 +164,19 @@ class CompiledSampler:
     @temperature.setter
     def temperature(self, temperature: float) -> None:
         self._temperature = temperature
-        self._kernel.kb_fastex_temperature(self._handle, temperature)
+        self._library.kb_fastex_temperature(self._handle, temperature)
 
     @property
     def slot_of(self) -> IntArray:
         """The cluster of each fragment, -1 of one that is in none, shape [n]."""
         out = np.empty(self._n, dtype=np.int64)
-        self._kernel.kb_fastex_slots(self._handle, address(out))
+        self._library.kb_fastex_slots(self._handle, address(out))
         return out
 
     @property
     def told(self) -> SamplerTotals:
         out = SamplerTotals()
-        self._kernel.kb_fastex_tell(self._handle, byref(out))
+        self._library.kb_fastex_tell(self._handle, byref(out))
         return out
 
     @property
@@ -171,6 +188,6 @@ class CompiledSampler:
         return int(self.told.moved)
 
 
-def _free(kernel: CDLL, sampler: int, family: int) -> None:
-    kernel.kb_fastex_free(sampler)
-    kernel.kb_family_free(family)
+def _free(library: CDLL, sampler: int, family: int) -> None:
+    library.kb_fastex_free(sampler)
+    library.kb_family_free(family)

@@ -30,14 +30,14 @@ from kbforge.contracts import (
     Rounds,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
-from kbforge.kernel.binding import kernel_library, workers
+from kbforge.kernel.binding import workers
 from kbforge.numerics import on_grid
 from kbforge_lab.batch.chain import ChainRules
 from kbforge_lab.batch.grouping import clusters_of, leaders
 from kbforge_lab.batch.run import Watch
 from kbforge_lab.batch.visits import Visits, subproblems_of
 from kbforge_lab.clusterers.offline import chain_start
-from kbforge_lab.fastex.compiled import CompiledSampler
+from kbforge_lab.fastex.compiled import CompiledSampler, sampler_library
 from kbforge_lab.fastex.families import (
     DocumentFamily,
     ExponentialFamily,
@@ -207,7 +207,7 @@ def sampler_of(
     family: ExponentialFamily, prior: Mixture, delta: float | None, tries: int
 ) -> CompiledSampler:
     """The sampler, which makes the moves of `kbforge_lab.fastex.reference`."""
-    return CompiledSampler(kernel_library(), family, prior, delta, tries, workers())
+    return CompiledSampler(sampler_library(), family, prior, delta, tries, workers())
 
 
 class FastExRun(MixtureRun):

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbforge.kernel.binding import kernel_library
-from kbforge_lab.fastex.compiled import CompiledSampler
+from kbforge_lab.fastex.compiled import CompiledSampler, sampler_library
 from kbforge_lab.fastex.families import Mixture
 from kbforge_lab.fastex.proposals import (
     MOST,
@@ -28,7 +27,7 @@ from kbforge_lab.fastex.proposals import (
 from kbforge_lab.fastex.reference import Sampler
 from tests.lab.fastex.problems import FAMILIES, directions, problem
 
-KERNEL = kernel_library()
+LIBRARY = sampler_library()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -39,7 +38,7 @@ def test_the_same_moves(family, components, tries, taylor, bits):
     _, _, of_kernel = problem(family, 50, taylor)
     prior = Mixture(2.0, components)
     one = Sampler(model, prior, 0.05, tries)
-    other = CompiledSampler(KERNEL, of_kernel, prior, 0.05, tries, workers=2)
+    other = CompiledSampler(LIBRARY, of_kernel, prior, 0.05, tries, workers=2)
     rng, first = np.random.default_rng(3), directions(model, bits)
     for sampler in (one, other):
         sampler.redirect(first)
@@ -64,7 +63,7 @@ def test_the_number_of_threads_changes_nothing():
     found = []
     for workers in (1, 2, 5):
         _, _, model = problem("dirichlet-multinomial", 300)
-        sampler = CompiledSampler(KERNEL, model, Mixture(3.0), 0.05, 2, workers)
+        sampler = CompiledSampler(LIBRARY, model, Mixture(3.0), 0.05, 2, workers)
         sampler.redirect(directions(model, 64))
         gain = sampler.place(range(300), stream(2, 0))
         for sweep in range(1, 6):

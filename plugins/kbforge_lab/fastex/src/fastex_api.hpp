@@ -1,4 +1,4 @@
-// The kernel's interface to FastEx: plain C, for ctypes (plugins/kbforge_lab/fastex/compiled.py).
+// The interface of FastEx: plain C, for ctypes (compiled.py).
 //
 // All arrays that a function is given stay the caller's: those of a family as long as it lives, the
 // table of directions until others are told. A family must outlive the sampler that it is given to.
