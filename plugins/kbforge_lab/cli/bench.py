@@ -52,8 +52,7 @@ def bench(
     suite: Annotated[
         str,
         typer.Argument(
-            help="Suite: accuracy, circles, documents, gauss, hashing, supervised, text or a "
-            "plugin's."
+            help="Suite: accuracy, circles, documents, gauss, hashing, supervised or text."
         ),
     ],
     output: Annotated[
