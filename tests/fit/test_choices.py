@@ -10,8 +10,8 @@ import typer
 
 from kbforge import registry
 from kbforge.cli.options import OF_A_RUN, choices_of, complete_setting
-from kbforge.errors import UsageError
-from kbforge.fit.choices import Choices, flag
+from kbforge.errors import UsageError, as_option
+from kbforge.fit.choices import Choices
 
 VERBS = ("cluster", "calibrate", "evaluate", "explain")
 
@@ -55,7 +55,7 @@ def option(name: str, value: object) -> list[str]:
     """A choice on the command line."""
     if name == "device":
         return ["--gpu"]
-    return f"{flag(name)}={value}".split(" ", 1)
+    return as_option(name, value).split(" ", 1)
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -121,8 +121,3 @@ def test_a_name_that_begins_is_completed():
     assert [value for value, _ in complete_setting("alternatives=f")] == ["alternatives=few"]
     assert "clusterer=split-smc" in [value for value, _ in complete_setting("clusterer=s")]
     assert list(complete_setting("likelihood.")) == []
-
-
-@pytest.mark.usefixtures("gpu")
-def test_gpu_is_a_device():
-    assert choices_of(context_of("cluster", "--gpu")).device == "cuda"
