@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from kbforge.contracts import Canonical, Fragment
+from kbforge.contracts import Canonical, Fragment, Serializer
 from kbforge.errors import quoted
 
 
@@ -59,7 +59,7 @@ def content_key(fragment: Fragment) -> bytes:
     return text + b"\0" + struct.pack(f"<{len(fragment.vector)}d", *numbers)
 
 
-class CanonicalJson:
+class CanonicalJson(Serializer):
     """Sets of fragments as canonical JSON; see the functions of this module."""
 
     def serialize(self, fragments: Sequence[Fragment]) -> str:
@@ -152,7 +152,7 @@ def _departure(got: str, expected: str, at: int) -> ValueError:
     )
 
 
-class FlatJson:
+class FlatJson(Serializer):
     """One record after another, each with one pair for every value of an attribute."""
 
     def serialize(self, fragments: Sequence[Fragment]) -> str:

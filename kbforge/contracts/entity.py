@@ -37,6 +37,7 @@ attributes) keeps law 4 by letting the entities wait in a temporary file.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -250,7 +251,7 @@ class View(Protocol):
         ...
 
 
-class Exporter(Protocol):
+class Exporter(ABC):
     """A writer of one format. Its options are its constructor's parameters.
 
     Attributes:
@@ -265,6 +266,7 @@ class Exporter(Protocol):
     notes: Sequence[str] = ()
     n_rows: int | None = None
 
+    @abstractmethod
     def export(self, view: View, target: str) -> None:
         """Write the view to a file, or a folder of several files; "-" is standard output.
 
@@ -273,7 +275,6 @@ class Exporter(Protocol):
             UsageError: "-", and the format has several files.
 
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

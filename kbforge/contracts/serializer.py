@@ -9,8 +9,9 @@ Laws, tested for every member by `kbforge.testing.SerializerContract`:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from kbforge.contracts.fragment import Fragment
 
@@ -18,13 +19,14 @@ Canonical: TypeAlias = tuple[tuple[tuple[str, tuple[str, ...]], ...], ...]
 """A set in canonical form: sorted fragments of (attribute, sorted distinct values)."""
 
 
-class Serializer(Protocol):
+class Serializer(ABC):
     """Text from a set of fragments, and back."""
 
+    @abstractmethod
     def serialize(self, fragments: Sequence[Fragment]) -> str:
         """The canonical text of a set."""
-        ...
 
+    @abstractmethod
     def parse(self, text: str) -> Sequence[Mapping[str, tuple[str, ...]]]:
         """The properties of each fragment, in canonical order.
 
@@ -32,4 +34,3 @@ class Serializer(Protocol):
             ValueError: the text is not canonical.
 
         """
-        ...

@@ -55,7 +55,6 @@ _LONGEST_NAME = 200  # bytes; most file systems take 255, endings included
 _OURS = {"kbforge", "kbforge_plugins", "kbforge_graphs", "kbforge_lm"}
 _OURS |= {"kbforge_training", "kbforge_grammars"}
 _TYPERS = {"click", "typer"}  # how a verb ends well, or says that it was used wrongly
-_PROTOCOLS = ("serializers", "exporters")  # kinds whose methods are all that counts
 _DISTRIBUTIONS = {"sklearn": "scikit-learn"}  # of modules with another name
 _OUR_LINE = re.compile(r"entity[-_.]+fragments(?![\w.-])", re.IGNORECASE)
 
@@ -490,7 +489,7 @@ def checked(factory: Any, kind: str, called: str) -> Any:
             f"announce one that has the base class {_path(base)}"
         )
     _require_methods(factory, base, called)
-    if base not in factory.__mro__ and kind not in _PROTOCOLS:
+    if base not in factory.__mro__:
         raise PluginError(
             f"{called} does not have the base class {_path(base)}; "
             f"derive {factory.__name__} from it"
@@ -500,7 +499,8 @@ def checked(factory: Any, kind: str, called: str) -> Any:
 
 def _require_methods(factory: type, base: type, called: str) -> None:
     """Refuse a class that lacks a method that its contract needs."""
-    for name in sorted({*_needed(base), *getattr(factory, "__abstractmethods__", ())}):
+    of_factory = getattr(factory, "__abstractmethods__", ())
+    for name in sorted({*base.__abstractmethods__, *of_factory}):
         method = getattr(factory, name, None)
         if not callable(method) or getattr(method, "__isabstractmethod__", False):
             parameters = inspect.signature(method or getattr(base, name)).parameters
@@ -509,15 +509,6 @@ def _require_methods(factory: type, base: type, called: str) -> None:
                 f"{called} has no method {name}, expected {name}({expected}); "
                 f"define it as {_path(base)} says"
             )
-
-
-def _needed(base: type) -> list[str]:
-    """The methods that a contract has no default for; a protocol has none for any."""
-    if abstract := getattr(base, "__abstractmethods__", ()):
-        return list(abstract)
-    return [
-        name for name, value in vars(base).items() if inspect.isfunction(value) and name[0] != "_"
-    ]
 
 
 def _path(base: type) -> str:
