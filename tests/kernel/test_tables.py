@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kbforge_plugins.indexes.selective import Selective
 
 from kbforge.clustering.resamplers import greedy
 from kbforge.clustering.rules import Rules
@@ -16,6 +15,7 @@ from kbforge.clustering.session import SmcSession
 from kbforge.clustering.tables import KernelTable
 from kbforge.contracts import Constraints, Decision, Fragment, Problem
 from kbforge.errors import LikelihoodError, UsageError
+from kbforge.indexes.selective import Selective
 from kbforge.kernel.binding import WORKERS, kernel_library, workers
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.gaussian import Gaussian
