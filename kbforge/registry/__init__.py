@@ -499,8 +499,8 @@ def checked(factory: Any, kind: str, called: str) -> Any:
 
 def _require_methods(factory: type, base: type, called: str) -> None:
     """Refuse a class that lacks a method that its contract needs."""
-    of_factory = getattr(factory, "__abstractmethods__", ())
-    for name in sorted({*base.__abstractmethods__, *of_factory}):
+    abstract = [getattr(one, "__abstractmethods__", ()) for one in (base, factory)]
+    for name in sorted({name for names in abstract for name in names}):
         method = getattr(factory, name, None)
         if not callable(method) or getattr(method, "__isabstractmethod__", False):
             parameters = inspect.signature(method or getattr(base, name)).parameters
