@@ -10,7 +10,7 @@ from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
 from kbforge.errors import UsageError
 from kbforge_lab.batch.chain import ChainRules
 from kbforge_lab.batch.run import concluded
-from kbforge_lab.clusterers.offline import SEQUENTIAL, SINGLETONS, require_start
+from kbforge_lab.batch.starts import SEQUENTIAL, SINGLETONS, require_start
 from kbforge_lab.fastex.families import Mixture, Taylor
 from kbforge_lab.fastex.run import (
     RANDOM,

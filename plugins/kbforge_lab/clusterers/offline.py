@@ -11,14 +11,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kbforge.clustering.scoring import without_model
 from kbforge.contracts import (
-    Cluster,
     Clusterer,
     Features,
     Fragment,
@@ -27,8 +25,7 @@ from kbforge.contracts import (
     Posterior,
     Problem,
 )
-from kbforge.errors import UsageError, quoted
-from kbforge.kb.read import read_entities
+from kbforge.errors import UsageError
 from kbforge_lab.batch.agglomerate import agglomerate
 from kbforge_lab.batch.chain import (
     ChainRules,
@@ -48,48 +45,16 @@ from kbforge_lab.batch.splitmerge import (
     SplitMergeKernel,
     WithGibbs,
 )
+from kbforge_lab.batch.starts import (
+    ONE,
+    SEQUENTIAL,
+    SINGLETONS,
+    chain_start,
+    groups_from,
+    require_start,
+)
 from kbforge_lab.hashing import features_of
 from kbforge_lab.minhash import Amounts
-
-SINGLETONS = "singletons"
-SEQUENTIAL = "sequential"
-ONE = "one"
-
-
-def require_start(start: str, *words: str) -> str:
-    """The start itself, which is one of the words or a file that `kbforge cluster` wrote."""
-    if start not in words and not Path(start).is_file():
-        raise UsageError(
-            f"start: expected {', '.join(words)} or a file that kbforge cluster wrote, "
-            f'got "{quoted(start, 400)}"'
-        )
-    return start
-
-
-def chain_start(start: str, fragments: Sequence[Fragment]) -> list[Cluster] | None:
-    """As `groups_from`; None for `sequential`, where the chain itself places the fragments."""
-    return None if start == SEQUENTIAL else groups_from(start, fragments)
-
-
-def groups_from(start: str, fragments: Sequence[Fragment]) -> list[Cluster]:
-    """A partition of the fragments, by smallest fragment: `singletons`, `one`, or that of a file.
-
-    Fragments that the file lacks are by themselves, and those that only it has are left out.
-    """
-    if start == SINGLETONS:
-        return [(i,) for i in range(len(fragments))]
-    if start == ONE:
-        return [tuple(range(len(fragments)))] if fragments else []
-    number = {fragment.id: i for i, fragment in enumerate(fragments)}
-    found = [
-        tuple(sorted(number[name] for name in entity.fragments if name in number))
-        for entity in read_entities(start)
-    ]
-    groups = [group for group in found if group]
-    if fragments and not groups:
-        raise UsageError(f'start: "{quoted(start, 400)}" has none of the fragments')
-    apart = set(range(len(fragments))).difference(*groups)
-    return sorted((*groups, *((i,) for i in apart)))
 
 
 class Agglomerative(Clusterer):

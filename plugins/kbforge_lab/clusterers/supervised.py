@@ -35,13 +35,12 @@ from kbforge.errors import UsageError
 from kbforge.files.io import open_output
 from kbforge_lab.batch.grouping import clusters_of, leaders
 from kbforge_lab.batch.run import Watch, concluded, require_positive
+from kbforge_lab.batch.starts import ONE, SINGLETONS, groups_from, require_start
 from kbforge_lab.batch.visits import VisitSample, subproblems_of
-from kbforge_lab.clusterers.offline import ONE, SINGLETONS, groups_from, require_start
 from kbforge_lab.likelihoods.supervised import ScaledVectors, Supervised, linked
-from kbforge_lab.scdp.gaussian import Near
 from kbforge_lab.scdp.references import References, references
 from kbforge_lab.scdp.run import run
-from kbforge_lab.scdp.sampler import SCDP1, SCDP2, SCDP3, Scdp, start
+from kbforge_lab.scdp.sampler import Scdp, start, variant
 
 _SWEEPS_A_ROUND = 2
 """The fewest that `run` makes; the last one of a round is looked at."""
@@ -309,9 +308,3 @@ class ScdpSampler(Clusterer):
         for number, group in enumerate(groups_from(self._start, fragments)):
             out[list(group)] = number
         return out
-
-
-def variant(model: int, rate: float, power: float) -> Scdp:
-    """The model of a number; the rate is that of model 3's separation."""
-    published = {1: SCDP1, 2: SCDP2, 3: replace(SCDP3, separation=Near(rate))}[model]
-    return replace(published, power=power)

@@ -35,8 +35,8 @@ from kbforge.numerics import on_grid
 from kbforge_lab.batch.chain import ChainRules
 from kbforge_lab.batch.grouping import clusters_of, leaders
 from kbforge_lab.batch.run import Watch
+from kbforge_lab.batch.starts import chain_start
 from kbforge_lab.batch.visits import Visits, subproblems_of
-from kbforge_lab.clusterers.offline import chain_start
 from kbforge_lab.fastex.compiled import CompiledSampler, sampler_library
 from kbforge_lab.fastex.families import (
     DocumentFamily,

@@ -147,6 +147,12 @@ UNTRAINED = Scdp(publications=None, types=None)
 """The paper's CDP: started with one type of precisions 1 and alpha 1, and no labelled ones."""
 
 
+def variant(model: int, rate: float, power: float) -> Scdp:
+    """The model of a number; the rate is that of model 3's separation."""
+    published = {1: SCDP1, 2: SCDP2, 3: replace(SCDP3, separation=Near(rate))}[model]
+    return replace(published, power=power)
+
+
 @dataclass(frozen=True)
 class ChainState:
     """Of a chain.

@@ -33,8 +33,8 @@ from kbforge.contracts.likelihood import IntArray
 from kbforge.errors import UsageError
 from kbforge.files.io import require_writable
 from kbforge.models.bundle import require_device, require_place, write_bundle
+from kbforge_lab.circles import Circles
 from kbforge_lab.likelihoods.diffusion import SetDenoiser, SetDiffusion, Shape, Standard, to_bundle
-from kbforge_lab.suites.circles import Circles
 from kbforge_training.fitting.loop import Loop, LoopSettings, Step, metrics_and_picture
 from kbforge_training.fitting.recipes import Schedule, from_table, read_table, require_schedule
 from kbforge_training.fitting.run_folder import (

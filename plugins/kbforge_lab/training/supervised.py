@@ -24,7 +24,6 @@ from kbforge.errors import KBForgeError
 from kbforge.evaluation.scores import compare
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, fingerprint, to_toml
 from kbforge.models.bundle import Bundle, require_place, write_bundle
-from kbforge_lab.clusterers.supervised import variant
 from kbforge_lab.likelihoods.supervised import (
     CARD,
     MODELS,
@@ -46,7 +45,7 @@ from kbforge_lab.likelihoods.supervised import (
 )
 from kbforge_lab.scdp.references import references
 from kbforge_lab.scdp.run import run
-from kbforge_lab.scdp.sampler import start
+from kbforge_lab.scdp.sampler import start, variant
 
 FOLDS = 3
 FEWEST_ENTITIES, FEWEST_REPEATED = 6, 3

@@ -14,6 +14,7 @@ from torch import Tensor
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import LikelihoodError, ModelError, UsageError
 from kbforge.models.bundle import make_likelihood
+from kbforge_lab.circles import Circles
 from kbforge_lab.likelihoods.diffusion import (
     Diffusion,
     SetDenoiser,
@@ -26,7 +27,6 @@ from kbforge_lab.likelihoods.diffusion import (
     probe_directions,
     shipped_model,
 )
-from kbforge_lab.suites.circles import Circles
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.lab.training.circles_models import diffusion, random_model, untrained, write
 

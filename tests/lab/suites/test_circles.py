@@ -11,7 +11,8 @@ from scipy.stats import multivariate_normal
 
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.errors import UsageError
-from kbforge_lab.suites.circles import SURROGATE, Circles, CirclesSuite, draw_clusters, fragments_of
+from kbforge_lab.circles import Circles
+from kbforge_lab.suites.circles import SURROGATE, CirclesSuite, draw_clusters, fragments_of
 from kbforge_lab.suites.gauss import GaussianMixture, stick_breaking
 
 LEVEL = 0.001

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from kbforge_lab.suites.circles import Circles
+from kbforge_lab.circles import Circles
 from kbforge_lab.training.diffusion import (
     DiffusionLoss,
     SetBatches,

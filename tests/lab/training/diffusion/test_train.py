@@ -17,8 +17,8 @@ from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.fragments import write_fragments
 from kbforge.models.bundle import read_bundle
+from kbforge_lab.circles import Circles
 from kbforge_lab.likelihoods.diffusion import from_bundle
-from kbforge_lab.suites.circles import Circles
 from kbforge_lab.training.diffusion import read_diffusion_recipe, train_diffusion
 from kbforge_lm.likelihoods.gpt.model import WEIGHTS
 from kbforge_training.fitting.loop import METRICS, Step
