@@ -248,7 +248,7 @@ def test_a_likelihood_that_fails_is_said_to():
         def log_merge_ratio_of(self, slot: int, slots: np.ndarray) -> np.ndarray:
             return np.full(len(slots), np.nan)
 
-    broken = Failing(likelihood._rows)  # type: ignore[attr-defined]
+    broken = Failing(likelihood.rows)  # type: ignore[attr-defined]
     likelihood.live_clusters = lambda: broken  # type: ignore[method-assign]
     with pytest.raises(LikelihoodError, match="NaN"):
         merge_path(likelihood, fragments, None, 0.0)

@@ -114,7 +114,7 @@ def test_an_answer_does_not_break_a_link(path: Path) -> None:
         alpha=5.0,
         link="source",
         answers=write(path, [(a, b, True), (a, c, True)]),
-        estimate="single",
+        estimate="binder",
     )
     sources = {x.id: x.source for x in linked}
     assert homes(kb)[a] == homes(kb)[c] != homes(kb)[b]

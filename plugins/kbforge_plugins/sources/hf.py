@@ -63,9 +63,14 @@ class HuggingFaceSource(TableSource):
         number = 0
         try:
             with _silent_log():
-                for row in self._open(name):
-                    number += 1
-                    yield row
+                rows = iter(self._open(name))
+            while True:
+                with _silent_log():  # not around the yield: a reader that is left ends any time
+                    row = next(rows, None)
+                if row is None:
+                    return
+                number += 1
+                yield row
         except KBForgeError:
             raise
         # datasets lets errors of a dozen libraries through, all of them about its input
