@@ -189,7 +189,7 @@ def test_exact_is_what_they_do_already(program, tmp_path, fragments):
 
 
 def test_a_keyword_of_python_is_refused_as_the_option_is(fragments):
-    with pytest.raises(UsageError, match="index selective: gibbs always compares with all"):
+    with pytest.raises(UsageError, match="gibbs always compares with all clusters"):
         kbforge.cluster(str(fragments), index="selective", clusterer="gibbs", likelihood="bigram")
 
 

@@ -176,7 +176,7 @@ def test_what_cannot_be_is_said_in_a_sentence(program, here, arguments, code, sa
     ("arguments", "code", "says"),
     [
         (["new.jsonl", "-o", "new.jsonl"], 2, "new.jsonl"),
-        (["labelled.jsonl", "-o", "m", "--feature", "name=edits"], 1, 'no feature "edits"'),
+        (["labelled.jsonl", "-o", "m", "--feature", "name=edits"], 2, 'no feature "edits"'),
         (["labelled.jsonl", "-o", "m", "--feature", "nme=edit"], 2, "no fragment has an attribute"),
         (["labelled.jsonl", "-o", "m", "--limit", "4"], 1, "too few labelled fragments"),
         (["blind.jsonl", "-o", "m"], 1, "too few labelled fragments"),
