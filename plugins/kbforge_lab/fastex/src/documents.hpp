@@ -7,7 +7,7 @@
 
 namespace kbforge {
 
-// Fragments as sparse counts, and rows (kbforge.contracts.SparseCounts).
+// Fragments as sparse counts, and rows (kbforge_lab.likelihoods.discrete.SparseCounts).
 struct SparseCounts {
   const std::int64_t* starts;
   const std::int32_t *rows, *counts;
