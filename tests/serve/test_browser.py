@@ -208,7 +208,7 @@ def test_results_come_as_one_types(address, opened) -> None:
     assert "Strandvik" in page.locator(".results").inner_text()
     page.wait_for_url("**/search?q=strandv")
     page.locator("#find").fill("nobody is called so")
-    page.wait_for_selector("text=No entity has")
+    page.wait_for_selector("text=No matches for")
 
 
 def test_tables_sort_by_their_heads(address, opened) -> None:
