@@ -26,12 +26,11 @@ Spelling: TypeAlias = Callable[[str, object], str]
 """How a door writes a parameter and its value, which is "" where there is none to name."""
 
 
-_BY_SET = {
-    **{name: name for name in ("clusterer", "surrogate", "index", "exact", "particles")},
-    **{name: name for name in ("max-evals", "calibration", "confidence-map", "defaults")},
-    **{name: name for name in ("estimate", "alternatives")},
-    "on-duplicate": "store.on-duplicate",
-}
+_OF_A_RUN = (
+    *("clusterer", "surrogate", "index", "exact", "particles", "max-evals"),
+    *("calibration", "confidence-map", "defaults", "estimate", "alternatives"),
+)
+_BY_SET = {name: name for name in _OF_A_RUN} | {"on-duplicate": "store.on-duplicate"}
 """Parameters that the command line takes by --set, under these names."""
 
 

@@ -113,9 +113,14 @@ def complete_setting(incomplete: str) -> Iterator[tuple[str, str]]:
     if not equals:
         yield from ((f"{n}=", s.help) for n, s in OF_A_RUN.items() if n.startswith(name))
         return
-    groups = {"clusterer": "clusterers", "surrogate": "likelihoods", "index": "indexes"}
+    groups = {"clusterer": "clusterers", "surrogate": "likelihoods"}
     if name in groups:
         values: Iterable[str] = registry.names(groups[name])
+    elif name == "index":
+        from kbforge.fit.choices import NO_INDEX
+        from kbforge.indexes import INDEXES
+
+        values = (*INDEXES, NO_INDEX)
     else:
         values = OF_A_RUN[name].value.split("|") if name in OF_A_RUN else ()
     yield from ((f"{name}={value}", "") for value in values if value.startswith(begun))

@@ -120,4 +120,5 @@ def test_a_name_that_begins_is_completed():
     ]
     assert [value for value, _ in complete_setting("alternatives=f")] == ["alternatives=few"]
     assert "clusterer=split-smc" in [value for value, _ in complete_setting("clusterer=s")]
+    assert [value for value, _ in complete_setting("index=n")] == ["index=ngrams", "index=none"]
     assert list(complete_setting("likelihood.")) == []
