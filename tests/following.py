@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from kbforge.contracts import Fragment
 from kbforge.errors import ContradictionError
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.decide import decide, decisions_of, undo
 from kbforge.jobs.refit import refit, revisit
 from kbforge.jobs.remove import erase, remove
@@ -116,7 +116,7 @@ class Happenings:
 
     def add(self) -> None:
         self.rng.shuffle(self.coming)
-        add_fragments(self.path, self.coming[: self.rng.randint(1, 6)], Choices(), "replace")
+        add_fragments(self.path, self.coming[: self.rng.randint(1, 6)], RunOptions(), "replace")
 
     def replace_some(self) -> None:
         with Database(self.path) as database:
@@ -125,7 +125,7 @@ class Happenings:
             held = list(pages.fragments(list(numbers.values())).values())
         town = f"town {self.rng.random()}"
         new = [replace(x, properties={**x.properties, "town": (town,)}) for x in held]
-        add_fragments(self.path, [x for x in new if x.known is None], Choices(), "replace")
+        add_fragments(self.path, [x for x in new if x.known is None], RunOptions(), "replace")
 
     def remove_some(self) -> None:
         remove(self.path, self.some(2))

@@ -109,7 +109,7 @@ def _imports(node: ast.AST, module: str, top: bool) -> Iterator[Import]:
 
 
 def room(module: str) -> str:
-    """The part of the library that a module belongs to: "cluster" for kbforge.clustering.core."""
+    """The part of the library that a module belongs to: "cluster" for kbforge.clustering.state."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else ""
 

@@ -28,7 +28,7 @@ from typing import NamedTuple
 from shell import table
 
 from kbforge.errors import KBForgeError
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.kernel.binding import kernel_status
 from kbforge.pictures import save
 from kbforge_lab.bench.figures import seconds_by_size
@@ -58,7 +58,7 @@ def main() -> None:
     sizes = sorted({int(part) for part in given.sizes.split(",")})
     print(f"{kernel_status()}; load {os.getloadavg()[0]:.1f} before\n", flush=True)
     curves: dict[str, dict[int, Point]] = {}
-    choices = Choices(likelihood=given.likelihood)
+    choices = RunOptions(likelihood=given.likelihood)
 
     def ours(size: int) -> Point:
         (one,) = measure_all(given.file, [size], choices)

@@ -41,11 +41,11 @@ from shell import data_folder, table
 
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import SmcSession
-from kbforge.contracts import Fragment, Info, Problem, Snapshot
+from kbforge.contracts import Fragment, ModelSpec, Snapshot, StepResult
 from kbforge.errors import KBForgeError
 from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.fit.prepare import prepare
 from kbforge.indexes import INDEXES, make_index
 from kbforge.indexes.recall import recall_of
@@ -154,16 +154,16 @@ def measure(
     fragments = first_of(file, first)
     of_names = OF_NAMES if likelihood == "bigram" and index in HASHES else {}
     chosen = {"index": {**of_names, **options}}
-    choices = Choices(likelihood=likelihood, index=index, alpha=alpha, options=chosen)
+    choices = RunOptions(likelihood=likelihood, index=index, alpha=alpha, options=chosen)
     prepared = prepare(fragments, choices)
-    problem = prepared.problem
-    assert problem.index is not None
+    spec = prepared.spec
+    assert spec.index is not None
     begin = time.process_time()
     for at in range(0, len(fragments), _AT_ONCE):
-        problem.index.keys_of(fragments[at : at + _AT_ONCE])
+        spec.index.keys_of(fragments[at : at + _AT_ONCE])
     keys = time.process_time() - begin
     begin = time.process_time()
-    posterior = prepared.clusterer.cluster(fragments, problem, np.random.default_rng(0))
+    posterior = prepared.clusterer.cluster(fragments, spec, np.random.default_rng(0))
     seconds = time.process_time() - begin
     found = compare(posterior.labels(), [fragment.label for fragment in fragments])
     row = {
@@ -178,30 +178,30 @@ def measure(
         "gold_clusters": found.gold_clusters,
     }
     del posterior
-    return row | asdict(recall_of_steps(fragments, problem, places, steps))
+    return row | asdict(recall_of_steps(fragments, spec, places, steps))
 
 
 def recall_of_steps(
-    fragments: Sequence[Fragment], problem: Problem, places: int, steps: int
+    fragments: Sequence[Fragment], spec: ModelSpec, places: int, steps: int
 ) -> Recall:
     """What the index leads to of what exact scoring keeps, in the steps before some places."""
-    if problem.index is None:
+    if spec.index is None:
         raise KBForgeError("expected an index, got none")
     rules = SplitSmc().rules.settled(indexed=True)
-    session = SmcSession(problem, rules, np.random.default_rng(0))
+    session = SmcSession(spec, rules, np.random.default_rng(0))
     found, seconds = [], 0.0
     for end in np.linspace(0, len(fragments), places + 1)[1:].astype(int).tolist():
         start = max(end - steps, session.n_fragments)
         session.add(fragments[session.n_fragments : start])
-        beside, n_clusters = unindexed(session, problem, rules)
+        beside, n_clusters = unindexed(session, spec, rules)
         for x in fragments[start:end]:
-            slots = session._core.run.look_up(session.n_fragments, problem.index.keys_of([x])[1])
+            slots = session._state.run.look_up(session.n_fragments, spec.index.keys_of([x])[1])
             assert slots is not None, "all is here"
             begin = time.process_time()
-            (info,) = beside.add([x])
+            (step,) = beside.add([x])
             seconds += time.process_time() - begin
-            led = {cluster[0] for cluster in session._core.run.clusters(slots)[0]}
-            joins = [one for one in joins_of(beside, info) if one.family < start]
+            led = {cluster[0] for cluster in session._state.run.clusters(slots)[0]}
+            joins = [one for one in joins_of(beside, step) if one.family < start]
             found.append(
                 (
                     sum(one.probability for one in joins if one.family in led),
@@ -231,14 +231,14 @@ def share(found: float, there: float) -> float:
     return float(found / there) if there else 1.0
 
 
-def unindexed(session: SmcSession, problem: Problem, rules: Rules) -> tuple[SmcSession, int]:
+def unindexed(session: SmcSession, spec: ModelSpec, rules: Rules) -> tuple[SmcSession, int]:
     """A session that goes on from there and compares with all clusters, and how many those are."""
     pages = tuple(session.snapshot().pages)
-    totals = session._core.totals()
+    totals = session._state.totals()
     totals = replace(totals, settings={**totals.settings, "index": False})
     snapshot = Snapshot(session.fragments, totals, pages, {}, {})
     rng = np.random.default_rng(0)
-    beside = SmcSession(replace(problem, index=None), rules, rng, snapshot)
+    beside = SmcSession(replace(spec, index=None), rules, rng, snapshot)
     return beside, sum(len(page.slots) for page in pages)
 
 
@@ -250,11 +250,11 @@ class Join(NamedTuple):
     heaviest: bool  # whether the heaviest particle is one
 
 
-def joins_of(session: SmcSession, info: Info) -> list[Join]:
+def joins_of(session: SmcSession, step: StepResult) -> list[Join]:
     """The clusters that a record joined when it was taken in."""
-    x = info.fragment
-    for name in info.after:
-        page = session._core.run.page(name)
+    x = step.fragment
+    for name in step.after:
+        page = session._state.run.page(name)
         if x not in page.members:
             continue
         held = np.split(page.members, np.cumsum(page.lengths)[:-1])

@@ -12,7 +12,7 @@ from itertools import islice
 import numpy as np
 
 from kbforge import registry
-from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
+from kbforge.contracts import ConjugateLikelihood, Fragment, ModelSpec
 from kbforge.files.fragments import read_fragments
 from kbforge.kernel.binding import kernel_status
 from kbforge_plugins.clusterers.sequential import SplitSmc
@@ -44,8 +44,8 @@ def timed(likelihood: ConjugateLikelihood, fragments: list[Fragment], particles:
 
     Growth is the time of the last tenth of the fragments over that of the second tenth.
     """
-    problem = Problem(likelihood, likelihood.default_alpha, index=likelihood.index)
-    session = SplitSmc(particles=particles).open(problem, np.random.default_rng(0))
+    spec = ModelSpec(likelihood, likelihood.default_alpha, index=likelihood.index)
+    session = SplitSmc(particles=particles).open(spec, np.random.default_rng(0))
     seconds: list[float] = []
     for begin in range(0, len(fragments), _PART):
         started = time.process_time()

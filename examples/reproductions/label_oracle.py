@@ -28,7 +28,7 @@ from shell import data_folder, table
 from kbforge.evaluation.reliability import entity_claims, entity_probabilities, reliability
 from kbforge.evaluation.scores import compare
 from kbforge.files.answers import AnswerFile
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.fit.confidence import ClusteringReport
 from kbforge.fit.review import FileReview
 from kbforge.jobs.cluster import cluster
@@ -68,7 +68,7 @@ def main() -> None:
     everything: list[Answered] = []
     for name in options.families:
         defaults = None if options.without is None else f"{options.without}/{name}"
-        choices = Choices(defaults=defaults, seed=options.seed)
+        choices = RunOptions(defaults=defaults, seed=options.seed)
         found = [
             ask(file, options.errors, choices, options.confidence)
             for file in resampled(data_folder(), family_named(name), options.files, options.seed)
@@ -80,7 +80,7 @@ def main() -> None:
     print(expectations(everything))
 
 
-def ask(file: LabelledFile, errors: float, choices: Choices, confidence: bool) -> Answered:
+def ask(file: LabelledFile, errors: float, choices: RunOptions, confidence: bool) -> Answered:
     """Answer the questions about one file by gold, some of them wrongly."""
     rng = np.random.default_rng(choices.seed)
     with tempfile.TemporaryDirectory() as folder, AnswerFile(f"{folder}/a.jsonl") as answers:
@@ -105,7 +105,7 @@ def ask(file: LabelledFile, errors: float, choices: Choices, confidence: bool) -
     return Answered(file.family, max(scores), plain, tuple(chosen), expected, off)
 
 
-def error_of_entities(file: LabelledFile, choices: Choices) -> float:
+def error_of_entities(file: LabelledFile, choices: RunOptions) -> float:
     """How far the calibrated confidence of a clustering's entities is off."""
     kb = cluster(file.fragments, choices)
     entities = entity_probabilities([kb.posterior])

@@ -40,7 +40,7 @@ from kbforge.evaluation.reliability import (
 )
 from kbforge.evaluation.scores import score_entities
 from kbforge.files.fragments import read_fragments, write_fragments
-from kbforge.fit.choices import Choices, Fit
+from kbforge.fit.choices import PreparedRun, RunOptions
 from kbforge.fit.confidence import ClusteringReport
 from kbforge.jobs.decide import decide
 from kbforge.jobs.models import restore
@@ -84,7 +84,7 @@ def removal(options: argparse.Namespace, folder: Path) -> str:
             lived, never = str(folder / f"{name}-{seed}"), str(folder / f"{name}-{seed}-never")
             taken = add_fragments(lived, fragments, choices)
             remove(lived, [fragments[place].id for place in sorted(gone)])
-            same = Choices(likelihood=taken.likelihood, alpha=taken.alpha)
+            same = RunOptions(likelihood=taken.likelihood, alpha=taken.alpha)
             add_fragments(never, left, same)
             rows.append(
                 [name, str(len(gone)), *(f"{f1(each, left):.4f}" for each in (lived, never))]
@@ -122,7 +122,7 @@ def doubts(options: argparse.Namespace, folder: Path) -> str:
         gone = [x.id for x in rng.sample(fragments, len(fragments) // 10)]
         events: dict[str, Callable[[], object]] = {
             "half": partial(add_fragments, store, fragments[:half], choices),
-            "update": partial(add_fragments, store, fragments[half:], Choices()),
+            "update": partial(add_fragments, store, fragments[half:], RunOptions()),
             "50 decisions": partial(decide, store, by_gold(fragments, rng, 50)),
             "removal": partial(remove, store, gone),
         }
@@ -155,7 +155,7 @@ def speed(options: argparse.Namespace, folder: Path) -> str:
     made, new = folder / "made.sqlite", folder / "new.jsonl"
     write_fragments(fragments[-ADDED:], str(new))
     if options.store is None:
-        add_fragments(str(made), fragments[:-ADDED], Choices(likelihood=options.likelihood))
+        add_fragments(str(made), fragments[:-ADDED], RunOptions(likelihood=options.likelihood))
     else:
         shutil.copy(options.store, made)
     seconds = []
@@ -181,12 +181,12 @@ def speed(options: argparse.Namespace, folder: Path) -> str:
     return table(head, [[*cells, f"{min(seconds):.2f}", f"{max(seconds):.2f}"]])
 
 
-def of_set(name: str, options: argparse.Namespace) -> tuple[list[Fragment], Choices]:
+def of_set(name: str, options: argparse.Namespace) -> tuple[list[Fragment], RunOptions]:
     """A labelled set, and how to cluster it."""
     data = next(one for one in SETS if one.name == name)
     defaults = None if options.without is None else str(Path(options.without) / data.family)
     fragments = list(data.read(data_folder()))
-    return fragments, Choices(likelihood=options.likelihood, defaults=defaults)
+    return fragments, RunOptions(likelihood=options.likelihood, defaults=defaults)
 
 
 def by_gold(fragments: Sequence[Fragment], rng: random.Random, count: int) -> list[Decision]:
@@ -206,13 +206,13 @@ def by_gold(fragments: Sequence[Fragment], rng: random.Random, count: int) -> li
     return out
 
 
-def known_of(store: str) -> tuple[tuple[Fragment, ...], Posterior, Fit]:
+def known_of(store: str) -> tuple[tuple[Fragment, ...], Posterior, PreparedRun]:
     """The fragments of a store, what is known of them, and by what."""
     with Database(store) as database:
         held = Store(database)
         prepared, _ = restore(held, confidence=True)
         rng = np.random.default_rng(0)
-        session = prepared.clusterer.open(prepared.problem, rng, pages=held.pages)
+        session = prepared.clusterer.open(prepared.spec, rng, pages=held.pages)
         return session.fragments, session.posterior(), prepared
 
 

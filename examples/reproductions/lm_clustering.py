@@ -25,7 +25,7 @@ import numpy as np
 from shell import data_folder, table
 
 from kbforge import registry
-from kbforge.contracts import Fragment, Problem
+from kbforge.contracts import Fragment, ModelSpec
 from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments
 from kbforge.models.bundle import make_likelihood
@@ -97,25 +97,25 @@ def family_rows(family: str, options: argparse.Namespace) -> Iterator[Row]:
     yield exact_name(family, dev)
     pooled = make_likelihood(options.model)
     few = options.search_evals
-    for name, problem, grid in (
-        ("bigram alone", Problem(bigram, 1.0), options.surrogate_grid),
-        ("model + bigram", Problem(pooled, 1.0, bigram, few), options.pooled_grid),
-        ("model", Problem(model, 1.0, bigram, few), options.grid),
+    for name, spec, grid in (
+        ("bigram alone", ModelSpec(bigram, 1.0), options.surrogate_grid),
+        ("model + bigram", ModelSpec(pooled, 1.0, bigram, few), options.pooled_grid),
+        ("model", ModelSpec(model, 1.0, bigram, few), options.grid),
     ):
-        log_alpha = best_log_alpha(train, problem, [float(a) for a in grid.split(",")])
-        max_evals = options.max_evals if problem.surrogate else None
-        problem = Problem(problem.likelihood, math.exp(log_alpha), problem.surrogate, max_evals)
+        log_alpha = best_log_alpha(train, spec, [float(a) for a in grid.split(",")])
+        max_evals = options.max_evals if spec.surrogate else None
+        spec = ModelSpec(spec.likelihood, math.exp(log_alpha), spec.surrogate, max_evals)
         for algorithm in ALGORITHMS:
             setting = {} if algorithm == "greedy" else {"particles": options.particles}
-            runs = [run([dev[i] for i in order], problem, algorithm, setting) for order in orders]
+            runs = [run([dev[i] for i in order], spec, algorithm, setting) for order in orders]
             yield Row(family, name, algorithm, log_alpha, *map(mean_sd, zip(*runs, strict=True)))
 
 
-def best_log_alpha(train: Sequence[Fragment], problem: Problem, grid: Sequence[float]) -> float:
+def best_log_alpha(train: Sequence[Fragment], spec: ModelSpec, grid: Sequence[float]) -> float:
     """The log alpha of the greatest F1; of equals, the middle one. Large ones are quicker."""
     f1 = {}
     for log_alpha in sorted(grid, reverse=True):
-        at = Problem(problem.likelihood, math.exp(log_alpha), problem.surrogate, problem.max_evals)
+        at = ModelSpec(spec.likelihood, math.exp(log_alpha), spec.surrogate, spec.max_evals)
         f1[log_alpha] = run(train, at, "greedy", {})[2]
         print(f"log alpha {log_alpha:g}: train F1 {f1[log_alpha]:.3f}", file=sys.stderr, flush=True)
     best = [log_alpha for log_alpha in sorted(f1) if f1[log_alpha] == max(f1.values())]
@@ -123,12 +123,12 @@ def best_log_alpha(train: Sequence[Fragment], problem: Problem, grid: Sequence[f
 
 
 def run(
-    fragments: Sequence[Fragment], problem: Problem, algorithm: str, setting: dict[str, object]
+    fragments: Sequence[Fragment], spec: ModelSpec, algorithm: str, setting: dict[str, object]
 ) -> tuple[float, float, float, float, float]:
     """Precision, recall, F1, log posterior, seconds."""
     clusterer = registry.create("clusterers", algorithm, setting)
     begin = time.perf_counter()
-    posterior = clusterer.cluster(fragments, problem, np.random.default_rng(0))
+    posterior = clusterer.cluster(fragments, spec, np.random.default_rng(0))
     seconds = time.perf_counter() - begin
     scores = compare(posterior.labels(), [fragment.label for fragment in fragments])
     return (

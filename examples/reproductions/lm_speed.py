@@ -34,7 +34,7 @@ from shell import data_folder, table
 from kbforge.clustering.compiled import CompiledRun
 from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray
 from kbforge.files.fragments import read_fragments
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.cluster import cluster
 from kbforge.models.bundle import read_bundle
 from kbforge_lm.likelihoods.gpt.likelihood import shipped_model
@@ -143,7 +143,7 @@ def run_rows(
     """The whole run beside the straightforward way; and the evaluations."""
     # without a wave, so that each set is asked for in its own step
     options = {"clusterer": {"wave": 1}}
-    choices = Choices(
+    choices = RunOptions(
         likelihood=str(shipped_model()), particles=100, max_evals=100, options=options
     )
     with recorded() as recording:

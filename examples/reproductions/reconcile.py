@@ -48,7 +48,7 @@ from starlette.testclient import TestClient
 
 from kbforge.contracts import Fragment
 from kbforge.files.fragments import read_fragments
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
 from kbforge.serve.app import application
 from kbforge.serve.reconcile import BATCH, CERTAIN
@@ -128,7 +128,7 @@ def main() -> None:
     column, rest = held_out(list(read_fragments(given.fragments)), given.names, given.seed)
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "kb.sqlite")
-        add_fragments(path, rest, Choices())
+        add_fragments(path, rest, RunOptions())
         service = Service(path)
         right, of_name = right_ones(service, rest)
         with TestClient(application(service), "http://localhost") as client:

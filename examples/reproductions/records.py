@@ -39,7 +39,7 @@ from shell import data_folder, table
 from kbforge.contracts import Fragment, Interrupted, Progress
 from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments, write_fragments
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.fit.prepare import prepare
 from kbforge_lab.bench.baselines import group
 from kbforge_lab.suites.accuracy import first_entities
@@ -125,13 +125,13 @@ def run(results: Path, job: dict[str, Any]) -> None:
 def measure(name: str, order: str, factors: list[float]) -> list[dict[str, Any]]:
     """Learn once, cluster at each multiple of alpha; rows with scores and costs."""
     held = fragments_of(name, order)
-    choices = Choices()
+    choices = RunOptions()
     begin, started = time.perf_counter(), time.process_time()
     prepared = prepare(held, choices)
     learning, learning_cpu = time.perf_counter() - begin, time.process_time() - started
     rows = []
     for factor in factors:
-        problem = replace(prepared.problem, alpha=prepared.alpha * factor)
+        spec = replace(prepared.spec, alpha=prepared.alpha * factor)
         until = time.process_time() + SECONDS - learning_cpu
 
         def on_step(progress: Progress, until: float = until) -> None:
@@ -140,13 +140,13 @@ def measure(name: str, order: str, factors: list[float]) -> list[dict[str, Any]]
 
         begin, started = time.perf_counter(), time.process_time()
         rng = np.random.default_rng(choices.seed)
-        posterior = prepared.clusterer.cluster(held, problem, rng, on_step)
+        posterior = prepared.clusterer.cluster(held, spec, rng, on_step)
         row = {
             "method": "kbforge",
             "name": name,
             "order": order,
             "factor": factor,
-            "alpha": problem.alpha,
+            "alpha": spec.alpha,
             "of": len(held),
             "fragments": posterior.n_fragments,
             "complete": posterior.complete,

@@ -24,7 +24,7 @@ from shell import table
 
 from kbforge import registry
 from kbforge.clustering.rules import DirichletProcess
-from kbforge.contracts import Cluster, Fragment, Posterior, Problem, Subproblem
+from kbforge.contracts import Cluster, Fragment, ModelSpec, Posterior, Subproblem
 from kbforge.evaluation.scores import compare
 from kbforge.kb.consensus import similarity, variation
 from kbforge_lab.bench.runs import order
@@ -38,17 +38,17 @@ METHODS = (
 )
 
 
-def log_posterior(problem: Problem, fragments: list[Fragment], found: Sequence[Cluster]) -> float:
+def log_posterior(spec: ModelSpec, fragments: list[Fragment], found: Sequence[Cluster]) -> float:
     """Of a grouping, unnormalised, nats."""
-    model = problem.likelihood.log_marginal([[fragments[i] for i in c] for c in found])
-    return float(DirichletProcess(problem.alpha).log_terms(found, model).sum())
+    model = spec.likelihood.log_marginal([[fragments[i] for i in c] for c in found])
+    return float(DirichletProcess(spec.alpha).log_terms(found, model).sum())
 
 
-def scored(problem: Problem, fragments: list[Fragment], posterior: Posterior) -> list[float]:
+def scored(spec: ModelSpec, fragments: list[Fragment], posterior: Posterior) -> list[float]:
     """Log posterior, F1 (mean of the items' B-cubed F1) and clusters of the point estimate."""
     gold = [fragment.label for fragment in fragments]
     scores = compare(posterior.labels(), gold)
-    log_p = log_posterior(problem, fragments, posterior.clusters())
+    log_p = log_posterior(spec, fragments, posterior.clusters())
     return [log_p, scores.bcubed_f1_item_mean, scores.clusters]
 
 
@@ -69,19 +69,19 @@ def figures(task: Task, shuffle: int, name: str, options: dict[str, int]) -> lis
     assert task.likelihood is not None
     assert task.alpha is not None
     model = registry.create("likelihoods", task.likelihood.name, dict(task.likelihood.options))
-    problem = Problem(model, alpha=task.alpha)
+    spec = ModelSpec(model, alpha=task.alpha)
     fragments = [task.fragments[i] for i in order(task, shuffle)]
     clusterer = registry.create("clusterers", name, options)
     begun = time.process_time()
-    posterior = clusterer.cluster(fragments, problem, np.random.default_rng(shuffle))
+    posterior = clusterer.cluster(fragments, spec, np.random.default_rng(shuffle))
     drawn = time.process_time()
     average = replace(posterior, subproblems=tuple(map(averaged, posterior.subproblems)))
     agreed = time.process_time()
     return [
         drawn - begun,
-        *scored(problem, fragments, posterior),
+        *scored(spec, fragments, posterior),
         agreed - drawn,
-        *scored(problem, fragments, average),
+        *scored(spec, fragments, average),
     ]
 
 

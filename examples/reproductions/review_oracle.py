@@ -31,7 +31,7 @@ from kbforge.contracts import Decision, FloatArray, Fragment, Session
 from kbforge.errors import ContradictionError
 from kbforge.evaluation.reliability import pair_probabilities
 from kbforge.evaluation.scores import compare
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.fit.questions import PairQuestion, PosteriorQueue
 from kbforge.jobs.cluster import open_live
 from kbforge.pictures import PALETTE, look, new_figure, save
@@ -74,7 +74,7 @@ def measured(data: LabelledSet, options: argparse.Namespace) -> Curves:
         rng = np.random.default_rng([order, 0])
         places = rng.permutation(len(fragments)) if order else np.arange(len(fragments))
         held = [fragments[i] for i in places.tolist()]
-        live = open_live(held, Choices(defaults=defaults))
+        live = open_live(held, RunOptions(defaults=defaults))
         live.add(held)
         live.touched()
         state = live.session.snapshot()
@@ -82,7 +82,7 @@ def measured(data: LabelledSet, options: argparse.Namespace) -> Curves:
             for repeat in range(options.repeats if way in (DOUBT, RANDOM) else 1):
                 draws = np.random.default_rng([order, repeat, 1])
                 made = live.prepared
-                session = made.clusterer.open(made.problem, np.random.default_rng(0), state)
+                session = made.clusterer.open(made.spec, np.random.default_rng(0), state)
                 answer = oracle(held, options.errors, draws)
                 curve = asked(session, pairs_by(way, session, draws), answer)
                 runs[way].append(list(islice(curve, options.answers + 1)))

@@ -17,7 +17,7 @@ from unittest.mock import patch
 import numpy as np
 
 from kbforge.clustering import revise
-from kbforge.contracts import Fragment, Problem
+from kbforge.contracts import Fragment, ModelSpec
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 
@@ -36,7 +36,7 @@ def main() -> None:
     for order in range(given.orders):
         shuffled = np.random.default_rng(order).permutation(len(points))
         items = [points[i] for i in shuffled]
-        with patch.object(revise, "split_or_merge", lambda core, fragment: 0.0):
+        with patch.object(revise, "split_or_merge", lambda state, fragment: 0.0):
             without = run(items, given.particles)
         table.append([*without, *run(items, given.particles)])
         print(order, *(f"{each:.2f}" for each in table[-1]), sep="\t")
@@ -55,7 +55,7 @@ def run(items: list[Fragment], particles: int) -> tuple[float, float]:
     """Log posterior, and processor seconds."""
     begin = time.process_time()
     clusterer = SplitSmc(particles=particles, revise=1)
-    found = clusterer.cluster(items, Problem(Gaussian(), ALPHA), np.random.default_rng(0))
+    found = clusterer.cluster(items, ModelSpec(Gaussian(), ALPHA), np.random.default_rng(0))
     return found.log_posterior, time.process_time() - begin
 
 

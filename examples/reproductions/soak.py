@@ -28,8 +28,8 @@ import numpy as np
 
 from kbforge import registry
 from kbforge.clustering.session import SmcSession
-from kbforge.contracts import Fragment, Problem
-from kbforge.fit.choices import Choices
+from kbforge.contracts import Fragment, ModelSpec
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
 from kbforge.kernel.binding import kernel_status
 from kbforge_lab.bench.perform import resident_mib
@@ -74,13 +74,13 @@ def main() -> None:
 def way(name: str, first: list[Fragment], folder: Path) -> Callable[[list[Fragment]], object]:
     """What takes in a part; it has learned from the first records, and taken them in."""
     if name == "store":
-        store, choices = str(folder / "soak.sqlite"), Choices(likelihood="attributes")
+        store, choices = str(folder / "soak.sqlite"), RunOptions(likelihood="attributes")
         add_fragments(store, first, choices)
-        return lambda part: add_fragments(store, part, Choices())
+        return lambda part: add_fragments(store, part, RunOptions())
     likelihood = registry.create("likelihoods", "attributes", {})
     likelihood.fit(first)
-    problem = Problem(likelihood, likelihood.default_alpha, index=likelihood.index)
-    session = SplitSmc().open(problem, np.random.default_rng(0))
+    spec = ModelSpec(likelihood, likelihood.default_alpha, index=likelihood.index)
+    session = SplitSmc().open(spec, np.random.default_rng(0))
     session.add(first)
 
     def add(part: list[Fragment]) -> None:
@@ -88,7 +88,7 @@ def way(name: str, first: list[Fragment], folder: Path) -> Callable[[list[Fragme
         session.touched()
         if name == "engine":
             assert isinstance(session, SmcSession), kernel_status()
-            session._core.held.clear()  # the engine never looks at them again
+            session._state.held.clear()  # the engine never looks at them again
 
     return add
 

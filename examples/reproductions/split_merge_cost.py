@@ -17,7 +17,7 @@ import numpy as np
 
 from kbforge import registry
 from kbforge.clustering.rules import DirichletProcess
-from kbforge.contracts import Fragment, Problem
+from kbforge.contracts import Fragment, ModelSpec
 from kbforge_lab.batch.chain import MarkovChain
 from kbforge_lab.batch.grouping import Grouping
 from kbforge_lab.suites.gauss import separate_gaussians
@@ -50,10 +50,10 @@ def cost(name: str, points: int, seconds: float) -> float:
     rng = np.random.default_rng(points)
     x, labels = separate_gaussians(points, clusters, DIMENSIONS, SPREAD, rng)
     fragments = [Fragment(f"p{i}", {}, tuple(row)) for i, row in enumerate(x.tolist())]
-    problem = Problem(Gaussian(b=2.0, lam=1 / SPREAD**2), alpha=1.0)
-    prior, grouping = DirichletProcess(problem.alpha), Grouping(points)
+    spec = ModelSpec(Gaussian(b=2.0, lam=1 / SPREAD**2), alpha=1.0)
+    prior, grouping = DirichletProcess(spec.alpha), Grouping(points)
     clusterer = registry.create("clusterers", name, {})
-    kernel = clusterer.make_kernel(fragments, problem, grouping, prior.log_alpha)
+    kernel = clusterer.make_kernel(fragments, spec, grouping, prior.log_alpha)
     chain = MarkovChain(kernel, grouping, prior, np.random.default_rng(1))
     order = np.argsort(labels, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)

@@ -17,7 +17,7 @@ from shell import table
 
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.evaluation.scores import compare
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.cluster import cluster
 from kbforge_lab.suites.circles import CIRCLES, SURROGATE, draw_clusters, fragments_of
 from kbforge_plugins.likelihoods.gaussian import Gaussian
@@ -36,7 +36,7 @@ def evidence_per_cluster(options: Options, clusters: list[FloatArray]) -> float:
 
 def clustering_f1(options: Options, draws: int, orders: int) -> list[float]:
     """F1 of every draw in every order."""
-    choices = Choices(likelihood="gaussian", alpha=1.0, options={"likelihood": options})
+    choices = RunOptions(likelihood="gaussian", alpha=1.0, options={"likelihood": options})
     found = []
     for seed in range(draws):
         for order in range(orders):

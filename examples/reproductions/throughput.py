@@ -22,7 +22,7 @@ from shell import data_folder, kbforge, table
 from kbforge.contracts import Progress
 from kbforge.files.fragments import read_fragments, write_fragments
 from kbforge.fit.alpha import read_calibration
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.cluster import cluster
 
 LIKELIHOOD = "bigram"
@@ -53,7 +53,7 @@ def measure(name: str, alpha: float) -> None:
         if progress.fragments % WINDOW == 0 or progress.fragments == len(fragments):
             marks[progress.fragments] = time.perf_counter()
 
-    choices = Choices(likelihood=LIKELIHOOD, alpha=alpha * len(fragments))
+    choices = RunOptions(likelihood=LIKELIHOOD, alpha=alpha * len(fragments))
     done = cluster(fragments, choices, on_step)
     early = (marks[EARLY[1]] - marks[EARLY[0]]) / (EARLY[1] - EARLY[0])
     last = sorted(marks)[-2:]

@@ -20,7 +20,7 @@ from shell import data_folder, table
 
 from kbforge.contracts import FloatArray, Fragment, Likelihood, Posterior
 from kbforge.files.fragments import read_fragments
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.fit.prepare import prepare
 
 
@@ -55,7 +55,9 @@ def main() -> None:
     first: Posterior | None = None
     for wave in map(int, given.waves.split(",")):
         options = {"clusterer": {"wave": wave}}
-        choices = Choices(likelihood=given.likelihood, clusterer=given.clusterer, options=options)
+        choices = RunOptions(
+            likelihood=given.likelihood, clusterer=given.clusterer, options=options
+        )
         posterior, row = run(choices, fragments)
         first = first or posterior
         same = sorted(posterior.clusters()) == sorted(first.clusters())
@@ -66,13 +68,13 @@ def main() -> None:
     print(table(head, rows))
 
 
-def run(choices: Choices, fragments: Sequence[Fragment]) -> tuple[Posterior, list[str]]:
+def run(choices: RunOptions, fragments: Sequence[Fragment]) -> tuple[Posterior, list[str]]:
     """Cluster, and say what it took."""
     made = prepare(fragments, choices)
-    counted = Counted(made.problem.likelihood)
-    problem = replace(made.problem, likelihood=counted)
+    counted = Counted(made.spec.likelihood)
+    spec = replace(made.spec, likelihood=counted)
     wall, spent = time.perf_counter(), time.process_time()
-    posterior = made.clusterer.cluster(fragments, problem, np.random.default_rng(0))
+    posterior = made.clusterer.cluster(fragments, spec, np.random.default_rng(0))
     wall, spent = time.perf_counter() - wall, time.process_time() - spent
     scored = sum(counted.calls)
     return posterior, [

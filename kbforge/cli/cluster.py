@@ -24,7 +24,7 @@ from kbforge.words import counted, listed
 if TYPE_CHECKING:
     from kbforge.contracts import Fragment
     from kbforge.fit.authority import Authority
-    from kbforge.fit.choices import Choices
+    from kbforge.fit.choices import RunOptions
     from kbforge.jobs.cluster import KnowledgeBase
     from kbforge.jobs.update import UpdateResult
 
@@ -170,7 +170,7 @@ def read_known(against: str | None) -> Authority | None:
 def write_clustered(
     fragments: Sequence[Fragment],
     reading: float,
-    choices: Choices,
+    choices: RunOptions,
     output: str,
     as_json: bool,
     links: str | None = None,
@@ -286,7 +286,7 @@ def _print_summary(kb: KnowledgeBase, target: str) -> None:
 def _take_in(
     context: typer.Context,
     into: str,
-    choices: Choices,
+    choices: RunOptions,
     inputs: Sequence[str | None],
     of_store: _OfAStore,
 ) -> None:

@@ -13,7 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from kbforge.contracts import Fragment
-    from kbforge.fit.choices import Choices
+    from kbforge.fit.choices import RunOptions
 
 KINDS = ("likelihood", "surrogate", "index", "clusterer")
 """The kinds of plugin that a clustering uses."""
@@ -77,7 +77,7 @@ OF_A_RUN = {
         "Other groupings to keep for an entity: the three most probable above 1 %, or all.",
     ),
 }
-"""What a run can set by `--set NAME=VALUE`; each is a field of `Choices`."""
+"""What a run can set by `--set NAME=VALUE`; each is a field of `RunOptions`."""
 
 _TYPED = ("N", "true|false")  # the values of others are texts
 
@@ -218,25 +218,25 @@ def choices_of(
     context: typer.Context,
     names: Collection[str] = tuple(OF_A_RUN),
     kinds: Collection[str] = KINDS,
-) -> Choices:
+) -> RunOptions:
     """The user's choices, by the options that the verb has; defaults for the others.
 
     `--set` takes these names of `OF_A_RUN`, options of these kinds of plugin and, if the verb has a
     use for them, those of the source of a table and of a store (`set_of`).
     """
-    from kbforge.fit.choices import Choices
+    from kbforge.fit.choices import RunOptions
     from kbforge.registry.options import bind_options, parse_settings
 
     given = context.params
-    chosen = {one.name: given[one.name] for one in fields(Choices) if one.name in given}
+    chosen = {one.name: given[one.name] for one in fields(RunOptions) if one.name in given}
     if "gpu" in given:
         chosen["device"] = device_of(given["gpu"])
     others = [*["source"] * ("id_column" in given), *["store"] * ("into" in given)]
     parsed = parse_settings(given["settings"] or (), [*kinds, *others], names)
     texts = parsed.get("", {})
     typed = {n: texts[n] for n in texts if OF_A_RUN[n.replace("_", "-")].value in _TYPED}
-    chosen |= texts | bind_options(Choices, "--set", typed)
-    return Choices(**chosen, options={kind: parsed[kind] for kind in kinds})
+    chosen |= texts | bind_options(RunOptions, "--set", typed)
+    return RunOptions(**chosen, options={kind: parsed[kind] for kind in kinds})
 
 
 def read(context: typer.Context, path: str) -> Iterator[Fragment]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from kbforge.contracts import Entity, Explanation, Problem
+    from kbforge.contracts import Entity, Explanation, ModelSpec
     from kbforge.jobs.explain import Explainer, Reason
     from kbforge.kb.similarity import SimilarFragment
 
@@ -339,7 +339,7 @@ def explain(
         console.print_json({"fragment": fragment_id, "entities": entities})
     else:
         assert fragment_id is not None
-        _print_reasons(fragment_id, reasons, prepared.problem)
+        _print_reasons(fragment_id, reasons, prepared.spec)
 
 
 def _write(explainer: Explainer, output: str) -> None:
@@ -352,7 +352,7 @@ def _write(explainer: Explainer, output: str) -> None:
     console.note(f"wrote {'standard output' if output == '-' else output}")
 
 
-def _print_reasons(fragment_id: str, reasons: list[Reason], problem: Problem) -> None:
+def _print_reasons(fragment_id: str, reasons: list[Reason], spec: ModelSpec) -> None:
     from rich.text import Text
 
     screen = console.stdout()
@@ -365,12 +365,12 @@ def _print_reasons(fragment_id: str, reasons: list[Reason], problem: Problem) ->
             relation = "is in" if reason.own else "could be in"
             others = counted(reason.others, "other fragment")
             screen.print(Text(f"{quoted(fragment_id)} {relation} {entity}, {others}"))
-            screen.print(_table(fragment_id, own, reason, reason.explanation, problem))
+            screen.print(_table(fragment_id, own, reason, reason.explanation, spec))
         screen.print()
 
 
 def _table(
-    fragment_id: str, own: Entity, reason: Reason, explanation: Explanation, problem: Problem
+    fragment_id: str, own: Entity, reason: Reason, explanation: Explanation, spec: ModelSpec
 ) -> Table:
     from rich.table import Table
     from rich.text import Text
@@ -378,7 +378,7 @@ def _table(
     table = Table(box=None, padding=(0, 2, 0, 2))
     for title in ("attribute", "this fragment", "the others"):
         table.add_column(title)
-    table.add_column("nats" if problem.likelihood.probability else "score", justify="right")
+    table.add_column("nats" if spec.likelihood.probability else "score", justify="right")
     for attribute, nats in sorted(explanation.attributes.items(), key=lambda item: -item[1]):
         mine = [v.value for v in own.properties[attribute] if fragment_id in v.fragments]
         theirs = [
@@ -393,7 +393,7 @@ def _table(
             Text(", ".join(shown[:_MOST_VALUES]) + more),
             f"{nats:+.2f}",
         )
-    prior = f"log {reason.others} - log {problem.alpha:.4g}"
+    prior = f"log {reason.others} - log {spec.alpha:.4g}"
     table.add_row("prior", "", prior, f"{explanation.prior:+.2f}")
     table.add_row(Text("total", style="bold"), "", "", f"{explanation.total:+.2f}")
     return table

@@ -21,11 +21,11 @@ from kbforge.contracts import (
     CompiledClusters,
     EncodedFragments,
     FloatArray,
-    Info,
     IntArray,
     KeyFamilies,
-    Page,
     Posterior,
+    StepResult,
+    SubproblemData,
     Subproblems,
     Totals,
 )
@@ -50,7 +50,7 @@ Refusal: TypeAlias = LikelihoodError | InfeasibleFragment
 """Why a fragment is not taken in; without its name."""
 
 
-class Records:
+class EncodedBatch:
     """Fragments as the kernel reads them, and their keys.
 
     `key_starts` says where each fragment's keys begin, shape [fragments + 1].
@@ -216,7 +216,7 @@ class CompiledRun:
         proposed: bool = False,
         evaluations: int = -1,
         apart: bool = False,
-    ) -> tuple[Info, IntArray, IntArray]:
+    ) -> tuple[StepResult, IntArray, IntArray]:
         """Take in the fragment that was looked up.
 
         Args:
@@ -246,8 +246,8 @@ class CompiledRun:
             self._require_drawn()
             bad = math.nan if np.isnan(values).any() else math.inf
             raise _refusal(done.outcome, bad, alone)
-        (info,) = self._told()
-        return info, binding.ints(done.parents, done.n_children), self._children()
+        (step,) = self._told()
+        return step, binding.ints(done.parents, done.n_children), self._children()
 
     # -- constraints --------------------------------------------------------------------------
 
@@ -278,8 +278,8 @@ class CompiledRun:
         return binding.ints(self._done.dropped, self._done.n_dropped)
 
     def add(
-        self, table: CompiledClusters, records: Records, begin: int, end: int
-    ) -> tuple[list[Info], Refusal | None]:
+        self, table: CompiledClusters, records: EncodedBatch, begin: int, end: int
+    ) -> tuple[list[StepResult], Refusal | None]:
         """Take in the fragments from `begin` to `end` by a likelihood of the kernel's own.
 
         Returns what was done, and what is wrong with the next fragment, if anything. Nothing is if
@@ -332,7 +332,7 @@ class CompiledRun:
         self.n_slots = max(self.n_slots, int(children.max()) + 1)
         return children
 
-    def _told(self) -> Iterator[Info]:
+    def _told(self) -> Iterator[StepResult]:
         """What became of the fragments of the last call."""
         done, first = self._done, self.n_numbers
         n = done.taken
@@ -343,7 +343,7 @@ class CompiledRun:
         evaluations = done.evaluations_after[:n]
         for k in range(n):
             replaced = tuple(before[before_start[k] : before_start[k + 1]])
-            yield Info(
+            yield StepResult(
                 fragment=first + k,
                 fate=FATES[min(len(replaced), 2)],
                 before=replaced,
@@ -376,7 +376,7 @@ class CompiledRun:
         n = self._kernel.kb_names(self.handle, byref(self._slots))
         return binding.ints(self._slots, n)
 
-    def pages(self, names: IntArray) -> list[Page]:
+    def pages(self, names: IntArray) -> list[SubproblemData]:
         """Subproblems as plain data."""
         out = self._copied(names)
         clusters = binding.ints(out.clusters, len(names))
@@ -398,7 +398,7 @@ class CompiledRun:
             held = slice(of_cluster[k], of_cluster[k + 1])
             row = slice(of_row[k], of_row[k + 1])
             made.append(
-                Page(
+                SubproblemData(
                     name=name,
                     slots=slots[held],
                     lengths=lengths[held],
@@ -411,7 +411,7 @@ class CompiledRun:
             )
         return made
 
-    def page(self, name: int) -> Page:
+    def page(self, name: int) -> SubproblemData:
         """One subproblem as plain data."""
         return self.pages(np.array([name]))[0]
 
@@ -471,31 +471,31 @@ class CompiledRun:
         free = out.free[: out.n_free]
         return RunTotals(out.slots, free, out.subproblems, out.log10_effective, out.evaluations)
 
-    def led(self) -> dict[int, KeyFamilies]:
+    def postings(self) -> dict[int, KeyFamilies]:
         """Where all keys of the index lead that lead anywhere."""
         out = binding.CKeyFamilies()
         self._kernel.kb_export_led(self.handle, byref(out))
         return _led(out)
 
-    def changed_led(self) -> dict[int, KeyFamilies]:
+    def changed_postings(self) -> dict[int, KeyFamilies]:
         """Where keys lead that may lead elsewhere than when this was last asked; at first, all."""
         out = binding.CKeyFamilies()
         self._kernel.kb_changed_led(self.handle, byref(out))
         return _led(out)
 
-    def led_of(self, keys: Sequence[int]) -> dict[int, KeyFamilies]:
+    def postings_of(self, keys: Sequence[int]) -> dict[int, KeyFamilies]:
         """Where these keys lead."""
         out, wanted = binding.CKeyFamilies(), np.array(keys, dtype=np.int64)
         self._kernel.kb_led_of(self.handle, len(wanted), address(wanted), byref(out))
         return _led(out)
 
-    def put_led(self, led: Mapping[int, KeyFamilies], changes: bool) -> None:
+    def put_postings(self, postings: Mapping[int, KeyFamilies], changes: bool) -> None:
         """Keys lead there from now on; `changes` if they led elsewhere before."""
-        keys = np.fromiter(led, dtype=np.int64, count=len(led))
-        counts = np.array([len(one.families) for one in led.values()], dtype=np.int64)
-        all_of_them = chain.from_iterable(one.families for one in led.values())
+        keys = np.fromiter(postings, dtype=np.int64, count=len(postings))
+        counts = np.array([len(one.families) for one in postings.values()], dtype=np.int64)
+        all_of_them = chain.from_iterable(one.families for one in postings.values())
         families = np.fromiter(all_of_them, dtype=np.int64, count=int(counts.sum()))
-        closed = np.array([one.closed for one in led.values()], dtype=np.uint8)
+        closed = np.array([one.closed for one in postings.values()], dtype=np.uint8)
         columns: tuple[NDArray[Any], ...] = keys, counts, families, closed
         self._kernel.kb_put_led(self.handle, len(keys), *map(address, columns), changes)
 
@@ -516,7 +516,7 @@ class CompiledRun:
         )
         self._kernel.kb_resume(self.handle, byref(told), elsewhere)
 
-    def hold(self, pages: Sequence[Page]) -> None:
+    def hold(self, pages: Sequence[SubproblemData]) -> None:
         """Hold more subproblems; what is known beside them stays."""
         self.fit_sizes(max(int(page.lengths.max()) for page in pages))
         whole = {

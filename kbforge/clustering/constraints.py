@@ -21,7 +21,7 @@ from kbforge.contracts.session import KNOWN
 from kbforge.errors import ContradictionError, quoted
 
 
-class Closure:
+class DecisionGraph:
     """The components of some decisions: by id, by component, and which ones are apart.
 
     Raises:
@@ -112,14 +112,14 @@ def _contradiction(
 ) -> ContradictionError:
     """Why the first of some decisions cannot hold beside the others."""
     try:
-        closure = Closure(decisions)
+        graph = DecisionGraph(decisions)
     except ContradictionError as error:
         return error
     holder: dict[str, str] = {}
-    for id in closure.members[closure.component[decisions[0].first]]:
+    for id in graph.members[graph.component[decisions[0].first]]:
         for value in stated.get(id, ()):
             if holder.setdefault(value, id) != id:
-                return _linked_twice(closure, holder[value], id, value, constraints.link)
+                return _linked_twice(graph, holder[value], id, value, constraints.link)
     raise AssertionError("the decisions can all hold")
 
 
@@ -189,10 +189,10 @@ def _shortened(decisions: Sequence[Decision]) -> Iterator[str]:
 
 
 def _linked_twice(
-    closure: Closure, first: str, second: str, value: str, link: str | None
+    graph: DecisionGraph, first: str, second: str, value: str, link: str | None
 ) -> ContradictionError:
     """The error that two fragments with the same linking value are decided to be one."""
-    ties = closure.ties(first, second)
+    ties = graph.ties(first, second)
     both = f'"{quoted(first)}" and "{quoted(second)}"'
     why = f'fragments {both} have the same "{quoted(link)}" and'
     if value == KNOWN:
@@ -209,9 +209,9 @@ Tag: TypeAlias = tuple[bool, str]
 _FREE: frozenset[Tag] = frozenset()
 
 
-def _tags_of(x: Fragment, constraints: Constraints, closure: Closure) -> frozenset[Tag]:
+def _tags_of(x: Fragment, constraints: Constraints, graph: DecisionGraph) -> frozenset[Tag]:
     tags: set[Tag] = {(False, value) for value in constraints.stated(x)}
-    if (component := closure.component.get(x.id)) is not None:
+    if (component := graph.component.get(x.id)) is not None:
         tags.add((True, component))
     return frozenset(tags)
 
@@ -245,13 +245,13 @@ def rule_of(
     constraints: Constraints, fragments: Sequence[Fragment]
 ) -> Callable[[Iterable[Cluster]], bool]:
     """Says whether clusters of these fragments, by place, satisfy constraints."""
-    closure = Closure(constraints.decisions)
+    graph = DecisionGraph(constraints.decisions)
     tags = {
         place: own
         for place, x in enumerate(fragments if constraints else ())
-        if (own := _tags_of(x, constraints, closure))
+        if (own := _tags_of(x, constraints, graph))
     }
-    return lambda clusters: not tags or _satisfied(clusters, tags, closure.apart)
+    return lambda clusters: not tags or _satisfied(clusters, tags, graph.apart)
 
 
 class Bindings:
@@ -259,7 +259,7 @@ class Bindings:
 
     def __init__(self, run: CompiledRun) -> None:
         self._run = run
-        self.constraints, self.closure = Constraints(), Closure(())
+        self.constraints, self.graph = Constraints(), DecisionGraph(())
         self._tags: dict[int, frozenset[Tag]] = {}
         # by component, which of its fragments has a linking value
         self._stated: dict[str, dict[str, str]] = {}
@@ -267,24 +267,27 @@ class Bindings:
         self._value: dict[str, int] = {}
 
     def bind(
-        self, constraints: Constraints, closure: Closure, fragments: Iterable[tuple[int, Fragment]]
+        self,
+        constraints: Constraints,
+        graph: DecisionGraph,
+        fragments: Iterable[tuple[int, Fragment]],
     ) -> None:
         """Put constraints in force on the fragments that are here; the particles are as they were.
 
         Raises:
             ContradictionError: they cannot all hold; nothing has changed.
         """
-        before = self.constraints, self.closure, self._tags, self._stated
-        self.constraints, self.closure, self._tags, self._stated = constraints, closure, {}, {}
+        before = self.constraints, self.graph, self._tags, self._stated
+        self.constraints, self.graph, self._tags, self._stated = constraints, graph, {}, {}
         bound = {n: x for n, x in fragments if self.concern(x)}
         try:
             for number, x in bound.items():
                 self.require_possible(x)
                 self._note(number, x)
         except ContradictionError:
-            self.constraints, self.closure, self._tags, self._stated = before
+            self.constraints, self.graph, self._tags, self._stated = before
             raise
-        self._component = {name: k for k, name in enumerate(closure.members)}
+        self._component = {name: k for k, name in enumerate(graph.members)}
         self._run.bind(self._apart() if constraints else None)
         if constraints:
             self._tell({number: self._tags.get(number, _FREE) for number in bound})
@@ -292,22 +295,22 @@ class Bindings:
 
     def _apart(self) -> list[list[int]]:
         """By component, those that it is not one with."""
-        of, apart = self._component, self.closure.apart
-        return [[of[other] for other in apart.get(name, ())] for name in self.closure.members]
+        of, apart = self._component, self.graph.apart
+        return [[of[other] for other in apart.get(name, ())] for name in self.graph.members]
 
     def concern(self, x: Fragment) -> bool:
         """Whether a fragment has tags, or will."""
-        linked = self.constraints.link is not None or x.id in self.closure.component
+        linked = self.constraints.link is not None or x.id in self.graph.component
         return linked or (self.constraints.known and x.known is not None)
 
     def require_possible(self, x: Fragment) -> None:
         """Refuse a fragment that decisions make one with another of its linking values."""
-        component = self.closure.component.get(x.id)
+        component = self.graph.component.get(x.id)
         known = self._stated.get(component, {}) if component is not None else {}
         for value in self.constraints.stated(x):
             if known.get(value, x.id) != x.id:
                 link = self.constraints.link
-                raise _linked_twice(self.closure, known[value], x.id, value, link)
+                raise _linked_twice(self.graph, known[value], x.id, value, link)
 
     def take_in(self, fragments: Mapping[int, Fragment]) -> None:
         """These fragments are here, too, by number; the run is yet to be told of their clusters."""
@@ -317,7 +320,7 @@ class Bindings:
         self._tell({number: self._tags.get(number, _FREE) for number in bound})
 
     def _note(self, number: int, x: Fragment) -> None:
-        component = self.closure.component.get(x.id)
+        component = self.graph.component.get(x.id)
         if component is not None:
             known = self._stated.setdefault(component, {})
             for value in self.constraints.stated(x):
@@ -327,7 +330,7 @@ class Bindings:
 
     def _tags_of(self, x: Fragment) -> frozenset[Tag]:
         """The tags that a fragment has, or will have."""
-        return _tags_of(x, self.constraints, self.closure)
+        return _tags_of(x, self.constraints, self.graph)
 
     def expect(
         self, first: int, fragments: Sequence[Fragment]
@@ -360,7 +363,7 @@ class Bindings:
         bound = {number: x for number, x in fragments.items() if number in self._tags}
         for number, x in bound.items():
             del self._tags[number]
-            known = self._stated.get(self.closure.component.get(x.id, ""), {})
+            known = self._stated.get(self.graph.component.get(x.id, ""), {})
             for value in self.constraints.stated(x):
                 if known.get(value) == x.id:
                     del known[value]
@@ -382,7 +385,7 @@ class Bindings:
 
     def mates(self, x: Fragment) -> Sequence[str]:
         """The ids of all that decisions make one with a fragment."""
-        return self.closure.members.get(self.closure.component.get(x.id, ""), ())
+        return self.graph.members.get(self.graph.component.get(x.id, ""), ())
 
     def bound(self, components: Collection[str]) -> list[int]:
         """The fragments of some components, ascending."""
@@ -396,7 +399,7 @@ class Bindings:
 
     def allow(self, clusters: Iterable[Cluster]) -> bool:
         """Whether a grouping satisfies all constraints."""
-        return _satisfied(clusters if self._tags else (), self._tags, self.closure.apart)
+        return _satisfied(clusters if self._tags else (), self._tags, self.graph.apart)
 
     def bind_some(self, run: CompiledRun, fragments: Sequence[Fragment]) -> None:
         """Have a run honour the constraints that takes in these fragments alone, in order.
@@ -409,12 +412,12 @@ class Bindings:
         run.bind(self._apart())
         values: dict[str, dict[str, None]] = {}
         for x in fragments:
-            component = self.closure.component.get(x.id)
+            component = self.graph.component.get(x.id)
             if component is not None:
                 values.setdefault(component, {}).update(dict.fromkeys(self.constraints.stated(x)))
         tags = {}
         for number, x in enumerate(fragments):
-            component = self.closure.component.get(x.id)
+            component = self.graph.component.get(x.id)
             own = self.constraints.stated(x) if component is None else values.pop(component, ())
             tags[number] = frozenset((False, value) for value in own)
             if component is not None:

@@ -28,8 +28,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kbforge.clustering.constraints import Closure
-from kbforge.clustering.core import Core
+from kbforge.clustering.constraints import DecisionGraph
 from kbforge.clustering.pages import numbers_in
 from kbforge.clustering.regroup import (
     ImpossibleError,
@@ -51,67 +50,68 @@ from kbforge.clustering.revise import (
     offer,
     revisit,
 )
-from kbforge.contracts import Cluster, Constraints, Decision, Fate, Fragment, Info
+from kbforge.clustering.state import SessionState
+from kbforge.contracts import Cluster, Constraints, Decision, Fate, Fragment, StepResult
 
 _MARGIN = 1e-6
 """Nats that L of a single fragment differs by at most, however it is worked out."""
 
 
-def plan_removal(core: Core, removed: Collection[int]) -> Replacement:
+def plan_removal(state: SessionState, removed: Collection[int]) -> Replacement:
     """Decide what is left without some fragments. Whatever is raised, nothing has changed.
 
     Raises:
         LikelihoodError: what is left has no possible grouping.
     """
-    gone = sorted(set(core.run.homes(list(removed))))
-    pages = core.pages(gone)
+    gone = sorted(set(state.run.homes(list(removed))))
+    pages = state.pages(gone)
     parts = [[without(row, removed) for row in rows_of(page)] for page in pages]
     try:
-        return core.plan(gone, parts, removed)
+        return state.plan(gone, parts, removed)
     except ImpossibleError:
         left = [[i for i in numbers_in([page]) if i not in removed] for page in pages]
-        parts = [clustered_again(core, fragments).rows for fragments in left]
-        return core.plan(gone, parts, removed)
+        parts = [clustered_again(state, fragments).rows for fragments in left]
+        return state.plan(gone, parts, removed)
 
 
-def enforce(core: Core, constraints: Constraints, new: Sequence[Decision]) -> None:
+def enforce(state: SessionState, constraints: Constraints, new: Sequence[Decision]) -> None:
     """Put constraints in force, with `new` decisions; whatever is raised, the old ones are.
 
     Raises:
         ContradictionError: they cannot all hold.
         LikelihoodError: no grouping that satisfies them is possible.
     """
-    closure = Closure(constraints.decisions)
+    graph = DecisionGraph(constraints.decisions)
     # before they are in force: what comes in later would not be known to the old ones
-    core.have_ids(_ids(closure, new))
-    expelled = _named(core, [each for each in new if not each.same])
+    state.have_ids(_ids(graph, new))
+    expelled = _named(state, [each for each in new if not each.same])
     for number in expelled:
-        core.read(core.fragment(number))
-    old = core.bindings.constraints, core.bindings.closure
-    core.bind(constraints, closure)
+        state.read(state.fragment(number))
+    old = state.bindings.constraints, state.bindings.graph
+    state.bind(constraints, graph)
     try:
-        replacement = plan_enforcement(core, _bound(core, new), expelled)
+        replacement = plan_enforcement(state, _bound(state, new), expelled)
     except BaseException:
-        core.bind(*old)
+        state.bind(*old)
         raise
     if replacement is not None:
-        core.replace(replacement)
+        state.replace(replacement)
 
 
-def lift(core: Core, constraints: Constraints, old: Sequence[Decision]) -> None:
+def lift(state: SessionState, constraints: Constraints, old: Sequence[Decision]) -> None:
     """Put fewer constraints in force, and cluster again what the others had decided.
 
     If the likelihood fails, the others are no longer in force, but some particles satisfy them
     still.
     """
-    core.have_ids(_ids(core.bindings.closure, old))
-    freed = _bound(core, old)
-    core.bind(constraints, Closure(constraints.decisions))
+    state.have_ids(_ids(state.bindings.graph, old))
+    freed = _bound(state, old)
+    state.bind(constraints, DecisionGraph(constraints.decisions))
     for number in freed:
-        revisit(core, number, MOST_NEIGHBOURS)
+        revisit(state, number, MOST_NEIGHBOURS)
 
 
-def add_cornered(core: Core, x: Fragment) -> Info:
+def add_cornered(state: SessionState, x: Fragment) -> StepResult:
     """Take in a fragment that constraints leave no place on any particle.
 
     Decisions make it one with fragments whose clusters already have one of its linking values.
@@ -119,61 +119,61 @@ def add_cornered(core: Core, x: Fragment) -> Info:
     Raises:
         LikelihoodError: as `decide`; the fragment has not been taken in then.
     """
-    number = len(core.held)
-    core.bindings.expect(number, (x,))
+    number = len(state.held)
+    state.bindings.expect(number, (x,))
     try:
-        info = core.table.add((x,), core.read(x), 0, apart=True)
+        step = state.table.add((x,), state.read(x), 0, apart=True)
     except BaseException:
-        core.bindings.forget({number: x})
+        state.bindings.forget({number: x})
         raise
-    assert info is not None, "what its keys lead to is here"
-    core.took_in((x,), (number,))
-    core.note(info.before, info.after)
-    component = core.bindings.component_of(number)
+    assert step is not None, "what its keys lead to is here"
+    state.took_in((x,), (number,))
+    state.note(step.before, step.after)
+    component = state.bindings.component_of(number)
     assert component is not None
     try:
-        replacement = plan_enforcement(core, core.bindings.bound([component]))
+        replacement = plan_enforcement(state, state.bindings.bound([component]))
     except BaseException:
-        core.replace(plan_removal(core, [number]))
-        core.unnumber()
+        state.replace(plan_removal(state, [number]))
+        state.unnumber()
         raise
     assert replacement is not None
-    core.replace(replacement)
-    known = core.run.totals()
+    state.replace(replacement)
+    known = state.run.totals()
     return replace(
-        info,
+        step,
         fate=Fate.JOINED if len(replacement.gone) == 2 else Fate.MERGED,
         before=tuple(name for name in replacement.gone if name != number),
         after=tuple(page.name for page in replacement.pages),
         subproblems=known.subproblems,
         log10_effective_particles=known.log10_effective,
-        model_evaluations=core.table.evaluations,
+        model_evaluations=state.table.evaluations,
     )
 
 
-def _named(core: Core, decisions: Iterable[Decision]) -> list[int]:
+def _named(state: SessionState, decisions: Iterable[Decision]) -> list[int]:
     """The fragments that some decisions name, ascending."""
     ids = {id for each in decisions for id in (each.first, each.second)}
-    return [number for number, x in core.here() if x.id in ids]
+    return [number for number, x in state.here() if x.id in ids]
 
 
-def _components(closure: Closure, decisions: Iterable[Decision]) -> set[str]:
+def _components(graph: DecisionGraph, decisions: Iterable[Decision]) -> set[str]:
     """Those that some decisions speak of."""
-    return {closure.component[id] for each in decisions for id in (each.first, each.second)}
+    return {graph.component[id] for each in decisions for id in (each.first, each.second)}
 
 
-def _ids(closure: Closure, decisions: Iterable[Decision]) -> list[str]:
+def _ids(graph: DecisionGraph, decisions: Iterable[Decision]) -> list[str]:
     """Those of the components that some decisions speak of."""
-    return [id for name in sorted(_components(closure, decisions)) for id in closure.members[name]]
+    return [id for name in sorted(_components(graph, decisions)) for id in graph.members[name]]
 
 
-def _bound(core: Core, decisions: Sequence[Decision]) -> list[int]:
+def _bound(state: SessionState, decisions: Sequence[Decision]) -> list[int]:
     """The fragments of the components that some decisions speak of."""
-    return core.bindings.bound(_components(core.bindings.closure, decisions))
+    return state.bindings.bound(_components(state.bindings.graph, decisions))
 
 
 def plan_enforcement(
-    core: Core, concerned: Collection[int], expelled: Sequence[int] = ()
+    state: SessionState, concerned: Collection[int], expelled: Sequence[int] = ()
 ) -> Replacement | None:
     """What to write so that the constraints hold, None if they do; nothing is written yet.
 
@@ -183,33 +183,33 @@ def plan_enforcement(
     Raises:
         LikelihoodError: no grouping that satisfies the constraints is possible.
     """
-    groups = _tied(core, concerned)
+    groups = _tied(state, concerned)
     busy = {name for names in groups for name in names}
     gone: list[int] = []
     parts: list[list[Row]] = []
     for names in groups:
-        rows = _kept(core, names)
+        rows = _kept(state, names)
         if rows is None:
-            names, clusters = _with_rivals(core, names, expelled, busy)
+            names, clusters = _with_rivals(state, names, expelled, busy)
             busy.update(names)
-            rows = _reinserted(core, names, concerned, clusters)
+            rows = _reinserted(state, names, concerned, clusters)
         elif not rows:
             continue
         gone += names
         parts.append(rows)
     if not gone:
         return None
-    return core.plan(gone, parts)
+    return state.plan(gone, parts)
 
 
-def _tied(core: Core, concerned: Collection[int]) -> list[list[int]]:
+def _tied(state: SessionState, concerned: Collection[int]) -> list[list[int]]:
     """The concerned subproblems, together where a component reaches across several."""
     group: dict[int, set[int]] = {}
     first: dict[str, int] = {}
     for number in sorted(concerned):
-        name = core.home(number)
+        name = state.home(number)
         joined = group.setdefault(name, {name})
-        component = core.bindings.component_of(number)
+        component = state.bindings.component_of(number)
         if component is None:
             continue
         other = group[first.setdefault(component, name)]
@@ -221,31 +221,31 @@ def _tied(core: Core, concerned: Collection[int]) -> list[list[int]]:
     return [distinct[name] for name in sorted(distinct)]
 
 
-def _kept(core: Core, names: list[int]) -> list[Row] | None:
+def _kept(state: SessionState, names: list[int]) -> list[Row] | None:
     """The particles that satisfy the constraints; [] if all do, None if none does."""
     if len(names) > 1:
         return None
-    rows = rows_of(core.pages(names)[0])
-    kept = [row for row in rows if core.bindings.allow(row)]
+    rows = rows_of(state.pages(names)[0])
+    kept = [row for row in rows if state.bindings.allow(row)]
     if len(kept) == len(rows):
         return []
     return kept or None
 
 
 def _with_rivals(
-    core: Core, names: list[int], expelled: Sequence[int], busy: Collection[int]
+    state: SessionState, names: list[int], expelled: Sequence[int], busy: Collection[int]
 ) -> tuple[list[int], set[Cluster]]:
     """Subproblems with those that expelled fragments may go to; the clusters that they may join."""
     wider, clusters = set(names), set[Cluster]()
     size = 0
     for fragment in expelled:
-        if core.home(fragment) not in names:
+        if state.home(fragment) not in names:
             continue
-        slots, weights, _ = core.rivals(fragment)
+        slots, weights, _ = state.rivals(fragment)
         if not len(slots):
             continue
         slot = slots[[weights.argmax()]]
-        (owner,), ((members,), _) = core.run.owners(slot), core.run.clusters(slot)
+        (owner,), ((members,), _) = state.run.owners(slot), state.run.clusters(slot)
         size += len(members)
         if size <= MOST_TAKEN and (owner not in busy or owner in wider):
             wider.add(owner)
@@ -254,52 +254,52 @@ def _with_rivals(
 
 
 def _reinserted(
-    core: Core, names: list[int], concerned: Collection[int], clusters: Collection[Cluster]
+    state: SessionState, names: list[int], concerned: Collection[int], clusters: Collection[Cluster]
 ) -> list[Row]:
     """Rows for some subproblems together, the fragments of the clusters concerned clustered again.
 
     Those are `clusters` and all that hold a fragment concerned.
     """
-    both = joined(core.pages(names), core.prior, core.rules.particles)
+    both = joined(state.pages(names), state.prior, state.rules.particles)
     wanted = set(concerned)
     taken = fragments_of(c for c in both.rows[0] if c in clusters or not wanted.isdisjoint(c))
-    again = clustered_again(core, _bound_first(core, taken))
+    again = clustered_again(state, _bound_first(state, taken))
     rests = rests_of(both.rows, taken, both.term)
-    return joint([rests, (again.rows, again.values)], core.rules.particles)[0]
+    return joint([rests, (again.rows, again.values)], state.rules.particles)[0]
 
 
-def _bound_first(core: Core, fragments: list[int]) -> list[int]:
+def _bound_first(state: SessionState, fragments: list[int]) -> list[int]:
     """Order of arrival, but those that are bound first, component by component.
 
     Then no other fragment takes the place that one of them must have.
     """
-    of = {number: core.bindings.component_of(number) for number in fragments}
+    of = {number: state.bindings.component_of(number) for number in fragments}
     return sorted(fragments, key=lambda i: (of[i] is None, of[i] or "", i))
 
 
-def bridged(core: Core, fragment: int) -> float:
+def bridged(state: SessionState, fragment: int) -> float:
     """Make one of the clusters that a fragment belongs to; the gain in log mass, nats."""
-    slots, weights, alone = core.rivals(fragment, lone=False)
+    slots, weights, alone = state.rivals(fragment, lone=False)
     if not len(slots):
         return 0.0
-    if alone is not None and weights.max() <= core.prior.log_alpha + alone - _MARGIN:
-        core.table.count(1)
+    if alone is not None and weights.max() <= state.prior.log_alpha + alone - _MARGIN:
+        state.table.count(1)
         return 0.0
-    alone = core.prior.log_terms([(fragment,)], core.table.score([(fragment,)]))[0]
+    alone = state.prior.log_terms([(fragment,)], state.table.score([(fragment,)]))[0]
     better = np.flatnonzero(weights > alone)
     best = better[np.argsort(-weights[better], kind="stable")][:MOST_NEIGHBOURS]
     # a subproblem that is replaced gives its clusters other slots, so they go by a member
-    others = [cluster[0] for cluster in core.run.clusters(slots[best])[0]]
-    return sum((_as_one(core, fragment, other) for other in others), 0.0)
+    others = [cluster[0] for cluster in state.run.clusters(slots[best])[0]]
+    return sum((_as_one(state, fragment, other) for other in others), 0.0)
 
 
-def _as_one(core: Core, fragment: int, other: int) -> float:
+def _as_one(state: SessionState, fragment: int, other: int) -> float:
     """Make the clusters of two fragments one, if that is worth it; the gain in log mass."""
-    apart = dict([core.cluster_of(fragment), core.cluster_of(other)])
+    apart = dict([state.cluster_of(fragment), state.cluster_of(other)])
     one = tuple(fragments_of(apart))
-    if len(apart) < 2 or not core.bindings.allow([one]) or len(one) > MOST_TAKEN:
+    if len(apart) < 2 or not state.bindings.allow([one]) or len(one) > MOST_TAKEN:
         return 0.0
-    together = float(core.prior.log_terms([one], core.table.score([one]))[0])
+    together = float(state.prior.log_terms([one], state.table.score([one]))[0])
     if together - math.fsum(apart.values()) <= LEAST_GAIN:
         return 0.0
-    return offer(core, one, Rerun([(one,)], np.array([together]), {**apart, one: together}))
+    return offer(state, one, Rerun([(one,)], np.array([together]), {**apart, one: together}))

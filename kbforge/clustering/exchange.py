@@ -24,7 +24,6 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from kbforge.clustering.core import Core
 from kbforge.clustering.pages import clusters_of
 from kbforge.clustering.regroup import (
     Row,
@@ -35,6 +34,7 @@ from kbforge.clustering.regroup import (
     rows_of,
     terms_of,
 )
+from kbforge.clustering.state import SessionState
 from kbforge.contracts import Cluster, FloatArray
 from kbforge.numerics import log_sum_exp
 
@@ -73,19 +73,19 @@ class _Chain(NamedTuple):
 class _Grouping:
     """A grouping that chains are tried on."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, state: SessionState) -> None:
+        self._state = state
         self.cluster: dict[int, Cluster] = {}
         self.term: dict[Cluster, float] = {(): 0.0}
-        for page in core.pages(core.run.names()):
-            self.term |= terms_of(page, core.prior)
+        for page in state.pages(state.run.names()):
+            self.term |= terms_of(page, state.prior)
             held = clusters_of(page)
             for slot in page.slots[page.cells[: page.rows[0]]].tolist():
                 self.cluster |= dict.fromkeys(held[slot], held[slot])
         self._begin = dict(self.cluster)
-        self._stated = {n: frozenset(core.bindings.values(n)) for n in self.cluster}
+        self._stated = {n: frozenset(state.bindings.values(n)) for n in self.cluster}
         self._near: dict[int, tuple[int, ...]] = {}
-        self._keys = core.keys(sorted(self.cluster))
+        self._keys = state.keys(sorted(self.cluster))
         self._with: dict[int, list[int]] = {}
         for number, keys in self._keys.items():
             for key in keys:
@@ -95,8 +95,8 @@ class _Grouping:
         """Have the terms of these clusters known."""
         unknown = [c for c in dict.fromkeys(clusters) if c not in self.term]
         if unknown:
-            scores = self._core.table.score(unknown)
-            terms = self._core.prior.log_terms(unknown, scores).tolist()
+            scores = self._state.table.score(unknown)
+            terms = self._state.prior.log_terms(unknown, scores).tolist()
             self.term |= dict(zip(unknown, terms, strict=True))
 
     def near(self, number: int) -> tuple[int, ...]:
@@ -125,11 +125,11 @@ class _Grouping:
                 if len(self._with[key]) <= _MOST_SHARING:
                     yield from self._with[key]
             return
-        with self._core.bindings.unlinked(number):
-            slots, weights, _ = self._core.rivals(number)
+        with self._state.bindings.unlinked(number):
+            slots, weights, _ = self._state.rivals(number)
         chosen = slots[np.argsort(-weights, kind="stable")[:_MOST_LOOKED_AT]]
         if len(chosen):
-            yield from chain.from_iterable(self._core.run.clusters(np.sort(chosen))[0])
+            yield from chain.from_iterable(self._state.run.clusters(np.sort(chosen))[0])
 
     def changes(self, number: int, deepest: int, enough: float = math.inf) -> list[_Change]:
         """What chains that begin with a fragment come to, until one gains more than enough."""
@@ -199,22 +199,22 @@ class _Grouping:
 
     def allows(self, change: _Change) -> bool:
         """Whether decisions allow a change, and the model does."""
-        return change.gain > -np.inf and self._core.bindings.allow(change.after)
+        return change.gain > -np.inf and self._state.bindings.allow(change.after)
 
 
-def can_exchange(core: Core) -> bool:
+def can_exchange(state: SessionState) -> bool:
     """Whether a link keeps fragments apart, particles weigh their density, and sets are cheap."""
-    linked = core.bindings.constraints.link is not None
-    return linked and core.rules.keeps_heaviest and core.sets is None
+    linked = state.bindings.constraints.link is not None
+    return linked and state.rules.keeps_heaviest and state.sets is None
 
 
-def exchanged(core: Core, after_step: Callable[[], None]) -> tuple[int, int, float]:
+def exchanged(state: SessionState, after_step: Callable[[], None]) -> tuple[int, int, float]:
     """Exchange fragments between clusters until nothing is gained; returns steps, changes, gain.
 
     The gain is in the log of the sum of the target densities held. `after_step` is called after
     every step, and may raise to end it there; nothing has changed then.
     """
-    grouping = _Grouping(core)
+    grouping = _Grouping(state)
     steps = _climb(grouping, after_step)
     alternatives: dict[tuple[Row, Row], _Change] = {}
     for number in sorted(grouping.cluster):
@@ -222,7 +222,7 @@ def exchanged(core: Core, after_step: Callable[[], None]) -> tuple[int, int, flo
             if change.gain >= -_MOST_LOST and change.before != change.after:
                 alternatives[change.before, change.after] = change
         after_step()
-    changed, gain = _renew(core, grouping, alternatives)
+    changed, gain = _renew(state, grouping, alternatives)
     return steps + len(grouping.cluster), changed, gain
 
 
@@ -246,10 +246,10 @@ def _climb(grouping: _Grouping, after_step: Callable[[], None]) -> int:
 
 
 def _renew(
-    core: Core, grouping: _Grouping, alternatives: dict[tuple[Row, Row], _Change]
+    state: SessionState, grouping: _Grouping, alternatives: dict[tuple[Row, Row], _Change]
 ) -> tuple[int, float]:
     """Make particles of a grouping and its alternatives; how many subproblems changed, the gain."""
-    pages = core.pages(core.run.names())
+    pages = state.pages(state.run.names())
     for page in pages:
         for row in rows_of(page):
             grouping.learn(row)
@@ -259,7 +259,7 @@ def _renew(
     allowed = [change for change in alternatives.values() if grouping.allows(change)]
     allowed.sort(key=lambda change: (-change.gain, change.before, change.after))
     # subproblems that a change or a cluster reaches across are replaced together
-    home = {number: core.home(number) for number in grouping.cluster}
+    home = {number: state.home(number) for number in grouping.cluster}
     clusters = in_order(set(grouping.cluster.values()))
     reach = [[clusters_[0] for clusters_ in change.before] for change in allowed]
     together = _connected(
@@ -278,15 +278,15 @@ def _renew(
     doubts: dict[int, list[_Change]] = {first: [] for first in names}
     for change in allowed:
         doubts[together[home[change.before[0][0]]]].append(change)
-    changed, gain, size = 0, 0.0, core.rules.particles
+    changed, gain, size = 0, 0.0, state.rules.particles
     for first, gone in names.items():
         parts = _parts(held[first], doubts[first], grouping.term, size)
-        if not core.rules.splits:
+        if not state.rules.splits:
             parts = [joint(parts, size)]
-        mass = joined(core.pages(gone), core.prior, size).mass
+        mass = joined(state.pages(gone), state.prior, size).mass
         gained = _mass(parts) - mass
         if gained > _LEAST_GAIN:
-            core.replace(core.plan(gone, [rows for rows, _ in parts]))
+            state.replace(state.plan(gone, [rows for rows, _ in parts]))
             changed, gain = changed + 1, gain + gained
     return changed, gain
 

@@ -12,10 +12,10 @@ import numpy as np
 from kbforge.contracts import (
     Cluster,
     IntArray,
-    Page,
+    ModelSpec,
     Particle,
-    Problem,
     Subproblem,
+    SubproblemData,
     Totals,
 )
 from kbforge.errors import UsageError, quoted
@@ -35,7 +35,7 @@ class RunTotals(NamedTuple):
     evaluations: int
 
 
-def subproblem_of(page: Page, called: Callable[[int], int] | None = None) -> Subproblem:
+def subproblem_of(page: SubproblemData, called: Callable[[int], int] | None = None) -> Subproblem:
     """A page as plain tuples; `called` gives the fragments other numbers."""
     # most pages are short, and lists are cut sooner than arrays
     held = _parts(page.members, page.lengths)
@@ -58,13 +58,13 @@ def _parts(numbers: IntArray, lengths: IntArray) -> list[list[int]]:
     return [cut[begin:end] for begin, end in pairwise(ends)]
 
 
-def settings_of(problem: Problem, rules: Rules) -> dict[str, Any]:
+def settings_of(spec: ModelSpec, rules: Rules) -> dict[str, Any]:
     """What must be the same when a session goes on."""
     return {
-        "alpha": problem.alpha,
-        "max_evals": problem.max_evals,
-        "surrogate": problem.surrogate is not None,
-        "index": problem.index is not None,
+        "alpha": spec.alpha,
+        "max_evals": spec.max_evals,
+        "surrogate": spec.surrogate is not None,
+        "index": spec.index is not None,
         "particles": rules.particles,
         "resampler": rules.resampler.__name__.capitalize(),  # as stores have it
         "splits": rules.splits,
@@ -75,7 +75,7 @@ def settings_of(problem: Problem, rules: Rules) -> dict[str, Any]:
 
 
 def require_same(
-    problem: Problem,
+    spec: ModelSpec,
     rng: np.random.Generator,
     totals: Totals,
     settings: Mapping[str, Any],
@@ -85,7 +85,7 @@ def require_same(
 
     Raises:
         UsageError: the totals are of a session with other settings, other constraints than the
-            problem demands, or random numbers of another kind; the message calls them `source`.
+            spec demands, or random numbers of another kind; the message calls them `source`.
     """
     for name, value in settings.items():
         if totals.settings.get(name) != value:
@@ -99,18 +99,18 @@ def require_same(
             f"{source} of random numbers by {quoted(totals.rng.get('bit_generator'))}, "
             f"these are by {kind}"
         )
-    wanted, held = problem.constraints, totals.constraints
+    wanted, held = spec.constraints, totals.constraints
     # decisions may have been made since; the rules of the whole stay
     if wanted and wanted not in (held, replace(held, decisions=())):
         raise UsageError(f"{source} of a session with other constraints")
 
 
-def numbers_in(pages: Sequence[Page]) -> list[int]:
+def numbers_in(pages: Sequence[SubproblemData]) -> list[int]:
     """The numbers of their fragments, ascending."""
     return sorted({number for page in pages for number in page.members.tolist()})
 
 
-def clusters_of(page: Page) -> dict[int, Cluster]:
+def clusters_of(page: SubproblemData) -> dict[int, Cluster]:
     """By slot, the fragments of a page's clusters."""
     held = np.split(page.members, np.cumsum(page.lengths)[:-1])
     return {

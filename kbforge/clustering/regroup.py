@@ -5,7 +5,8 @@ A row is one particle's clusters, by smallest fragment; the rows of one list gro
 fragments. Every row weighs its target density, equal rows are one and are never summed, the
 heaviest P stay, and what no row connects falls apart.
 
-`Core.plan` asks, may fail, and leaves everything as it was; `Core.replace` writes, and cannot fail.
+`SessionState.plan` asks, may fail, and leaves everything as it was; `SessionState.replace` writes,
+and cannot fail.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import numpy as np
 
 from kbforge.clustering.pages import clusters_of
 from kbforge.clustering.rules import DirichletProcess, Rules
-from kbforge.clustering.tables import ClusterTable
-from kbforge.contracts import Cluster, FloatArray, IntArray, KeyFamilies, Page
+from kbforge.clustering.tables import ClusterScorer
+from kbforge.contracts import Cluster, FloatArray, IntArray, KeyFamilies, SubproblemData
 from kbforge.errors import LikelihoodError
 from kbforge.numerics import log_sum_exp, normalised
 
@@ -28,7 +29,7 @@ Row: TypeAlias = tuple[Cluster, ...]
 """The clusters of one particle, by smallest fragment."""
 
 
-def rows_of(page: Page) -> list[Row]:
+def rows_of(page: SubproblemData) -> list[Row]:
     """The particles of a subproblem, heaviest first."""
     members, cells = list(clusters_of(page).values()), page.cells.tolist()
     bounds = itertools.accumulate(page.rows.tolist(), initial=0)
@@ -38,7 +39,7 @@ def rows_of(page: Page) -> list[Row]:
     ]
 
 
-def terms_of(page: Page, prior: DirichletProcess) -> dict[Cluster, float]:
+def terms_of(page: SubproblemData, prior: DirichletProcess) -> dict[Cluster, float]:
     """log alpha + lgamma(|C|) + L(C) of the clusters of a subproblem."""
     members = list(clusters_of(page).values())
     return dict(zip(members, prior.log_terms(members, page.scores).tolist(), strict=True))
@@ -146,7 +147,9 @@ class JointParticles(NamedTuple):
     mass: float
 
 
-def joined(pages: Iterable[Page], prior: DirichletProcess, particles: int) -> JointParticles:
+def joined(
+    pages: Iterable[SubproblemData], prior: DirichletProcess, particles: int
+) -> JointParticles:
     """The particles of some subproblems, by ascending name, together, at most so many."""
     parts = []
     term: dict[Cluster, float] = {}
@@ -194,20 +197,20 @@ class Replacement(NamedTuple):
     """
 
     gone: tuple[int, ...]
-    pages: tuple[Page, ...]
+    pages: tuple[SubproblemData, ...]
     new: Mapping[int, Cluster]
     dropped: Sequence[int]
     released: IntArray
-    led: Mapping[int, KeyFamilies]
+    postings: Mapping[int, KeyFamilies]
     removed: Collection[int]
-    table: ClusterTable
+    table: ClusterScorer
 
 
 def settled_pages(
     slot_of: Mapping[Cluster, int],
     parts: Sequence[tuple[list[Row], FloatArray]],
     scores: Mapping[int, float],
-) -> tuple[Page, ...]:
+) -> tuple[SubproblemData, ...]:
     """Rows as pages, by the slots of their clusters and L by slot."""
     pages = []
     cluster_of = {slot: cluster for cluster, slot in slot_of.items()}
@@ -216,7 +219,7 @@ def settled_pages(
         slots, places = np.unique(cells, return_inverse=True)
         clusters = [cluster_of[slot] for slot in slots.tolist()]
         pages.append(
-            Page(
+            SubproblemData(
                 name=rows[0][0][0],
                 slots=slots,
                 lengths=np.array([len(cluster) for cluster in clusters], dtype=np.int64),
@@ -230,8 +233,8 @@ def settled_pages(
     return tuple(pages)
 
 
-def led_after(
-    led: Mapping[int, KeyFamilies],
+def postings_after(
+    postings: Mapping[int, KeyFamilies],
     before: Collection[int],
     clusters: Iterable[Cluster],
     keys: Mapping[int, Sequence[int]],
@@ -254,7 +257,7 @@ def led_after(
             leads.setdefault(key, set()).update(families_of[fragment])
     after: dict[int, KeyFamilies] = {}
     for key, families in leads.items():
-        known, closed = led.get(key, KeyFamilies((), False))
+        known, closed = postings.get(key, KeyFamilies((), False))
         kept = [family for family in known if family not in before and family not in now]
         if not closed or not set(known).isdisjoint(before):
             kept += sorted(families)

@@ -29,7 +29,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kbforge.clustering.core import Core
 from kbforge.clustering.exchange import can_exchange, exchanged
 from kbforge.clustering.pages import clusters_of
 from kbforge.clustering.regroup import (
@@ -43,6 +42,7 @@ from kbforge.clustering.regroup import (
     rests_of,
 )
 from kbforge.clustering.rules import InfeasibleFragment
+from kbforge.clustering.state import SessionState
 from kbforge.contracts import Cluster, FloatArray, Revision
 from kbforge.errors import LikelihoodError, quoted
 from kbforge.numerics import log_sum_exp
@@ -56,7 +56,7 @@ class Rerun(NamedTuple):
     term: Mapping[Cluster, float]
 
 
-def clustered_again(core: Core, order: Sequence[int]) -> Rerun:
+def clustered_again(state: SessionState, order: Sequence[int]) -> Rerun:
     """The groupings that a run over these fragments alone ends with, at most P, heaviest first.
 
     The run has the session's likelihood, rules and constraints, and no index.
@@ -64,9 +64,9 @@ def clustered_again(core: Core, order: Sequence[int]) -> Rerun:
     Raises:
         LikelihoodError: as a session's `add`, or no grouping found satisfies the constraints.
     """
-    again = Core(replace(core.problem, index=None), core.rules, core.rng)
-    items = [core.fragment(number) for number in order]
-    core.bindings.bind_some(again.run, items)
+    again = SessionState(replace(state.spec, index=None), state.rules, state.rng)
+    items = [state.fragment(number) for number in order]
+    state.bindings.bind_some(again.run, items)
     for number, x in enumerate(items):
         try:
             again.table.add((x,), again.table.read((x,)), 0)
@@ -75,8 +75,8 @@ def clustered_again(core: Core, order: Sequence[int]) -> Rerun:
                 f'fragment "{quoted(x.id)}": the likelihood forbids what the decisions require'
             ) from None
         again.took_in((x,), (number,))
-    core.table.count_run(again.table)
-    found = joined(again.pages(again.run.names()), core.prior, core.rules.particles)
+    state.table.count_run(again.table)
+    found = joined(again.pages(again.run.names()), state.prior, state.rules.particles)
     named = {c: tuple(sorted(order[i] for i in c)) for c in found.term}
     return Rerun(
         [in_order(named[cluster] for cluster in row) for row in found.rows],
@@ -95,35 +95,35 @@ LEAST_GAIN = 1e-9
 """Nats: less is rounding."""
 
 
-def revisit(core: Core, anchor: int, neighbours: int) -> tuple[list[int], float]:
+def revisit(state: SessionState, anchor: int, neighbours: int) -> tuple[list[int], float]:
     """Cluster a fragment's cluster and at most so many neighbours again.
 
     Returns the fragments taken, none if they are too many, and the gain in log mass, 0 for none.
     If the likelihood fails, nothing has changed.
     """
-    taken = list(core.cluster_of(anchor)[0])
+    taken = list(state.cluster_of(anchor)[0])
     if len(taken) > MOST_TAKEN:
         return [], 0.0
-    for near in nearest_clusters(core, anchor, neighbours):
+    for near in nearest_clusters(state, anchor, neighbours):
         if len(taken) + len(near) <= MOST_TAKEN:
             taken += near
     if len(taken) < 2:
         return taken, 0.0
-    order = core.rng.permutation(sorted(taken)).tolist()
-    return taken, offer(core, taken, clustered_again(core, order))
+    order = state.rng.permutation(sorted(taken)).tolist()
+    return taken, offer(state, taken, clustered_again(state, order))
 
 
-def nearest_clusters(core: Core, fragment: int, most: int) -> list[Cluster]:
+def nearest_clusters(state: SessionState, fragment: int, most: int) -> list[Cluster]:
     """The clusters that a fragment would join first instead of its own, at most so many."""
-    slots, weights, _ = core.rivals(fragment)
-    return core.run.clusters(slots[np.argsort(-weights, kind="stable")[:most]])[0]
+    slots, weights, _ = state.rivals(fragment)
+    return state.run.clusters(slots[np.argsort(-weights, kind="stable")[:most]])[0]
 
 
-def offer(core: Core, taken: Sequence[int], again: Rerun) -> float:
+def offer(state: SessionState, taken: Sequence[int], again: Rerun) -> float:
     """Take up other groupings of some fragments if that is worth it; the gain in log mass."""
-    names = sorted(set(core.run.homes(taken)))
-    size = core.rules.particles
-    both = joined(core.pages(names), core.prior, size)
+    names = sorted(set(state.run.homes(taken)))
+    size = state.rules.particles
+    both = joined(state.pages(names), state.prior, size)
     rests = rests_of(both.rows, taken, both.term)
     if not rests[0]:
         return 0.0
@@ -137,22 +137,22 @@ def offer(core: Core, taken: Sequence[int], again: Rerun) -> float:
     # where subproblems had more combinations than P, the new rows by themselves may hold more
     apart = rows if values[0] >= weights[0] else beside
     mass, chosen = max(
-        ((_mass(core, each, term), each) for each in (beside, apart)), key=lambda found: found[0]
+        ((_mass(state, each, term), each) for each in (beside, apart)), key=lambda found: found[0]
     )
     if mass - both.mass <= LEAST_GAIN:
         return 0.0
-    core.replace(core.plan(names, [chosen]))
+    state.replace(state.plan(names, [chosen]))
     return mass - both.mass
 
 
-def _mass(core: Core, rows: Sequence[Row], term: dict[Cluster, float]) -> float:
+def _mass(state: SessionState, rows: Sequence[Row], term: dict[Cluster, float]) -> float:
     """Log of the sum of the target densities that rows stand for."""
-    parts = components(rows) if core.rules.splits else [list(rows)]
+    parts = components(rows) if state.rules.splits else [list(rows)]
     return float(sum(log_sum_exp(log_densities(part, term)) for part in parts))
 
 
 def revised(
-    core: Core, times: int, anchors: Sequence[int] | None, after_step: Callable[[], None]
+    state: SessionState, times: int, anchors: Sequence[int] | None, after_step: Callable[[], None]
 ) -> Revision:
     """Revisit around some fragments, or around one of every cluster, in random order.
 
@@ -165,56 +165,56 @@ def revised(
     """
     steps, changed, gain, seen = 0, 0, 0.0, dict[int, None]()
     for _ in range(times):
-        chosen = _one_each(core) if anchors is None else anchors
-        for anchor in core.rng.permutation(np.array(chosen, dtype=np.int64)).tolist():
-            neighbours = int(core.rng.integers(1, MOST_NEIGHBOURS + 1))
-            taken, gained = revisit(core, anchor, neighbours)
+        chosen = _one_each(state) if anchors is None else anchors
+        for anchor in state.rng.permutation(np.array(chosen, dtype=np.int64)).tolist():
+            neighbours = int(state.rng.integers(1, MOST_NEIGHBOURS + 1))
+            taken, gained = revisit(state, anchor, neighbours)
             seen |= dict.fromkeys(taken)
             steps, changed, gain = steps + 1, changed + (gained > 0), gain + gained
             after_step()
         for anchor in chosen:
-            gained = split_or_merge(core, anchor)
+            gained = split_or_merge(state, anchor)
             steps, changed, gain = steps + 1, changed + (gained > 0), gain + gained
             after_step()
     for fragment in sorted(seen):
-        gained = move(core, fragment)
+        gained = move(state, fragment)
         steps, changed, gain = steps + 1, changed + (gained > 0), gain + gained
         after_step()
-    if anchors is None and can_exchange(core):
-        more, renewed, gained = exchanged(core, after_step)
+    if anchors is None and can_exchange(state):
+        more, renewed, gained = exchanged(state, after_step)
         steps, changed, gain = steps + more, changed + renewed, gain + gained
     return Revision(steps, changed, gain)
 
 
-def move(core: Core, fragment: int) -> float:
+def move(state: SessionState, fragment: int) -> float:
     """Put a fragment where the heaviest particle is heaviest with it; the gain in log mass."""
-    here, own = core.cluster_of(fragment)
+    here, own = state.cluster_of(fragment)
     left = tuple(other for other in here if other != fragment)
-    slots, weights, _ = core.rivals(fragment)
+    slots, weights, _ = state.rivals(fragment)
     # each as clusters before and after: into the best rival, or into a cluster of its own
     moves: list[tuple[Row, Row]] = []
     term = {here: own}
     if len(slots):
         best_slot = slots[[weights.argmax()]]
-        (there,), scores = core.run.clusters(best_slot)
-        term[there] = float(core.prior.log_terms([there], scores)[0])
+        (there,), scores = state.run.clusters(best_slot)
+        term[there] = float(state.prior.log_terms([there], scores)[0])
         moves.append(((here, there), _held(left, tuple(sorted((*there, fragment))))))
     if left:
         moves.append(((here,), _held(left, (fragment,))))
     unknown = list(dict.fromkeys(cluster for _, after in moves for cluster in after))
-    scores = core.table.score(unknown)
-    term |= dict(zip(unknown, core.prior.log_terms(unknown, scores).tolist(), strict=True))
+    scores = state.table.score(unknown)
+    term |= dict(zip(unknown, state.prior.log_terms(unknown, scores).tolist(), strict=True))
     best: Row = ()
     gain = LEAST_GAIN
     for before, after in moves:
         gained = sum(term[c] for c in after) - sum(term[c] for c in before)
-        if gained > gain and core.bindings.allow(after):
+        if gained > gain and state.bindings.allow(after):
             best, gain = after, gained
     if not best:
         return 0.0
     value = math.fsum(term[cluster] for cluster in best)
     taken = [i for cluster in best for i in cluster]
-    return offer(core, taken, Rerun([best], np.array([value]), term))
+    return offer(state, taken, Rerun([best], np.array([value]), term))
 
 
 def _held(*clusters: Cluster) -> Row:
@@ -222,58 +222,58 @@ def _held(*clusters: Cluster) -> Row:
     return in_order(cluster for cluster in clusters if cluster)
 
 
-def _one_each(core: Core) -> list[int]:
+def _one_each(state: SessionState) -> list[int]:
     """A fragment of every cluster of the heaviest particles."""
     clusters: dict[int, Cluster] = {}
-    for page in core.pages(core.run.names()):
+    for page in state.pages(state.run.names()):
         heaviest = set(page.slots[page.cells[: page.rows[0]]].tolist())
         clusters |= {slot: c for slot, c in clusters_of(page).items() if slot in heaviest}
     by_slot = [clusters[slot] for slot in sorted(clusters)]
-    at = core.rng.integers(np.array([len(cluster) for cluster in by_slot], dtype=np.int64))
+    at = state.rng.integers(np.array([len(cluster) for cluster in by_slot], dtype=np.int64))
     return [cluster[place] for cluster, place in zip(by_slot, at.tolist(), strict=True)]
 
 
 _HASHES = 4
 
 
-def split_or_merge(core: Core, fragment: int) -> float:
+def split_or_merge(state: SessionState, fragment: int) -> float:
     """Part a fragment's cluster by hashes, or make it one with another; the gain in log mass."""
-    here = core.cluster_of(fragment)[0]
-    return _best_offered(core, [here], _parted(core, fragment, here)) or _merged(core, fragment)
+    here = state.cluster_of(fragment)[0]
+    return _best_offered(state, [here], _parted(state, fragment, here)) or _merged(state, fragment)
 
 
-def _merged(core: Core, fragment: int) -> float:
+def _merged(state: SessionState, fragment: int) -> float:
     """Make its cluster one with the best of some others; the gain in log mass."""
-    here = core.cluster_of(fragment)[0]
+    here = state.cluster_of(fragment)[0]
     gain = 0.0
-    for there in nearest_clusters(core, fragment, MOST_NEIGHBOURS):
+    for there in nearest_clusters(state, fragment, MOST_NEIGHBOURS):
         if not gain and len(here) + len(there) <= MOST_TAKEN:
-            gain = _best_offered(core, [here, there], [(tuple(sorted((*here, *there))),)])
+            gain = _best_offered(state, [here, there], [(tuple(sorted((*here, *there))),)])
     return gain
 
 
-def _best_offered(core: Core, before: Sequence[Cluster], rows: Sequence[Row]) -> float:
+def _best_offered(state: SessionState, before: Sequence[Cluster], rows: Sequence[Row]) -> float:
     """Offer the best of some groupings of the fragments of clusters; the gain in log mass."""
-    rows = [row for row in rows if core.bindings.allow(row)]
+    rows = [row for row in rows if state.bindings.allow(row)]
     if not rows:
         return 0.0
     sets = list(dict.fromkeys([*before, *(cluster for row in rows for cluster in row)]))
-    scores = core.prior.log_terms(sets, core.table.score(sets))
+    scores = state.prior.log_terms(sets, state.table.score(sets))
     term = dict(zip(sets, scores.tolist(), strict=True))
     values = [math.fsum(term[cluster] for cluster in row) for row in rows]
     best = int(np.argmax(values))
     if not values[best] - math.fsum(term[cluster] for cluster in before) > LEAST_GAIN:
         return 0.0
     taken = [number for cluster in before for number in cluster]
-    return offer(core, taken, Rerun([rows[best]], np.array([values[best]]), term))
+    return offer(state, taken, Rerun([rows[best]], np.array([values[best]]), term))
 
 
-def _parted(core: Core, fragment: int, cluster: Cluster) -> list[Row]:
+def _parted(state: SessionState, fragment: int, cluster: Cluster) -> list[Row]:
     """The cluster in two, by each of some hash functions that do not hold it together."""
     if not 1 < len(cluster) <= MOST_TAKEN:
         return []
     rows = []
-    for bucket in _buckets(core, fragment, cluster):
+    for bucket in _buckets(state, fragment, cluster):
         inside = tuple(number for number in cluster if number in bucket)
         outside = tuple(number for number in cluster if number not in bucket)
         if outside:
@@ -281,33 +281,33 @@ def _parted(core: Core, fragment: int, cluster: Cluster) -> list[Row]:
     return list(dict.fromkeys(rows))
 
 
-def _buckets(core: Core, fragment: int, cluster: Cluster) -> list[set[int]]:
+def _buckets(state: SessionState, fragment: int, cluster: Cluster) -> list[set[int]]:
     """The fragments of a cluster with the hash of one of them, by each hash function."""
-    keys = _keys(core, cluster)
+    keys = _keys(state, cluster)
     if keys.get(fragment):
         place = {
             key: i for i, key in enumerate(dict.fromkeys(k for ks in keys.values() for k in ks))
         }
         at = {number: np.array([place[key] for key in keys[number]]) for number in cluster}
-        orders = (core.rng.permutation(len(place)) for _ in range(_HASHES))
+        orders = (state.rng.permutation(len(place)) for _ in range(_HASHES))
         firsts = [{i: order[of].min() for i, of in at.items() if len(of)} for order in orders]
         return [{i for i, key in first.items() if key == first[fragment]} for first in firsts]
-    vectors = [core.fragment(number).vector for number in cluster]
+    vectors = [state.fragment(number).vector for number in cluster]
     if any(vector is None for vector in vectors):
         return []
     x = np.array(vectors)
-    sides = (x - x.mean(axis=0)) @ core.rng.normal(size=(x.shape[1], _HASHES)) > 0
+    sides = (x - x.mean(axis=0)) @ state.rng.normal(size=(x.shape[1], _HASHES)) > 0
     own = sides[cluster.index(fragment)]
     numbers = np.array(cluster)
     return [set(numbers[sides[:, j] == own[j]].tolist()) for j in range(_HASHES)]
 
 
-def _keys(core: Core, cluster: Cluster) -> Mapping[int, Sequence[int]]:
+def _keys(state: SessionState, cluster: Cluster) -> Mapping[int, Sequence[int]]:
     """By fragment, what it shares with those that are like it; none if nothing says."""
-    if core.problem.index is not None:
-        return core.keys(cluster)
-    fragments = [core.fragment(number) for number in cluster]
-    features = core.problem.likelihood.features(fragments)
+    if state.spec.index is not None:
+        return state.keys(cluster)
+    fragments = [state.fragment(number) for number in cluster]
+    features = state.spec.likelihood.features(fragments)
     if features is None:
         return {}
     names = np.split(features.names, features.starts[1:-1])

@@ -58,12 +58,12 @@ class Rules:
     Attributes:
         particles: P.
         resampler: how a pool is cut to P.
-        splits: whether the problem falls apart into subproblems; False is plain SMC.
+        splits: whether the set falls apart into subproblems; False is plain SMC.
         weights: how partial groupings are weighed after a split.
         sampled_merges: join by sampling when more than two subproblems with several particles
             meet, as the published code does, instead of exactly.
         floor: putative particles below this fraction of the heaviest are dropped; 0 drops none.
-            None leaves it to the problem (`settled`).
+            None leaves it to the spec (`settled`).
         wave: fragments for which a black box is asked ahead, in one batch, at most; 1 is none. The
             result is the same (`kbforge.clustering.ahead`).
 

@@ -10,36 +10,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from kbforge.contracts import Cluster, ConjugateLikelihood, Fragment, Likelihood, Problem
+from kbforge.contracts import Cluster, ConjugateLikelihood, Fragment, Likelihood, ModelSpec
 from kbforge.errors import UsageError
 from kbforge.models.scoring import Key, ScoreCache
 
 
-def without_model(problem: Problem) -> Problem:
-    """The problem itself, but with M = 0 the one that has the surrogate for its likelihood.
+def without_model(spec: ModelSpec) -> ModelSpec:
+    """The spec itself, but with M = 0 the one that has the surrogate for its likelihood.
 
     Raises:
         UsageError: M = 0 without a surrogate to cluster by.
 
     """
-    if problem.max_evals != 0:
-        return problem
-    if problem.surrogate is None:
+    if spec.max_evals != 0:
+        return spec
+    if spec.surrogate is None:
         raise UsageError("max-evals 0 clusters with the surrogate alone, but there is none")
-    return replace(problem, likelihood=problem.surrogate, surrogate=None, max_evals=None)
+    return replace(spec, likelihood=spec.surrogate, surrogate=None, max_evals=None)
 
 
-def shared(problem: Problem) -> Problem:
-    """The problem by what is clustered by, a black box as a cache of scores.
+def shared(spec: ModelSpec) -> ModelSpec:
+    """The spec, with a black box as a cache of scores.
 
     Raises:
         UsageError: M = 0 without a surrogate to cluster by.
     """
-    problem = without_model(problem)
-    likelihood = problem.likelihood
-    if problem.surrogate is None and isinstance(likelihood, ConjugateLikelihood):
-        return problem
-    return replace(problem, likelihood=ScoreCache.of(likelihood))
+    spec = without_model(spec)
+    likelihood = spec.likelihood
+    if spec.surrogate is None and isinstance(likelihood, ConjugateLikelihood):
+        return spec
+    return replace(spec, likelihood=ScoreCache.of(likelihood))
 
 
 class StepDemand(NamedTuple):

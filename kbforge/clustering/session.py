@@ -15,15 +15,15 @@ from typing import NamedTuple
 import numpy as np
 
 from kbforge.clustering.ahead import LookAhead
-from kbforge.clustering.compiled import Records
-from kbforge.clustering.constraints import Closure, called
-from kbforge.clustering.core import Core
+from kbforge.clustering.compiled import EncodedBatch
+from kbforge.clustering.constraints import DecisionGraph, called
 from kbforge.clustering.decide import add_cornered, bridged, enforce, lift, plan_removal
 from kbforge.clustering.pages import numbers_in, subproblem_of
 from kbforge.clustering.revise import revised
 from kbforge.clustering.rules import InfeasibleFragment, Rules
 from kbforge.clustering.scoring import StepDemand
-from kbforge.clustering.tables import BlackBoxTable, ClusterTable, keys_of
+from kbforge.clustering.state import SessionState
+from kbforge.clustering.tables import BlackBoxTable, ClusterScorer, keys_of
 from kbforge.contracts import (
     Checkpoint,
     Cluster,
@@ -31,14 +31,14 @@ from kbforge.contracts import (
     Constraints,
     Decision,
     Fragment,
-    Info,
+    ModelSpec,
     OnlineClusterer,
     Pages,
     Posterior,
-    Problem,
     Revision,
     Session,
     Snapshot,
+    StepResult,
     Subproblem,
     SubproblemChanges,
 )
@@ -51,9 +51,9 @@ _AT_ONCE = 512
 class _Batch(NamedTuple):
     """Fragments read for a table; `begin` is the place of the first of them among all."""
 
-    table: ClusterTable
+    table: ClusterScorer
     fragments: Sequence[Fragment]
-    records: Records
+    records: EncodedBatch
     begin: int
 
 
@@ -61,22 +61,22 @@ class SmcSession:
     """See `kbforge.contracts.Session`.
 
     Args:
-        problem: what to cluster by.
+        spec: what to cluster by.
         rules: how.
         rng: the session's own.
-        snapshot: of a session with the same problem and rules, to go on with.
+        snapshot: of a session with the same spec and rules, to go on with.
         pages: of one, likewise, instead.
 
     Raises:
         UsageError: there is nothing to cluster by, or the snapshot or the pages are of another
             session, or both are given.
-        ContradictionError: the problem's decisions cannot all hold.
+        ContradictionError: the decisions of the spec cannot all hold.
 
     """
 
     def __init__(
         self,
-        problem: Problem,
+        spec: ModelSpec,
         rules: Rules,
         rng: np.random.Generator,
         snapshot: Snapshot | None = None,
@@ -84,41 +84,41 @@ class SmcSession:
     ) -> None:
         if snapshot is not None and pages is not None:
             raise UsageError("a session continues from a snapshot or from pages, not from both")
-        rules = rules.settled(problem.index is not None)
-        core = self._core = Core(problem, rules, rng, sparse=pages is not None)
+        rules = rules.settled(spec.index is not None)
+        state = self._state = SessionState(spec, rules, rng, sparse=pages is not None)
         # in one subproblem every fragment changes what the next is compared with
-        self._ahead = LookAhead(rules.wave if rules.splits else 1, core.sets, self._coming)
-        constraints = problem.constraints
+        self._ahead = LookAhead(rules.wave if rules.splits else 1, state.sets, self._coming)
+        constraints = spec.constraints
         if snapshot is not None:
             constraints = snapshot.totals.constraints
-            core.begin(snapshot.totals, "the snapshot is")
+            state.begin(snapshot.totals, "the snapshot is")
             numbers = numbers_in(snapshot.pages)
-            core.put(snapshot.pages, dict(zip(numbers, snapshot.fragments, strict=True)))
-            core.run.put_led(snapshot.led, changes=False)
-            if core.sets is not None:
-                core.sets.remember(snapshot.scores)
+            state.put(snapshot.pages, dict(zip(numbers, snapshot.fragments, strict=True)))
+            state.run.put_postings(snapshot.postings, changes=False)
+            if state.sets is not None:
+                state.sets.remember(snapshot.scores)
         elif pages is not None:
             constraints = pages.totals.constraints
-            core.begin(pages.totals, "the pages are", pages)
-        core.bind(constraints, Closure(constraints.decisions))
+            state.begin(pages.totals, "the pages are", pages)
+        state.bind(constraints, DecisionGraph(constraints.decisions))
 
     # -- what is known ------------------------------------------------------------------------
 
     @property
     def n_fragments(self) -> int:
         """How many fragments there are."""
-        return self._core.n_fragments
+        return self._state.n_fragments
 
     @property
     def fragments(self) -> tuple[Fragment, ...]:
         """Those that there are, in order of arrival."""
-        self._core.have_all()
-        return tuple(x for _, x in self._core.here())
+        self._state.have_all()
+        return tuple(x for _, x in self._state.here())
 
     @property
     def constraints(self) -> Constraints:
         """Those in force."""
-        return self._core.bindings.constraints
+        return self._state.bindings.constraints
 
     def number(self, id: str) -> int:
         """The number of a fragment.
@@ -127,42 +127,42 @@ class SmcSession:
             UsageError: there is none of that id, or there are several.
 
         """
-        return self._core.number(id)
+        return self._state.number(id)
 
     def subproblem(self, name: int) -> Subproblem:
         """One subproblem, its fragments by their numbers."""
         self._require(name)
-        return subproblem_of(self._core.run.page(name))
+        return subproblem_of(self._state.run.page(name))
 
     def clusters(self, name: int) -> tuple[Cluster, ...]:
         """The heaviest particle of one subproblem, its fragments by their numbers."""
-        found = self._core.run.heaviest(name)
+        found = self._state.run.heaviest(name)
         if found is None:
             self._require(name)
-            found = self._core.run.heaviest(name)
+            found = self._state.run.heaviest(name)
         assert found is not None, "it is here"
         return tuple(found)
 
     def _require(self, name: int) -> None:
         """Have a subproblem here."""
-        core = self._core
-        core.have((name,))
-        if not 0 <= name < len(core.held) or core.home(name) != name:
+        state = self._state
+        state.have((name,))
+        if not 0 <= name < len(state.held) or state.home(name) != name:
             raise KeyError(name)
 
     def posterior(self) -> Posterior:
         """What is known about the grouping of the fragments that there are."""
-        core, places = self._core, None
-        core.have_all()
-        if core.n_fragments < len(core.held):
-            there = np.array([x is not None for x in core.held], dtype=np.int64)
+        state, places = self._state, None
+        state.have_all()
+        if state.n_fragments < len(state.held):
+            there = np.array([x is not None for x in state.held], dtype=np.int64)
             places = np.cumsum(there) - 1
-        evaluations, in_vain = core.table.evaluations, self._ahead.in_vain
-        return core.run.posterior(places, core.n_fragments, evaluations, in_vain)
+        evaluations, in_vain = state.table.evaluations, self._ahead.in_vain
+        return state.run.posterior(places, state.n_fragments, evaluations, in_vain)
 
     def touched(self) -> SubproblemChanges:
         """The subproblems changed since this was last asked, or else since the opening."""
-        changed, gone = self._core.changed, self._core.gone
+        changed, gone = self._state.changed, self._state.gone
         out = SubproblemChanges(tuple(sorted(changed)), tuple(sorted(gone)))
         changed.clear()
         gone.clear()
@@ -170,39 +170,39 @@ class SmcSession:
 
     def snapshot(self) -> Snapshot:
         """The session as plain data."""
-        core, run = self._core, self._core.run
+        state, run = self._state, self._state.run
         fragments = self.fragments
-        core.have_keys()
-        led = {} if core.problem.index is None else run.led()
-        scores = {} if core.sets is None else core.sets.contents()
-        return Snapshot(fragments, core.totals(), tuple(run.pages(run.names())), led, scores)
+        state.have_keys()
+        postings = {} if state.spec.index is None else run.postings()
+        scores = {} if state.sets is None else state.sets.contents()
+        return Snapshot(fragments, state.totals(), tuple(run.pages(run.names())), postings, scores)
 
     def checkpoint(self) -> Checkpoint:
         """What is other than at the last checkpoint."""
-        core, run, since = self._core, self._core.run, self._core.since
+        state, run, since = self._state, self._state.run, self._state.since
         if since is None:
             there, gone = run.names().tolist(), list[int]()
         else:
-            names = sorted(name for name in since if name < len(core.held))
+            names = sorted(name for name in since if name < len(state.held))
             homes = dict(zip(names, run.homes(names), strict=True))
             there = [name for name in names if homes[name] == name]
             gone = sorted(n for n, was in since.items() if was and homes.get(n) != n)
-        core.since = {}
-        led = {} if core.problem.index is None else run.changed_led()
-        return Checkpoint(core.totals(), tuple(core.pages(there)), tuple(gone), led)
+        state.since = {}
+        postings = {} if state.spec.index is None else run.changed_postings()
+        return Checkpoint(state.totals(), tuple(state.pages(there)), tuple(gone), postings)
 
     # -- more fragments -----------------------------------------------------------------------
 
     def _coming(self, x: Fragment, after: int) -> StepDemand:
         """What a step with x would ask for now, with `after` fragments before it; may raise."""
-        core, table = self._core, self._core.table
+        state, table = self._state, self._state.table
         assert isinstance(table, BlackBoxTable)
-        records = core.read(x)
-        number = len(core.held) + after
-        core.bindings.preview(number, x)
+        records = state.read(x)
+        number = len(state.held) + after
+        state.bindings.preview(number, x)
         coming = table.coming(number, x, records)
         if coming is None:
-            core.reach(records.keys, closed=True)
+            state.reach(records.keys, closed=True)
             coming = table.coming(number, x, records)
         assert coming is not None, "what its keys lead to is here"
         return coming
@@ -211,84 +211,84 @@ class SmcSession:
         """These are to be added next."""
         self._ahead.foresee(fragments)
 
-    def add(self, fragments: Sequence[Fragment]) -> list[Info]:
+    def add(self, fragments: Sequence[Fragment]) -> list[StepResult]:
         """Take in fragments, one after another."""
         if fragments and not self._ahead.expects(fragments[0]):
             self._ahead.foresee(fragments)
-        core, compiled = self._core, self._core.table.compiled
-        alone = core.source is not None or core.rules.draws or len(fragments) < 2
+        state, compiled = self._state, self._state.table.compiled
+        alone = state.source is not None or state.rules.draws or len(fragments) < 2
         if alone or compiled is None:
             return list(self.adding(fragments))
         return self._add_together(fragments, compiled)
 
-    def adding(self, fragments: Iterable[Fragment]) -> Iterator[Info]:
+    def adding(self, fragments: Iterable[Fragment]) -> Iterator[StepResult]:
         """Take in fragments, each when it is asked for."""
-        given, core, batch = list(fragments), self._core, None
+        given, state, batch = list(fragments), self._state, None
         for at, x in enumerate(given):
             self._ahead.before(x)
             try:
                 batch = self._read(given, at, batch)
-                info = self._take_in(batch, at - batch.begin)
+                step = self._take_in(batch, at - batch.begin)
             except InfeasibleFragment:
                 yield self._add_cornered(x)
                 continue
             except LikelihoodError as error:
                 raise LikelihoodError(f'fragment "{quoted(x.id)}": {error}') from error
-            core.took_in((x,), (info.fragment,))
-            core.note(info.before, info.after)
-            core.last = info.fragment, batch.records, at - batch.begin
-            if core.sets is not None:
-                keys = () if core.problem.index is None else core.run.open_keys()
-                self._ahead.after(info.before, core.table.asked, keys)
-            yield info
+            state.took_in((x,), (step.fragment,))
+            state.note(step.before, step.after)
+            state.last = step.fragment, batch.records, at - batch.begin
+            if state.sets is not None:
+                keys = () if state.spec.index is None else state.run.open_keys()
+                self._ahead.after(step.before, state.table.asked, keys)
+            yield step
 
     def _read(self, given: Sequence[Fragment], at: int, batch: _Batch | None) -> _Batch:
         """Have a fragment read, and some of the next ones."""
-        core = self._core
+        state = self._state
         known = batch is not None and at < batch.begin + len(batch.fragments)
-        if batch is not None and known and batch.table is core.table:
+        if batch is not None and known and batch.table is state.table:
             return batch
         part = given[at : at + _AT_ONCE]
         while len(part) > 1:
             try:
-                return _Batch(core.table, part, core.read_all(part), at)
+                return _Batch(state.table, part, state.read_all(part), at)
             except Exception:  # one of them is to be refused, when its turn has come
                 part = part[: len(part) // 2]
-        records = core.read_all(part)
-        return _Batch(core.table, part, records, at)
+        records = state.read_all(part)
+        return _Batch(state.table, part, records, at)
 
-    def _take_in(self, batch: _Batch, k: int) -> Info:
+    def _take_in(self, batch: _Batch, k: int) -> StepResult:
         """Take in one of the fragments read, after those before it; errors as those of `add`."""
-        core, x = self._core, batch.fragments[k]
-        core.have_ids(core.bindings.mates(x))
-        number = len(core.held)
-        contradiction = core.bindings.expect(number, (x,))[1]
+        state, x = self._state, batch.fragments[k]
+        state.have_ids(state.bindings.mates(x))
+        number = len(state.held)
+        contradiction = state.bindings.expect(number, (x,))[1]
         if contradiction is not None:
             raise contradiction
         try:
-            info = batch.table.add(batch.fragments, batch.records, k)
-            if info is None:
-                core.reach(batch.records.keys_of(k), closed=True)
-                info = batch.table.add(batch.fragments, batch.records, k)
+            step = batch.table.add(batch.fragments, batch.records, k)
+            if step is None:
+                state.reach(batch.records.keys_of(k), closed=True)
+                step = batch.table.add(batch.fragments, batch.records, k)
         except BaseException:
-            core.bindings.forget({number: x})
+            state.bindings.forget({number: x})
             raise
-        assert info is not None, "what its keys lead to is here"
-        return info
+        assert step is not None, "what its keys lead to is here"
+        return step
 
-    def _add_cornered(self, x: Fragment) -> Info:
+    def _add_cornered(self, x: Fragment) -> StepResult:
         """Take in a fragment that constraints leave no place."""
         try:
-            return add_cornered(self._core, x)
+            return add_cornered(self._state, x)
         except LikelihoodError as error:
             raise LikelihoodError(f'fragment "{quoted(x.id)}": {error}') from error
 
     def _add_together(
         self, fragments: Sequence[Fragment], compiled: CompiledClusters
-    ) -> list[Info]:
+    ) -> list[StepResult]:
         """Take in fragments by a table of the kernel's own; while it does, the next are read."""
-        infos: list[Info] = []
-        self._core.last = None
+        steps: list[StepResult] = []
+        self._state.last = None
         parts = [fragments[i : i + _AT_ONCE] for i in range(0, len(fragments), _AT_ONCE)]
         with ThreadPoolExecutor(1) as beside:
             ahead = [beside.submit(self._encoded, compiled, part) for part in parts[:1]]
@@ -301,32 +301,32 @@ class SmcSession:
                     if following is not None:
                         ahead.append(beside.submit(self._encoded, compiled, following))
                     for batch in batches:
-                        self._take_in_together(batch, compiled, infos)
+                        self._take_in_together(batch, compiled, steps)
                     if refusal is not None:
                         raise refusal
             finally:
                 for left in ahead:  # what was encoded has numbers that the kernel must know
                     for batch in left.result()[0]:
                         compiled.tell(batch.records.encoded)
-        return infos
+        return steps
 
     def _take_in_together(
-        self, batch: _Batch, compiled: CompiledClusters, infos: list[Info]
+        self, batch: _Batch, compiled: CompiledClusters, steps: list[StepResult]
     ) -> None:
-        core, fragments, at = self._core, batch.fragments, 0
+        state, fragments, at = self._state, batch.fragments, 0
         while at < len(fragments):
-            first = len(core.held)
-            some, contradiction = core.bindings.expect(first, fragments[at:])
-            taken, refusal = core.run.add(compiled, batch.records, at, at + some)
+            first = len(state.held)
+            some, contradiction = state.bindings.expect(first, fragments[at:])
+            taken, refusal = state.run.add(compiled, batch.records, at, at + some)
             left = fragments[at + len(taken) : at + some]
-            core.bindings.forget(dict(enumerate(left, first + len(taken))))
-            core.took_in(fragments[at : at + len(taken)], [info.fragment for info in taken])
-            for info in taken:
-                core.note(info.before, info.after)
-            infos += taken
+            state.bindings.forget(dict(enumerate(left, first + len(taken))))
+            state.took_in(fragments[at : at + len(taken)], [step.fragment for step in taken])
+            for step in taken:
+                state.note(step.before, step.after)
+            steps += taken
             at += len(taken)
             if isinstance(refusal, InfeasibleFragment):
-                infos.append(self._add_cornered(fragments[at]))
+                steps.append(self._add_cornered(fragments[at]))
                 at += 1
             elif refusal is not None:
                 raise LikelihoodError(f'fragment "{quoted(fragments[at].id)}": {refusal}')
@@ -337,11 +337,11 @@ class SmcSession:
         self, compiled: CompiledClusters, fragments: Sequence[Fragment]
     ) -> tuple[list[_Batch], LikelihoodError | None]:
         """Fragments that the kernel is still to be told of, and why it cannot read the next one."""
-        core = self._core
+        state = self._state
 
         def read(part: Sequence[Fragment]) -> _Batch:
-            keys = keys_of(core.problem.index, part)
-            return _Batch(core.table, part, Records(compiled.encode(part), *keys), 0)
+            keys = keys_of(state.spec.index, part)
+            return _Batch(state.table, part, EncodedBatch(compiled.encode(part), *keys), 0)
 
         try:
             return [read(fragments)], None
@@ -358,10 +358,10 @@ class SmcSession:
 
     def remove(self, ids: Sequence[str]) -> None:
         """Take fragments out again, all of them or, whatever is raised, none."""
-        self._core.have_ids(ids)
+        self._state.have_ids(ids)
         removed = dict.fromkeys(map(self.number, ids))
         if removed:
-            self._core.replace(plan_removal(self._core, removed))
+            self._state.replace(plan_removal(self._state, removed))
 
     def revise(
         self,
@@ -371,23 +371,23 @@ class SmcSession:
     ) -> Revision:
         """Spend time on old mistakes."""
         if ids is None:
-            self._core.have_all()
+            self._state.have_all()
         anchors = None if ids is None else [self.number(id) for id in ids]
-        return revised(self._core, passes, anchors, after_step or (lambda: None))
+        return revised(self._state, passes, anchors, after_step or (lambda: None))
 
     def bridge(self, id: str) -> float:
         """Make one of the clusters that a new fragment belongs to."""
-        core = self._core
-        if core.last is not None and core.fragment(core.last[0]).id == id:
-            return bridged(core, core.last[0])
-        return bridged(core, self.number(id))
+        state = self._state
+        if state.last is not None and state.fragment(state.last[0]).id == id:
+            return bridged(state, state.last[0])
+        return bridged(state, self.number(id))
 
     def constrain(self, decisions: Sequence[Decision]) -> None:
         """Have these decisions honoured, too, from now on."""
         if decisions:
             known = self.constraints
             more = replace(known, decisions=(*known.decisions, *decisions))
-            enforce(self._core, more, decisions)
+            enforce(self._state, more, decisions)
 
     def lift(self, decisions: Sequence[Decision]) -> None:
         """Honour these decisions no longer."""
@@ -397,7 +397,7 @@ class SmcSession:
                 raise UsageError(f"no such decision is in force: {called(decision)}")
             left.remove(decision)
         if decisions:
-            lift(self._core, replace(self.constraints, decisions=tuple(left)), decisions)
+            lift(self._state, replace(self.constraints, decisions=tuple(left)), decisions)
 
 
 class SequentialMonteCarlo(OnlineClusterer):
@@ -413,17 +413,17 @@ class SequentialMonteCarlo(OnlineClusterer):
 
     def open(
         self,
-        problem: Problem,
+        spec: ModelSpec,
         rng: np.random.Generator,
         snapshot: Snapshot | None = None,
         pages: Pages | None = None,
     ) -> Session:
         """See `kbforge.contracts.clusterer`."""
-        return SmcSession(problem, self._rules, rng, snapshot, pages)
+        return SmcSession(spec, self._rules, rng, snapshot, pages)
 
-    def finishes_with(self, problem: Problem) -> bool:
+    def finishes_with(self, spec: ModelSpec) -> bool:
         """Under a link, fragments are exchanged in the end (`kbforge.clustering.exchange`)."""
-        linked = problem.constraints.link is not None and self._rules.keeps_heaviest
+        linked = spec.constraints.link is not None and self._rules.keeps_heaviest
         return self.finishes or linked
 
     def finish(self, session: Session, after_step: Callable[[], None]) -> None:

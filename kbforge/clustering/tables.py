@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.clustering.compiled import CompiledRun, Records, not_told
+from kbforge.clustering.compiled import CompiledRun, EncodedBatch, not_told
 from kbforge.clustering.lineage import Lineage
 from kbforge.clustering.pages import clusters_of
 from kbforge.clustering.scoring import FragmentsByNumber, SessionScores, StepDemand
@@ -29,11 +29,11 @@ from kbforge.contracts import (
     EncodedFragments,
     FloatArray,
     Fragment,
-    Info,
     IntArray,
     LiveClusters,
     Observation,
-    Page,
+    StepResult,
+    SubproblemData,
 )
 from kbforge.errors import LikelihoodError
 from kbforge.kernel.binding import address
@@ -57,7 +57,7 @@ class Rivals(NamedTuple):
     alone: float | None
 
 
-class ClusterTable(ABC):
+class ClusterScorer(ABC):
     """What a session asks of the likelihood of its clusters, whichever kind it is.
 
     `compiled` is the kernel's own table; `asked` has the sets that the last step asked a black box
@@ -74,13 +74,13 @@ class ClusterTable(ABC):
         """Sets scored: distinct ones, or for a live table clusters made."""
 
     @abstractmethod
-    def read(self, fragments: Sequence[Fragment]) -> Records:
+    def read(self, fragments: Sequence[Fragment]) -> EncodedBatch:
         """Fragments to be taken in, one after another."""
 
     @abstractmethod
     def add(
-        self, fragments: Sequence[Fragment], records: Records, k: int, apart: bool = False
-    ) -> Info | None:
+        self, fragments: Sequence[Fragment], records: EncodedBatch, k: int, apart: bool = False
+    ) -> StepResult | None:
         """Take in the k-th of these; None, and nothing done: its keys lead to what lies elsewhere.
 
         `apart` gives it a subproblem of its own, whatever else it could join.
@@ -92,7 +92,7 @@ class ClusterTable(ABC):
 
     @abstractmethod
     def rivals(
-        self, number: int, fragment: Fragment, records: Records, k: int, lone: bool
+        self, number: int, fragment: Fragment, records: EncodedBatch, k: int, lone: bool
     ) -> Rivals | None:
         """Where a fragment that was taken in could be; None: its keys lead to what lies elsewhere.
 
@@ -104,8 +104,8 @@ class ClusterTable(ABC):
         """So many more sets have been scored, if they are counted one by one."""
 
     @abstractmethod
-    def count_run(self, other: ClusterTable) -> None:
-        """Sets that were scored for another run by the same problem count here, too."""
+    def count_run(self, other: ClusterScorer) -> None:
+        """Sets that were scored for another run by the same spec count here, too."""
 
     @abstractmethod
     def score(self, clusters: Sequence[Cluster]) -> FloatArray:
@@ -129,7 +129,7 @@ class ClusterTable(ABC):
         """Be as if this had been shown first. May raise."""
 
     @abstractmethod
-    def hold(self, pages: Sequence[Page], fragments: Mapping[int, Fragment]) -> None:
+    def hold(self, pages: Sequence[SubproblemData], fragments: Mapping[int, Fragment]) -> None:
         """Hold the clusters of subproblems, too. Whatever is raised, nothing has changed."""
 
     @abstractmethod
@@ -137,7 +137,7 @@ class ClusterTable(ABC):
         """Hold these clusters no longer."""
 
 
-class ConjugateTable(ClusterTable):
+class ConjugateTable(ClusterScorer):
     """Sufficient statistics; L of sets is that of the likelihood."""
 
     def __init__(
@@ -150,12 +150,17 @@ class ConjugateTable(ClusterTable):
         self._run, self._likelihood, self._held, self._index = run, likelihood, held, index
 
     @abstractmethod
-    def predictive(self, x: Fragment, records: Records, k: int, slots: IntArray) -> FloatArray:
+    def predictive(self, x: Fragment, records: EncodedBatch, k: int, slots: IntArray) -> FloatArray:
         """L(C + x) - L(C) of clusters and a fragment, the k-th of the records, nats."""
 
     @abstractmethod
     def follow(
-        self, records: Records, k: int, parents: IntArray, children: IntArray, dropped: IntArray
+        self,
+        records: EncodedBatch,
+        k: int,
+        parents: IntArray,
+        children: IntArray,
+        dropped: IntArray,
     ) -> None:
         """The fragment asked about last was taken in: there are other clusters. Cannot fail."""
 
@@ -166,7 +171,7 @@ class ConjugateTable(ClusterTable):
     def count(self, evaluations: int) -> None:
         self._run.count(evaluations)
 
-    def count_run(self, other: ClusterTable) -> None:
+    def count_run(self, other: ClusterScorer) -> None:
         self.count(other.evaluations)
 
     def score(self, clusters: Sequence[Cluster]) -> FloatArray:
@@ -217,9 +222,9 @@ class KernelTable(ConjugateTable):
         super().__init__(run, likelihood, held, index)
         self._kernel, self._table, self.compiled = kernel, compiled, compiled
 
-    def read(self, fragments: Sequence[Fragment]) -> Records:
+    def read(self, fragments: Sequence[Fragment]) -> EncodedBatch:
         starts, keys = keys_of(self._index, fragments)
-        return Records(self._told(fragments), starts, keys)
+        return EncodedBatch(self._told(fragments), starts, keys)
 
     def _told(self, fragments: Sequence[Fragment]) -> EncodedFragments:
         encoded = self._table.encode(fragments)
@@ -227,33 +232,35 @@ class KernelTable(ConjugateTable):
         return encoded
 
     def add(
-        self, fragments: Sequence[Fragment], records: Records, k: int, apart: bool = False
-    ) -> Info | None:
+        self, fragments: Sequence[Fragment], records: EncodedBatch, k: int, apart: bool = False
+    ) -> StepResult | None:
         if apart:
             return self._add_apart(fragments, records, k)
-        infos, refusal = self._run.add(self._table, records, k, k + 1)
+        steps, refusal = self._run.add(self._table, records, k, k + 1)
         if refusal is not None:
             raise refusal
-        return infos[0] if infos else None
+        return steps[0] if steps else None
 
-    def _add_apart(self, fragments: Sequence[Fragment], records: Records, k: int) -> Info | None:
+    def _add_apart(
+        self, fragments: Sequence[Fragment], records: EncodedBatch, k: int
+    ) -> StepResult | None:
         run = self._run
         if run.look_up(run.n_numbers, records.keys_of(k)) is None:
             return None
         alone = float(self.predictive(fragments[k], records, k, _NOTHING)[0])
-        info, parents, children = run.take_in(np.zeros(0), alone, apart=True)
+        step, parents, children = run.take_in(np.zeros(0), alone, apart=True)
         self.follow(records, k, parents, children, _NOTHING)
-        return info
+        return step
 
     def rivals(
-        self, number: int, fragment: Fragment, records: Records, k: int, lone: bool
+        self, number: int, fragment: Fragment, records: EncodedBatch, k: int, lone: bool
     ) -> Rivals | None:
         found = self._run.rivals(
             number, records.keys_of(k), lone, self._table.handle, records.at(k)[:3]
         )
         return None if found is None else Rivals(*found)
 
-    def predictive(self, x: Fragment, records: Records, k: int, slots: IntArray) -> FloatArray:
+    def predictive(self, x: Fragment, records: EncodedBatch, k: int, slots: IntArray) -> FloatArray:
         """Of no clusters, L({x}), shape [1]."""
         out = np.empty(max(len(slots), 1))
         record = records.at(k)[:3]
@@ -263,7 +270,12 @@ class KernelTable(ConjugateTable):
         return out
 
     def follow(
-        self, records: Records, k: int, parents: IntArray, children: IntArray, dropped: IntArray
+        self,
+        records: EncodedBatch,
+        k: int,
+        parents: IntArray,
+        children: IntArray,
+        dropped: IntArray,
     ) -> None:
         record = records.at(k)[:3]
         told = (len(parents), address(parents), address(children))
@@ -273,7 +285,7 @@ class KernelTable(ConjugateTable):
     def show(self, first: Fragment) -> None:
         self._replay(_NOTHING, _NOTHING, _NOTHING, {0: first}, None)
 
-    def hold(self, pages: Sequence[Page], fragments: Mapping[int, Fragment]) -> None:
+    def hold(self, pages: Sequence[SubproblemData], fragments: Mapping[int, Fragment]) -> None:
         self._replay(
             np.concatenate([page.slots for page in pages]),
             np.concatenate([page.lengths for page in pages]),
@@ -335,12 +347,12 @@ class PythonTable(ConjugateTable):
         self._seen: Observation = None  # what it made of that
         self._known = 0  # slots that the table knows of
 
-    def read(self, fragments: Sequence[Fragment]) -> Records:
+    def read(self, fragments: Sequence[Fragment]) -> EncodedBatch:
         return keys_alone(self._index, fragments)
 
     def add(
-        self, fragments: Sequence[Fragment], records: Records, k: int, apart: bool = False
-    ) -> Info | None:
+        self, fragments: Sequence[Fragment], records: EncodedBatch, k: int, apart: bool = False
+    ) -> StepResult | None:
         run = self._run
         self._show(fragments[k])
         slots = run.look_up(run.n_numbers, records.keys_of(k))
@@ -349,11 +361,11 @@ class PythonTable(ConjugateTable):
         predictive = np.zeros(0) if apart else self._predictive(slots)
         assert self._shown is not None
         alone = self._shown.log_predictive_new(self._seen)
-        info, parents, children = run.take_in(predictive, alone, apart=apart)
+        step, parents, children = run.take_in(predictive, alone, apart=apart)
         self.follow(records, k, parents, children, run.dropped())
-        return info
+        return step
 
-    def predictive(self, x: Fragment, records: Records, k: int, slots: IntArray) -> FloatArray:
+    def predictive(self, x: Fragment, records: EncodedBatch, k: int, slots: IntArray) -> FloatArray:
         self._show(x)
         return self._predictive(slots)
 
@@ -369,7 +381,12 @@ class PythonTable(ConjugateTable):
         return self._shown.log_predictive_of(self._seen, slots)
 
     def follow(
-        self, records: Records, k: int, parents: IntArray, children: IntArray, dropped: IntArray
+        self,
+        records: EncodedBatch,
+        k: int,
+        parents: IntArray,
+        children: IntArray,
+        dropped: IntArray,
     ) -> None:
         live = self.live = self._shown
         assert live is not None
@@ -379,7 +396,7 @@ class PythonTable(ConjugateTable):
             live.release(dropped)
 
     def rivals(
-        self, number: int, fragment: Fragment, records: Records, k: int, lone: bool
+        self, number: int, fragment: Fragment, records: EncodedBatch, k: int, lone: bool
     ) -> Rivals | None:
         found = self._run.rivals(number, records.keys_of(k), lone)
         if found is None:
@@ -397,7 +414,7 @@ class PythonTable(ConjugateTable):
         live.encode(first)
         self.live = live
 
-    def hold(self, pages: Sequence[Page], fragments: Mapping[int, Fragment]) -> None:
+    def hold(self, pages: Sequence[SubproblemData], fragments: Mapping[int, Fragment]) -> None:
         clusters = {slot: c for page in pages for slot, c in clusters_of(page).items()}
         self._replayed(clusters, fragments, scored=False)
 
@@ -427,7 +444,7 @@ class PythonTable(ConjugateTable):
         return CompactTable(live) if self._sparse else live
 
 
-class BlackBoxTable(ClusterTable):
+class BlackBoxTable(ClusterScorer):
     """A black box, asked for L of sets, perhaps of those that a surrogate's table proposes."""
 
     sets: SessionScores
@@ -448,14 +465,14 @@ class BlackBoxTable(ClusterTable):
     def evaluations(self) -> int:
         return self.sets.evaluations
 
-    def read(self, fragments: Sequence[Fragment]) -> Records:
+    def read(self, fragments: Sequence[Fragment]) -> EncodedBatch:
         if self.surrogate is not None:
             return self.surrogate.read(fragments)
         return keys_alone(self._index, fragments)
 
     def add(
-        self, fragments: Sequence[Fragment], records: Records, k: int, apart: bool = False
-    ) -> Info | None:
+        self, fragments: Sequence[Fragment], records: EncodedBatch, k: int, apart: bool = False
+    ) -> StepResult | None:
         run, sets, x = self._run, self.sets, fragments[k]
         number = sets.cache.number(x)
         found = self._proposed(run.n_numbers, x, records, k)
@@ -465,7 +482,7 @@ class BlackBoxTable(ClusterTable):
         self.asked = sets.scored(self._held(), [*clusters, ()], x, number)
         joined = sets.cache.recall(self.asked)
         fragment = run.n_numbers
-        info, parents, children = run.take_in(
+        step, parents, children = run.take_in(
             joined[:-1] - scores,
             float(joined[-1]),
             joined,
@@ -477,9 +494,9 @@ class BlackBoxTable(ClusterTable):
         sets.asked.update(self.asked)
         if self.surrogate is not None:
             self.surrogate.follow(records, k, parents, children, run.dropped())
-        return info
+        return step
 
-    def coming(self, number: int, x: Fragment, records: Records) -> StepDemand | None:
+    def coming(self, number: int, x: Fragment, records: EncodedBatch) -> StepDemand | None:
         """What a step with a fragment would ask for; None: its keys lead to what lies elsewhere."""
         content = self.sets.cache.number(x)
         found = self._proposed(number, x, records, 0)
@@ -497,7 +514,7 @@ class BlackBoxTable(ClusterTable):
         )
 
     def _proposed(
-        self, number: int, x: Fragment, records: Records, k: int
+        self, number: int, x: Fragment, records: EncodedBatch, k: int
     ) -> tuple[IntArray, int | None] | None:
         """The clusters to ask about, ascending, and the subproblem of a surrogate's heaviest join.
 
@@ -510,7 +527,7 @@ class BlackBoxTable(ClusterTable):
         return self._run.propose(predictive[: len(slots)], self._limit)
 
     def rivals(
-        self, number: int, fragment: Fragment, records: Records, k: int, lone: bool
+        self, number: int, fragment: Fragment, records: EncodedBatch, k: int, lone: bool
     ) -> Rivals | None:
         found = self._run.rivals(number, records.keys_of(k), lone)
         if found is None:
@@ -531,7 +548,7 @@ class BlackBoxTable(ClusterTable):
     def count(self, evaluations: int) -> None:
         """A set counts when it is first asked for, and once."""
 
-    def count_run(self, other: ClusterTable) -> None:
+    def count_run(self, other: ClusterScorer) -> None:
         assert other.sets is not None
         assert other.sets.cache is self.sets.cache, "numbers of contents are those of one cache"
         self.sets.asked |= other.sets.asked
@@ -557,7 +574,7 @@ class BlackBoxTable(ClusterTable):
         if self.surrogate is not None:
             self.surrogate.show(first)
 
-    def hold(self, pages: Sequence[Page], fragments: Mapping[int, Fragment]) -> None:
+    def hold(self, pages: Sequence[SubproblemData], fragments: Mapping[int, Fragment]) -> None:
         if self.surrogate is not None:
             self.surrogate.hold(pages, fragments)
         self.sets.take_in(fragments)
@@ -620,10 +637,12 @@ class CompactTable(LiveClusters):
             self._place = grown(self._place, capacity_for(slots, len(self._place)))
 
 
-def keys_alone(index: CandidateIndex | None, fragments: Sequence[Fragment]) -> Records:
+def keys_alone(index: CandidateIndex | None, fragments: Sequence[Fragment]) -> EncodedBatch:
     """Fragments of which the run reads nothing but the keys."""
     nothing = np.zeros(0, dtype=np.int32)
-    return Records(EncodedFragments(_NOTHING, nothing, nothing, None), *keys_of(index, fragments))
+    return EncodedBatch(
+        EncodedFragments(_NOTHING, nothing, nothing, None), *keys_of(index, fragments)
+    )
 
 
 def keys_of(

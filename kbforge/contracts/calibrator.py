@@ -4,7 +4,7 @@ Scaling every cluster's likelihood by e^c is the same as scaling alpha by it, so
 likelihood's one free constant (the `offset` of the published code: alpha 1 with offset c is alpha
 e^c). One signature for the family:
 
-    calibrate(fragments, problem, clusterer, search, rng) -> CalibrationResult
+    calibrate(fragments, spec, clusterer, search, rng) -> CalibrationResult
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from kbforge.contracts.clusterer import Clusterer, Problem
+from kbforge.contracts.clusterer import Clusterer, ModelSpec
 from kbforge.contracts.fragment import Fragment
 
 
@@ -52,13 +52,13 @@ class Calibrator(ABC):
     def calibrate(
         self,
         fragments: Sequence[Fragment],
-        problem: Problem,
+        spec: ModelSpec,
         clusterer: Clusterer,
         search: Search,
         rng: np.random.Generator,
         on_evaluation: Callable[[float, float], None] | None = None,
     ) -> CalibrationResult:
-        """Choose alpha; `problem.alpha` is ignored.
+        """Choose alpha; `spec.alpha` is ignored.
 
         `clusterer` serves the calibrators that cluster. `on_evaluation(alpha, objective)` is
         called after each evaluation, for progress bars.

@@ -2,8 +2,8 @@
 
 One signature for the family, and a second one for those that are online:
 
-    cluster(fragments, problem, rng, on_step) -> Posterior
-    open(problem, rng, snapshot, pages) -> Session
+    cluster(fragments, spec, rng, on_step) -> Posterior
+    open(spec, rng, snapshot, pages) -> Session
 
 An `OnlineClusterer` writes `open`, and inherits `cluster`. Any other `Clusterer` is an offline
 method: it writes `cluster`, and its `open` refuses.
@@ -13,7 +13,7 @@ Laws, tested for every member by `kbforge.testing.ClustererContract`:
 1. Every fragment is in exactly one cluster of every particle of exactly one subproblem.
 2. No cluster reaches across subproblems; particles of a subproblem are distinct.
 3. The weights of a subproblem are normalised (logsumexp 0) and sorted, heaviest first.
-4. Same fragments, problem and seed give the same posterior, bit for bit.
+4. Same fragments, spec and seed give the same posterior, bit for bit.
 5. Gold labels are not read.
 6. An `on_step` that raises `Interrupted` ends the run with a posterior marked `INTERRUPTED`. An
    online method gives that of the fragments taken in so far; an offline method that has begun to
@@ -29,9 +29,9 @@ Of sessions:
     does law 8. Every particle of what held it weighs its target density.
 11. No particle ever violates a constraint that is in force, whenever it came.
 12. A revision never makes the point estimate less probable, once it is the densest particle.
-13. A session opened on the pages of another goes on as that one, bit for bit: every `Info`, its
-    posterior, its later checkpoints. Only a black box that gives other bits when it is asked again
-    may differ, and sets that it is asked for again may count again.
+13. A session opened on the pages of another goes on as that one, bit for bit: every
+    `StepResult`, its posterior, its later checkpoints. Only a black box that gives other bits when
+    it is asked again may differ, and sets that it is asked for again may count again.
 
 A clusterer with a budget of its own says in `ended` that it was spent.
 
@@ -55,12 +55,12 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.likelihood import ConjugateLikelihood, Likelihood
 from kbforge.contracts.posterior import Ending, Posterior
-from kbforge.contracts.session import Constraints, Info, Pages, Session, Snapshot
+from kbforge.contracts.session import Constraints, Pages, Session, Snapshot, StepResult
 from kbforge.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ModelSpec:
     """What to cluster by: prior, model and proposal.
 
     Attributes:
@@ -105,7 +105,7 @@ class Clusterer(ABC):
     Attributes:
         particles: P, the most particles of a subproblem; None where there is no such number.
         takes_budget: whether the constructor has the option `budget`, the seconds it may take.
-        unindexed: whether it compares with all clusters, whatever the problem's index says.
+        unindexed: whether it compares with all clusters, whatever the index of the spec says.
 
     """
 
@@ -117,7 +117,7 @@ class Clusterer(ABC):
     def cluster(
         self,
         fragments: Sequence[Fragment],
-        problem: Problem,
+        spec: ModelSpec,
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
@@ -131,7 +131,7 @@ class Clusterer(ABC):
 
     def open(
         self,
-        problem: Problem,
+        spec: ModelSpec,
         rng: np.random.Generator,
         snapshot: Snapshot | None = None,
         pages: Pages | None = None,
@@ -156,7 +156,7 @@ class OnlineClusterer(Clusterer):
     @abstractmethod
     def open(
         self,
-        problem: Problem,
+        spec: ModelSpec,
         rng: np.random.Generator,
         snapshot: Snapshot | None = None,
         pages: Pages | None = None,
@@ -164,11 +164,11 @@ class OnlineClusterer(Clusterer):
         """Begin a session, or go on with one.
 
         Args:
-            problem: what to cluster by, its likelihood fitted; to go on, the same as before.
+            spec: what to cluster by, its likelihood fitted; to go on, the same as before.
             rng: only the session may draw from it; to go on, it is set to where it stood.
             snapshot: of a session of the same clusterer.
             pages: likewise, instead of a snapshot; fetched when a fragment leads there. Without an
-                index, or where the problem does not fall apart into subproblems, all are fetched as
+                index, or where it does not fall apart into subproblems, all are fetched as
                 soon as one is needed.
 
         Raises:
@@ -180,16 +180,16 @@ class OnlineClusterer(Clusterer):
     def cluster(
         self,
         fragments: Sequence[Fragment],
-        problem: Problem,
+        spec: ModelSpec,
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
         """Open a session, add one fragment after another, and `finish` if it does."""
-        session = self.open(problem, rng)
+        session = self.open(spec, rng)
         session.foresee(fragments)
-        finishes = self.finishes_with(problem)
+        finishes = self.finishes_with(spec)
 
-        def told(done: Info) -> None:
+        def told(done: StepResult) -> None:
             if on_step is not None:
                 on_step(
                     Progress(
@@ -206,19 +206,19 @@ class OnlineClusterer(Clusterer):
             begin, size = 0, 1
             while begin < len(fragments):
                 before = time.monotonic()
-                info = session.add(fragments[begin : begin + size])[-1]
+                step = session.add(fragments[begin : begin + size])[-1]
                 begin += size
-                told(info)
+                told(step)
                 size = _next_size(size, time.monotonic() - before, on_step)
             if finishes and fragments:
-                self.finish(session, lambda: told(info))
+                self.finish(session, lambda: told(step))
         except Interrupted:  # what has been taken in is the result
             if finishes or session.n_fragments < len(fragments):
                 return _interrupted(session)
         return session.posterior()
 
-    def finishes_with(self, problem: Problem) -> bool:
-        """Whether a run over a batch of this problem ends with `finish`."""
+    def finishes_with(self, spec: ModelSpec) -> bool:
+        """Whether a run over a batch by this spec ends with `finish`."""
         return self.finishes
 
     def finish(self, session: Session, after_step: Callable[[], None]) -> None:

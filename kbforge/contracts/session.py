@@ -1,9 +1,10 @@
 """Sessions: a clustering that accepts more fragments and can be saved as plain data.
 
 *Numbers and places.* A fragment's number says how many came before it. No number is given twice,
-not even when a removed fragment comes again. A subproblem's name is its smallest number. `Info`,
-`SubproblemChanges` and `Session.subproblem` speak of numbers, so a store may keep what they say. A
-`Posterior` speaks of places in `Session.fragments`: the same, as long as nothing was removed.
+not even when a removed fragment comes again. A subproblem's name is its smallest number.
+`StepResult`, `SubproblemChanges` and `Session.subproblem` speak of numbers, so a store may keep
+what they say. A `Posterior` speaks of places in `Session.fragments`: the same, as long as nothing
+was removed.
 
 *Constraints.* A decision says that two fragments are the same entity (a must-link) or that they are
 not (a cannot-link). If A and B are the same entity, anything that is the same as A is the same as
@@ -92,7 +93,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Info:
+class StepResult:
     """What taking in one fragment did."""
 
     fragment: int  # its number
@@ -137,17 +138,17 @@ class Snapshot:
 
     fragments: tuple[Fragment, ...]
     totals: Totals
-    pages: tuple[Page, ...]
-    led: Mapping[int, KeyFamilies]
+    pages: tuple[SubproblemData, ...]
+    postings: Mapping[int, KeyFamilies]
     scores: Mapping[tuple[int, ...], float]
 
 
 class Session(Protocol):
     """A clustering that goes on: fragments come when they come.
 
-    The problem holds a fitted likelihood and its alpha, which never change: a value that the
+    The spec holds a fitted likelihood and its alpha, which never change: a value that the
     likelihood was not fitted to has the probability of a value never seen. To fit again, open a new
-    session with a new problem and add the fragments to it.
+    session with a new spec and add the fragments to it.
     """
 
     @property
@@ -172,7 +173,7 @@ class Session(Protocol):
         """
         ...
 
-    def add(self, fragments: Sequence[Fragment]) -> list[Info]:
+    def add(self, fragments: Sequence[Fragment]) -> list[StepResult]:
         """Take in fragments, one after another; ids are the caller's to keep unique.
 
         Returns what happened, one entry a fragment. If a fragment is refused, those before it have
@@ -186,7 +187,7 @@ class Session(Protocol):
         """
         ...
 
-    def adding(self, fragments: Iterable[Fragment]) -> Iterator[Info]:
+    def adding(self, fragments: Iterable[Fragment]) -> Iterator[StepResult]:
         """Take in fragments as `add`, each when its entry is asked for, with the same errors.
 
         In between the session may be asked for anything else. It may look ahead at many fragments,
@@ -249,7 +250,7 @@ class Session(Protocol):
 
     @property
     def constraints(self) -> Constraints:
-        """The constraints in force: the problem's, and those decided since."""
+        """the constraints in force: those of the spec, and those decided since."""
         ...
 
     def constrain(self, decisions: Sequence[Decision]) -> None:
@@ -305,7 +306,7 @@ class Session(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Page:
+class SubproblemData:
     """One subproblem: its distinct clusters, and its particles as rows of them.
 
     Attributes:
@@ -368,7 +369,7 @@ class Pages(Protocol):
         """What the session knew beside the pages."""
         ...
 
-    def page(self, name: int) -> Page:
+    def page(self, name: int) -> SubproblemData:
         """One subproblem; a KeyError if there is none of that name."""
         ...
 
@@ -388,7 +389,7 @@ class Pages(Protocol):
         """The subproblem of each fragment that exists."""
         ...
 
-    def led(self, keys: Sequence[int]) -> Mapping[int, KeyFamilies]:
+    def postings(self, keys: Sequence[int]) -> Mapping[int, KeyFamilies]:
         """Where keys lead, without keys that lead nowhere."""
         ...
 
@@ -402,6 +403,6 @@ class Checkpoint:
     """What of a session changed since the checkpoint before, or since its pages."""
 
     totals: Totals
-    pages: tuple[Page, ...]  # of the subproblems that changed, by ascending name
+    pages: tuple[SubproblemData, ...]  # of the subproblems that changed, by ascending name
     gone: tuple[int, ...]  # names, ascending
-    led: Mapping[int, KeyFamilies]  # that changed; without families and not closed: nowhere
+    postings: Mapping[int, KeyFamilies]  # that changed; without families and not closed: nowhere

@@ -37,7 +37,7 @@ from kbforge.contracts import (
 )
 from kbforge.contracts.fragment import AUTHORITY
 from kbforge.errors import UsageError, option, quoted
-from kbforge.fit.choices import Choices, Fit
+from kbforge.fit.choices import PreparedRun, RunOptions
 from kbforge.indexes import make_index
 from kbforge.kb.entities import assemble_subproblem, fragments_of, mean_vector
 from kbforge.kb.links import KnownLink
@@ -160,7 +160,7 @@ def mentions_of(fragments: Sequence[Fragment], authority: Authority) -> list[Fra
 def entered(
     fragments: Sequence[Fragment],
     authority: Authority,
-    choices: Choices,
+    choices: RunOptions,
     all_known: bool = False,
     on_stage: OnStage | None = None,
 ) -> tuple[list[Fragment], KnownEntities]:
@@ -193,7 +193,7 @@ class KnownEntities:
     near: int
     all: bool = False
 
-    def honoured(self, fit: Fit) -> Fit:
+    def honoured(self, fit: PreparedRun) -> PreparedRun:
         """The same, with known entities kept separate, and notes for the user."""
         total = len(self.authority)
         which = f"{self.near:,} of {counted(total, 'known entity', 'known entities')}"
@@ -232,10 +232,10 @@ class KnownEntities:
                 subproblems += 1
 
 
-def with_known(fit: Fit) -> Fit:
+def with_known(fit: PreparedRun) -> PreparedRun:
     """The same, with a constraint that keeps known entities separate."""
-    constraints = replace(fit.problem.constraints, known=True)
-    return replace(fit, problem=replace(fit.problem, constraints=constraints))
+    constraints = replace(fit.spec.constraints, known=True)
+    return replace(fit, spec=replace(fit.spec, constraints=constraints))
 
 
 def unmarked(x: Fragment) -> Fragment:

@@ -38,7 +38,7 @@ from kbforge.evaluation.scores import Scores, compare
 from kbforge.files.io import open_output, require_writable
 from kbforge.files.records import Option
 from kbforge.fit.alpha import Calibration, fingerprint, read_calibration, write_calibration
-from kbforge.fit.choices import Choices, Fit
+from kbforge.fit.choices import PreparedRun, RunOptions
 from kbforge.fit.confidence import (
     IN_BUNDLE,
     ClusteringReport,
@@ -55,8 +55,8 @@ OnOrder = Callable[[int, Progress], None]
 
 
 def _cluster_orders(
-    fragments: Sequence[Fragment], choices: Choices, shuffles: int, on_order: OnOrder | None
-) -> tuple[Fit, list[Posterior]]:
+    fragments: Sequence[Fragment], choices: RunOptions, shuffles: int, on_order: OnOrder | None
+) -> tuple[PreparedRun, list[Posterior]]:
     """Cluster the fragments in the order given, then in random ones, `shuffles` in all.
 
     The posteriors are all in the numbers of the first. Fragments without any label are an error.
@@ -72,7 +72,7 @@ def _cluster_orders(
             order = random.permutation(len(fragments)).tolist()
         posterior = prepared.clusterer.cluster(
             [fragments[k] for k in order],
-            prepared.problem,
+            prepared.spec,
             np.random.default_rng(choices.seed),
             None if on_order is None else partial(on_order, number),
         )
@@ -105,7 +105,7 @@ def search_between(between: str | None) -> Search:
 
 def calibrate(
     fragments: Sequence[Fragment],
-    choices: Choices,
+    choices: RunOptions,
     calibrator: str = "pseudo-likelihood",
     search: Search | None = None,
     on_evaluation: Callable[[float, float], None] | None = None,
@@ -119,7 +119,7 @@ def calibrate(
     prepared = prepare(fragments, replace(choices, alpha=1.0, calibration=None))
     result = chooser.calibrate(
         fragments,
-        prepared.problem,
+        prepared.spec,
         prepared.clusterer,
         search,
         np.random.default_rng(choices.seed),
@@ -204,7 +204,7 @@ def _by_name(measured: Mapped) -> dict[str, Any]:
 
 def measure_reliability(
     fragments: Sequence[Fragment],
-    choices: Choices,
+    choices: RunOptions,
     confidence: ConfidenceMap | None = None,
     shuffles: int = 1,
     on_order: OnOrder | None = None,
@@ -251,7 +251,7 @@ def measure_reliability(
 
 def fit_confidence(
     fragments: Sequence[Fragment],
-    choices: Choices,
+    choices: RunOptions,
     shuffles: int = 1,
     on_order: OnOrder | None = None,
 ) -> MonotoneConfidence:

@@ -1,6 +1,6 @@
 """What a user chooses for a clustering, the plugins that it names, and their record.
 
-The command line makes `Choices` of its options, and the Python API of its keywords. The plugins
+The command line makes `RunOptions` of its options, and the Python API of its keywords. The plugins
 are not fitted yet: `kbforge.fit.prepare` fits them to fragments, and a store restores what they had
 learned. With the record in a knowledge base, `kbforge explain` uses the same models again.
 """
@@ -24,7 +24,7 @@ from kbforge.contracts import (
     Decision,
     Fragment,
     Likelihood,
-    Problem,
+    ModelSpec,
     Provenance,
 )
 from kbforge.errors import ModelError, UsageError, option, quoted
@@ -55,7 +55,7 @@ _ALTERNATIVES = ("few", "all")
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class RunOptions:
     """What a user may choose of a clustering run; the defaults are the command line's.
 
     A plugin is chosen by its name. A Python user may hand over an object of his own instead.
@@ -214,22 +214,22 @@ class Models:
     index: CandidateIndex | None  # which clusters to compare with; None is all
     max_evals: int | None  # M
 
-    def problem(self, alpha: float, choices: Choices) -> Problem:
+    def spec(self, alpha: float, choices: RunOptions) -> ModelSpec:
         """The model to cluster with."""
         index = self.index
         if index is not None and choices.exact:
             index = copy(index)  # it may be the user's own; what it learned is shared
             index.compared = 0
         linked = Constraints(link=choices.link)
-        return Problem(self.likelihood, alpha, self.surrogate, self.max_evals, index, linked)
+        return ModelSpec(self.likelihood, alpha, self.surrogate, self.max_evals, index, linked)
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class PreparedRun:
     """What was chosen for a file: a clusterer with its model, a confidence map, and reasons."""
 
     clusterer: Clusterer
-    problem: Problem
+    spec: ModelSpec
     alpha: float
     confidence: ConfidenceMap | None  # the map that goes with the choices, if any
     likelihood: str  # its name, or the path of its bundle
@@ -241,7 +241,7 @@ class Fit:
 
 
 def make_models(
-    choices: Choices,
+    choices: RunOptions,
     clusterer: Clusterer,
     notes: list[str],
     fitted: Likelihood | None = None,
@@ -276,7 +276,7 @@ def _link_options(name: str, link: str | None) -> dict[str, Any]:
     return {"link": link} if link is not None and takes(name, "link") else {}
 
 
-def make_clusterer(choices: Choices) -> Clusterer:
+def make_clusterer(choices: RunOptions) -> Clusterer:
     """The clusterer that the choices name."""
     options = choices.of("clusterer")
     if choices.particles is not None:
@@ -290,7 +290,7 @@ def make_clusterer(choices: Choices) -> Clusterer:
     return made
 
 
-def _likelihood(choices: Choices, notes: list[str]) -> Likelihood:
+def _likelihood(choices: RunOptions, notes: list[str]) -> Likelihood:
     options = choices.of("likelihood")
     name = choices.likelihood or DEFAULT_LIKELIHOOD
     if not isinstance(name, str):
@@ -304,7 +304,7 @@ def _likelihood(choices: Choices, notes: list[str]) -> Likelihood:
     return make_likelihood(name, options)
 
 
-def _surrogate(choices: Choices, likelihood: Likelihood) -> ConjugateLikelihood | None:
+def _surrogate(choices: RunOptions, likelihood: Likelihood) -> ConjugateLikelihood | None:
     options = choices.of("surrogate")
     if isinstance(choices.surrogate, str):
         return make_surrogate(choices.surrogate, options)
@@ -325,7 +325,9 @@ def _surrogate(choices: Choices, likelihood: Likelihood) -> ConjugateLikelihood 
     return None
 
 
-def _index(choices: Choices, likelihood: Likelihood, clusterer: Clusterer) -> CandidateIndex | None:
+def _index(
+    choices: RunOptions, likelihood: Likelihood, clusterer: Clusterer
+) -> CandidateIndex | None:
     chosen, options = choices.index, choices.of("index")
     if options and chosen in (None, NO_INDEX):
         raise UsageError(
@@ -384,11 +386,11 @@ _ELSEWHERE = {"likelihood", "alpha", "seed", "options", "device"}
 """Choices that `Provenance` has under names of their own, and one that changes no result."""
 
 
-def made_of(prepared: Fit, choices: Choices) -> Provenance:
+def made_of(prepared: PreparedRun, choices: RunOptions) -> Provenance:
     """The record of how the entities are made."""
-    plain = Choices()
+    plain = RunOptions()
     given: dict[str, str | float] = {}
-    for one in fields(Choices):
+    for one in fields(RunOptions):
         value = getattr(choices, one.name)
         if one.name not in _ELSEWHERE and value != getattr(plain, one.name):
             given[one.name] = value if isinstance(value, str | int | float) else called(value)
@@ -412,7 +414,7 @@ def made_of(prepared: Fit, choices: Choices) -> Provenance:
     )
 
 
-def choices_of(made: Provenance, kb: str) -> Choices:
+def choices_of(made: Provenance, kb: str) -> RunOptions:
     """Likelihood, alpha and options that a knowledge base, `kb`, was made with."""
     require_untempered(made.choices, kb)
     options, link = dict(made.options.get("likelihood", {})), made.choices.get("link")
@@ -426,7 +428,7 @@ def choices_of(made: Provenance, kb: str) -> Choices:
             f"{quoted(made.likelihood, 400)}, which {was}; restore it, or name another with "
             f"{option('likelihood')}"
         )
-    return Choices(
+    return RunOptions(
         likelihood=made.likelihood,
         alpha=made.alpha,
         link=None if link is None else str(link),

@@ -22,9 +22,9 @@ from kbforge.fit.choices import (
     DEFAULT_LIKELIHOOD,
     MANY,
     NO_INDEX,
-    Choices,
-    Fit,
     Models,
+    PreparedRun,
+    RunOptions,
     called,
     link_note,
     make_clusterer,
@@ -39,12 +39,12 @@ from kbforge.models.bundle import bundles_read_once, is_name, require_device
 
 def prepare(
     fragments: Sequence[Fragment],
-    choices: Choices,
+    choices: RunOptions,
     decided: Sequence[NumberedAnswer] | None = None,
     on_stage: OnStage | None = None,
     asks: bool = False,
     tables: bool = False,
-) -> Fit:
+) -> PreparedRun:
     """Choose likelihood, alpha and confidence map for the fragments, with notes that say why.
 
     A refit gives the decisions about pairs (`decided`), which count as answers. With `asks` the
@@ -85,9 +85,9 @@ def prepare(
     confidence = _confidence(fragments, choices, named, models.likelihood, choice, chooser, notes)
     if answers and confidence is not None:
         confidence = AuditedConfidence.of(confidence, answers, fragments)
-    return Fit(
+    return PreparedRun(
         clusterer,
-        models.problem(alpha, choices),
+        models.spec(alpha, choices),
         alpha,
         confidence,
         choices.likelihood_name,
@@ -99,21 +99,21 @@ def prepare(
     )
 
 
-def honoured(fit: Fit, fragments: Sequence[Fragment]) -> Fit:
+def honoured(fit: PreparedRun, fragments: Sequence[Fragment]) -> PreparedRun:
     """The same with its answers as constraints, and notes on answers that contradict.
 
     Of answers that contradict each other the later one holds.
     """
     if not fit.answers:
         return fit
-    kept, reasons = reconciled(fit.answers, fit.problem.constraints, fragments)
-    constraints = replace(fit.problem.constraints, decisions=tuple(kept))
-    problem = replace(fit.problem, constraints=constraints)
-    return replace(fit, problem=problem, notes=(*fit.notes, *reasons))
+    kept, reasons = reconciled(fit.answers, fit.spec.constraints, fragments)
+    constraints = replace(fit.spec.constraints, decisions=tuple(kept))
+    spec = replace(fit.spec, constraints=constraints)
+    return replace(fit, spec=spec, notes=(*fit.notes, *reasons))
 
 
 def _choice(
-    chooser: Chooser, choices: Choices, named: Calibration | None
+    chooser: Chooser, choices: RunOptions, named: Calibration | None
 ) -> LikelihoodChoice | None:
     """The likelihood, unless the user names one, sets options of one or gives a calibration."""
     if choices.likelihood is not None:
@@ -128,7 +128,7 @@ def _choice(
 def _fit(
     models: Models,
     fragments: Sequence[Fragment],
-    choices: Choices,
+    choices: RunOptions,
     fitted: bool,
     notes: list[str],
 ) -> None:
@@ -148,7 +148,7 @@ def _fit(
 
 
 def _note_of_a_black_box(
-    models: Models, clusterer: Clusterer, choices: Choices, fragments: int
+    models: Models, clusterer: Clusterer, choices: RunOptions, fragments: int
 ) -> list[str]:
     """A note that every fragment is compared with all clusters, if so."""
     asked = choices.index is not None or choices.exact or clusterer.unindexed
@@ -165,7 +165,7 @@ def _note_of_a_black_box(
 
 def _alpha(
     likelihood: Likelihood,
-    choices: Choices,
+    choices: RunOptions,
     named: Calibration | None,
     choice: LikelihoodChoice | None,
     chooser: Chooser,
@@ -197,7 +197,7 @@ def _alpha(
 
 def _confidence(
     fragments: Sequence[Fragment],
-    choices: Choices,
+    choices: RunOptions,
     named: Calibration | None,
     likelihood: Likelihood,
     choice: LikelihoodChoice | None,
@@ -218,7 +218,7 @@ def _confidence(
 
 
 def _named_map(
-    choices: Choices, named: Calibration | None, notes: list[str]
+    choices: RunOptions, named: Calibration | None, notes: list[str]
 ) -> MonotoneConfidence | None:
     """The map named, else that of the calibration named, or of the model bundle."""
     found, where = None, choices.confidence_map
@@ -235,7 +235,7 @@ def _named_map(
     return found
 
 
-def _named_calibration(choices: Choices) -> Calibration | None:
+def _named_calibration(choices: RunOptions) -> Calibration | None:
     """The calibration file that the choices name, if any; naming an alpha too is an error."""
     if choices.calibration is None:
         return None
@@ -245,7 +245,7 @@ def _named_calibration(choices: Choices) -> Calibration | None:
     return read_calibration(choices.calibration)
 
 
-def _bundle(choices: Choices) -> Path | None:
+def _bundle(choices: RunOptions) -> Path | None:
     """Where the likelihood was loaded from, if it was."""
     chosen = choices.likelihood
     return Path(chosen) if isinstance(chosen, str) and not is_name(chosen) else None
@@ -256,7 +256,7 @@ def _same(one: str, other: str) -> bool:
     return Path(one).name == Path(other).name
 
 
-def _note_other_likelihood(choices: Choices, named: Calibration, notes: list[str]) -> None:
+def _note_other_likelihood(choices: RunOptions, named: Calibration, notes: list[str]) -> None:
     used, options = choices.likelihood_name, choices.of("likelihood")
     if not _same(named.likelihood, used):
         notes.append(
@@ -271,7 +271,7 @@ def _note_other_likelihood(choices: Choices, named: Calibration, notes: list[str
 
 
 def _note_other_choices(
-    choices: Choices, found: MonotoneConfidence, where: str, notes: list[str]
+    choices: RunOptions, found: MonotoneConfidence, where: str, notes: list[str]
 ) -> None:
     used, clusterer = choices.likelihood_name, choices.clusterer_name
     if not _same(found.likelihood, used):
@@ -293,7 +293,7 @@ def _listed(options: Mapping[str, object]) -> str:
 _LEAST_GAIN = 0.01  # F1 that a dozen answers must be expected to gain before anyone is told
 
 
-def _advice(judged: Judgement | None, choices: Choices) -> str:
+def _advice(judged: Judgement | None, choices: RunOptions) -> str:
     """The advice to answer questions, if that is expected to help."""
     if judged is None or judged.answers or choices.alpha is not None:
         return ""

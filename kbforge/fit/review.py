@@ -19,11 +19,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from kbforge.contracts import Cluster, Explanation, Fragment, Problem, Subproblem, SubproblemChanges
+from kbforge.contracts import (
+    Cluster,
+    Explanation,
+    Fragment,
+    ModelSpec,
+    Subproblem,
+    SubproblemChanges,
+)
 from kbforge.errors import ContradictionError, KBForgeError, LikelihoodError, UsageError, quoted
 from kbforge.files.answers import AUDIT, Answer, AnswerFile, NumberedAnswer, QuestionDetails, placed
 from kbforge.fit.alpha import fingerprint
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.fit.judge import AnswerEffect, Judgement, effect_of_answers
 from kbforge.fit.prepare import prepare
 from kbforge.fit.questions import CandidatePair, GroupingQueue, PairQuestion, PosteriorQueue
@@ -135,7 +142,9 @@ class FileReview(Review[CandidatePair]):
 
     _queue: GroupingQueue
 
-    def __init__(self, fragments: Sequence[Fragment], choices: Choices, file: AnswerFile) -> None:
+    def __init__(
+        self, fragments: Sequence[Fragment], choices: RunOptions, file: AnswerFile
+    ) -> None:
         if not fragments:
             raise KBForgeError("there are no fragments to ask about")
         self._answers = placed(file.answers, fragments, file.path)
@@ -198,10 +207,10 @@ class PosteriorReview(Review[PairQuestion]):
     _queue: PosteriorQueue
 
     def __init__(
-        self, problem: Problem, queue: PosteriorQueue, subproblems: Iterable[Subproblem] = ()
+        self, spec: ModelSpec, queue: PosteriorQueue, subproblems: Iterable[Subproblem] = ()
     ) -> None:
         super().__init__(queue)
-        self._problem = problem
+        self._spec = spec
         queue.update(subproblems)
 
     @abstractmethod
@@ -254,14 +263,14 @@ class PosteriorReview(Review[PairQuestion]):
         if question is None:
             return None
         subproblem = self._subproblem(question.subproblem)
-        return evidence_on(question, subproblem, self._fragment, self._problem)
+        return evidence_on(question, subproblem, self._fragment, self._spec)
 
 
 def evidence_on(
     question: PairQuestion,
     subproblem: Subproblem,
     fragment: Callable[[int], Fragment],
-    problem: Problem,
+    spec: ModelSpec,
 ) -> Evidence[PairQuestion]:
     """The evidence about a pair of a subproblem; `fragment` is by number."""
     pair = (question.first, question.second)
@@ -269,8 +278,8 @@ def evidence_on(
     with_first = [number for number in first if number != question.second]
     compared = [fragment(number) for number in with_first[:_MOST_COMPARED]]
     why = None
-    if problem.likelihood.explains:
-        why = explained(problem, fragment(question.second), compared)
+    if spec.likelihood.explains:
+        why = explained(spec, fragment(question.second), compared)
 
     def side(number: int, cluster: Cluster) -> Side:
         others = [other for other in cluster if other not in pair][:MOST_OTHERS]
@@ -282,21 +291,21 @@ def evidence_on(
         side(question.second, second),
         why,
         len(compared),
-        problem.likelihood.probability,
+        spec.likelihood.probability,
     )
 
 
-def explained(problem: Problem, x: Fragment, cluster: Sequence[Fragment]) -> Explanation:
+def explained(spec: ModelSpec, x: Fragment, cluster: Sequence[Fragment]) -> Explanation:
     """The evidence for adding a fragment to a cluster of at least one other."""
-    return explained_all(problem, x, [cluster])[0]
+    return explained_all(spec, x, [cluster])[0]
 
 
 def explained_all(
-    problem: Problem, x: Fragment, clusters: Sequence[Sequence[Fragment]]
+    spec: ModelSpec, x: Fragment, clusters: Sequence[Sequence[Fragment]]
 ) -> list[Explanation]:
     """The evidence for adding a fragment to each of some nonempty clusters."""
-    said = problem.likelihood.contributions_to(x, clusters)
+    said = spec.likelihood.contributions_to(x, clusters)
     return [
-        Explanation(math.log(len(cluster)) - math.log(problem.alpha), dict(contributions))
+        Explanation(math.log(len(cluster)) - math.log(spec.alpha), dict(contributions))
         for cluster, contributions in zip(clusters, said, strict=True)
     ]

@@ -29,23 +29,25 @@ def recall_of(index: CandidateIndex, fragments: Sequence[Fragment]) -> IndexReca
     """Measure a fitted index on fragments that all have labels."""
     starts, flat = index.keys_of(fragments)
     keys = np.split(flat, starts[1:-1])
-    led: dict[int, list[int]] = {}  # by key, the entities that it leads to
+    postings: dict[int, list[int]] = {}  # by key, the entities that it leads to
     closed: set[int] = set()
     number: dict[str, int] = {}  # of an entity, by its label
     looked_up = found = compared = 0
     for fragment, own in zip(fragments, keys, strict=False):  # of none there is one empty part
         of_fragment = own.tolist()
-        closed.update(key for key in of_fragment if len(led.get(key, ())) > index.families)
+        closed.update(key for key in of_fragment if len(postings.get(key, ())) > index.families)
         left = [key for key in of_fragment if key not in closed]
-        near = _nearest(index, led, left, index.shared) or _nearest(index, led, of_fragment, 1)
+        near = _nearest(index, postings, left, index.shared) or _nearest(
+            index, postings, of_fragment, 1
+        )
         assert fragment.label is not None
         looked_up += fragment.label in number
         entity = number.setdefault(fragment.label, len(number))
         compared += len(near)
         found += entity in near
         for key in left:
-            if entity not in led.setdefault(key, []):
-                led[key].append(entity)
+            if entity not in postings.setdefault(key, []):
+                postings[key].append(entity)
     return IndexRecall(
         recall=found / looked_up if looked_up else 1.0,
         candidates=compared / max(len(fragments), 1),
@@ -54,10 +56,10 @@ def recall_of(index: CandidateIndex, fragments: Sequence[Fragment]) -> IndexReca
 
 
 def _nearest(
-    index: CandidateIndex, led: Mapping[int, Sequence[int]], keys: Sequence[int], shared: int
+    index: CandidateIndex, postings: Mapping[int, Sequence[int]], keys: Sequence[int], shared: int
 ) -> list[int]:
     """The entities to compare a fragment with: those of so many keys, or else of any."""
-    counts = Counter(entity for key in keys for entity in led.get(key, ()))
+    counts = Counter(entity for key in keys for entity in postings.get(key, ()))
     enough = [entity for entity, n in counts.items() if n >= shared] or list(counts)
     enough.sort(key=lambda entity: (-counts[entity], entity))
     return enough[: index.compared or None]

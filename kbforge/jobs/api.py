@@ -39,7 +39,7 @@ from kbforge.files.arrow import ArrowTable, is_frame
 from kbforge.files.fragments import read, stop
 from kbforge.files.io import open_output, require_apart
 from kbforge.fit.authority import Authority
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.fit.questions import PairQuestion
 from kbforge.fit.review import Evidence
 from kbforge.jobs import cluster as chain
@@ -78,7 +78,7 @@ _OBJECTS = (*PLUGINS, "index")
 
 
 class ChoiceKeywords(TypedDict, total=False):
-    """The keywords of a clustering: the fields of `Choices`, which explains them."""
+    """The keywords of a clustering: the fields of `RunOptions`, which explains them."""
 
     clusterer: str | Clusterer
     likelihood: str | Path | Likelihood | None
@@ -119,8 +119,8 @@ def _columns_from(keywords: dict[str, Any]) -> dict[str, object]:
     return {name: keywords.pop(name) for name in COLUMNS if name in keywords}
 
 
-def choices_from(keywords: Mapping[str, object], function: str) -> Choices:
-    """The choices that keywords make, of the types that the fields of `Choices` have.
+def choices_from(keywords: Mapping[str, object], function: str) -> RunOptions:
+    """The choices that keywords make, of the types that the fields of `RunOptions` have.
 
     The function is named in the error of an unknown keyword, or of a value of the wrong type.
     """
@@ -138,7 +138,7 @@ def choices_from(keywords: Mapping[str, object], function: str) -> Choices:
                 f"got {quoted(own[name])}"
             )
     options = _options(named.pop("options", {}), function)
-    return Choices(**bind_options(Choices, function, named), **own, options=options)
+    return RunOptions(**bind_options(RunOptions, function, named), **own, options=options)
 
 
 def as_keyword(name: str, value: object) -> str:

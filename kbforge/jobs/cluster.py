@@ -1,14 +1,14 @@
 """Clusters a file: load, prepare, cluster, assemble, write.
 
     fragments = list(read_fragments("people.jsonl"))   # load: `kbforge.jobs.load` reads any format
-    kb = cluster(fragments, Choices(alpha=20))         # prepare and cluster
+    kb = cluster(fragments, RunOptions(alpha=20))         # prepare and cluster
     kb.write("kb.jsonl")                               # assemble and write
 
 `kbforge cluster` is these three lines with a progress bar, and the Python API is these functions.
 
 A live clustering adds fragments at any time and keeps the knowledge base up to date:
 
-    live = open_live(fragments, Choices(alpha=20))   # learns from the fragments, takes in none
+    live = open_live(fragments, RunOptions(alpha=20))   # learns from the fragments, takes in none
     live.add(fragments)
     live.add(more)
     live.knowledge_base().write("kb.jsonl")
@@ -33,7 +33,6 @@ from kbforge.contracts import (
     Cluster,
     Entity,
     Fragment,
-    Info,
     OnStage,
     OnStep,
     Posterior,
@@ -41,6 +40,7 @@ from kbforge.contracts import (
     Provenance,
     Session,
     Snapshot,
+    StepResult,
     SubproblemChanges,
 )
 from kbforge.contracts.markup import table_html
@@ -48,7 +48,7 @@ from kbforge.errors import UsageError, option, quoted
 from kbforge.evaluation.reliability import entity_probabilities
 from kbforge.files.arrow import ArrowTable
 from kbforge.fit.authority import Authority, KnownEntities, entered
-from kbforge.fit.choices import Choices, Fit, made_of, require_link
+from kbforge.fit.choices import PreparedRun, RunOptions, made_of, require_link
 from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
 from kbforge.fit.duplicates import duplicates_note
 from kbforge.fit.prepare import honoured, prepare
@@ -65,7 +65,7 @@ _SHOWN_ENTITIES = 10
 
 def cluster(
     fragments: Sequence[Fragment],
-    choices: Choices,
+    choices: RunOptions,
     on_step: OnStep | None = None,
     on_stage: OnStage | None = None,
     against: Authority | None = None,
@@ -97,13 +97,13 @@ def cluster(
     prepared = prepare(fragments, choices, on_stage=on_stage, tables=known is None)
     prepared = honoured(prepared if known is None else known.honoured(prepared), fragments)
     ready = time.perf_counter()
-    if on_step is not None and not prepared.problem.likelihood.probability:
+    if on_step is not None and not prepared.spec.likelihood.probability:
         on_step = _telling_scores(on_step)
     rng = np.random.default_rng(choices.seed)
-    posterior = prepared.clusterer.cluster(fragments, prepared.problem, rng, on_step)
+    posterior = prepared.clusterer.cluster(fragments, prepared.spec, rng, on_step)
     # an interrupted run has got to a prefix
     reached = tuple(fragments[: posterior.n_fragments])
-    allow = rule_of(prepared.problem.constraints, reached)
+    allow = rule_of(prepared.spec.constraints, reached)
     taken = consensus(posterior, choices.estimate, allow)
     tables = _note_of_tables(fragments, prepared, choices)
     too_large = _too_large(posterior, choices.estimate)
@@ -117,14 +117,16 @@ def cluster(
         (*prepared.notes, *filter(None, (tables, too_large))),
         prepared.likelihood,
         choices.alternatives,
-        prepared.problem.likelihood.probability,
+        prepared.spec.likelihood.probability,
         made if known is None else known.recorded(made),
         known,
         len(fragments),
     )
 
 
-def _note_of_tables(fragments: Sequence[Fragment], prepared: Fit, choices: Choices) -> str:
+def _note_of_tables(
+    fragments: Sequence[Fragment], prepared: PreparedRun, choices: RunOptions
+) -> str:
     """A sentence on tables and their duplicates; "" if the likelihood's own note says it."""
     if choices.link is None and "link" in prepared.options:
         return ""
@@ -182,7 +184,7 @@ class KnowledgeBase:
         confidence: how to read the confidence of the entities, None if nothing says.
         notes: sentences for the user: what was fitted, what was ignored.
         likelihood: name of the likelihood used, or the path of its bundle.
-        alternatives: which other groupings an entity keeps, as of `Choices`.
+        alternatives: which other groupings an entity keeps, as of `RunOptions`.
         probability: whether the likelihood is of a probability model; else the log posterior is a
             score.
         made: how it was made.
@@ -375,10 +377,10 @@ class LiveClustering:
     """A session, the fragments that it has taken in, and what was prepared for it."""
 
     session: Session  # for what is not here, such as `snapshot`
-    prepared: Fit
+    prepared: PreparedRun
     fragments: list[Fragment] = field(default_factory=list)  # in the order in which they came
     times: Times = field(default_factory=Times)
-    choices: Choices = field(default_factory=Choices)
+    choices: RunOptions = field(default_factory=RunOptions)
     _ids: set[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -388,7 +390,7 @@ class LiveClustering:
         likelihood = quoted(self.prepared.likelihood)
         return f"LiveClustering({counted(len(self.fragments), 'fragment')}, {likelihood})"
 
-    def add(self, fragments: Sequence[Fragment]) -> list[Info]:
+    def add(self, fragments: Sequence[Fragment]) -> list[StepResult]:
         """Take in fragments, one after another; returns what became of each.
 
         If one is refused, those before it have been taken in, it and those after it have not.
@@ -455,7 +457,7 @@ class LiveClustering:
 
 
 def open_live(
-    fragments: Sequence[Fragment], choices: Choices, snapshot: Snapshot | None = None
+    fragments: Sequence[Fragment], choices: RunOptions, snapshot: Snapshot | None = None
 ) -> LiveClustering:
     """Open a clustering: `kbforge.open_session` with choices.
 
@@ -464,7 +466,7 @@ def open_live(
     begin = time.perf_counter()
     prepared = honoured(prepare(fragments, choices), fragments)
     rng = np.random.default_rng(choices.seed)
-    session = prepared.clusterer.open(prepared.problem, rng, snapshot)
+    session = prepared.clusterer.open(prepared.spec, rng, snapshot)
     taken = list(snapshot.fragments if snapshot else ())
     times = Times(preparing=time.perf_counter() - begin)
     return LiveClustering(session, prepared, taken, times, choices)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kbforge.clustering.compiled import Records, not_told
+from kbforge.clustering.compiled import EncodedBatch, not_told
 from kbforge.contracts import (
     Cluster,
     CompiledClusters,
@@ -70,23 +70,25 @@ class _KernelClusters:
     def __init__(self, kernel: CDLL, table: CompiledClusters) -> None:
         self._kernel, self._table = kernel, table
 
-    def encode_all(self, fragments: Sequence[Fragment]) -> list[tuple[Records, int]]:
+    def encode_all(self, fragments: Sequence[Fragment]) -> list[tuple[EncodedBatch, int]]:
         """The records of fragments."""
         encoded = self._table.encode(fragments)
         self._table.tell(encoded)
-        records = Records(encoded, np.zeros(len(fragments) + 1, np.int64), np.zeros(0, np.int64))
+        records = EncodedBatch(
+            encoded, np.zeros(len(fragments) + 1, np.int64), np.zeros(0, np.int64)
+        )
         return [(records, k) for k in range(len(fragments))]
 
-    def extend(self, x: tuple[Records, int], parents: IntArray, children: IntArray) -> None:
+    def extend(self, x: tuple[EncodedBatch, int], parents: IntArray, children: IntArray) -> None:
         """See `LiveClusters`."""
         told = len(parents), address(parents), address(children)
         self._kernel.kb_extend(self._table.handle, *x[0].at(x[1])[:3], *told)
 
-    def log_predictive_new(self, x: tuple[Records, int]) -> float:
+    def log_predictive_new(self, x: tuple[EncodedBatch, int]) -> float:
         """See `LiveClusters`."""
         return float(self._predictive(x, np.zeros(0, np.int64))[0])
 
-    def log_predictive_of(self, x: tuple[Records, int], slots: IntArray) -> FloatArray:
+    def log_predictive_of(self, x: tuple[EncodedBatch, int], slots: IntArray) -> FloatArray:
         """See `LiveClusters`."""
         return self._predictive(x, slots)
 
@@ -94,7 +96,7 @@ class _KernelClusters:
         """See `LiveClusters`."""
         self._kernel.kb_release(self._table.handle, len(slots), address(slots))
 
-    def _predictive(self, x: tuple[Records, int], slots: IntArray) -> FloatArray:
+    def _predictive(self, x: tuple[EncodedBatch, int], slots: IntArray) -> FloatArray:
         out = np.empty(max(len(slots), 1))
         asked = len(slots), address(slots), address(out)
         if not self._kernel.kb_log_predictive(self._table.handle, *x[0].at(x[1])[:3], *asked):

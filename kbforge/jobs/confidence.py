@@ -21,7 +21,7 @@ from kbforge.clustering.pages import subproblem_of
 from kbforge.contracts import CandidateIndex, Fragment, Posterior
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import BoolArray, ReportedEntities, entity_probabilities
-from kbforge.fit.choices import Fit
+from kbforge.fit.choices import PreparedRun
 from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
 from kbforge.jobs.models import restore
 from kbforge.store.database import Database
@@ -93,7 +93,9 @@ def write_confidence(
     write_rows(rows, "stale", dict.fromkeys(stale), undoable)
 
 
-def confidence_of(store: Store, names: Sequence[int], prepared: Fit | None = None) -> Confidences:
+def confidence_of(
+    store: Store, names: Sequence[int], prepared: PreparedRun | None = None
+) -> Confidences:
     """The confidence of the entities of subproblems that changed, by first fragment; only read.
 
     `prepared` are the store's models, where somebody has made them.
@@ -224,6 +226,6 @@ def _near(store: Store, numbers: Sequence[int], index: CandidateIndex) -> list[i
     """The subproblems that keys of fragments lead to; a closed key leads nowhere."""
     fragments: Sequence[Fragment] = list(store.pages.fragments(numbers).values())
     keys = sorted({key for fragment in fragments for key in index.keys(fragment)})
-    led = store.pages.led(keys).values()
-    families = sorted({family for one in led if not one.closed for family in one.families})
+    postings = store.pages.postings(keys).values()
+    families = sorted({family for one in postings if not one.closed for family in one.families})
     return sorted(set(store.pages.homes(families).values()))

@@ -308,7 +308,7 @@ class StoreReview(PosteriorReview):
     def __init__(self, held: OpenStore) -> None:
         self._held = held
         self._made: list[DecisionRecord] = []
-        super().__init__(held.prepared.problem, PosteriorQueue(), _in_doubt(held.store.pages))
+        super().__init__(held.prepared.spec, PosteriorQueue(), _in_doubt(held.store.pages))
 
     def _subproblem(self, name: int) -> Subproblem:
         return subproblem_of(self._held.store.pages.page(name))

@@ -19,12 +19,12 @@ from kbforge.contracts import (
     Entity,
     Explanation,
     Fragment,
-    Page,
-    Problem,
+    ModelSpec,
     Provenance,
+    SubproblemData,
 )
 from kbforge.errors import KBForgeError, NotFoundError, UsageError, option, quoted
-from kbforge.fit.choices import Choices, Fit, choices_of
+from kbforge.fit.choices import PreparedRun, RunOptions, choices_of
 from kbforge.fit.prepare import prepare
 from kbforge.fit.review import explained, explained_all
 from kbforge.jobs.models import restore
@@ -72,7 +72,7 @@ class Explainer:
 
     """
 
-    def __init__(self, kb: str, given: Choices) -> None:
+    def __init__(self, kb: str, given: RunOptions) -> None:
         entities = list(entities_of(kb))
         if not entities:
             raise KBForgeError("the knowledge base is empty")
@@ -81,7 +81,7 @@ class Explainer:
         everything = [f for fs in self._fragments.values() for f in fs]
         prepared = _prepared(kb, everything, given, made_by(entities))
         _require_explaining(prepared)
-        self.prepared: Fit = prepared
+        self.prepared: PreparedRun = prepared
 
     @property
     def fragments(self) -> int:
@@ -138,18 +138,18 @@ class Explainer:
                 on_fragments(done)
 
     def _explain(self, x: Fragment, cluster: Sequence[Fragment]) -> Explanation:
-        return explained(self.prepared.problem, x, cluster)
+        return explained(self.prepared.spec, x, cluster)
 
     def _comparable(self, x: Fragment, cluster: Sequence[Fragment]) -> bool:
-        index = self.prepared.problem.index
+        index = self.prepared.spec.index
         if index is None:
             return True
         keys = set(index.keys(x))
         return any(not keys.isdisjoint(index.keys(fragment)) for fragment in cluster)
 
 
-def _require_explaining(prepared: Fit) -> None:
-    if not prepared.problem.likelihood.explains:
+def _require_explaining(prepared: PreparedRun) -> None:
+    if not prepared.spec.likelihood.explains:
         raise UsageError(
             f"likelihood {quoted(prepared.likelihood, 400)} does not say what each attribute "
             "contributes; attributes does"
@@ -157,8 +157,8 @@ def _require_explaining(prepared: Fit) -> None:
 
 
 def _prepared(
-    kb: str, fragments: Sequence[Fragment], given: Choices, ways: Sequence[Provenance]
-) -> Fit:
+    kb: str, fragments: Sequence[Fragment], given: RunOptions, ways: Sequence[Provenance]
+) -> PreparedRun:
     """The models that the knowledge base was made with, but for what is given instead."""
     made = ways[0] if len(ways) == 1 else None
     if given.likelihood is not None or given.calibration is not None:
@@ -174,8 +174,8 @@ def _prepared(
         alpha = prepared.alpha
         if given.alpha is not None:
             alpha = DirichletProcess(given.alpha).alpha
-        problem = prepared.models.problem(alpha, choices)
-        return _saying(replace(prepared, alpha=alpha, problem=problem), made)
+        spec = prepared.models.spec(alpha, choices)
+        return _saying(replace(prepared, alpha=alpha, spec=spec), made)
     if made is None:
         return prepare(fragments, given)
     own = choices_of(made, kb)
@@ -186,7 +186,7 @@ def _prepared(
     return _saying(prepare(fragments, choices), made, options != own.of("likelihood"))
 
 
-def _saying(prepared: Fit, made: Provenance | None, options: bool = False) -> Fit:
+def _saying(prepared: PreparedRun, made: Provenance | None, options: bool = False) -> PreparedRun:
     """Add a note if these are not the models that the knowledge base was made with."""
     if made is None:
         return prepared
@@ -227,7 +227,7 @@ class Place:
     explanation: Explanation | None
 
 
-def reasons_in_store(path: str, fragment_id: str, rivals: int) -> tuple[list[Reason], Fit]:
+def reasons_in_store(path: str, fragment_id: str, rivals: int) -> tuple[list[Reason], PreparedRun]:
     """What `Explainer` says of a fragment by the models that a store has, and these.
 
     Raises as `Explainer`, and as `why`.
@@ -246,7 +246,7 @@ def reasons_in_store(path: str, fragment_id: str, rivals: int) -> tuple[list[Rea
         return reasons, prepared
 
 
-def why(store: Store, fit: Fit, fragment_id: str, rivals: int = 5) -> list[Place]:
+def why(store: Store, fit: PreparedRun, fragment_id: str, rivals: int = 5) -> list[Place]:
     """The fragment's own entity, then those `rivals` others that it would fit best.
 
     Others are those that the index leads to by most keys, a bounded number: an entity that shares
@@ -256,7 +256,7 @@ def why(store: Store, fit: Fit, fragment_id: str, rivals: int = 5) -> list[Place
         NotFoundError: the store has no such fragment.
 
     """
-    problem = without_model(fit.problem)
+    spec = without_model(fit.spec)
     with store.database.snapshot():
         found = store.fragment(fragment_id)
         if found is None:
@@ -264,26 +264,26 @@ def why(store: Store, fit: Fit, fragment_id: str, rivals: int = 5) -> list[Place
         number, x = found
         own, members = store.entity_of(number)
         rest = tuple(one for one in members if one != number)
-        near = [one for one in _near(store, problem, x) if one[0] != own]
-        places = _places(store, problem, x, [(own, rest), *near] if rest else near)
+        near = [one for one in _near(store, spec, x) if one[0] != own]
+        places = _places(store, spec, x, [(own, rest), *near] if rest else near)
         mine = places.pop(0) if rest else Place(own, 0, None, None)
         places.sort(key=lambda place: (-(place.total or 0.0), place.entity))
         held = dict(near)
         # a cluster of an improbable grouping may have led to an entity without the key
-        alike = (p for p in places if _share_keys(store, problem, x, held[p.entity]))
+        alike = (p for p in places if _share_keys(store, spec, x, held[p.entity]))
         return [mine, *islice(alike, rivals)]
 
 
-def _near(store: Store, problem: Problem, x: Fragment) -> list[tuple[str, Cluster]]:
+def _near(store: Store, spec: ModelSpec, x: Fragment) -> list[tuple[str, Cluster]]:
     """The entities that the keys of a fragment lead to, and their fragments' numbers."""
     rows = store.database.connection
-    if problem.index is None:
+    if spec.index is None:
         return [
             (id, tuple(numbers_from_bytes(members).tolist()))
             for id, _, members in read_rows(rows, "entity")
         ]
-    led = store.pages.led(problem.index.keys(x)).values()
-    counts = Counter(family for one in led for family in one.families)
+    postings = store.pages.postings(spec.index.keys(x)).values()
+    counts = Counter(family for one in postings for family in one.families)
     nearest = sorted(counts, key=lambda family: (-counts[family], family))
     families = set(nearest[:_MOST_NEAR])
     homes = store.pages.homes(sorted(families))
@@ -298,31 +298,29 @@ def _near(store: Store, problem: Problem, x: Fragment) -> list[tuple[str, Cluste
     return out
 
 
-def _share_keys(store: Store, problem: Problem, x: Fragment, members: Cluster) -> bool:
+def _share_keys(store: Store, spec: ModelSpec, x: Fragment, members: Cluster) -> bool:
     """Whether a fragment has a key in common with one of others."""
-    if problem.index is None:
+    if spec.index is None:
         return True
-    fragments, keys = store.pages.fragments(members), set(problem.index.keys(x))
-    return any(not keys.isdisjoint(problem.index.keys(one)) for one in fragments.values())
+    fragments, keys = store.pages.fragments(members), set(spec.index.keys(x))
+    return any(not keys.isdisjoint(spec.index.keys(one)) for one in fragments.values())
 
 
 def _places(
-    store: Store, problem: Problem, x: Fragment, entities: Sequence[tuple[str, Cluster]]
+    store: Store, spec: ModelSpec, x: Fragment, entities: Sequence[tuple[str, Cluster]]
 ) -> list[Place]:
     """What speaks for a fragment's being in entities, by their ids and other fragments."""
     fragments = store.pages.fragments(sorted({n for _, members in entities for n in members}))
     sets = [[fragments[n] for n in members] for _, members in entities]
-    if problem.likelihood.explains:
+    if spec.likelihood.explains:
         return [
             Place(id, len(held), why.total, why)
-            for (id, _), held, why in zip(
-                entities, sets, explained_all(problem, x, sets), strict=True
-            )
+            for (id, _), held, why in zip(entities, sets, explained_all(spec, x, sets), strict=True)
         ]
-    scores = problem.likelihood.log_marginal([*([*held, x] for held in sets), *sets, [x]])
+    scores = spec.likelihood.log_marginal([*([*held, x] for held in sets), *sets, [x]])
     gains = np.asarray(scores[: len(sets)] - scores[len(sets) : -1] - scores[-1]).tolist()
     return [
-        Place(id, len(held), math.log(len(held)) - math.log(problem.alpha) + gain, None)
+        Place(id, len(held), math.log(len(held)) - math.log(spec.alpha) + gain, None)
         for (id, _), held, gain in zip(entities, sets, gains, strict=True)
     ]
 
@@ -355,7 +353,7 @@ class Comparison:
     values: Mapping[str, tuple[Sequence[str], Sequence[str], Sequence[str]]]
 
 
-def compare(store: Store, fit: Fit, first: str, second: str) -> Comparison:
+def compare(store: Store, fit: PreparedRun, first: str, second: str) -> Comparison:
     """Why two entities of a store are not one; of former ids, the first that they became.
 
     `fit` is as of `kbforge.jobs.match.match`.
@@ -365,7 +363,7 @@ def compare(store: Store, fit: Fit, first: str, second: str) -> Comparison:
         UsageError: they are one entity.
 
     """
-    problem = without_model(fit.problem)
+    spec = without_model(fit.spec)
     with store.database.snapshot():
         one, two = store.now(first)[0], store.now(second)[0]
         if one == two:
@@ -383,11 +381,11 @@ def compare(store: Store, fit: Fit, first: str, second: str) -> Comparison:
         parts = [held[:_MOST_COMPARED] for held in numbers]
         found = store.pages.fragments([n for part in parts for n in part])
         a, b = ([found[n] for n in part] for part in parts)
-        total, why = _merged(problem, a, b)
+        total, why = _merged(spec, a, b)
         return Comparison(one, two, (len(a), len(b)), total, why, together, mixed, _values(a, b))
 
 
-def _grouped(page: Page, first: Cluster, second: Cluster) -> tuple[float, float]:
+def _grouped(page: SubproblemData, first: Cluster, second: Cluster) -> tuple[float, float]:
     """The weight of the particles with all of two entities in a cluster, and with some of both."""
     one, two = set(first), set(second)
     together = mixed = 0.0
@@ -400,15 +398,15 @@ def _grouped(page: Page, first: Cluster, second: Cluster) -> tuple[float, float]
 
 
 def _merged(
-    problem: Problem, first: Sequence[Fragment], second: Sequence[Fragment]
+    spec: ModelSpec, first: Sequence[Fragment], second: Sequence[Fragment]
 ) -> tuple[float, Explanation | None]:
     """The log odds of two clusters' being one, nats, and what each attribute says of them.
 
     L(C + D) - L(C) - L(D) is a sum over the fragments of D, each of which joins C and those before
     it, less the same without C.
     """
-    likelihood, n, m = problem.likelihood, len(first), len(second)
-    prior = math.lgamma(n + m) - math.lgamma(n) - math.lgamma(m) - math.log(problem.alpha)
+    likelihood, n, m = spec.likelihood, len(first), len(second)
+    prior = math.lgamma(n + m) - math.lgamma(n) - math.lgamma(m) - math.log(spec.alpha)
     if not likelihood.explains:
         scores = likelihood.log_marginal([[*first, *second], first, second])
         return prior + float(scores[0] - scores[1] - scores[2]), None

@@ -24,13 +24,13 @@ from kbforge.contracts import (
     Fragment,
     KeyFamilies,
     Likelihood,
-    Page,
     Session,
     SubproblemChanges,
+    SubproblemData,
 )
 from kbforge.errors import LikelihoodError, quoted
 from kbforge.files.answers import NumberedAnswer
-from kbforge.fit.choices import Fit
+from kbforge.fit.choices import PreparedRun
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.confidence import WHOLE, write_confidence
 from kbforge.jobs.models import chosen, drift_of, freeze, with_likelihood
@@ -47,7 +47,7 @@ _AT_ONCE = 2000  # clusters scored in one question
 class RefittedModels:
     """Models that have learned again, and what is to be written of them."""
 
-    prepared: Fit
+    prepared: PreparedRun
     seed: int
     facts: dict[str, Any]
     kept: Mapping[str, bytes]  # by digest
@@ -67,7 +67,7 @@ class RefittedModels:
 
         """
         made = self.prepared
-        fresh = made.clusterer.open(made.problem, np.random.default_rng(self.seed))
+        fresh = made.clusterer.open(made.spec, np.random.default_rng(self.seed))
         weighed, known = _weighed(store, made, fresh, on_step), store.fact(KNOWN)
         writing = StoreWriter(store.database, weighed, run, known)
         writing.followed()
@@ -112,7 +112,7 @@ def learn(store: Store) -> RefittedModels:
 class ReweighedSession:
     """All pages of a session under other models, and all that is to be written of it."""
 
-    pages: Mapping[int, Page]
+    pages: Mapping[int, SubproblemData]
     of_all: Checkpoint
 
     def touched(self) -> SubproblemChanges:
@@ -131,41 +131,44 @@ class ReweighedSession:
 
 
 def _weighed(
-    store: Store, prepared: Fit, fresh: Session, on_step: OnWeighed | None
+    store: Store, prepared: PreparedRun, fresh: Session, on_step: OnWeighed | None
 ) -> ReweighedSession:
     """The pages of a store under other models; a fresh session by them knows their settings."""
     totals = store.pages.totals
-    problem = without_model(prepared.problem)
-    prior = DirichletProcess(problem.alpha)
+    spec = without_model(prepared.spec)
+    prior = DirichletProcess(spec.alpha)
     names = store.pages.names()
-    pages: dict[int, Page] = {}
+    pages: dict[int, SubproblemData] = {}
     free = totals.free.tolist()
     families: dict[int, dict[int, bool]] = {}
     for done, name in enumerate(names, 1):
         old = store.pages.page(name)
         fragments = store.pages.fragments(np.unique(old.members).tolist())
-        pages[name] = reweighed(old, fragments, problem.likelihood, prior)
+        pages[name] = reweighed(old, fragments, spec.likelihood, prior)
         free += sorted({*old.slots.tolist()} - {*pages[name].slots.tolist()})
-        if problem.index is not None:
-            _lead(families, problem.index, pages[name], fragments)
+        if spec.index is not None:
+            _lead(families, spec.index, pages[name], fragments)
         if on_step is not None:
             on_step(done, len(names))
     settings = fresh.checkpoint().totals.settings
     now = replace(totals, settings=settings, free=np.array(free, dtype=np.int64))
     # keys of before that no fragment has any more lead nowhere
-    led = dict.fromkeys(set(store.pages.keys()) - families.keys(), KeyFamilies((), False))
+    postings = dict.fromkeys(set(store.pages.keys()) - families.keys(), KeyFamilies((), False))
     # a key of more families of heaviest particles than the index allows is closed
-    led |= {
-        key: KeyFamilies(tuple(sorted(found)), sum(found.values()) > problem.index.families)
+    postings |= {
+        key: KeyFamilies(tuple(sorted(found)), sum(found.values()) > spec.index.families)
         for key, found in families.items()
-        if problem.index is not None
+        if spec.index is not None
     }
-    return ReweighedSession(pages, Checkpoint(now, tuple(pages.values()), (), led))
+    return ReweighedSession(pages, Checkpoint(now, tuple(pages.values()), (), postings))
 
 
 def reweighed(
-    page: Page, fragments: Mapping[int, Fragment], likelihood: Likelihood, prior: DirichletProcess
-) -> Page:
+    page: SubproblemData,
+    fragments: Mapping[int, Fragment],
+    likelihood: Likelihood,
+    prior: DirichletProcess,
+) -> SubproblemData:
     """A page with the scores of another likelihood, its particles by their target density."""
     clusters = clusters_of(page)
     sets = [[fragments[number] for number in cluster] for cluster in clusters]
@@ -186,7 +189,7 @@ def reweighed(
     cells = np.concatenate([page.cells[starts[k] : starts[k + 1]] for k in order.tolist()])
     used, cells = np.unique(cells, return_inverse=True)
     members = [number for cell in used.tolist() for number in clusters[cell]]
-    return Page(
+    return SubproblemData(
         page.name,
         page.slots[used],
         page.lengths[used],
@@ -198,7 +201,7 @@ def reweighed(
     )
 
 
-def clusters_of(page: Page) -> list[Cluster]:
+def clusters_of(page: SubproblemData) -> list[Cluster]:
     """The clusters of a page, by their places."""
     ends = np.cumsum(page.lengths)
     return [tuple(held.tolist()) for held in np.split(page.members, ends[:-1])]
@@ -207,7 +210,7 @@ def clusters_of(page: Page) -> list[Cluster]:
 def _lead(
     families: dict[int, dict[int, bool]],
     index: CandidateIndex,
-    page: Page,
+    page: SubproblemData,
     fragments: Mapping[int, Fragment],
 ) -> None:
     """Have each key of a page lead to the families of all clusters with a fragment that has it.
@@ -218,5 +221,5 @@ def _lead(
     keys = {number: index.keys(fragment) for number, fragment in fragments.items()}
     for cell, cluster in enumerate(clusters_of(page)):
         for key in {key for number in cluster for key in keys[number]}:
-            led = families.setdefault(key, {})
-            led[cluster[0]] = led.get(cluster[0], False) or cell in heaviest
+            postings = families.setdefault(key, {})
+            postings[cluster[0]] = postings.get(cluster[0], False) or cell in heaviest

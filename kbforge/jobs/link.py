@@ -16,7 +16,7 @@ from kbforge.errors import BadRecord, UsageError, option, quoted
 from kbforge.files.fragments import read_fragments
 from kbforge.files.kinds import kind_of
 from kbforge.fit.authority import Authority
-from kbforge.fit.choices import SOURCE, Choices
+from kbforge.fit.choices import SOURCE, RunOptions
 from kbforge.jobs.authority import read_authority
 from kbforge.jobs.tables import Records, fragments_from, pairs_of
 from kbforge.registry import name_of
@@ -281,6 +281,6 @@ def _require_comparable(tables: Mapping[str, Sequence[Fragment]]) -> None:
             )
 
 
-def one_to_one(choices: Choices) -> Choices:
+def one_to_one(choices: RunOptions) -> RunOptions:
     """The choices for linking tables."""
     return replace(choices, link=SOURCE)

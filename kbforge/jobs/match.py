@@ -34,12 +34,12 @@ from kbforge.contracts import (
     FloatArray,
     Fragment,
     KeyFamilies,
-    Page,
-    Problem,
+    ModelSpec,
+    SubproblemData,
 )
 from kbforge.errors import LikelihoodError, quoted
 from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
-from kbforge.fit.choices import Fit
+from kbforge.fit.choices import PreparedRun
 from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
 from kbforge.fit.review import explained_all
 from kbforge.jobs.cluster_cache import ClusterCache, ScoredCluster, fragments_in
@@ -118,7 +118,7 @@ class _Rival(NamedTuple):
 
 def match(
     store: Store,
-    fit: Fit,
+    fit: PreparedRun,
     fragment: Fragment,
     most: int = 10,
     clusters: ClusterCache | None = None,
@@ -134,15 +134,15 @@ def match(
         KBForgeError: the store is damaged.
 
     """
-    problem = without_model(fit.problem)
+    spec = without_model(fit.spec)
     with store.database.snapshot():
-        rivals = _allowed(store, _rivals(store, problem, fragment), fragment)
+        rivals = _allowed(store, _rivals(store, spec, fragment), fragment)
         cache = ClusterCache() if clusters is None else clusters
-        rivals, gains, alone = _scored(store, problem, rivals, fragment, cache)
+        rivals, gains, alone = _scored(store, spec, rivals, fragment, cache)
         weights = np.array(
             [math.log(rival.mass) + math.log(len(rival.cluster)) for rival in rivals]
         )
-        weights = np.append(weights + gains, math.log(problem.alpha) + alone)
+        weights = np.append(weights + gains, math.log(spec.alpha) + alone)
         if weights.max() == -np.inf:
             raise LikelihoodError("the fragment has no finite assignment")
         shares = np.exp(weights - weights.max())
@@ -155,14 +155,14 @@ def match(
 # --- what it is compared with ---------------------------------------------------------------------
 
 
-def _rivals(store: Store, problem: Problem, fragment: Fragment) -> list[_Rival]:
+def _rivals(store: Store, spec: ModelSpec, fragment: Fragment) -> list[_Rival]:
     """The clusters that the step would compare a fragment with."""
-    index = problem.index
+    index = spec.index
     if index is None:
         names = [name for (name,) in ask(store.database.connection, _NAMES)]
         return [rival for page in _pages(store, names) for rival in _of_page(page)]
     reach = _Reach(store, index)
-    families = set(reach.nearest(store.pages.led(index.keys(fragment)).values()))
+    families = set(reach.nearest(store.pages.postings(index.keys(fragment)).values()))
     return [rival for _, page in sorted(reach.pages.items()) for rival in _of_page(page, families)]
 
 
@@ -175,28 +175,28 @@ class _Reach:
 
     def __init__(self, store: Store, index: CandidateIndex) -> None:
         self._store, self._index = store, index
-        self.pages: dict[int, Page] = {}
+        self.pages: dict[int, SubproblemData] = {}
         self._asked = set[int]()
         self._live = set[int]()
         self._heaviest = set[int]()  # families of clusters of heaviest particles
 
-    def nearest(self, led: Iterable[KeyFamilies]) -> list[int]:
+    def nearest(self, postings: Iterable[KeyFamilies]) -> list[int]:
         """The families to compare a fragment with, by where its keys lead."""
-        keys = list(led)
+        keys = list(postings)
         left = [found for found in keys if not found.closed and not self._is_too_far(found)]
         return self._most_shared(left) or self._most_shared(keys)
 
-    def _is_too_far(self, led: KeyFamilies) -> bool:
+    def _is_too_far(self, postings: KeyFamilies) -> bool:
         """Whether an open key leads to so many families that it is closed."""
         most = self._index.families
-        if len(led.families) <= most:
+        if len(postings.families) <= most:
             return False
-        self._read(led.families)
-        return len(self._heaviest.intersection(led.families)) > most
+        self._read(postings.families)
+        return len(self._heaviest.intersection(postings.families)) > most
 
-    def _most_shared(self, led: Iterable[KeyFamilies]) -> list[int]:
+    def _most_shared(self, postings: Iterable[KeyFamilies]) -> list[int]:
         """The live families that most keys lead to, by at least `shared` keys if any is."""
-        counts = Counter(family for found in led for family in found.families)
+        counts = Counter(family for found in postings for family in found.families)
         nearest = sorted(counts, key=lambda family: (-counts[family], family))
         enough = sum(n >= self._index.shared for n in counts.values())
         return self._first_live(nearest[:enough]) or self._first_live(nearest[enough:])
@@ -227,12 +227,12 @@ class _Reach:
 _NAMES = "SELECT name FROM page ORDER BY name"
 
 
-def _pages(store: Store, names: Sequence[int]) -> list[Page]:
+def _pages(store: Store, names: Sequence[int]) -> list[SubproblemData]:
     rows = rows_of(store.database.connection, "page", "name", names)
     return [page_from_bytes(name, content) for name, _, content in rows]
 
 
-def _of_page(page: Page, families: Collection[int] | None = None) -> list[_Rival]:
+def _of_page(page: SubproblemData, families: Collection[int] | None = None) -> list[_Rival]:
     """The clusters of a subproblem, or those of some families."""
     firsts = page.members[np.cumsum(page.lengths) - page.lengths].tolist()
     chosen = [at for at, first in enumerate(firsts) if families is None or first in families]
@@ -268,13 +268,13 @@ def _allowed(store: Store, rivals: list[_Rival], x: Fragment) -> list[_Rival]:
 
 
 def _scored(
-    store: Store, problem: Problem, rivals: list[_Rival], x: Fragment, cache: ClusterCache
+    store: Store, spec: ModelSpec, rivals: list[_Rival], x: Fragment, cache: ClusterCache
 ) -> tuple[list[_Rival], FloatArray, float]:
     """The clusters that are scored, L(C + x) - L(C) of each, and L({x}), nats."""
-    likelihood, surrogate = problem.likelihood, problem.surrogate
-    if surrogate is not None and problem.max_evals is not None:
+    likelihood, surrogate = spec.likelihood, spec.surrogate
+    if surrogate is not None and spec.max_evals is not None:
         gains, _ = cache.gains(store, surrogate, [rival.scored for rival in rivals], x)
-        rivals = _proposed(rivals, gains, problem.max_evals)
+        rivals = _proposed(rivals, gains, spec.max_evals)
     if isinstance(likelihood, ConjugateLikelihood):
         scored = [rival.scored for rival in rivals]
         return rivals, *_scores(x, *cache.gains(store, likelihood, scored, x))
@@ -343,7 +343,7 @@ def _by_entity(store: Store, rivals: Sequence[_Rival], shares: Sequence[float]) 
 
 
 def _candidates(
-    store: Store, fit: Fit, x: Fragment, best: Sequence[_Best], new: float
+    store: Store, fit: PreparedRun, x: Fragment, best: Sequence[_Best], new: float
 ) -> tuple[Candidate, ...]:
     """Entities with what a map of confidence and the likelihood's attributes say of them."""
     wanted = [one.members[:_MOST_EXPLAINED] for one in best]
@@ -352,10 +352,10 @@ def _candidates(
     if fit.confidence is not None and best:
         probability = _calibrated(fit.confidence, x, best, fragments)
     reasons: list[Explanation | None] = [None] * len(best)
-    if fit.problem.likelihood.explains:
+    if fit.spec.likelihood.explains:
         likely = [of for of, one in zip(wanted, best, strict=True) if one.share >= _LEAST_EXPLAINED]
         held = [[fragments[n] for n in of] for of in likely or wanted[:1]]
-        reasons[: len(held)] = explained_all(fit.problem, x, held)
+        reasons[: len(held)] = explained_all(fit.spec, x, held)
     out = []
     for one, sure, why in zip(best, probability, reasons, strict=True):
         odds = math.log(one.share) - math.log(new) if one.share and new else math.inf

@@ -26,9 +26,9 @@ from kbforge.contracts import CandidateIndex, Fragment, LearnedState, Likelihood
 from kbforge.errors import KBForgeError, ModelError, OtherModelError, UsageError, option, quoted
 from kbforge.fit.authority import with_known
 from kbforge.fit.choices import (
-    Choices,
-    Fit,
     Models,
+    PreparedRun,
+    RunOptions,
     default_options,
     made_of,
     make_clusterer,
@@ -53,7 +53,7 @@ _FREE = ("device",)
 
 
 def freeze(
-    prepared: Fit, choices: Choices, fragments: Sequence[Fragment], drift: Drift
+    prepared: PreparedRun, choices: RunOptions, fragments: Sequence[Fragment], drift: Drift
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
     """What to keep of what was prepared for fragments: facts by name, and states by digest.
 
@@ -100,7 +100,9 @@ def freeze(
     return facts, dict(rows.values())
 
 
-def _require_readable(prepared: Fit, choices: Choices, content: Mapping[str, bytes]) -> None:
+def _require_readable(
+    prepared: PreparedRun, choices: RunOptions, content: Mapping[str, bytes]
+) -> None:
     """Refuse what cannot be read back: fresh plugins take it up, and must keep the same bytes.
 
     A plugin that does not keep is fitted again to the fragments kept; nothing of it can differ.
@@ -149,7 +151,7 @@ def _require_equal(called: str, again: LearnedState | None, content: bytes) -> N
         raise ModelError(f"{called} reads something else than it keeps, {_FAULT}")
 
 
-def restore(store: Store, confidence: bool = False) -> tuple[Fit, Choices]:
+def restore(store: Store, confidence: bool = False) -> tuple[PreparedRun, RunOptions]:
     """What was prepared, made again of what was kept, and what the user had chosen.
 
     The confidence map, which may need another model, is made if it is asked for.
@@ -173,9 +175,9 @@ def restore(store: Store, confidence: bool = False) -> tuple[Fit, Choices]:
         _take_up(store, models.surrogate, "surrogate")
     if models.index is not None and models.index is not models.likelihood.index:
         _take_up(store, models.index, "index")
-    prepared = Fit(
+    prepared = PreparedRun(
         clusterer,
-        models.problem(alpha, choices),
+        models.spec(alpha, choices),
         alpha,
         reading_of(store, models.likelihood, name, choices) if confidence else None,
         name,
@@ -186,7 +188,7 @@ def restore(store: Store, confidence: bool = False) -> tuple[Fit, Choices]:
     return prepared if store.fact(KNOWN) is None else with_known(prepared), choices
 
 
-def chosen(store: Store) -> tuple[Choices, str, float]:
+def chosen(store: Store) -> tuple[RunOptions, str, float]:
     """What the user chose for a store, and the likelihood and alpha that it has."""
     frozen = store.fact("frozen")
     require_untempered(store.fact("choices"), store.database.path)
@@ -194,8 +196,8 @@ def chosen(store: Store) -> tuple[Choices, str, float]:
 
 
 def with_likelihood(
-    choices: Choices, likelihood: str, found: Mapping[str, object] | None = None
-) -> Choices:
+    choices: RunOptions, likelihood: str, found: Mapping[str, object] | None = None
+) -> RunOptions:
     """The choices with the likelihood that was taken, with its own options if it was a default.
 
     `found` are options that its file gave it.
@@ -207,7 +209,7 @@ def with_likelihood(
     return replace(choices, likelihood=likelihood, options=options)
 
 
-def _unfitted(choices: Choices, likelihood: str, max_evals: int | None, many: bool) -> Models:
+def _unfitted(choices: RunOptions, likelihood: str, max_evals: int | None, many: bool) -> Models:
     """The plugins of a store before they learn; `many`: a likelihood without an index got one."""
     named = replace(with_likelihood(choices, likelihood), max_evals=max_evals)
     with bundles_read_once():
@@ -225,11 +227,11 @@ def seen_of(store: Store) -> NDArray[np.uint8]:
     return kept.arrays["seen"]
 
 
-def require_same(store: Store, given: Choices) -> None:
+def require_same(store: Store, given: RunOptions) -> None:
     """Refuse choices that differ from the store's; what was not given does not."""
     asked, frozen = _from_json(store.fact("choices")), store.fact("frozen")
-    given, plain = _from_json(_as_json(given)), Choices()
-    for name in (one.name for one in fields(Choices)):
+    given, plain = _from_json(_as_json(given)), RunOptions()
+    for name in (one.name for one in fields(RunOptions)):
         value, default = getattr(given, name), getattr(plain, name)
         if name in _FREE or value == default or value == getattr(asked, name):
             continue
@@ -244,9 +246,9 @@ def require_same(store: Store, given: Choices) -> None:
         )
 
 
-def _as_json(choices: Choices) -> dict[str, Any]:
+def _as_json(choices: RunOptions) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for one in fields(Choices):
+    for one in fields(RunOptions):
         value = getattr(choices, one.name)
         if one.name == "options":
             value = {kind: dict(options) for kind, options in value.items() if options}
@@ -259,9 +261,9 @@ def _as_json(choices: Choices) -> dict[str, Any]:
     return out
 
 
-def _from_json(told: Mapping[str, Any]) -> Choices:
-    known = {one.name for one in fields(Choices)}
-    return Choices(**{name: value for name, value in told.items() if name in known})
+def _from_json(told: Mapping[str, Any]) -> RunOptions:
+    known = {one.name for one in fields(RunOptions)}
+    return RunOptions(**{name: value for name, value in told.items() if name in known})
 
 
 def _learned(likelihood: Likelihood, fragments: Sequence[Fragment]) -> LearnedState:
@@ -299,7 +301,7 @@ def _kept(store: Store, role: str) -> LearnedState | None:
 
 
 def reading_of(
-    store: Store, likelihood: Likelihood, name: str, choices: Choices
+    store: Store, likelihood: Likelihood, name: str, choices: RunOptions
 ) -> ConfidenceMap | None:
     """The confidence map, which may ask a model of pairs: the likelihood, if `name` is pairs."""
     found = _kept(store, "confidence")
@@ -312,7 +314,7 @@ def reading_of(
     return _reading_from(found, pairs, choices.defaults)
 
 
-def _pair_model(choices: Choices) -> Likelihood:
+def _pair_model(choices: RunOptions) -> Likelihood:
     options = default_options(_PAIRS, choices.defaults, choices.link)
     return make_likelihood(_PAIRS, options)
 

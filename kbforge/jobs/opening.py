@@ -13,7 +13,7 @@ import numpy as np
 
 from kbforge.contracts import DecisionRecord
 from kbforge.errors import NotFoundError, quoted
-from kbforge.fit.choices import Choices, Fit
+from kbforge.fit.choices import PreparedRun, RunOptions
 from kbforge.jobs.erasure import finish_erasing
 from kbforge.jobs.models import Drift, reading_of, restore, seen_of
 from kbforge.store.database import Database, is_store
@@ -98,7 +98,13 @@ class OpenStore:
     """
 
     def __init__(
-        self, store: Store, fit: Fit, choices: Choices, verb: str, about: str, began: float
+        self,
+        store: Store,
+        fit: PreparedRun,
+        choices: RunOptions,
+        verb: str,
+        about: str,
+        began: float,
     ) -> None:
         self.store, self.prepared, self.choices = store, fit, choices
         self.facts: dict[str, object] = {}
@@ -117,7 +123,7 @@ class OpenStore:
         store = self.store
         rng = np.random.default_rng(self.choices.seed)
         pages = store.pages if store.has_session else None
-        self.session = self.prepared.clusterer.open(self.prepared.problem, rng, pages=pages)
+        self.session = self.prepared.clusterer.open(self.prepared.spec, rng, pages=pages)
         self.writing = self._writer()
         self.drift = Drift.from_json(store.fact("drift"), self._seen)
         self.facts.clear()

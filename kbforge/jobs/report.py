@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from kbforge.contracts import Entity, Explanation, Problem, Run
+from kbforge.contracts import Entity, Explanation, ModelSpec, Run
 from kbforge.contracts.entity import Natural
 from kbforge.errors import KBForgeError, StoreError, UsageError, option, quoted
 from kbforge.files.io import called
@@ -115,9 +115,9 @@ def _explaining(store: Store) -> Explain:
     """Why fragments are in an entity, by the models of a store; of large entities the first."""
 
     @functools.cache
-    def problem() -> Problem | None:
+    def spec() -> ModelSpec | None:
         try:
-            found = restore(store)[0].problem
+            found = restore(store)[0].spec
         except StoreError:
             raise
         except KBForgeError:
@@ -126,7 +126,7 @@ def _explaining(store: Store) -> Explain:
 
     def explain(entity: Entity) -> dict[str, Explanation]:
         fragments = fragments_of(entity)[:_MOST_EXPLAINED]
-        if len(fragments) < 2 or (made := problem()) is None:
+        if len(fragments) < 2 or (made := spec()) is None:
             return {}
         return {
             x.id: explained(made, x, [other for other in fragments if other is not x])

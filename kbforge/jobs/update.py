@@ -15,11 +15,11 @@ from kbforge.contracts import (
     Decision,
     Fate,
     Fragment,
-    Info,
     Interrupted,
     OnStage,
     OnStep,
     Progress,
+    StepResult,
 )
 from kbforge.contracts.fragment import ROW, is_of_source
 from kbforge.errors import (
@@ -34,7 +34,7 @@ from kbforge.files.answers import decided as decisions_of
 from kbforge.files.answers import read_answers
 from kbforge.files.fragments import to_line
 from kbforge.fit.authority import Authority, KnownEntities, mentions_of, unmarked
-from kbforge.fit.choices import Choices, Fit, require_link
+from kbforge.fit.choices import PreparedRun, RunOptions, require_link
 from kbforge.jobs.decide import answers_decided
 from kbforge.jobs.models import attributes_of, drift_of, freeze, require_same
 from kbforge.jobs.opening import OpenStore, locked, require_all, resume
@@ -99,7 +99,7 @@ class UpdateResult:
 def add_fragments(
     path: str,
     fragments: Sequence[Fragment],
-    choices: Choices,
+    choices: RunOptions,
     on_duplicate: OnDuplicate = "error",
     about: str = "",
     on_step: OnStep | None = None,
@@ -179,10 +179,10 @@ def _result_of(held: OpenStore, added: int, began: float, notes: Sequence[str]) 
 def _create(
     database: Database,
     fragments: Sequence[Fragment],
-    choices: Choices,
+    choices: RunOptions,
     on_stage: OnStage | None,
     against: Authority | None,
-) -> Fit:
+) -> PreparedRun:
     """Fit the models of a new store to the fragments, and keep them; no fragment is added yet.
 
     If there is an authority, its entities are among the fragments.
@@ -215,7 +215,7 @@ def _given(fragments: Sequence[Fragment], against: Authority | None) -> list[Fra
     return [unmarked(x) if x.known is not None else x for x in fragments]
 
 
-def _require_made_so(store: Store, choices: Choices, against: Authority | None) -> None:
+def _require_made_so(store: Store, choices: RunOptions, against: Authority | None) -> None:
     """Refuse other choices than a store's, and an authority if it was made without one."""
     require_same(store, choices)
     if against is not None and store.fact(KNOWN) is None:
@@ -299,16 +299,16 @@ def _run(
     """Add the new fragments until something stops it; returns how many were added."""
     added = 0
     try:
-        for info in take_in(held, new, known):
+        for step in take_in(held, new, known):
             added += 1
             held.stepped()
             if on_step is not None:
                 progress = Progress(
                     added,
                     len(new),
-                    info.subproblems,
-                    info.log10_effective_particles,
-                    info.model_evaluations,
+                    step.subproblems,
+                    step.log10_effective_particles,
+                    step.model_evaluations,
                     held.session.posterior,
                 )
                 on_step(progress)
@@ -326,18 +326,22 @@ def _run(
     return added
 
 
-def take_in(held: OpenStore, new: Sequence[Fragment], known: Collection[str]) -> Iterator[Info]:
+def take_in(
+    held: OpenStore, new: Sequence[Fragment], known: Collection[str]
+) -> Iterator[StepResult]:
     """Add fragments, each when it is asked for, in the places of those known; commits nothing.
 
     Raises a LikelihoodError for one that cannot be added; the one that it replaces has gone then.
     """
     held.session.foresee(new)
-    infos = held.session.adding(new)
+    steps = held.session.adding(new)
     for fragment in new:
-        yield _add(held, fragment, fragment.id in known, infos)
+        yield _add(held, fragment, fragment.id in known, steps)
 
 
-def _add(held: OpenStore, fragment: Fragment, replaces: bool, infos: Iterator[Info]) -> Info:
+def _add(
+    held: OpenStore, fragment: Fragment, replaces: bool, steps: Iterator[StepResult]
+) -> StepResult:
     """Add the next fragment, in the place of the one with its id if there is one."""
     place = None
     if replaces:
@@ -346,12 +350,12 @@ def _add(held: OpenStore, fragment: Fragment, replaces: bool, infos: Iterator[In
         held.session.remove([fragment.id])
         held.writing.removed({number: fragment.id})
         held.run.removed += 1
-    info = next(infos)
+    step = next(steps)
     if fragment.known is not None:
-        held.writing.know(info.fragment)
-    held.writing.added(fragment, info.fragment, place)
-    if info.fate is not Fate.OPENED and held.session.bridge(fragment.id) > 0:
+        held.writing.know(step.fragment)
+    held.writing.added(fragment, step.fragment, place)
+    if step.fate is not Fate.OPENED and held.session.bridge(fragment.id) > 0:
         held.writing.followed()
     held.run.added += 1
     held.drift.add(fragment)
-    return info
+    return step

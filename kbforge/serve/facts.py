@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 from msgspec import structs
 
-from kbforge.contracts import Entity, Fragment, IntArray, Kind, Page, Value
+from kbforge.contracts import Entity, Fragment, IntArray, Kind, SubproblemData, Value
 from kbforge.contracts.entity import Natural, Probability
 from kbforge.errors import NotFoundError, UsageError, quoted
 from kbforge.jobs.report import Status, status_in
@@ -473,7 +473,7 @@ def subproblem(readers: Readers, name: int) -> SubproblemDetails:
         )
 
 
-def _groups(page: Page, numbers: Sequence[int]) -> IntArray:
+def _groups(page: SubproblemData, numbers: Sequence[int]) -> IntArray:
     """The cluster of each fragment on each particle, shape [particles, fragments]."""
     place = {number: at for at, number in enumerate(numbers)}
     ends = np.cumsum(page.lengths).tolist()

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kbforge.contracts import FloatArray, Fragment, Page
+from kbforge.contracts import FloatArray, Fragment, SubproblemData
 from kbforge.errors import NotFoundError, quoted
 from kbforge.serve.answers import plain
 from kbforge.serve.facts import holding, references
@@ -92,7 +92,7 @@ def _joined(store: Store, names: Sequence[int]) -> dict[Pair, float]:
     return {pair: min(probability, 1.0) for pair, probability in found.items()}
 
 
-def _pairs(page: Page, holder: Mapping[int, str]) -> dict[Pair, float]:
+def _pairs(page: SubproblemData, holder: Mapping[int, str]) -> dict[Pair, float]:
     """As `_joined`, of one subproblem; `holder` is the entity of each fragment."""
     weights = np.exp(page.weights).tolist()
     ends = [0, *np.cumsum(page.rows).tolist()]
@@ -117,7 +117,7 @@ def _near(readers: Readers, store: Store, numbers: Sequence[int]) -> dict[str, f
     fragments = store.pages.fragments(numbers[:_MOST_READ])
     keys = sorted(_keys(readers, store, list(fragments.values())))
     weights: dict[int, float] = defaultdict(float)
-    for families in store.pages.led(keys).values():
+    for families in store.pages.postings(keys).values():
         for family in families.families:
             weights[family] += 1 / len(families.families)
     best = sorted(weights, key=lambda family: (-weights[family], family))[:_MOST_LED]
@@ -129,7 +129,7 @@ def _near(readers: Readers, store: Store, numbers: Sequence[int]) -> dict[str, f
 
 def _keys(readers: Readers, store: Store, fragments: Sequence[Fragment]) -> set[int]:
     """The keys of fragments; none where the likelihood compares all with all."""
-    index = readers.models(store)[0].problem.index
+    index = readers.models(store)[0].spec.index
     if index is None:
         return set()
     with readers.scoring:

@@ -300,9 +300,9 @@ class Questions:
         pages = store.pages
         subproblem = subproblem_of(pages.page(question.subproblem))
         numbers = pages.fragments(subproblem.fragments)
-        problem = self._readers.models(store)[0].problem
+        spec = self._readers.models(store)[0].spec
         with self._readers.scoring:
-            evidence = evidence_on(question, subproblem, numbers.__getitem__, problem)
+            evidence = evidence_on(question, subproblem, numbers.__getitem__, spec)
         homes = holding(self._readers, store, [question.first, question.second])
         first, second = evidence.first.fragment.id, evidence.second.fragment.id
         self._asked[frozenset((first, second))] = question

@@ -11,7 +11,7 @@ import orjson
 
 from kbforge.contracts import Likelihood
 from kbforge.errors import KBForgeError, StoreError
-from kbforge.fit.choices import Choices, Fit
+from kbforge.fit.choices import PreparedRun, RunOptions
 from kbforge.fit.maps import pair_model_of
 from kbforge.jobs.cluster_cache import ClusterCache
 from kbforge.jobs.confidence import confidence_of
@@ -63,7 +63,7 @@ class Readers:
         self._depth, self._scored = 0, 0  # of those who hold `_turns`
         self._idle: list[Store] = []
         self._closed = False
-        self._fit: tuple[bytes, Fit, Choices] | None = None
+        self._fit: tuple[bytes, PreparedRun, RunOptions] | None = None
         with Database(path) as database:
             Store(database).require_made()
 
@@ -135,7 +135,7 @@ class Readers:
         with self.store() as store:
             yield self.view_of(store)
 
-    def models(self, store: Store) -> tuple[Fit, Choices]:
+    def models(self, store: Store) -> tuple[PreparedRun, RunOptions]:
         """The models of the store with its confidence map, and what the user had chosen."""
         key = orjson.dumps(store.fact("frozen"))
         found = self._fit
@@ -148,7 +148,7 @@ class Readers:
                         self._fit, self.clusters = found, ClusterCache()
         return found[1], found[2]
 
-    def loaded(self, store: Store) -> Fit | None:
+    def loaded(self, store: Store) -> PreparedRun | None:
         """The models if nobody has to wait for them; otherwise a thread loads them."""
         found = self._fit
         if found is not None and found[0] == orjson.dumps(store.fact("frozen")):
@@ -197,7 +197,7 @@ class Readers:
             self._idle.clear()
 
 
-def _forget(fit: Fit) -> None:
+def _forget(fit: PreparedRun) -> None:
     """Have the models forget the fragments that they were asked about."""
     fit.models.likelihood.forget()
     pairs = None if fit.confidence is None else pair_model_of(fit.confidence)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from kbforge.contracts import Explanation, Fragment
 from kbforge.contracts.entity import Natural, Probability
-from kbforge.fit.choices import Fit
+from kbforge.fit.choices import PreparedRun
 from kbforge.jobs import explain
 from kbforge.jobs.match import match as matched
 from kbforge.serve.answers import Answer, EntityReference, Record, record_of
@@ -144,7 +144,7 @@ def compare(readers: Readers, first: str, second: str) -> EntityComparison:
         )
 
 
-def _unit(fit: Fit) -> dict[str, Any]:
+def _unit(fit: PreparedRun) -> dict[str, Any]:
     """The likelihood, and what its numbers are in."""
-    unit = "nats" if fit.problem.likelihood.probability else "points"
+    unit = "nats" if fit.spec.likelihood.probability else "points"
     return {"likelihood": fit.likelihood, "unit": unit}

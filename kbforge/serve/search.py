@@ -166,7 +166,7 @@ def candidates(readers: Readers, text: str) -> list[int]:
         with readers.scoring:  # an index has caches, which one thread at a time may change
             keys = index.keys(Fragment("?", dict.fromkeys(names, values)))
         counts = Counter[int]()
-        for led in store.pages.led(keys).values():
+        for led in store.pages.postings(keys).values():
             if not led.closed:
                 counts.update(led.families)
         return [number for number, _ in counts.most_common(_BLOCK // 2)]

@@ -37,7 +37,7 @@ import orjson
 from kbforge.contracts import Decision, Fragment
 from kbforge.contracts.entity import Natural
 from kbforge.errors import BusyError, KBForgeError, StoreError, UsageError, quoted
-from kbforge.fit.choices import Choices, Fit
+from kbforge.fit.choices import PreparedRun, RunOptions
 from kbforge.jobs import decide as deciding
 from kbforge.jobs.erasure import finish_erasing
 from kbforge.jobs.models import restore
@@ -383,7 +383,7 @@ class _KeptStore:
     def __init__(self, path: str, on_replaced: Callable[[], None]) -> None:
         self._path, self._on_replaced = path, on_replaced
         self._database: Database | None = None
-        self._fit: tuple[bytes, Fit, Choices] | None = None
+        self._fit: tuple[bytes, PreparedRun, RunOptions] | None = None
         self._held: OpenStore | None = None
         self._steps = 0  # that the session has taken
         self._running = False  # whether the run of the session goes on
@@ -470,7 +470,7 @@ class _KeptStore:
         if self._database is not None:
             self._database.close()
 
-    def _models(self, store: Store) -> tuple[Fit, Choices]:
+    def _models(self, store: Store) -> tuple[PreparedRun, RunOptions]:
         key = orjson.dumps([store.fact("choices"), store.fact("frozen")])
         if self._fit is None or self._fit[0] != key:
             self.forget()

@@ -22,8 +22,8 @@ from kbforge.contracts import (
     IntArray,
     KeyFamilies,
     LearnedState,
-    Page,
     Pages,
+    SubproblemData,
     Totals,
 )
 from kbforge.contracts.fragment import Shared
@@ -51,7 +51,7 @@ def numbers_from_bytes(content: bytes) -> IntArray:
     return np.frombuffer(content, dtype=_INT).astype(np.int64)
 
 
-def page_to_bytes(page: Page) -> bytes:
+def page_to_bytes(page: SubproblemData) -> bytes:
     """A page, without its name."""
     # most pages are short, and then each call into NumPy costs more than what it does
     arrays = [
@@ -62,7 +62,7 @@ def page_to_bytes(page: Page) -> bytes:
     return b"".join([lengths, *(array.tobytes() for array in arrays)])
 
 
-def page_from_bytes(name: int, content: bytes) -> Page:
+def page_from_bytes(name: int, content: bytes) -> SubproblemData:
     """The inverse of `page_to_bytes`; a damaged page raises a StoreError."""
     head = _INT.itemsize * len(_FIELDS)
     lengths = np.frombuffer(content[:head], dtype=_INT) if len(content) >= head else np.zeros(0)
@@ -73,7 +73,7 @@ def page_from_bytes(name: int, content: bytes) -> Page:
         found = np.frombuffer(content, dtype, length, at)
         arrays.append(found.astype(dtype.newbyteorder("=")))
         at += 8 * length
-    return Page(name, *arrays)
+    return SubproblemData(name, *arrays)
 
 
 def kept_to_bytes(kept: LearnedState) -> bytes:
@@ -127,7 +127,7 @@ class StoredPages(Pages):
             raise StoreError("the store is damaged: it lacks the totals of its session")
         return totals_from_bytes(row[1])
 
-    def page(self, name: int) -> Page:
+    def page(self, name: int) -> SubproblemData:
         row = row_of(self._database, "page", name)
         if row is None:
             raise KeyError(name)
@@ -148,7 +148,7 @@ class StoredPages(Pages):
         rows = rows_of(self._database, "fragment", "number", numbers)
         return {number: subproblem for number, _, _, subproblem, *_ in rows}
 
-    def led(self, keys: Sequence[int]) -> Mapping[int, KeyFamilies]:
+    def postings(self, keys: Sequence[int]) -> Mapping[int, KeyFamilies]:
         return {
             key: KeyFamilies(tuple(numbers_from_bytes(families).tolist()), bool(closed))
             for key, closed, families in rows_of(self._database, "led", "key", keys)

@@ -31,9 +31,9 @@ from kbforge.contracts import (
     Cluster,
     DecisionRecord,
     Fragment,
-    Page,
     Run,
     SubproblemChanges,
+    SubproblemData,
 )
 from kbforge.errors import KBForgeError
 from kbforge.files.fragments import to_line
@@ -290,23 +290,23 @@ class StoreWriter:
         write_rows(database, "stale", gone, undoable)
         write_rows(database, "stale", dict.fromkeys(pages, ()), undoable)
         # in the order of the table, so that each of its pages is written once
-        led = {
+        postings = {
             key: (int(found.closed), numbers_to_bytes(found.families))
             if found.families or found.closed
             else None
-            for key, found in sorted(checkpoint.led.items())
+            for key, found in sorted(checkpoint.postings.items())
         }
-        for key in led:
+        for key in postings:
             if not -_LARGEST_KEY <= key < _LARGEST_KEY:
                 raise KBForgeError(
                     f"the index gives the key {key}: expected whole numbers of 64 bits; a store "
                     "cannot hold others"
                 )
-        write_rows(database, "led", led, undoable)
+        write_rows(database, "led", postings, undoable)
         totals = {"totals": (totals_to_bytes(checkpoint.totals),)}
         write_rows(database, "meta", totals, undoable)
 
-    def _first(self, page: Page) -> int:
+    def _first(self, page: SubproblemData) -> int:
         """The least place of a subproblem's fragments."""
         if not self._moved:
             return page.name

@@ -19,17 +19,17 @@ from kbforge.contracts import (
     Decision,
     FloatArray,
     Fragment,
-    Info,
     Interrupted,
     Likelihood,
+    ModelSpec,
     OnlineClusterer,
-    Page,
     Posterior,
-    Problem,
     Progress,
     Search,
     Session,
+    StepResult,
     Subproblem,
+    SubproblemData,
     Totals,
 )
 from kbforge.errors import ContradictionError, KBForgeError, LikelihoodError, UsageError
@@ -47,69 +47,69 @@ class ClustererContract(Contract):
         """What is clustered: three colours of fragments in random order."""
         return examples.fragments(24)
 
-    def problems(self) -> dict[str, Problem]:
+    def specs(self) -> dict[str, ModelSpec]:
         """Conjugate, uniform, a black box alone, and a black box with a surrogate."""
         model = Categorical()
         return {
-            "conjugate": Problem(model, alpha=0.5),
-            "prior only": Problem(UniformLikelihood(), alpha=1.0),
-            "black box": Problem(BlackBox(model), alpha=0.5),
-            "surrogate": Problem(
+            "conjugate": ModelSpec(model, alpha=0.5),
+            "prior only": ModelSpec(UniformLikelihood(), alpha=1.0),
+            "black box": ModelSpec(BlackBox(model), alpha=0.5),
+            "surrogate": ModelSpec(
                 BlackBox(model), alpha=0.5, surrogate=Categorical(beta=0.5), max_evals=10
             ),
         }
 
-    def posterior(self, problem: Problem, items: Sequence[Fragment] | None = None) -> Posterior:
+    def posterior(self, spec: ModelSpec, items: Sequence[Fragment] | None = None) -> Posterior:
         """One run with a fixed seed."""
         chosen = self.fragments() if items is None else items
-        found: Posterior = self.make().cluster(chosen, problem, np.random.default_rng(10))
+        found: Posterior = self.make().cluster(chosen, spec, np.random.default_rng(10))
         return found
 
     def test_every_fragment_is_in_one_cluster_of_every_particle(self) -> None:
-        for problem in self.problems().values():
-            _check_partition(self.posterior(problem), len(self.fragments()))
+        for spec in self.specs().values():
+            _check_partition(self.posterior(spec), len(self.fragments()))
 
     def test_particles_of_a_subproblem_are_distinct(self) -> None:
-        for problem in self.problems().values():
-            for subproblem in self.posterior(problem).subproblems:
+        for spec in self.specs().values():
+            for subproblem in self.posterior(spec).subproblems:
                 groupings = [frozenset(p.clusters) for p in subproblem.particles]
                 assert len(set(groupings)) == len(groupings)
 
     def test_weights_are_normalised_and_sorted(self) -> None:
-        for problem in self.problems().values():
-            for subproblem in self.posterior(problem).subproblems:
+        for spec in self.specs().values():
+            for subproblem in self.posterior(spec).subproblems:
                 weights = [particle.log_weight for particle in subproblem.particles]
                 assert weights == sorted(weights, reverse=True)
                 assert np.logaddexp.reduce(weights) == pytest.approx(0.0, abs=1e-9)
 
     def test_same_seed_same_posterior(self) -> None:
-        for problem in self.problems().values():
-            assert self.posterior(problem) == self.posterior(problem)
+        for spec in self.specs().values():
+            assert self.posterior(spec) == self.posterior(spec)
 
     def test_labels_are_not_read(self) -> None:
         blind = examples.without_gold(self.fragments())
-        for problem in self.problems().values():
-            assert self.posterior(problem, blind) == self.posterior(problem)
+        for spec in self.specs().values():
+            assert self.posterior(spec, blind) == self.posterior(spec)
 
     def test_log_posterior_is_that_of_the_point_estimate(self) -> None:
         items = self.fragments()
-        for problem in self.problems().values():
-            found = self.posterior(problem)
+        for spec in self.specs().values():
+            found = self.posterior(spec)
             clusters = found.clusters()
-            marginals = problem.likelihood.log_marginal([[items[i] for i in c] for c in clusters])
+            marginals = spec.likelihood.log_marginal([[items[i] for i in c] for c in clusters])
             expected = sum(
-                math.log(problem.alpha) + math.lgamma(len(c)) + m
+                math.log(spec.alpha) + math.lgamma(len(c)) + m
                 for c, m in zip(clusters, marginals, strict=True)
             )
             assert found.log_posterior == pytest.approx(expected, abs=1e-6)
 
     def test_one_fragment_is_one_entity(self) -> None:
-        found = self.posterior(self.problems()["conjugate"], self.fragments()[:1])
+        found = self.posterior(self.specs()["conjugate"], self.fragments()[:1])
         assert found.clusters() == [(0,)]
         assert found.complete
 
     def test_an_interrupt_keeps_the_prefix(self) -> None:
-        items, problem = self.fragments(), self.problems()["conjugate"]
+        items, spec = self.fragments(), self.specs()["conjugate"]
         seen: list[int] = []
 
         def stop(progress: Progress) -> None:
@@ -118,7 +118,7 @@ class ClustererContract(Contract):
             if progress.fragments >= len(items) // 2:
                 raise Interrupted
 
-        found = self.make().cluster(items, problem, np.random.default_rng(10), stop)
+        found = self.make().cluster(items, spec, np.random.default_rng(10), stop)
         assert not found.complete
         assert found.n_fragments == seen[-1]
         assert seen == sorted(seen)
@@ -126,80 +126,80 @@ class ClustererContract(Contract):
 
     def test_a_likelihood_of_nan_is_an_error(self) -> None:
         with pytest.raises(LikelihoodError):
-            self.posterior(Problem(_ByCluster(lambda _: math.nan), alpha=1.0))
+            self.posterior(ModelSpec(_ByCluster(lambda _: math.nan), alpha=1.0))
 
     def test_a_fragment_without_an_assignment_is_named(self) -> None:
         items = self.fragments()
         items[7] = replace(items[7], id="the-odd-one", properties={"colour": ("no such",)})
         with pytest.raises(LikelihoodError, match="the-odd-one"):
-            self.posterior(Problem(_forbidding("no such"), alpha=1.0), items)
+            self.posterior(ModelSpec(_forbidding("no such"), alpha=1.0), items)
 
     def test_it_has_a_session_or_says_that_it_has_none(self) -> None:
-        clusterer, problem = self.make(), self.problems()["conjugate"]
+        clusterer, spec = self.make(), self.specs()["conjugate"]
         if isinstance(clusterer, OnlineClusterer):
-            assert clusterer.open(problem, np.random.default_rng(10)).n_fragments == 0
+            assert clusterer.open(spec, np.random.default_rng(10)).n_fragments == 0
         else:
             with pytest.raises(UsageError, match="is an offline method and has no session"):
-                clusterer.open(problem, np.random.default_rng(10))
+                clusterer.open(spec, np.random.default_rng(10))
 
 
 class OnlineClustererContract(ClustererContract):
     """And a session: it goes on from where it stands, to the same bits however it got there."""
 
-    def open(self, problem: Problem) -> Session:
+    def open(self, spec: ModelSpec) -> Session:
         """A new session, with the seed of `posterior`."""
-        session: Session = self.make().open(problem, np.random.default_rng(10))
+        session: Session = self.make().open(spec, np.random.default_rng(10))
         return session
 
     def test_portions_do_not_matter(self) -> None:
         items = self.fragments()
-        for problem in self.problems().values():
-            whole = self.posterior(problem)
-            at_once, one_by_one = self.open(problem), self.open(problem)
-            infos = at_once.add(items)
-            assert infos == [info for item in items for info in one_by_one.add([item])]
-            assert [info.fragment for info in infos] == list(range(len(items)))
+        for spec in self.specs().values():
+            whole = self.posterior(spec)
+            at_once, one_by_one = self.open(spec), self.open(spec)
+            steps = at_once.add(items)
+            assert steps == [step for item in items for step in one_by_one.add([item])]
+            assert [step.fragment for step in steps] == list(range(len(items)))
             assert at_once.posterior() == one_by_one.posterior() == whole
 
     def test_what_was_foreseen_need_not_come(self) -> None:
         items = self.fragments()
-        for problem in self.problems().values():
-            alone, hinted, misled = self.open(problem), self.open(problem), self.open(problem)
-            infos = alone.add(items)
+        for spec in self.specs().values():
+            alone, hinted, misled = self.open(spec), self.open(spec), self.open(spec)
+            steps = alone.add(items)
             hinted.foresee(items)
-            assert [info for item in items for info in hinted.add([item])] == infos
+            assert [step for item in items for step in hinted.add([item])] == steps
             misled.foresee(items[::-1])
-            assert misled.add(items) == infos
+            assert misled.add(items) == steps
             assert hinted.posterior() == misled.posterior() == alone.posterior()
 
     def test_a_snapshot_goes_on_as_if_nothing_had_been(self) -> None:
         items = self.fragments()
-        for problem in self.problems().values():
+        for spec in self.specs().values():
             for cut in (0, 1, len(items) // 2, len(items)):
-                first = self.open(problem)
+                first = self.open(spec)
                 first.add(items[:cut])
                 snapshot = first.snapshot()
-                infos = first.add(items[cut:])
+                steps = first.add(items[cut:])
                 rng = np.random.default_rng(99)
-                second = self.make().open(problem, rng, snapshot)
+                second = self.make().open(spec, rng, snapshot)
                 assert second.n_fragments == cut
-                assert second.add(items[cut:]) == infos
-                assert second.posterior() == first.posterior() == self.posterior(problem)
+                assert second.add(items[cut:]) == steps
+                assert second.posterior() == first.posterior() == self.posterior(spec)
 
     def test_a_refused_fragment_never_came(self) -> None:
         items = self.fragments()
         odd = replace(items[0], id="the-odd-one", properties={"colour": ("no such",)})
-        problem = Problem(_forbidding("no such"), alpha=1.0)
+        spec = ModelSpec(_forbidding("no such"), alpha=1.0)
         for at in (0, 1, len(items) // 2, len(items)):
-            session = self.open(problem)
+            session = self.open(spec)
             with pytest.raises(LikelihoodError, match="the-odd-one"):
                 session.add([*items[:at], odd, *items[at:]])
             assert session.n_fragments == at
             session.add(items[at:])
-            assert session.posterior() == self.posterior(problem, items)
+            assert session.posterior() == self.posterior(spec, items)
 
     def test_touched_tells_what_changed(self) -> None:
-        session, known = self.open(self.problems()["conjugate"]), dict[int, object]()
+        session, known = self.open(self.specs()["conjugate"]), dict[int, object]()
         for item in self.fragments():
             session.add([item])
             touched = session.touched()
@@ -213,8 +213,8 @@ class OnlineClustererContract(ClustererContract):
 
     def test_what_is_left_after_a_removal_is_whole(self) -> None:
         items = self.fragments()
-        for problem in self.problems().values():
-            session = self.open(problem)
+        for spec in self.specs().values():
+            session = self.open(spec)
             session.add(items)
             for removed in (items[:1], items[5:9], items[-1:], items[1:4]):
                 session.touched()
@@ -225,7 +225,7 @@ class OnlineClustererContract(ClustererContract):
                 assert session.n_fragments == len(left)
                 _check_partition(session.posterior(), len(left))
                 for name in session.touched().changed:
-                    _check_target(session.subproblem(name), problem, items)
+                    _check_target(session.subproblem(name), spec, items)
             session.remove([item.id for item in session.fragments])
             assert session.posterior().subproblems == ()
             session.add(items)
@@ -233,26 +233,26 @@ class OnlineClustererContract(ClustererContract):
 
     def test_a_removed_fragment_may_come_again(self) -> None:
         items = self.fragments()
-        for problem in self.problems().values():
-            session = self.open(problem)
+        for spec in self.specs().values():
+            session = self.open(spec)
             session.add(items)
             session.remove([items[3].id])
-            (info,) = session.add([items[3]])
-            assert info.fragment == session.number(items[3].id) == len(items)
+            (step,) = session.add([items[3]])
+            assert step.fragment == session.number(items[3].id) == len(items)
             assert session.fragments == (*items[:3], *items[4:], items[3])
             _check_partition(session.posterior(), len(items))
 
     def test_a_snapshot_goes_on_after_a_removal(self) -> None:
         items = self.fragments()
-        for problem in self.problems().values():
-            first = self.open(problem)
+        for spec in self.specs().values():
+            first = self.open(spec)
             first.add(items[:-4])
             first.remove([items[0].id, items[6].id])
             snapshot = first.snapshot()
-            infos = first.add(items[-4:])
-            second = self.make().open(problem, np.random.default_rng(99), snapshot)
+            steps = first.add(items[-4:])
+            second = self.make().open(spec, np.random.default_rng(99), snapshot)
             assert second.fragments == tuple(snapshot.fragments)
-            assert second.add(items[-4:]) == infos
+            assert second.add(items[-4:]) == steps
             second.remove([items[2].id])
             first.remove([items[2].id])
             assert second.posterior() == first.posterior()
@@ -260,36 +260,36 @@ class OnlineClustererContract(ClustererContract):
     def test_a_session_that_is_opened_on_its_pages_goes_on_as_if_it_had_not_been_closed(
         self,
     ) -> None:
-        items, indexed = self.fragments(), Problem(Categorical(), alpha=0.5, index=_ByColour())
-        for problem in (*self.problems().values(), indexed):
-            whole, paged = self.open(problem), self.open(problem)
+        items, indexed = self.fragments(), ModelSpec(Categorical(), alpha=0.5, index=_ByColour())
+        for spec in (*self.specs().values(), indexed):
+            whole, paged = self.open(spec), self.open(spec)
             known: dict[int, Fragment] = {}
             pages: MemoryPages | None = None
             for turn, begin in enumerate(range(0, len(items), 4)):
                 for session in (whole, paged):
                     _live(session, turn, items)
                 portion = items[begin : begin + 4]
-                infos = whole.add(portion)
-                assert _plain(paged.add(portion), problem) == _plain(infos, problem)
-                known.update((info.fragment, x) for info, x in zip(infos, portion, strict=True))
+                steps = whole.add(portion)
+                assert _plain(paged.add(portion), spec) == _plain(steps, spec)
+                known.update((step.fragment, x) for step, x in zip(steps, portion, strict=True))
                 mark = whole.checkpoint()
-                assert _plain(paged.checkpoint(), problem) == _plain(mark, problem)
+                assert _plain(paged.checkpoint(), spec) == _plain(mark, spec)
                 if pages is None:
                     pages = MemoryPages(mark, known)
                 else:
                     pages.write(mark, known)
                 if turn % 3 != 1:  # else it goes on
                     pages.fetched.clear()
-                    paged = self.make().open(problem, np.random.default_rng(99), pages=pages)
+                    paged = self.make().open(spec, np.random.default_rng(99), pages=pages)
                     assert pages.fetched == []
                     assert paged.n_fragments == whole.n_fragments
             for name in whole.touched().changed:
                 assert paged.subproblem(name) == whole.subproblem(name)
-            assert _plain(paged.posterior(), problem) == _plain(whole.posterior(), problem)
+            assert _plain(paged.posterior(), spec) == _plain(whole.posterior(), spec)
             assert paged.fragments == whole.fragments
 
     def test_touched_tells_what_a_removal_changed(self) -> None:
-        session, items = self.open(self.problems()["conjugate"]), self.fragments()
+        session, items = self.open(self.specs()["conjugate"]), self.fragments()
         session.add(items)
         known = {name: session.subproblem(name) for name in session.touched().changed}
         for item in items[::3]:
@@ -308,23 +308,23 @@ class OnlineClustererContract(ClustererContract):
 
     def test_fragments_come_each_when_it_is_asked_for(self) -> None:
         items = self.fragments()
-        for problem in self.problems().values():
-            sessions = self.open(problem), self.open(problem)
-            infos = sessions[0].adding(items)
+        for spec in self.specs().values():
+            sessions = self.open(spec), self.open(spec)
+            steps = sessions[0].adding(items)
             for count, item in enumerate(items, 1):
-                assert [next(infos)] == sessions[1].add([item])
+                assert [next(steps)] == sessions[1].add([item])
                 assert sessions[0].n_fragments == count
                 assert sessions[0].touched() == sessions[1].touched()
-            assert next(infos, None) is None
+            assert next(steps, None) is None
 
     def test_decisions_are_honoured_whenever_they_come(self) -> None:
         items = self.fragments()
         ids = [item.id for item in items]
         decisions = [Decision(True, ids[i], ids[i + 7]) for i in (0, 7, 2)]
         decisions += [Decision(False, ids[i], ids[i + 3]) for i in (0, 4, 11)]
-        for problem in self.problems().values():
+        for spec in self.specs().values():
             for at in (0, len(items) // 2, len(items)):
-                session = self.open(problem)
+                session = self.open(spec)
                 session.add(items[:at])
                 session.constrain(decisions)
                 session.add(items[at:])
@@ -342,8 +342,8 @@ class OnlineClustererContract(ClustererContract):
 
     def test_a_revision_never_makes_the_point_estimate_worse(self) -> None:
         items = self.fragments()
-        for problem in self.problems().values():
-            session = self.open(problem)
+        for spec in self.specs().values():
+            session = self.open(spec)
             session.add(items)
             session.revise(1)  # a stochastic resampler may not have had the heaviest first
             before = session.posterior().log_posterior
@@ -353,7 +353,7 @@ class OnlineClustererContract(ClustererContract):
             assert session.posterior().log_posterior >= before - 1e-8
 
     def test_what_is_not_there_cannot_be_removed(self) -> None:
-        session, items = self.open(self.problems()["conjugate"]), self.fragments()
+        session, items = self.open(self.specs()["conjugate"]), self.fragments()
         session.add(items)
         before = session.posterior()
         with pytest.raises(UsageError, match='no fragment of the session has the id "nobody"'):
@@ -380,20 +380,20 @@ def _live(session: Session, turn: int, items: Sequence[Fragment]) -> None:
         session.lift([Decision(True, items[1].id, items[13].id)])
 
 
-def _plain(thing: object, problem: Problem) -> object:
+def _plain(thing: object, spec: ModelSpec) -> object:
     """What can be compared, without how often a black box was asked."""
     if isinstance(thing, np.ndarray):
         return thing.dtype.str, thing.tobytes()
     if isinstance(thing, Mapping):
-        return {key: _plain(value, problem) for key, value in thing.items()}
+        return {key: _plain(value, spec) for key, value in thing.items()}
     if isinstance(thing, list | tuple):
-        return [_plain(each, problem) for each in thing]
-    if not isinstance(thing, Checkpoint | Info | Page | Posterior | Totals):
+        return [_plain(each, spec) for each in thing]
+    if not isinstance(thing, Checkpoint | StepResult | SubproblemData | Posterior | Totals):
         return thing
-    counted = isinstance(problem.likelihood, ConjugateLikelihood)
+    counted = isinstance(spec.likelihood, ConjugateLikelihood)
     names = [each.name for each in fields(thing)]
     left = [name for name in names if counted or name not in ("evaluations", "model_evaluations")]
-    return {name: _plain(getattr(thing, name), problem) for name in left}
+    return {name: _plain(getattr(thing, name), spec) for name in left}
 
 
 class _ByCluster(Likelihood):
@@ -436,13 +436,13 @@ def _check_decisions(found: Posterior, ids: Sequence[str], decisions: Sequence[D
             assert (second in cluster) == each.same
 
 
-def _check_target(subproblem: Subproblem, problem: Problem, items: Sequence[Fragment]) -> None:
+def _check_target(subproblem: Subproblem, spec: ModelSpec, items: Sequence[Fragment]) -> None:
     """Log weights differ as the unnormalised log posteriors do."""
     densities = []
     for particle in subproblem.particles:
         sets = [[items[i] for i in cluster] for cluster in particle.clusters]
-        prior = sum(math.log(problem.alpha) + math.lgamma(len(c)) for c in sets)
-        densities.append(prior + float(problem.likelihood.log_marginal(sets).sum()))
+        prior = sum(math.log(spec.alpha) + math.lgamma(len(c)) for c in sets)
+        densities.append(prior + float(spec.likelihood.log_marginal(sets).sum()))
     total = np.logaddexp.reduce(densities)
     for particle, density in zip(subproblem.particles, densities, strict=True):
         assert particle.log_weight == pytest.approx(density - total, abs=1e-6)
@@ -468,7 +468,7 @@ class CalibratorContract(Contract):
         """One calibration of a small exact model, clustering greedily, with a fixed seed."""
         found: CalibrationResult = self.make().calibrate(
             self.fragments() if fragments is None else fragments,
-            Problem(Categorical(), alpha),
+            ModelSpec(Categorical(), alpha),
             registry.create("clusterers", "greedy"),
             search or self.search,
             np.random.default_rng(12),

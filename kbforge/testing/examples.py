@@ -28,8 +28,8 @@ from kbforge.contracts import (
     KeyFamilies,
     Likelihood,
     LiveClusters,
-    Page,
     Pages,
+    SubproblemData,
     Totals,
     Value,
 )
@@ -247,7 +247,7 @@ class MemoryPages(Pages):
 
     def __init__(self, first: Checkpoint, fragments: Mapping[int, Fragment]) -> None:
         self.fetched: list[int] = []
-        self._pages: dict[int, Page] = {}
+        self._pages: dict[int, SubproblemData] = {}
         self._fragments: dict[int, Fragment] = {}
         self._homes: dict[int, int] = {}
         self._led: dict[int, KeyFamilies] = {}
@@ -262,9 +262,9 @@ class MemoryPages(Pages):
         for name in checkpoint.gone:
             del self._pages[name]
         self._pages |= {page.name: page for page in checkpoint.pages}
-        for key, led in checkpoint.led.items():
-            if led.families or led.closed:
-                self._led[key] = led
+        for key, postings in checkpoint.postings.items():
+            if postings.families or postings.closed:
+                self._led[key] = postings
             else:
                 self._led.pop(key, None)
         self._homes = {
@@ -277,7 +277,7 @@ class MemoryPages(Pages):
     def totals(self) -> Totals:
         return self._totals
 
-    def page(self, name: int) -> Page:
+    def page(self, name: int) -> SubproblemData:
         page = self._pages[name]
         self.fetched.append(name)
         return page
@@ -294,7 +294,7 @@ class MemoryPages(Pages):
     def homes(self, numbers: Sequence[int]) -> Mapping[int, int]:
         return {n: self._homes[n] for n in numbers if n in self._homes}
 
-    def led(self, keys: Sequence[int]) -> Mapping[int, KeyFamilies]:
+    def postings(self, keys: Sequence[int]) -> Mapping[int, KeyFamilies]:
         return {key: self._led[key] for key in keys if key in self._led}
 
     def keys(self) -> Sequence[int]:

@@ -41,8 +41,8 @@ from kbforge.contracts import (
     Clusterer,
     FloatArray,
     Fragment,
+    ModelSpec,
     Posterior,
-    Problem,
     Search,
 )
 from kbforge.errors import KBForgeError, UsageError
@@ -71,7 +71,7 @@ class EmpiricalBayes(Calibrator):
     def calibrate(
         self,
         fragments: Sequence[Fragment],
-        problem: Problem,
+        spec: ModelSpec,
         clusterer: Clusterer,
         search: Search,
         rng: np.random.Generator,
@@ -80,7 +80,7 @@ class EmpiricalBayes(Calibrator):
         """Choose alpha; every clustering uses the same random numbers."""
         if not fragments:
             raise KBForgeError("calibrator empirical-bayes: there are no fragments")
-        runs = Runs(fragments, problem, clusterer, rng)
+        runs = Runs(fragments, spec, clusterer, rng)
         bounds: list[EvidenceBound] = []
 
         def run_at(log_alpha: float) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from kbforge.contracts import Particle, Posterior, Problem, Search, Subproblem
+from kbforge.contracts import ModelSpec, Particle, Posterior, Search, Subproblem
 from kbforge.errors import KBForgeError, LikelihoodError, UsageError
 from kbforge.evaluation.scores import compare
 from kbforge_plugins.calibrators.bcubed import BCubed, best_plateau
@@ -21,13 +21,13 @@ SEARCH = Search(-6.0, 8.0)
 
 
 def by_bcubed(data, clusterer, seen=None, **options):
-    problem, rng = Problem(Letters(), 1.0), np.random.default_rng(0)
-    return BCubed(**options).calibrate(data, problem, clusterer, SEARCH, rng, seen)
+    spec, rng = ModelSpec(Letters(), 1.0), np.random.default_rng(0)
+    return BCubed(**options).calibrate(data, spec, clusterer, SEARCH, rng, seen)
 
 
 def by_gold(data, model=None, **options):
-    problem, rng = Problem(model or Letters(), alpha=1.0, **options), np.random.default_rng(0)
-    return PseudoLikelihood().calibrate(data, problem, None, Search(-10.0, 25.0), rng)
+    spec, rng = ModelSpec(model or Letters(), alpha=1.0, **options), np.random.default_rng(0)
+    return PseudoLikelihood().calibrate(data, spec, None, Search(-10.0, 25.0), rng)
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ class Threshold:
         self.right_from, self.right_to = right_from, right_to
         self.seeds = []
 
-    def cluster(self, data, problem, rng, on_step=None):
+    def cluster(self, data, spec, rng, on_step=None):
         self.seeds.append(int(rng.integers(1000)))
-        log_alpha, n = math.log(problem.alpha), len(data)
+        log_alpha, n = math.log(spec.alpha), len(data)
         if log_alpha < self.right_from:
             clusters = (tuple(range(n)),)
         elif log_alpha < self.right_to:
@@ -91,8 +91,8 @@ def test_no_evaluation_beats_the_answer_and_all_are_announced():
     )
     assert sorted(seen) == list(result.curve)
     assert result.objective == max(value for _, value in result.curve)
-    problem = Problem(Letters(), result.alpha)
-    found = SplitSmc(particles=5).cluster(data, problem, np.random.default_rng(0)).labels()
+    spec = ModelSpec(Letters(), result.alpha)
+    found = SplitSmc(particles=5).cluster(data, spec, np.random.default_rng(0)).labels()
     gold = [f.label for f in data]
     assert compare(found, gold).bcubed_f1_item_mean == result.objective
 

@@ -14,7 +14,7 @@ import pytest
 from kbforge.cli.console import stoppable
 from kbforge.contracts import Interrupted, Stage
 from kbforge.files.fragments import read_fragments
-from kbforge.fit.choices import Choices, Fit
+from kbforge.fit.choices import PreparedRun, RunOptions
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.cluster import cluster
 from kbforge.registry import named_after
@@ -307,7 +307,7 @@ def slow_choosing(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, late = time.perf_counter, [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: clock() + late[0])
 
-    def slowly(*arguments: Any, **keywords: Any) -> Fit:
+    def slowly(*arguments: Any, **keywords: Any) -> PreparedRun:
         late[0] += 80.0
         return prepare(*arguments, **keywords)
 
@@ -339,7 +339,7 @@ def test_a_store_counts_choosing_too(program: Run, tmp_path: Path) -> None:
 def test_choosing_says_what_it_does() -> None:
     fragments = list(read_fragments(str(QUICKSTART)))[:60]
     stages: list[Stage] = []
-    cluster(fragments, Choices(), on_stage=stages.append)
+    cluster(fragments, RunOptions(), on_stage=stages.append)
     assert [(stage.number, stage.of) for stage in stages] == [(k, 6) for k in range(1, 7)]
     assert [stage.doing for stage in stages] == [
         f"choosing a likelihood: {verb} {name}"

@@ -17,7 +17,7 @@ MEMOS: Mapping[tuple[str, str], str] = {
     ("PythonTable", "_shown"): "the table that the last fragment was shown",
     ("PythonTable", "_seen"): "what it made of that",
     ("BlackBoxTable", "asked"): "what the last step asked for",
-    ("Core", "last"): "where the record of the last fragment lies",
+    ("SessionState", "last"): "where the record of the last fragment lies",
     ("AttributeTable", "_out"): "scratch",
     ("LiveGaussian", "_terms"): "scratch",
     ("LiveGaussian", "_out"): "scratch",
@@ -49,8 +49,8 @@ MEMOS: Mapping[tuple[str, str], str] = {
     ("PythonTable", "_run"): "the core's",
     ("BlackBoxTable", "_run"): "the core's",
     ("Bindings", "_run"): "the core's",
-    ("Core", "problem"): "the problem itself",
-    ("Core", "_kernel"): "the library",
+    ("SessionState", "spec"): "the spec itself",
+    ("SessionState", "_kernel"): "the library",
     ("KernelTable", "_kernel"): "the library",
     ("KernelTable", "_run"): "the core's",
     ("KernelTable", "_likelihood"): "the problem's",
@@ -88,7 +88,7 @@ def contents(thing: Any) -> Any:
     if isinstance(thing, tuple | list):
         return tuple(contents(value) for value in thing)
     if isinstance(thing, CompiledRun):
-        return contents((thing.pages(thing.names()), thing.totals(), thing.led()))
+        return contents((thing.pages(thing.names()), thing.totals(), thing.postings()))
     kind = type(thing).__name__
     names = {name for of in type(thing).__mro__ for name in getattr(of, "__slots__", ())}
     names |= set(getattr(thing, "__dict__", ()))

@@ -19,8 +19,8 @@ def check_session(session: Session) -> None:
     there are.
     """
     assert isinstance(session, SmcSession)
-    core = session._core
-    pages = core.pages(core.run.names().tolist())
+    state = session._state
+    pages = state.pages(state.run.names().tolist())
     seen: list[int] = []
     for page in pages:
         rows = rows_of(page)
@@ -32,13 +32,13 @@ def check_session(session: Session) -> None:
         assert abs(math.fsum(np.exp(page.weights)) - 1) < 1e-9
         assert (np.diff(page.weights) <= 0).all()
         assert set(page.cells.tolist()) == set(range(len(page.slots)))
-        assert core.run.homes(held) == [page.name] * len(held)
+        assert state.run.homes(held) == [page.name] * len(held)
         seen += held
-    assert sorted(seen) == [number for number, _ in core.here()], (
+    assert sorted(seen) == [number for number, _ in state.here()], (
         "a fragment is lost or twice there"
     )
-    if core.source is None:
-        known = core.run.totals()
+    if state.source is None:
+        known = state.run.totals()
         assert known.subproblems == len(pages)
         taken = [slot for page in pages for slot in page.slots.tolist()]
         assert sorted([*taken, *known.free]) == list(range(known.slots))
@@ -49,8 +49,8 @@ def check_session(session: Session) -> None:
 def mass(session: Session) -> float:
     """Log of the sum of the target densities of all groupings that are held."""
     assert isinstance(session, SmcSession)
-    core, total = session._core, 0.0
-    for page in core.pages(core.run.names().tolist()):
-        term = terms_of(page, core.prior)
+    state, total = session._state, 0.0
+    for page in state.pages(state.run.names().tolist()):
+        term = terms_of(page, state.prior)
         total += log_sum_exp(sum(term[cluster] for cluster in row) for row in rows_of(page))
     return total

@@ -23,7 +23,7 @@ from kbforge.contracts import (
     Fragment,
     IntArray,
     Likelihood,
-    Problem,
+    ModelSpec,
 )
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.indexes.selective import Selective
@@ -71,31 +71,31 @@ class Failing(Asked):
 
 def problem_of(
     stage: str, black: Likelihood, model: ConjugateLikelihood, items: list[Fragment]
-) -> Problem:
+) -> ModelSpec:
     index = None
     if stage.startswith("indexed"):
         index = Selective()
         index.fit(items)
     surrogate = model if "surrogate" in stage else None
-    return Problem(black, 0.8, surrogate, 5 if surrogate else None, index)
+    return ModelSpec(black, 0.8, surrogate, 5 if surrogate else None, index)
 
 
-def opened(problem: Problem, rules: Rules, wave: int, seed: int = 0) -> SmcSession:
+def opened(spec: ModelSpec, rules: Rules, wave: int, seed: int = 0) -> SmcSession:
     """With waves so long, at most; 1: one by one."""
-    return SmcSession(problem, replace(rules, wave=wave), np.random.default_rng(seed))
+    return SmcSession(spec, replace(rules, wave=wave), np.random.default_rng(seed))
 
 
-def indexed_people(entities: int, seed: int) -> tuple[list[Fragment], Problem]:
+def indexed_people(entities: int, seed: int) -> tuple[list[Fragment], ModelSpec]:
     fragments = people(entities, seed)
     likelihood = Attributes()
     likelihood.fit(fragments)
-    return fragments, Problem(likelihood, 50.0, index=likelihood.index)
+    return fragments, ModelSpec(likelihood, 50.0, index=likelihood.index)
 
 
-def of_people(n: int, seed: int) -> tuple[list[Fragment], Callable[[str], tuple[Problem, Asked]]]:
+def of_people(n: int, seed: int) -> tuple[list[Fragment], Callable[[str], tuple[ModelSpec, Asked]]]:
     items = records(np.random.default_rng(seed), n)
 
-    def make(stage: str) -> tuple[Problem, Asked]:
+    def make(stage: str) -> tuple[ModelSpec, Asked]:
         model = attributes(items)
         asked = Asked(model)
         return problem_of(stage, asked, model, items), asked
@@ -110,16 +110,16 @@ def test_the_result_is_that_of_one_by_one(
     stage: str, data: st.DataObject, rules: str, seed: int
 ) -> None:
     items, make = of_people(24, seed)
-    (problem, _), (other, ahead) = make(stage), make(stage)
+    (spec, _), (other, ahead) = make(stage), make(stage)
     wave = data.draw(st.sampled_from([2, 3, 8, 100]), label="wave")
     cuts = sorted(data.draw(st.sets(st.integers(1, 23), max_size=4), label="cuts"))
-    alone = opened(problem, RULES[rules], 1, seed)
+    alone = opened(spec, RULES[rules], 1, seed)
     session = opened(other, RULES[rules], wave, seed)
     if data.draw(st.booleans(), label="foreseen"):
         session.foresee(items)
     portions = [items[i:j] for i, j in zip([0, *cuts], [*cuts, len(items)], strict=True)]
-    infos = [info for portion in portions for info in session.add(portion)]
-    assert infos == [info for item in items for info in alone.add([item])]
+    steps = [info for portion in portions for info in session.add(portion)]
+    assert steps == [info for item in items for info in alone.add([item])]
     assert session.posterior() == alone.posterior()
     assert contents(session.snapshot()) == contents(alone.snapshot())
     # nothing is scored twice, and nothing uncounted
@@ -135,8 +135,8 @@ def test_batches_are_larger_and_little_is_in_vain() -> None:
     for wave in (1, 32):
         assert isinstance(whole.likelihood, ConjugateLikelihood)
         asked = Asked(whole.likelihood)
-        problem = replace(whole, likelihood=asked, surrogate=whole.likelihood, max_evals=20)
-        session = opened(problem, SPLIT, wave)
+        spec = replace(whole, likelihood=asked, surrogate=whole.likelihood, max_evals=20)
+        session = opened(spec, SPLIT, wave)
         session.add(items)
         found[wave] = asked, session.posterior()
     assert len(found[32][0].calls) < 0.6 * len(found[1][0].calls)
@@ -199,13 +199,13 @@ def test_a_surrogate_that_fails_ahead_fails_in_its_own_step() -> None:
     index = Picky()
     index.fit(items)
     model = attributes(items)
-    problem = Problem(Asked(model), 0.8, model, 5, index)
-    session = opened(problem, SPLIT, 16)
+    spec = ModelSpec(Asked(model), 0.8, model, 5, index)
+    session = opened(spec, SPLIT, 16)
     with pytest.raises(LikelihoodError, match='fragment "odd": no key for that'):
         session.add([*items[:12], odd, *items[12:]])
     assert session.n_fragments == 12
     session.add(items[12:])
-    alone = opened(problem, SPLIT, 1)
+    alone = opened(spec, SPLIT, 1)
     alone.add(items)
     assert session.posterior() == alone.posterior()
 
@@ -219,9 +219,9 @@ def test_decisions_are_honoured_ahead(stage: str) -> None:
     ]
     found = []
     for wave in (1, 16):
-        problem, _ = make(stage)
-        problem = replace(problem, constraints=Constraints(tuple(decisions)))
-        session = opened(problem, SPLIT, wave)
+        spec, _ = make(stage)
+        spec = replace(spec, constraints=Constraints(tuple(decisions)))
+        session = opened(spec, SPLIT, wave)
         session.add(items)
         found.append((session.posterior(), contents(session.snapshot())))
     assert found[0] == found[1]
@@ -229,8 +229,8 @@ def test_decisions_are_honoured_ahead(stage: str) -> None:
 
 def test_a_hint_that_is_wrong_does_no_harm() -> None:
     items, make = of_people(20, 10)
-    problem, _ = make("indexed surrogate")
-    session, alone = opened(problem, SPLIT, 8), opened(make("indexed surrogate")[0], SPLIT, 1)
+    spec, _ = make("indexed surrogate")
+    session, alone = opened(spec, SPLIT, 8), opened(make("indexed surrogate")[0], SPLIT, 1)
     session.foresee(list(reversed(items)))
     session.add(items[:10])
     session.foresee(items[:3])
@@ -246,12 +246,10 @@ def test_clusterers_have_the_option(name: str) -> None:
     found, calls, heard = [], [], list[int]()
     for wave in (1, 16):
         asked = Asked(whole.likelihood)
-        problem = replace(whole, likelihood=asked, surrogate=whole.likelihood, max_evals=20)
+        spec = replace(whole, likelihood=asked, surrogate=whole.likelihood, max_evals=20)
         clusterer = registry.create("clusterers", name, {"wave": wave})
         rng = np.random.default_rng(0)
-        found.append(
-            clusterer.cluster(items, problem, rng, lambda step: heard.append(step.fragments))
-        )
+        found.append(clusterer.cluster(items, spec, rng, lambda step: heard.append(step.fragments)))
         calls.append(len(asked.calls))
     assert found[0] == found[1]
     assert calls[1] < calls[0] == len(items)

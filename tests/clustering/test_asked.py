@@ -8,7 +8,7 @@ import pytest
 from kbforge.clustering.resamplers import multinomial
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import SmcSession
-from kbforge.contracts import FloatArray, Fragment, IntArray, Problem
+from kbforge.contracts import FloatArray, Fragment, IntArray, ModelSpec
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
@@ -30,9 +30,9 @@ CLUSTERERS = [GreedyClusterer, Smc, SplitSmc]
 PREDICTIVE = normal(1.0, 6.0)
 BRIDGE = 12  # where the points of a bridging stream begin that lie between its groups
 PROBLEMS = {
-    "conjugate": lambda: Problem(Chain(PREDICTIVE), ALPHA),
-    "black box": lambda: Problem(BlackBox(PREDICTIVE), ALPHA),
-    "surrogate": lambda: Problem(BlackBox(PREDICTIVE), ALPHA, Chain(normal(1.5, 8.0)), 6),
+    "conjugate": lambda: ModelSpec(Chain(PREDICTIVE), ALPHA),
+    "black box": lambda: ModelSpec(BlackBox(PREDICTIVE), ALPHA),
+    "surrogate": lambda: ModelSpec(BlackBox(PREDICTIVE), ALPHA, Chain(normal(1.5, 8.0)), 6),
 }
 
 
@@ -79,8 +79,8 @@ def test_what_a_failing_resampler_drew_is_given_back(
 
 def test_a_failing_model_leaves_the_random_numbers_alone() -> None:
     *items, x = fragments_of(POINTS)
-    problem = Problem(Rule(lambda ids: np.nan if ids >= {"f4", "f2"} else 0.0), 1.0)
-    session = SmcSession(problem, RULES["multinomial"], np.random.default_rng(0))
+    spec = ModelSpec(Rule(lambda ids: np.nan if ids >= {"f4", "f2"} else 0.0), 1.0)
+    session = SmcSession(spec, RULES["multinomial"], np.random.default_rng(0))
     session.add(items)
     before = contents(session.snapshot())
     with pytest.raises(LikelihoodError):
@@ -98,7 +98,7 @@ def test_a_greedy_step_draws_nothing_and_a_stochastic_one_does() -> None:
 
 def run(clusterer, likelihood, alpha: float = 1.0):  # type: ignore[no-untyped-def]
     return clusterer().cluster(
-        fragments_of(POINTS), Problem(likelihood, alpha), np.random.default_rng(0)
+        fragments_of(POINTS), ModelSpec(likelihood, alpha), np.random.default_rng(0)
     )
 
 
@@ -127,22 +127,22 @@ def test_what_is_impossible_is_not_found(clusterer) -> None:  # type: ignore[no-
 
 def test_sets_asked_for_are_counted_when_the_fragment_is_taken_in() -> None:
     likelihood = BlackBox(PREDICTIVE)
-    session = opened(Problem(likelihood, ALPHA), 4)
+    session = opened(ModelSpec(likelihood, ALPHA), 4)
     for fragment in fragments_of(bridging_stream(0)[:14]):
-        (info,) = session.add([fragment])
-        assert info.model_evaluations == session.posterior().model_evaluations
-        assert info.model_evaluations == sum(likelihood.asked)
+        (step,) = session.add([fragment])
+        assert step.model_evaluations == session.posterior().model_evaluations
+        assert step.model_evaluations == sum(likelihood.asked)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_the_fragment_alone_must_have_a_probability(bad: float) -> None:
-    session = opened(Problem(Chain(lambda members, x: bad), 1.0), 5)
+    session = opened(ModelSpec(Chain(lambda members, x: bad), 1.0), 5)
     with pytest.raises(LikelihoodError, match="the fragment alone is"):
         session.add([Fragment("x", {}, (0.0,))])
 
 
 def test_a_probability_of_nought_is_one() -> None:
-    session = opened(Problem(Chain(lambda members, x: -np.inf), 1.0), 5)
+    session = opened(ModelSpec(Chain(lambda members, x: -np.inf), 1.0), 5)
     with pytest.raises(LikelihoodError, match="no finite assignment"):
         session.add([Fragment("x", {}, (0.0,))])
 
@@ -151,7 +151,7 @@ def test_each_distinct_content_is_scored_once() -> None:
     likelihood = BlackBox(normal())
     fragments = fragments_of([(1.0,)] * 30)
     posterior = SplitSmc(particles=5).cluster(
-        fragments, Problem(likelihood, 0.1), np.random.default_rng(0)
+        fragments, ModelSpec(likelihood, 0.1), np.random.default_rng(0)
     )
     # sets of equal fragments differ only in size: 1..30
     assert posterior.model_evaluations == sum(likelihood.asked) == 30
@@ -161,10 +161,10 @@ def test_max_evals_zero_clusters_by_the_surrogate_alone() -> None:
     never = Rule(lambda _: float("nan"))
     fragments = fragments_of(POINTS)
     by_surrogate = SplitSmc(particles=5).cluster(
-        fragments, Problem(never, 1.0, Chain(normal()), 0), np.random.default_rng(0)
+        fragments, ModelSpec(never, 1.0, Chain(normal()), 0), np.random.default_rng(0)
     )
     alone = SplitSmc(particles=5).cluster(
-        fragments, Problem(Chain(normal()), 1.0), np.random.default_rng(0)
+        fragments, ModelSpec(Chain(normal()), 1.0), np.random.default_rng(0)
     )
     assert by_surrogate == alone
 
@@ -172,5 +172,5 @@ def test_max_evals_zero_clusters_by_the_surrogate_alone() -> None:
 def test_max_evals_zero_without_a_surrogate_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="surrogate"):
         SplitSmc().cluster(
-            fragments_of(POINTS), Problem(Gaussian(), 1.0, None, 0), np.random.default_rng(0)
+            fragments_of(POINTS), ModelSpec(Gaussian(), 1.0, None, 0), np.random.default_rng(0)
         )

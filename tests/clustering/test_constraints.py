@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.constraints import Closure
-from kbforge.clustering.core import Core
+from kbforge.clustering.constraints import DecisionGraph
 from kbforge.clustering.session import SmcSession
+from kbforge.clustering.state import SessionState
 from kbforge.contracts import (
     Cluster,
     Constraints,
     Decision,
     Fragment,
+    ModelSpec,
     OnlineClusterer,
     Posterior,
-    Problem,
 )
 from kbforge.contracts.fragment import AUTHORITY
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
@@ -82,9 +82,9 @@ def satisfies(
 
 def check_satisfied(session: SmcSession, given: Constraints) -> None:
     """In every particle of every subproblem."""
-    core = session._core
-    core.have_all()
-    items, names = dict(core.here()), core.run.names().tolist()
+    state = session._state
+    state.have_all()
+    items, names = dict(state.here()), state.run.names().tolist()
     ids = {number: x.id for number, x in items.items()}
     for name in names:
         whole = session.subproblem(name)
@@ -123,11 +123,11 @@ def drawn_decisions(data: st.DataObject, ids: Sequence[str], most: int) -> list[
 def possible(given: Constraints, fragments: Sequence[Fragment]) -> bool:
     """By looking at every pair of a component, with components found by brute force."""
     try:
-        closure = Closure(given.decisions)
+        graph = DecisionGraph(given.decisions)
     except ContradictionError:
         return False
     side = {x.id: x.source for x in fragments}
-    for members in closure.members.values():
+    for members in graph.members.values():
         sides = [side[id] for id in members if id in side]
         if given.link is not None and len(set(sides)) < len(sides):
             return False
@@ -169,8 +169,8 @@ def test_if_all_particles_are_kept_the_posterior_is_conditioned(
     at_first = constraints if when == "before" else Constraints((), link, known)
     if not possible(constraints, fragments):
         return
-    problem = Problem(likelihood, 0.7, constraints=at_first)
-    session = clusterer.open(problem, np.random.default_rng(0))
+    spec = ModelSpec(likelihood, 0.7, constraints=at_first)
+    session = clusterer.open(spec, np.random.default_rng(0))
     cut = data.draw(st.integers(0, n), label="cut") if when == "between" else n
     session.add(fragments[:cut])
     if when != "before":
@@ -215,8 +215,8 @@ def test_no_decision_is_ever_violated(
     sides = np.random.default_rng(seed).choice(list("abcdef"), size=12).tolist()
     items = sided(plain, sides)
     ids = [item.id for item in items]
-    problem = replace(problem_of(stage, make(plain), Trap()), constraints=begin)
-    session = SmcSession(problem, RULES[rules], np.random.default_rng(seed))
+    spec = replace(problem_of(stage, make(plain), Trap()), constraints=begin)
+    session = SmcSession(spec, RULES[rules], np.random.default_rng(seed))
     outside, inside = list(items), list[Fragment]()
     known = begin
     for _ in range(data.draw(st.integers(3, 9), label="turns")):
@@ -281,9 +281,9 @@ def test_no_decision_is_ever_violated(
 
 def check_bindings(session: SmcSession) -> None:
     """What was kept up is what would be made anew."""
-    core = session._core
-    bindings, fresh = core.bindings, Core(core.problem, core.rules, core.rng).bindings
-    fresh.bind(bindings.constraints, Closure(bindings.constraints.decisions), core.here())
+    state = session._state
+    bindings, fresh = state.bindings, SessionState(state.spec, state.rules, state.rng).bindings
+    fresh.bind(bindings.constraints, DecisionGraph(bindings.constraints.decisions), state.here())
     assert fresh._tags == bindings._tags
     stated = [{k: v for k, v in b._stated.items() if v} for b in (fresh, bindings)]
     assert stated[0] == stated[1]
@@ -297,22 +297,22 @@ CLOSED = [
 
 
 def test_must_links_close_and_contradictions_name_their_causes() -> None:
-    closure = Closure(CLOSED)
-    assert closure.members == {"a": ("a", "b", "c"), "d": ("d",)}
-    assert closure.apart == {"a": {"d"}, "d": {"a"}}
+    graph = DecisionGraph(CLOSED)
+    assert graph.members == {"a": ("a", "b", "c"), "d": ("d",)}
+    assert graph.apart == {"a": {"d"}, "d": {"a"}}
     with pytest.raises(ContradictionError) as caught:
-        Closure([*CLOSED, same("x", "y"), different("c", "a", "decision 9")])
+        DecisionGraph([*CLOSED, same("x", "y"), different("c", "a", "decision 9")])
     assert caught.value.decisions == ("decision 9", "decision 2", "decision 1")
     assert str(caught.value) == (
         'decision 9 (different "c" "a") contradicts '
         'decision 2 (same "c" "b"), decision 1 (same "a" "b")'
     )
     with pytest.raises(ContradictionError, match=r'different "q" "q" contradicts itself'):
-        Closure([different("q", "q")])
+        DecisionGraph([different("q", "q")])
     # a chain of thousands is told by its ends
     chain = [same(f"n{i}", f"n{i + 1}", f"decision {i}") for i in range(3000)]
     with pytest.raises(ContradictionError, match="2994 more") as caught:
-        Closure([*chain, different("n0", "n3000", "the last")])
+        DecisionGraph([*chain, different("n0", "n3000", "the last")])
     assert len(str(caught.value)) < 1000
     assert len(caught.value.decisions) == 3001
 
@@ -320,8 +320,8 @@ def test_must_links_close_and_contradictions_name_their_causes() -> None:
 def test_what_is_one_by_decision_is_put_into_one_cluster() -> None:
     """Far apart, in two subproblems, with no particle that has them together."""
     points = [(0.0,), (0.1,), (50.0,), (50.1,), (100.0,)]
-    problem = Problem(Chain(normal(1.0, 100.0)), 1.0)
-    session = opened(problem, 1, fragments_of(points))
+    spec = ModelSpec(Chain(normal(1.0, 100.0)), 1.0)
+    session = opened(spec, 1, fragments_of(points))
     assert session.posterior().clusters() == [(0, 1), (2, 3), (4,)]
     session.touched()
     session.constrain([same("f0", "f2", "decision 1")])
@@ -336,7 +336,7 @@ def test_what_is_one_by_decision_is_put_into_one_cluster() -> None:
 def test_what_is_expelled_finds_its_next_best_place() -> None:
     """Two heaps, and one point between them that went to the nearer one."""
     points = [(0.0,), (0.2,), (0.1,), (3.0,), (3.1,), (2.9,), (1.2,)]
-    session = opened(Problem(Chain(normal(0.4, 10.0)), 1e-4), 1, fragments_of(points))
+    session = opened(ModelSpec(Chain(normal(0.4, 10.0)), 1e-4), 1, fragments_of(points))
     assert sorted(map(sorted, session.posterior().clusters())) == [[0, 1, 2, 6], [3, 4, 5]]
     session.constrain([different("f6", "f0")])
     assert sorted(map(sorted, session.posterior().clusters())) == [[0, 1, 2], [3, 4, 5, 6]]
@@ -351,8 +351,8 @@ def test_a_must_link_across_the_whole_is_honoured_whatever_the_order() -> None:
     decisions += [different(ids[i], ids[i + 2]) for i in range(0, 36, 4)]
     given = Constraints(tuple(decisions))
     for particles in (1, 5, 50):
-        before = opened(Problem(Gaussian(), 1.0, constraints=given), particles, items)
-        after = opened(Problem(Gaussian(), 1.0), particles, items)
+        before = opened(ModelSpec(Gaussian(), 1.0, constraints=given), particles, items)
+        after = opened(ModelSpec(Gaussian(), 1.0), particles, items)
         after.constrain(decisions)
         for session in (before, after):
             check_satisfied(session, given)
@@ -369,15 +369,15 @@ def test_a_fragment_that_no_particle_has_a_place_for() -> None:
     given = Constraints((same("x", "y"),), "source")
     glue = Rule(lambda ids: 10.0 * (len(ids) - 1))
     for clusterer in (SplitSmc(particles=1), Smc(particles=1), SplitSmc(particles=7)):
-        session = clusterer.open(Problem(glue, 1e-9, constraints=given), np.random.default_rng(0))
+        session = clusterer.open(ModelSpec(glue, 1e-9, constraints=given), np.random.default_rng(0))
         session.add(items[:2])
         if clusterer.particles == 1:
             assert session.posterior().clusters() == [(0, 1)]
-        (info,) = session.add(items[2:])
-        assert info.fragment == 2
+        (step,) = session.add(items[2:])
+        assert step.fragment == 2
         assert sorted(session.posterior().clusters()) == [(0, 2), (1,)]
-        assert set(info.after) <= set(session.touched().changed)
-        assert info.subproblems == len(session.posterior().subproblems)
+        assert set(step.after) <= set(session.touched().changed)
+        assert step.subproblems == len(session.posterior().subproblems)
         check_session(session)
         check_bindings(session)
 
@@ -389,8 +389,8 @@ def test_two_of_one_table_cannot_be_one_by_decision() -> None:
         Fragment("c", {"n": ("1",)}, source="left"),
     ]
     given = Constraints((same("a", "b", "decision 4"), same("b", "c", "decision 5")), "source")
-    problem = Problem(UniformLikelihood(), 1.0, constraints=given)
-    session = opened(problem, 100)
+    spec = ModelSpec(UniformLikelihood(), 1.0, constraints=given)
+    session = opened(spec, 100)
     said = 'fragments "a" and "c" have the same "source" and cannot be one entity, but decision 4'
     with pytest.raises(ContradictionError, match=said) as caught:
         session.add(items)
@@ -400,7 +400,7 @@ def test_two_of_one_table_cannot_be_one_by_decision() -> None:
     session.add(items[2:])
     assert len(session.posterior().clusters()) == 1
     # and the same when the decision comes last
-    free = replace(problem, constraints=Constraints((), "source"))
+    free = replace(spec, constraints=Constraints((), "source"))
     late = opened(free, 100, items)
     late.constrain(given.decisions[:1])
     with pytest.raises(ContradictionError, match=said):
@@ -416,8 +416,8 @@ def test_two_known_entities_are_never_one() -> None:
         *(Fragment(id, {"n": ("1",)}) for id in "xy"),
     ]
     glue = Rule(lambda ids: 3.0 * (len(ids) - 1))
-    problem = Problem(glue, 1.0, constraints=Constraints(known=True))
-    session = opened(problem, 1000, items)
+    spec = ModelSpec(glue, 1.0, constraints=Constraints(known=True))
+    session = opened(spec, 1000, items)
     (whole,) = session.posterior().subproblems
     assert {x for p in whole.particles for x in p.clusters if {0, 1} <= set(x)} == set()
     with pytest.raises(ContradictionError, match='entities "Q1" and "Q2" of the authority'):
@@ -426,7 +426,7 @@ def test_two_known_entities_are_never_one() -> None:
     (taken,) = {frozenset(c) for c in session.posterior().clusters() if 3 in c}
     assert taken == {1, 2, 3}
     # without the constraint the mark says nothing
-    free = opened(replace(problem, constraints=Constraints()), 1000, items)
+    free = opened(replace(spec, constraints=Constraints()), 1000, items)
     assert len(free.posterior().clusters()) == 1
 
 
@@ -442,7 +442,7 @@ def test_a_linking_attribute_may_be_any() -> None:
     assert [given.stated(x) for x in items] == [("1", "2"), ("2", "3"), (), ("3",)]
     assert Constraints((), "source").stated(items[3]) == ("2",)
     glue = Rule(lambda ids: 10.0 * (len(ids) - 1))
-    session = opened(Problem(glue, 1e-6, constraints=given), 50, items)
+    session = opened(ModelSpec(glue, 1e-6, constraints=given), 50, items)
     for part in session.posterior().subproblems:
         for particle in part.particles:
             for cluster in particle.clusters:
@@ -453,7 +453,7 @@ def test_a_linking_attribute_may_be_any() -> None:
 def test_a_likelihood_that_forbids_what_is_decided() -> None:
     """That is an error of the likelihood, and nothing has changed."""
     rule = Rule(lambda ids: -np.inf if {"f0", "f1"} <= ids else 0.0)
-    session = opened(Problem(rule, 1.0), 5)
+    session = opened(ModelSpec(rule, 1.0), 5)
     session.add(fragments_of([(0.0,), (1.0,), (2.0,)]))
     before = session.posterior()
     with pytest.raises(LikelihoodError, match="forbids what the decisions require"):
@@ -461,19 +461,19 @@ def test_a_likelihood_that_forbids_what_is_decided() -> None:
     assert session.posterior() == before
     assert session.constraints == Constraints()
     given = Constraints((same("f0", "f1"),))
-    session = opened(Problem(rule, 1.0, constraints=given), 5)
+    session = opened(ModelSpec(rule, 1.0, constraints=given), 5)
     items = fragments_of([(0.0,), (1.0,), (2.0,)])
     session.add(items[:1])
     with pytest.raises(LikelihoodError, match='fragment "f1"'):
         session.add(items[1:2])
     assert session.n_fragments == 1
-    (info,) = session.add(items[2:])
-    assert info.fragment == 1
+    (step,) = session.add(items[2:])
+    assert step.fragment == 1
     check_session(session)
 
 
 def test_lifting_what_is_not_in_force() -> None:
-    session = opened(Problem(Gaussian(), 1.0), 100)
+    session = opened(ModelSpec(Gaussian(), 1.0), 100)
     session.constrain([same("a", "b", "decision 1")])
     with pytest.raises(UsageError, match=r'no such decision is in force: decision 2 \(same "a"'):
         session.lift([same("a", "b", "decision 2")])
@@ -485,12 +485,12 @@ def test_lifting_what_is_not_in_force() -> None:
 
 def test_a_snapshot_has_its_own_constraints() -> None:
     given = Constraints((same("a", "b"),), "source")
-    problem = Problem(Gaussian(), 1.0, constraints=given)
-    snapshot = opened(problem, 100).snapshot()
-    for each in (problem, Problem(Gaussian(), 1.0)):
+    spec = ModelSpec(Gaussian(), 1.0, constraints=given)
+    snapshot = opened(spec, 100).snapshot()
+    for each in (spec, ModelSpec(Gaussian(), 1.0)):
         session = SplitSmc().open(each, np.random.default_rng(0), snapshot)
         assert session.constraints == given
-    other = Problem(Gaussian(), 1.0, constraints=Constraints((same("a", "c"),)))
+    other = ModelSpec(Gaussian(), 1.0, constraints=Constraints((same("a", "c"),)))
     with pytest.raises(UsageError, match="of a session with other constraints"):
         SplitSmc().open(other, np.random.default_rng(0), snapshot)
 
@@ -498,7 +498,7 @@ def test_a_snapshot_has_its_own_constraints() -> None:
 def test_thousands_of_decisions_on_what_is_there() -> None:
     """They are honoured, and those that say what is so already change nothing."""
     items = [Fragment(f"f{i}", {}, (float(i // 4) * 30, float(i % 4) * 0.1)) for i in range(400)]
-    session = opened(Problem(Gaussian(), 1.0), 10, items)
+    session = opened(ModelSpec(Gaussian(), 1.0), 10, items)
     session.touched()
     decisions = [same(f"f{i}", f"f{i + 1}") for i in range(0, 400, 4)]
     decisions += [different(f"f{i}", f"f{i + 4}") for i in range(396)]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import registry
-from kbforge.contracts import Clusterer, Fragment, Likelihood, Posterior, Problem
+from kbforge.contracts import Clusterer, Fragment, Likelihood, ModelSpec, Posterior
 from kbforge.testing import UniformLikelihood
 from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc
 from kbforge_plugins.likelihoods.attributes.fitting import FittedAttributes, vocabularies_of
@@ -151,7 +151,7 @@ def check_exact_posterior(family: Family, n: int, seed: int, alpha: float, split
     fragments = make_fragments(np.random.default_rng(seed), n)
     likelihood = make_likelihood(fragments)
     clusterer: Clusterer = SplitSmc(particles=BELL_7) if split else Smc(particles=BELL_7)
-    posterior = clusterer.cluster(fragments, Problem(likelihood, alpha), np.random.default_rng(0))
+    posterior = clusterer.cluster(fragments, ModelSpec(likelihood, alpha), np.random.default_rng(0))
     exact = exact_posterior(fragments, likelihood, alpha)
     check_weights(posterior, exact)
     best = max(exact.values())
@@ -175,8 +175,8 @@ def test_every_variant_is_exact_while_nothing_is_dropped(variant: str, surrogate
         fragments = make_fragments(np.random.default_rng(17), 5)
         likelihood = make_likelihood(fragments)
         exact = exact_posterior(fragments, likelihood, 0.5)
-        problem = Problem(likelihood, 0.5, UniformLikelihood() if surrogate else None)
-        got = represented(VARIANTS[variant].cluster(fragments, problem, np.random.default_rng(0)))
+        spec = ModelSpec(likelihood, 0.5, UniformLikelihood() if surrogate else None)
+        got = represented(VARIANTS[variant].cluster(fragments, spec, np.random.default_rng(0)))
         distance = 0.5 * sum(
             abs(math.exp(got.get(z, -math.inf)) - math.exp(w)) for z, w in exact.items()
         )
@@ -186,8 +186,8 @@ def test_every_variant_is_exact_while_nothing_is_dropped(variant: str, surrogate
 def test_greedy_is_smc_with_one_particle() -> None:
     rng = np.random.default_rng(3)
     fragments = vectors(rng, 60)
-    problem = Problem(Gaussian(), 1.0)
-    one = Smc(particles=1).cluster(fragments, problem, rng)
-    greedy = GreedyClusterer().cluster(fragments, problem, rng)
+    spec = ModelSpec(Gaussian(), 1.0)
+    one = Smc(particles=1).cluster(fragments, spec, rng)
+    greedy = GreedyClusterer().cluster(fragments, spec, rng)
     assert sorted(one.clusters()) == sorted(greedy.clusters())
     assert one.log_posterior == pytest.approx(greedy.log_posterior, abs=1e-9)

@@ -30,7 +30,7 @@ from kbforge.contracts import (
     IntArray,
     Likelihood,
     LiveClusters,
-    Problem,
+    ModelSpec,
 )
 from kbforge.errors import LikelihoodError
 from kbforge_plugins.likelihoods.gaussian import Gaussian
@@ -170,23 +170,23 @@ STAGES = {
 }
 
 
-def problem_of(stage: str, likelihood: Likelihood, trap: Trap) -> Problem:
+def problem_of(stage: str, likelihood: Likelihood, trap: Trap) -> ModelSpec:
     """The likelihood as a black box or not, with a surrogate or an index or neither."""
     index: CandidateIndex | None = TrappedIndex(trap) if stage == "indexed" else None
     if stage == "black box":
-        return Problem(Trapped(likelihood, trap), 0.8)
+        return ModelSpec(Trapped(likelihood, trap), 0.8)
     assert isinstance(likelihood, ConjugateLikelihood)
     whole = TrappedConjugate(likelihood, trap)
     if stage == "surrogate":
-        return Problem(Trapped(likelihood, trap), 0.8, whole, 5)
-    return Problem(whole, 0.8, index=index)
+        return ModelSpec(Trapped(likelihood, trap), 0.8, whole, 5)
+    return ModelSpec(whole, 0.8, index=index)
 
 
 def session_of(
     stage: str, likelihood: Likelihood, trap: Trap, rules: str, seed: int = 0
 ) -> SmcSession:
-    problem = problem_of(stage, likelihood, trap)
-    return SmcSession(problem, RULES[rules], np.random.default_rng(seed))
+    spec = problem_of(stage, likelihood, trap)
+    return SmcSession(spec, RULES[rules], np.random.default_rng(seed))
 
 
 def strange(fragment: Fragment) -> Fragment:
@@ -267,14 +267,14 @@ def test_a_missing_vector_in_the_middle_of_a_gaussian_run(rules: str) -> None:
     """The story: somebody's table has a hole. The run says where, and goes on without it."""
     points = vectors(np.random.default_rng(6), 20)
     hole = Fragment("the-hole", {"name": ("no vector here",)})
-    session = SmcSession(Problem(Gaussian(), 1.0), RULES[rules], np.random.default_rng(0))
+    session = SmcSession(ModelSpec(Gaussian(), 1.0), RULES[rules], np.random.default_rng(0))
     with pytest.raises(LikelihoodError, match=r'fragment "the-hole".*has no vector'):
         session.add([*points[:10], hole, *points[10:]])
     assert session.n_fragments == 10
     blocks = session.posterior().subproblems
     assert sorted(i for block in blocks for i in block.fragments) == list(range(10))
     session.add(points[10:])
-    clean = SmcSession(Problem(Gaussian(), 1.0), RULES[rules], np.random.default_rng(0))
+    clean = SmcSession(ModelSpec(Gaussian(), 1.0), RULES[rules], np.random.default_rng(0))
     clean.add(points)
     assert session.posterior() == clean.posterior()
     assert contents(session) == contents(clean)

@@ -21,12 +21,12 @@ from kbforge.contracts import (
     Constraints,
     Decision,
     Fragment,
-    Info,
     KeyFamilies,
     Likelihood,
-    Problem,
+    ModelSpec,
     Session,
     Snapshot,
+    StepResult,
 )
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
 from kbforge.indexes.selective import Selective
@@ -41,7 +41,7 @@ from tests.clustering.toys import Chain, Keys, normal, opened
 from tests.installed import BIGRAM
 from tests.profile import examples
 
-Open = Callable[[], Problem]
+Open = Callable[[], ModelSpec]
 STAGES = ("conjugate", "indexed", "selective", "black box", "black box indexed", "surrogate")
 BLACK = ("black box", "black box indexed", "surrogate")
 
@@ -50,25 +50,25 @@ BLACK = ("black box", "black box indexed", "surrogate")
 class Twins:
     """A session that is never closed, and one that is, whenever `reopen` says so.
 
-    `problem` makes the problem anew, as another process would; `exact` says that evaluations are
+    `spec` makes the problem anew, as another process would; `exact` says that evaluations are
     the same, as they are but for a black box.
     """
 
-    problem: Open
+    spec: Open
     rules: Rules
     exact: bool
     known: dict[int, Fragment] = field(default_factory=dict)
     pages: MemoryPages | None = None
 
     def __post_init__(self) -> None:
-        self.whole: Session = SmcSession(self.problem(), self.rules, np.random.default_rng(5))
-        self.paged: Session = self.opened(self.problem(), np.random.default_rng(5))
+        self.whole: Session = SmcSession(self.spec(), self.rules, np.random.default_rng(5))
+        self.paged: Session = self.opened(self.spec(), np.random.default_rng(5))
 
     def opened(
-        self, problem: Problem, rng: np.random.Generator, pages: MemoryPages | None = None
+        self, spec: ModelSpec, rng: np.random.Generator, pages: MemoryPages | None = None
     ) -> Session:
         """One that is to be closed."""
-        return SmcSession(problem, self.rules, rng, pages=pages)
+        return SmcSession(spec, self.rules, rng, pages=pages)
 
     def same(self, act: Callable[[Any], Any]) -> Any:
         """Do the same to both; they say the same."""
@@ -83,9 +83,9 @@ class Twins:
 
     def add(self, items: Sequence[Fragment]) -> None:
         for x in items:
-            for info in self.same(lambda session, x=x: session.add([x])):
-                if isinstance(info, Info):
-                    self.known[info.fragment] = x
+            for step in self.same(lambda session, x=x: session.add([x])):
+                if isinstance(step, StepResult):
+                    self.known[step.fragment] = x
 
     def checkpoint(self) -> Checkpoint:
         """Both make one, and they are the same."""
@@ -101,8 +101,8 @@ class Twins:
         """The one is opened on its pages."""
         self.checkpoint()
         rng = np.random.default_rng(99)
-        problem = replace(self.problem(), constraints=Constraints())
-        self.paged = self.opened(problem, rng, self.pages)
+        spec = replace(self.spec(), constraints=Constraints())
+        self.paged = self.opened(spec, rng, self.pages)
         assert self.whole.n_fragments == self.paged.n_fragments
         assert self.whole.constraints == self.paged.constraints
 
@@ -135,12 +135,12 @@ def opening(name: str, stage: str, items: list[Fragment], link: str | None = Non
     """Makes a problem of a likelihood that is fitted to these."""
     _, make = LIKELIHOODS[name]
 
-    def problem() -> Problem:
+    def spec() -> ModelSpec:
         likelihood = make(items)
         if stage == "selective":
             index = Selective()
             index.fit(items)
-            made = Problem(likelihood, 0.8, index=index)
+            made = ModelSpec(likelihood, 0.8, index=index)
         elif stage == "black box indexed":
             index = problem_of("indexed", likelihood, Trap()).index  # type: ignore[assignment]
             made = replace(problem_of("black box", likelihood, Trap()), index=index)
@@ -151,7 +151,7 @@ def opening(name: str, stage: str, items: list[Fragment], link: str | None = Non
             made = problem_of(stage, likelihood, Trap())
         return replace(made, constraints=Constraints((), link))
 
-    return problem
+    return spec
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -228,9 +228,9 @@ def play(twins: Twins, items: list[Fragment], data: st.DataObject) -> None:
 def check_held(session: SmcSession) -> None:
     """What is here is whole, and nothing else is at home here."""
     check_session(session)
-    core = session._core
-    homes = core.run.homes(list(range(len(core.held))))
-    assert {n for n, home in enumerate(homes) if home >= 0} == {n for n, _ in core.here()}
+    state = session._state
+    homes = state.run.homes(list(range(len(state.held))))
+    assert {n for n, home in enumerate(homes) if home >= 0} == {n for n, _ in state.here()}
     check_bindings(session)
 
 
@@ -245,25 +245,25 @@ def coloured(colours: Sequence[int], prefix: str = "f") -> list[Fragment]:
     return [Fragment(f"{prefix}{i}", {"colour": (str(c),)}) for i, c in enumerate(colours)]
 
 
-def many(entities: int, black: bool = False) -> tuple[Problem, MemoryPages, dict[int, Fragment]]:
+def many(entities: int, black: bool = False) -> tuple[ModelSpec, MemoryPages, dict[int, Fragment]]:
     """The pages of so many entities with six records each, those of entity e the e-th of six."""
     likelihood: Likelihood = Categorical(values=entities, beta=0.01)
-    problem = Problem(BlackBox(likelihood) if black else likelihood, 1.0, index=ByColour())
-    session = opened(problem, 10)
+    spec = ModelSpec(BlackBox(likelihood) if black else likelihood, 1.0, index=ByColour())
+    session = opened(spec, 10)
     known = dict(enumerate(coloured(list(range(entities)) * 6)))
     session.add(list(known.values()))
-    return problem, MemoryPages(session.checkpoint(), known), known
+    return spec, MemoryPages(session.checkpoint(), known), known
 
 
 @pytest.mark.parametrize("black", [False, True])
 def test_no_page_comes_in_that_no_fragment_leads_to(black: bool) -> None:
-    problem, pages, _ = many(40, black)
+    spec, pages, _ = many(40, black)
     assert len(pages.names()) == 40
-    session = SplitSmc(particles=10).open(problem, np.random.default_rng(0), pages=pages)
+    session = SplitSmc(particles=10).open(spec, np.random.default_rng(0), pages=pages)
     assert session.n_fragments == 240
     assert pages.fetched == []
-    (info,) = session.add(coloured([17], "new"))
-    assert (info.fragment, info.subproblems) == (240, 40)
+    (step,) = session.add(coloured([17], "new"))
+    assert (step.fragment, step.subproblems) == (240, 40)
     assert pages.fetched == [17]
     session.add(coloured([17, 3, 17], "more"))
     assert pages.fetched == [17, 3]
@@ -286,10 +286,10 @@ def test_no_page_comes_in_that_no_fragment_leads_to(black: bool) -> None:
 
 
 def test_a_checkpoint_has_what_changed_and_nothing_else() -> None:
-    problem, pages, known = many(10)
-    session = SplitSmc(particles=10).open(problem, np.random.default_rng(0), pages=pages)
+    spec, pages, known = many(10)
+    session = SplitSmc(particles=10).open(spec, np.random.default_rng(0), pages=pages)
     nothing = session.checkpoint()
-    assert (nothing.pages, nothing.gone, nothing.led) == ((), (), {})
+    assert (nothing.pages, nothing.gone, nothing.postings) == ((), (), {})
     assert contents(nothing.totals) == contents(pages.totals)
     x = Fragment("x", {"colour": ("4",)})
     session.add([x])
@@ -302,7 +302,7 @@ def test_a_checkpoint_has_what_changed_and_nothing_else() -> None:
     assert [page.name for page in mark.pages] == [4, 13]
     assert mark.gone == (3,)
     # ten particles: clusters that begin with each of the six, but for what has come last
-    assert mark.led == {
+    assert mark.postings == {
         3: KeyFamilies((13, 23, 33, 43, 53), False),
         4: KeyFamilies((4, 14, 24, 34, 44, 54, 60), False),
     }
@@ -318,8 +318,8 @@ def test_a_checkpoint_has_what_changed_and_nothing_else() -> None:
 
 def test_a_checkpoint_shares_nothing_with_its_session() -> None:
     items = coloured([0, 1, 2, 0, 1, 2, 0, 1])
-    problem = Problem(Categorical(values=3), 1.0, index=ByColour())
-    session = opened(problem, 10, items[:5])
+    spec = ModelSpec(Categorical(values=3), 1.0, index=ByColour())
+    session = opened(spec, 10, items[:5])
     mark = session.checkpoint()
     before = contents(mark)
     session.add(items[5:])
@@ -343,8 +343,8 @@ def test_the_first_fragments_may_be_gone() -> None:
 
 def test_everything_may_go_and_come() -> None:
     items = coloured([0, 1, 2, 0, 1, 2])
-    problem = Problem(Categorical(values=3), 1.0, index=ByColour())
-    twins = Twins(lambda: problem, RULES["split-smc"], exact=True)
+    spec = ModelSpec(Categorical(values=3), 1.0, index=ByColour())
+    twins = Twins(lambda: spec, RULES["split-smc"], exact=True)
     twins.reopen()
     twins.add(items)
     twins.reopen()
@@ -356,18 +356,18 @@ def test_everything_may_go_and_come() -> None:
 
 
 def test_pages_of_other_settings_are_refused() -> None:
-    problem, pages, _ = many(3)
+    spec, pages, _ = many(3)
     rng = np.random.default_rng(0)
     with pytest.raises(UsageError, match="the pages are of a session with particles 10, this one"):
-        SplitSmc(particles=20).open(problem, rng, pages=pages)
+        SplitSmc(particles=20).open(spec, rng, pages=pages)
     with pytest.raises(UsageError, match=r"pages are of a session with alpha 1\.0, .* 2\.0"):
-        SplitSmc(particles=10).open(replace(problem, alpha=2.0), rng, pages=pages)
-    linked = replace(problem, constraints=Constraints((), "source"))
+        SplitSmc(particles=10).open(replace(spec, alpha=2.0), rng, pages=pages)
+    linked = replace(spec, constraints=Constraints((), "source"))
     with pytest.raises(UsageError, match="the pages are of a session with other constraints"):
         SplitSmc(particles=10).open(linked, rng, pages=pages)
-    session = SplitSmc(particles=10).open(problem, rng, pages=pages)
+    session = SplitSmc(particles=10).open(spec, rng, pages=pages)
     with pytest.raises(UsageError, match="from a snapshot or from pages, not from both"):
-        SplitSmc(particles=10).open(problem, rng, session.snapshot(), pages)
+        SplitSmc(particles=10).open(spec, rng, session.snapshot(), pages)
 
 
 @pytest.mark.parametrize("method", ["encode", "log_predictive_of", "keys"])
@@ -379,9 +379,9 @@ def test_a_failure_while_a_page_comes_in_changes_nothing(method: str) -> None:
     for wait in range(6):
         twins.reopen()
         trap = Trap()
-        problem = problem_of("indexed", LIKELIHOODS["attributes"][1](items), trap)
+        spec = problem_of("indexed", LIKELIHOODS["attributes"][1](items), trap)
         rng, pages = np.random.default_rng(0), twins.pages
-        twins.paged = SmcSession(problem, RULES["split-smc"], rng, pages=pages)
+        twins.paged = SmcSession(spec, RULES["split-smc"], rng, pages=pages)
         trap.method, trap.wait = method, wait
         try:
             twins.paged.add(items[14:15])
@@ -430,8 +430,8 @@ def test_a_table_that_numbers_its_clusters_itself_says_the_same(name: str) -> No
 def test_one_that_is_another_by_decision_finds_it_without_a_key() -> None:
     """What it is told to join lies elsewhere, and no key of its own leads there."""
     colours = [0, 1, 2, 0, 1, 2]
-    problem = Problem(Categorical(values=9), 1.0, index=ByColour())
-    twins = Twins(lambda: problem, RULES["split-smc"], exact=True)
+    spec = ModelSpec(Categorical(values=9), 1.0, index=ByColour())
+    twins = Twins(lambda: spec, RULES["split-smc"], exact=True)
     twins.add(coloured(colours))
     late = Fragment("late", {"colour": ("7",)})
     twins.same(lambda session: session.constrain([Decision(True, "f4", "late")]))
@@ -457,10 +457,10 @@ def test_closed_keys_are_followed_where_no_other_leads_anywhere() -> None:
     def worded(id: str, *words: str) -> Fragment:
         return Fragment(id, {"colour": words[:1], "also": words[1:]})
 
-    problem = Problem(Categorical(values=9, beta=0.01), 1.0, index=ByWords())
-    twins = Twins(lambda: problem, RULES["greedy"], exact=True)
+    spec = ModelSpec(Categorical(values=9, beta=0.01), 1.0, index=ByWords())
+    twins = Twins(lambda: spec, RULES["greedy"], exact=True)
     twins.add([worded(f"f{i}", str(i), "8") for i in range(6)])
-    assert twins.checkpoint().led[8] == KeyFamilies((0, 1, 2, 3), True)
+    assert twins.checkpoint().postings[8] == KeyFamilies((0, 1, 2, 3), True)
     twins.reopen()
     twins.add([worded("open", "5", "8")])
     assert twins.pages is not None
@@ -503,8 +503,8 @@ def test_keys_lead_elsewhere(
     index = Keys(families=families, shared=shared)
     index.compared = compared
     likelihood = Gaussian(lam=1.0) if model == "in the kernel" else Chain(normal(2.0, 3.0))
-    problem = Problem(likelihood, 0.5, index=index)
-    twins = Twins(lambda: problem, RULES["split-smc"], exact=True)
+    spec = ModelSpec(likelihood, 0.5, index=index)
+    twins = Twins(lambda: spec, RULES["split-smc"], exact=True)
     for begin in range(0, len(fragments), every):
         twins.add(fragments[begin : begin + every])
         twins.reopen()

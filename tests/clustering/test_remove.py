@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.core import Core
 from kbforge.clustering.session import SmcSession
+from kbforge.clustering.state import SessionState
 from kbforge.contracts import (
     FloatArray,
     Fragment,
     LiveClusters,
+    ModelSpec,
     OnlineClusterer,
-    Problem,
 )
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.testing import UniformLikelihood
@@ -40,9 +40,11 @@ from tests.profile import examples
 STAGES = ("conjugate", "indexed", "black box", "surrogate")
 
 
-def live_of(core: Core) -> set[int]:
+def live_of(state: SessionState) -> set[int]:
     """The slots of all clusters."""
-    return {slot for page in core.pages(core.run.names().tolist()) for slot in page.slots.tolist()}
+    return {
+        slot for page in state.pages(state.run.names().tolist()) for slot in page.slots.tolist()
+    }
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -61,7 +63,7 @@ def test_if_all_particles_are_kept_the_posterior_is_that_of_the_rest(
     fragments = make_fragments(np.random.default_rng(seed), n)
     likelihood = make_likelihood(fragments)
     clusterer: OnlineClusterer = SplitSmc(particles=BELL_7) if split else Smc(particles=BELL_7)
-    session = clusterer.open(Problem(likelihood, alpha), np.random.default_rng(0))
+    session = clusterer.open(ModelSpec(likelihood, alpha), np.random.default_rng(0))
     session.add(fragments)
     removed = data.draw(st.lists(st.integers(0, n - 1), unique=True, min_size=1, max_size=n - 1))
     at_once = data.draw(st.booleans(), label="at once")
@@ -125,10 +127,10 @@ def check_random_life(
 def test_the_last_to_come_leaves_as_if_it_had_not_come() -> None:
     """Weights, clusters and what comes after, bit for bit, where no particle was dropped for it."""
     items = vectors(np.random.default_rng(2), 9)
-    problem = Problem(Gaussian(), 1.0)
+    spec = ModelSpec(Gaussian(), 1.0)
     for cut in range(1, 6):
-        never = opened(problem, BELL_7)
-        session = opened(problem, BELL_7)
+        never = opened(spec, BELL_7)
+        session = opened(spec, BELL_7)
         never.add(items[:cut])
         session.add(items[: cut + 1])
         session.remove([items[cut].id])
@@ -139,7 +141,7 @@ def test_the_last_to_come_leaves_as_if_it_had_not_come() -> None:
 
 def test_a_bridge_that_goes_leaves_two_sides() -> None:
     points = [(-3.0,), (3.0,), (-3.1,), (3.1,), (0.0,)]
-    session = opened(Problem(Chain(normal(1.0, 6.0)), 1.0), 50, fragments_of(points))
+    session = opened(ModelSpec(Chain(normal(1.0, 6.0)), 1.0), 50, fragments_of(points))
     (whole,) = session.posterior().subproblems
     session.touched()
     session.remove(["f4"])
@@ -154,13 +156,11 @@ def test_a_bridge_that_goes_leaves_two_sides() -> None:
 def test_the_first_fragment_may_go() -> None:
     """A Gaussian's table reads all others relative to it."""
     items = vectors(np.random.default_rng(1), 30)
-    problem = Problem(Gaussian(), 1.0)
-    session = opened(problem, 10, items)
+    spec = ModelSpec(Gaussian(), 1.0)
+    session = opened(spec, 10, items)
     for i in (0, 1, 2, 5):
         session.remove([items[i].id])
-        restored = SplitSmc(particles=10).open(
-            problem, np.random.default_rng(0), session.snapshot()
-        )
+        restored = SplitSmc(particles=10).open(spec, np.random.default_rng(0), session.snapshot())
         extra = [Fragment(f"again {i}", {}, items[i].vector)]
         session.add(extra)
         restored.add(extra)
@@ -170,7 +170,7 @@ def test_the_first_fragment_may_go() -> None:
 def test_everything_may_go() -> None:
     for splits in (True, False):
         items = vectors(np.random.default_rng(3), 12)
-        session = opened(Problem(Gaussian(), 1.0), 5, items, splits)
+        session = opened(ModelSpec(Gaussian(), 1.0), 5, items, splits)
         session.remove([item.id for item in items])
         assert (session.n_fragments, session.fragments) == (0, ())
         assert session.posterior().subproblems == ()
@@ -194,14 +194,14 @@ class OnlyGrows(Chain):
 def test_a_table_that_is_not_editable(particles: int) -> None:
     rng = np.random.default_rng(4)
     items = fragments_of([tuple(p) for p in rng.normal(size=(20, 2)).tolist()])
-    problem = Problem(OnlyGrows(normal(1.0, 3.0)), 1.0)
-    session = SplitSmc(particles=particles).open(problem, rng)
+    spec = ModelSpec(OnlyGrows(normal(1.0, 3.0)), 1.0)
+    session = SplitSmc(particles=particles).open(spec, rng)
     session.add(items)
     for i in rng.permutation(20)[:15].tolist():
         session.remove([items[i].id])
         check_session(session)
-        core = session._core
-        assert set(core.table.live._members) == live_of(core)
+        state = session._state
+        assert set(state.table.live._members) == live_of(state)
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -250,7 +250,7 @@ def test_a_removal_can_fail() -> None:
 
 
 def test_ids_that_are_not_there_or_twice() -> None:
-    session = opened(Problem(UniformLikelihood(), 1.0), 100)
+    session = opened(ModelSpec(UniformLikelihood(), 1.0), 100)
     session.add([Fragment("a", {"n": ("1",)}), Fragment("b", {"n": ("1",)})])
     session.remove(["a", "a"])
     with pytest.raises(UsageError, match='no fragment of the session has the id "a"'):
@@ -267,7 +267,7 @@ def test_sets_with_what_is_gone_are_forgotten_and_still_counted() -> None:
     """A snapshot must not hold scores of sets that none of its fragments make."""
     items = fragments_of([(0.0,), (0.1,), (0.2,), (0.1,)])
     rule = Rule(lambda ids: -float(len(ids)))
-    session = opened(Problem(rule, 1.0), 20, items)
+    session = opened(ModelSpec(rule, 1.0), 20, items)
     before = session.posterior().model_evaluations
     session.remove(["f1"])  # f3 has its content
     kept = session.snapshot().scores
@@ -285,7 +285,7 @@ def test_where_the_rest_of_every_particle_is_impossible() -> None:
 
     f0, f1, f2, f3 = fragments_of([(float(i),) for i in range(4)])
     for splits in (True, False):
-        session = opened(Problem(Rule(rule), 1.0), 1, [f0, f2, f1, f3], splits)
+        session = opened(ModelSpec(Rule(rule), 1.0), 1, [f0, f2, f1, f3], splits)
         assert session.posterior().clusters() == [(0, 1, 2, 3)]
         session.remove(["f3"])
         session.remove(["f2"])
@@ -307,10 +307,10 @@ def test_what_was_made_in_vain_is_released() -> None:
         return -np.inf if both == [(1.0,), (2.0,)] else 0.0
 
     items = fragments_of([(0.0,), (1.0,), (2.0,), (3.0,), (4.0,)])
-    session = opened(Problem(Picky(predictive), 1.0), 60, items[:4])
+    session = opened(ModelSpec(Picky(predictive), 1.0), 60, items[:4])
     session.remove(["f0"])
     check_session(session)
-    core = session._core
-    assert set(core.table.live._members) == live_of(core)
+    state = session._state
+    assert set(state.table.live._members) == live_of(state)
     session.add(items[4:])
     check_session(session)

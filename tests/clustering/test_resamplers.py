@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.resamplers import RESAMPLERS, ResamplerName, greedy
-from kbforge.contracts import FloatArray, Problem
+from kbforge.contracts import FloatArray, ModelSpec
 from kbforge.errors import UsageError
 from kbforge_plugins.clusterers.sequential import Smc, SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
@@ -116,10 +116,10 @@ def test_optimal_has_the_least_squared_error() -> None:
 def test_stochastic_resamplers_run_and_are_seeded(clusterer, resampler: str) -> None:  # type: ignore[no-untyped-def]
     rng = np.random.default_rng(1)
     fragments = fragments_of([tuple(p.tolist()) for p in rng.normal(scale=4, size=(40, 2))])
-    problem = Problem(Gaussian(), 1.0)
+    spec = ModelSpec(Gaussian(), 1.0)
     runs = [
         clusterer(particles=8, resampler=resampler).cluster(
-            fragments, problem, np.random.default_rng(seed)
+            fragments, spec, np.random.default_rng(seed)
         )
         for seed in (0, 0, 1)
     ]
@@ -134,9 +134,9 @@ def test_target_weights_need_greedy_resampling() -> None:
 
 def test_a_floor_drops_what_is_light_beside_the_heaviest() -> None:
     fragments = fragments_of([(0.0,), (0.1,), (8.0,)])
-    problem = Problem(Chain(normal()), 1.0)
+    spec = ModelSpec(Chain(normal()), 1.0)
     every, heavy = (
-        Smc(particles=30, floor=floor).cluster(fragments, problem, np.random.default_rng(0))
+        Smc(particles=30, floor=floor).cluster(fragments, spec, np.random.default_rng(0))
         for floor in (0.0, 0.2)
     )
     weights = [particle.log_weight for particle in every.subproblems[0].particles]
@@ -163,10 +163,10 @@ def test_no_support_beats_greedy_resampling(n: int, size: int, seed: int) -> Non
 def test_sampled_merges_are_seeded() -> None:
     rng = np.random.default_rng(4)
     fragments = fragments_of([tuple(p.tolist()) for p in rng.normal(scale=6, size=(120, 2))])
-    problem = Problem(Gaussian(), 5.0)
+    spec = ModelSpec(Gaussian(), 5.0)
     runs = [
         SplitSmc(particles=20, merge="multinomial").cluster(
-            fragments, problem, np.random.default_rng(seed)
+            fragments, spec, np.random.default_rng(seed)
         )
         for seed in (0, 0, 1, 2, 3)
     ]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import registry
-from kbforge.clustering.constraints import Closure
+from kbforge.clustering.constraints import DecisionGraph
 from kbforge.clustering.revise import MOST_TAKEN, move, revisit, split_or_merge
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import (
@@ -19,7 +19,7 @@ from kbforge.contracts import (
     Decision,
     Fragment,
     Interrupted,
-    Problem,
+    ModelSpec,
     Progress,
     Session,
 )
@@ -81,7 +81,7 @@ def test_one_particle_finds_the_best_grouping() -> None:
         items = vectors(np.random.default_rng(seed), 7)
         exact = exact_posterior(items, Gaussian(), 1.0)
         top = max(exact.values())
-        session = opened(Problem(Gaussian(), 1.0), 1, items)
+        session = opened(ModelSpec(Gaussian(), 1.0), 1, items)
         at_first = exact[frozenset(session.posterior().clusters())] > top - 1e-6
         session.revise(5)
         at_last = exact[frozenset(session.posterior().clusters())] > top - 1e-6
@@ -95,7 +95,7 @@ def test_one_particle_finds_the_best_grouping() -> None:
 def test_if_all_particles_are_kept_nothing_changes() -> None:
     items = vectors(np.random.default_rng(3), 6)
     for splits in (True, False):
-        session = opened(Problem(Gaussian(), 1.0), BELL_7, items, splits)
+        session = opened(ModelSpec(Gaussian(), 1.0), BELL_7, items, splits)
         before = represented(session.posterior())
         session.touched()
         revised = session.revise(2)
@@ -109,23 +109,23 @@ def test_only_some_fragments_are_gone_over() -> None:
     rng = np.random.default_rng(0)
     points = [(float(c) * 1000 + rng.normal(), rng.normal()) for c in range(8) for _ in range(6)]
     items = [Fragment(f"f{i}", {}, point) for i, point in enumerate(points)]
-    session = opened(Problem(Gaussian(), 1.0), 3, items)
+    session = opened(ModelSpec(Gaussian(), 1.0), 3, items)
     count = session.revise(1, ids=["f0"])
     assert 1 <= count.steps <= 1 + MOST_TAKEN
     with pytest.raises(UsageError, match='has the id "nobody"'):
         session.revise(1, ids=["f0", "nobody"])
     assert session.revise(0).steps == 0
-    empty = opened(Problem(Gaussian(), 1.0), 100)
+    empty = opened(ModelSpec(Gaussian(), 1.0), 100)
     assert empty.revise(3).steps == 0
 
 
 def test_a_step_has_a_bound() -> None:
     """Ten thousand equal fragments of one entity are not clustered again."""
     items = [Fragment(f"f{i}", {"n": ("x",)}) for i in range(MOST_TAKEN + 1)]
-    session = opened(Problem(UniformLikelihood(), 1e-9), 1, items)
+    session = opened(ModelSpec(UniformLikelihood(), 1e-9), 1, items)
     assert len(session.posterior().clusters()) == 1
-    core = session._core
-    assert revisit(core, 3, 3) == ([], 0.0)
+    state = session._state
+    assert revisit(state, 3, 3) == ([], 0.0)
 
 
 def test_decisions_are_honoured_on_the_way() -> None:
@@ -136,9 +136,9 @@ def test_decisions_are_honoured_on_the_way() -> None:
         for a, b in rng.integers(30, size=(40, 2)).tolist()
         if a != b
     ]
-    problem = Problem(Gaussian(), 1.0, constraints=Constraints(tuple(decisions)))
+    spec = ModelSpec(Gaussian(), 1.0, constraints=Constraints(tuple(decisions)))
     for particles in (1, 20):
-        session = opened(problem, particles, items)
+        session = opened(spec, particles, items)
 
         def check(session: SmcSession = session) -> None:  # type: ignore[assignment]
             labels = session.posterior().labels()
@@ -152,16 +152,16 @@ def test_a_move_of_one_fragment() -> None:
     """To the best other cluster, out into its own, or nowhere."""
     points = [(0.0, 0.0), (0.1, 0.1), (9.0, 9.0), (9.1, 9.1), (9.2, 9.0), (0.0, 0.1)]
     items = fragments_of(points)
-    problem = Problem(Gaussian(), 0.1)
-    session = SmcSession(problem, SplitSmc(particles=1)._rules, np.random.default_rng(0))
+    spec = ModelSpec(Gaussian(), 0.1)
+    session = SmcSession(spec, SplitSmc(particles=1)._rules, np.random.default_rng(0))
     session.constrain([Decision(True, "f0", "f2"), Decision(False, "f0", "f1")])
     session.add(items)
-    core = session._core
+    state = session._state
     assert session.posterior().labels()[0] == session.posterior().labels()[2]
-    assert move(core, 0) == 0.0
-    core.bind(Constraints(), Closure([]))
+    assert move(state, 0) == 0.0
+    state.bind(Constraints(), DecisionGraph([]))
     before = session.posterior().log_posterior
-    gain = move(core, 0)
+    gain = move(state, 0)
     assert gain > 0
     assert session.posterior().log_posterior == pytest.approx(before + gain, abs=1e-8)
     labels = session.posterior().labels()
@@ -187,14 +187,14 @@ def test_a_failure_ends_it_and_leaves_the_session_whole() -> None:
 
 def test_a_batch_is_revised_at_its_end() -> None:
     items = vectors(np.random.default_rng(11), 60)
-    problem = Problem(Gaussian(), 5.0)
-    plain = SplitSmc(particles=2).cluster(items, problem, np.random.default_rng(0))
+    spec = ModelSpec(Gaussian(), 5.0)
+    plain = SplitSmc(particles=2).cluster(items, spec, np.random.default_rng(0))
     steps: list[Progress] = []
     clusterer = SplitSmc(particles=2, revise=2)
-    found = clusterer.cluster(items, problem, np.random.default_rng(0), steps.append)
+    found = clusterer.cluster(items, spec, np.random.default_rng(0), steps.append)
     assert found.log_posterior > plain.log_posterior + 0.1
     assert found.complete
-    assert found == clusterer.cluster(items, problem, np.random.default_rng(0))
+    assert found == clusterer.cluster(items, spec, np.random.default_rng(0))
     assert [step.fragments for step in steps[:60]] == list(range(1, 61))
     assert all(step.fragments == step.total == 60 for step in steps[60:])
     assert len(steps) > 60
@@ -205,11 +205,11 @@ def test_a_batch_is_revised_at_its_end() -> None:
             raise Interrupted
 
     steps.clear()
-    cut = clusterer.cluster(items, problem, np.random.default_rng(0), stop)
+    cut = clusterer.cluster(items, spec, np.random.default_rng(0), stop)
     assert not cut.complete
     assert cut.n_fragments == 60
     assert cut.log_posterior >= plain.log_posterior
-    assert clusterer.cluster([], problem, np.random.default_rng(0)).n_fragments == 0
+    assert clusterer.cluster([], spec, np.random.default_rng(0)).n_fragments == 0
 
 
 def test_options_that_do_not_go_together() -> None:
@@ -222,14 +222,14 @@ def test_options_that_do_not_go_together() -> None:
 NAMES = ["oregon coast", "oregon coasts", "the oregon coast", "lake baikal", "lake baikall"]
 
 
-def held(problem: Problem, items: list[Fragment], *clusters: Cluster) -> tuple[Session, Any]:
+def held(spec: ModelSpec, items: list[Fragment], *clusters: Cluster) -> tuple[Session, Any]:
     """A session with one particle that groups like this, whatever the model says."""
-    session = SmcSession(problem, SplitSmc(particles=1)._rules, np.random.default_rng(0))
+    session = SmcSession(spec, SplitSmc(particles=1)._rules, np.random.default_rng(0))
     session.add(items)
-    core = session._core
-    core.replace(core.plan(core.run.names().tolist(), [[tuple(clusters)]]))
+    state = session._state
+    state.replace(state.plan(state.run.names().tolist(), [[tuple(clusters)]]))
     assert session.posterior().clusters() == list(clusters)
-    return session, core
+    return session, state
 
 
 def points(*centres: float) -> list[Fragment]:
@@ -239,9 +239,9 @@ def points(*centres: float) -> list[Fragment]:
 
 
 def test_two_groups_of_points_are_parted_by_a_direction() -> None:
-    session, core = held(Problem(Gaussian(), 1.0), points(-50.0, 50.0), tuple(range(20)))
+    session, state = held(ModelSpec(Gaussian(), 1.0), points(-50.0, 50.0), tuple(range(20)))
     before = session.posterior().log_posterior
-    gained = [split_or_merge(core, 0) for _ in range(5)]
+    gained = [split_or_merge(state, 0) for _ in range(5)]
     assert sum(gained) > 10
     assert session.posterior().log_posterior == pytest.approx(before + sum(gained))
     assert sorted(map(len, session.posterior().clusters())) == [10, 10]
@@ -257,10 +257,10 @@ def test_two_names_are_parted_by_what_they_share(index: Ngrams | None) -> None:
     likelihood.fit(items)
     if index is not None:
         index.fit(items)
-    session, core = held(Problem(likelihood, 20.0, index=index), items, tuple(range(5)))
+    session, state = held(ModelSpec(likelihood, 20.0, index=index), items, tuple(range(5)))
     for _ in range(6):
         for fragment in range(len(items)):
-            split_or_merge(core, fragment)
+            split_or_merge(state, fragment)
     clusters = session.posterior().clusters()
     assert all(not {*cluster} & {0, 1, 2} or not {*cluster} & {3, 4} for cluster in clusters)
     check_session(session)
@@ -273,20 +273,20 @@ def test_halves_of_an_entity_become_one() -> None:
         return 8.0 if len(ids) == 4 else 1.0 if ids in ({"f0", "f1"}, {"f2", "f3"}) else 0.0
 
     items = [Fragment(f"f{i}", {}, (float(i),)) for i in range(4)]
-    session, core = held(Problem(Rule(rule), 0.5), items, (0, 1), (2, 3))
-    assert split_or_merge(core, 0) > 0
+    session, state = held(ModelSpec(Rule(rule), 0.5), items, (0, 1), (2, 3))
+    assert split_or_merge(state, 0) > 0
     assert session.posterior().clusters() == [(0, 1, 2, 3)]
 
 
 def test_what_was_decided_is_not_undone() -> None:
     items = points(-50.0, 50.0)
     together = Constraints((Decision(True, "f0", "f19"),))
-    problem = Problem(Gaussian(), 1.0, constraints=together)
-    session = SmcSession(problem, SplitSmc(particles=1)._rules, np.random.default_rng(0))
+    spec = ModelSpec(Gaussian(), 1.0, constraints=together)
+    session = SmcSession(spec, SplitSmc(particles=1)._rules, np.random.default_rng(0))
     session.add(items)
-    core = session._core
+    state = session._state
     for fragment in range(20):
-        split_or_merge(core, fragment)
+        split_or_merge(state, fragment)
     label = session.posterior().labels()
     assert label[0] == label[19]
     check_session(session)
@@ -319,7 +319,7 @@ def test_bridges_make_nothing_worse(name: str, stage: str, rules: str, seed: int
 
 @pytest.mark.parametrize("particles", [1, 2, BELL_7])
 def test_two_become_one(particles: int) -> None:
-    session = opened(Problem(Rule(rule), 0.5), particles, ITEMS)
+    session = opened(ModelSpec(Rule(rule), 0.5), particles, ITEMS)
     before = session.posterior().clusters()
     gain = session.bridge("f2")
     assert session.posterior().clusters() == [(0, 1, 2)]
@@ -329,14 +329,14 @@ def test_two_become_one(particles: int) -> None:
 
 def test_what_is_decided_stays_apart() -> None:
     apart = Constraints((Decision(False, "f0", "f1"),))
-    session = opened(Problem(Rule(rule), 0.5, constraints=apart), 1, ITEMS)
+    session = opened(ModelSpec(Rule(rule), 0.5, constraints=apart), 1, ITEMS)
     assert session.bridge("f2") == 0
     assert session.posterior().clusters() == [(0, 2), (1,)]
 
 
 def test_if_all_particles_are_kept_no_bridge_changes_anything() -> None:
     items = vectors(np.random.default_rng(3), 6)
-    session = opened(Problem(Gaussian(), 1.0), BELL_7, items)
+    session = opened(ModelSpec(Gaussian(), 1.0), BELL_7, items)
     before = represented(session.posterior())
     assert [session.bridge(item.id) for item in items] == [0.0] * 6
     assert represented(session.posterior()) == before

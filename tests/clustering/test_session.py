@@ -14,9 +14,9 @@ from kbforge.contracts import (
     Fate,
     Fragment,
     Interrupted,
+    ModelSpec,
     OnStep,
     Posterior,
-    Problem,
     Progress,
 )
 from kbforge.errors import UsageError
@@ -34,7 +34,7 @@ POINTS = [(0.0,), (0.1,), (5.0,), (5.1,), (9.0,)]
 
 @pytest.mark.parametrize("name", ["split-smc", "smc", "greedy"])
 def test_the_posterior_of_a_step_is_that_of_the_prefix(name: str) -> None:
-    items, problem = examples.fragments(12), Problem(Categorical(), alpha=0.5)
+    items, spec = examples.fragments(12), ModelSpec(Categorical(), alpha=0.5)
     seen: list[Posterior] = []
 
     def on_step(progress: Progress) -> None:
@@ -42,10 +42,10 @@ def test_the_posterior_of_a_step_is_that_of_the_prefix(name: str) -> None:
         seen.append(progress.posterior())
 
     clusterer = registry.create("clusterers", name)
-    clusterer.cluster(items, problem, np.random.default_rng(0), on_step)
+    clusterer.cluster(items, spec, np.random.default_rng(0), on_step)
     assert len(seen) == len(items)
     for n, shown in enumerate(seen, 1):
-        alone = clusterer.cluster(items[:n], problem, np.random.default_rng(0))
+        alone = clusterer.cluster(items[:n], spec, np.random.default_rng(0))
         assert shown.subproblems == alone.subproblems
         assert shown.log_posterior == alone.log_posterior
         assert not shown.complete
@@ -58,9 +58,9 @@ def test_an_interrupted_run_keeps_its_prefix(clusterer) -> None:  # type: ignore
             raise Interrupted
 
     fragments = fragments_of(POINTS)
-    problem = Problem(Chain(normal()), 1.0)
-    cut = clusterer().cluster(fragments, problem, np.random.default_rng(0), stop)
-    prefix = clusterer().cluster(fragments[:3], problem, np.random.default_rng(0))
+    spec = ModelSpec(Chain(normal()), 1.0)
+    cut = clusterer().cluster(fragments, spec, np.random.default_rng(0), stop)
+    prefix = clusterer().cluster(fragments[:3], spec, np.random.default_rng(0))
     assert not cut.complete
     assert cut.n_fragments == 3
     assert cut.subproblems == prefix.subproblems
@@ -73,24 +73,24 @@ def test_a_snapshot_is_all_there_is(name: str, stage: str) -> None:
     draw, make = LIKELIHOODS[name]
     items = draw(np.random.default_rng(5), 16)
 
-    def problem() -> Problem:
+    def spec() -> ModelSpec:
         model = make(items)
         if stage == "black box":
-            return Problem(BlackBox(model), 0.8)
+            return ModelSpec(BlackBox(model), 0.8)
         if stage == "surrogate":
-            return Problem(BlackBox(model), 0.8, model, 6)  # type: ignore[arg-type]
+            return ModelSpec(BlackBox(model), 0.8, model, 6)  # type: ignore[arg-type]
         index = Selective() if stage == "indexed" else None
         if index is not None:
             index.fit(items)
-        return Problem(model, 0.8, index=index)
+        return ModelSpec(model, 0.8, index=index)
 
     for rules in RULES.values():
-        whole = SmcSession(problem(), rules, np.random.default_rng(1))
-        first = SmcSession(problem(), rules, np.random.default_rng(1))
+        whole = SmcSession(spec(), rules, np.random.default_rng(1))
+        first = SmcSession(spec(), rules, np.random.default_rng(1))
         whole.add(items)
         first.add(items[:9])
         snapshot = first.snapshot()
-        second = SmcSession(problem(), rules, np.random.default_rng(2), snapshot)
+        second = SmcSession(spec(), rules, np.random.default_rng(2), snapshot)
         assert second.posterior() == first.posterior()
         assert contents(second.snapshot()) == contents(snapshot)
         second.add(items[9:])
@@ -101,30 +101,30 @@ def test_a_snapshot_is_all_there_is(name: str, stage: str) -> None:
 
 
 def test_a_snapshot_of_other_settings_is_refused() -> None:
-    problem, rng = Problem(Gaussian(), 1.0), np.random.default_rng(0)
-    session = SplitSmc(particles=10).open(problem, rng)
+    spec, rng = ModelSpec(Gaussian(), 1.0), np.random.default_rng(0)
+    session = SplitSmc(particles=10).open(spec, rng)
     session.add(fragments_of([(0.0,), (1.0,)]))
     snapshot = session.snapshot()
     with pytest.raises(UsageError, match="particles 10, this one has 20"):
-        SplitSmc(particles=20).open(problem, rng, snapshot)
+        SplitSmc(particles=20).open(spec, rng, snapshot)
     with pytest.raises(UsageError, match=r"alpha 1\.0, this one has 2\.0"):
-        SplitSmc(particles=10).open(Problem(Gaussian(), 2.0), rng, snapshot)
+        SplitSmc(particles=10).open(ModelSpec(Gaussian(), 2.0), rng, snapshot)
     other = np.random.Generator(np.random.MT19937(0))
     with pytest.raises(UsageError, match=r"PCG64.*MT19937"):
-        SplitSmc(particles=10).open(problem, other, snapshot)
+        SplitSmc(particles=10).open(spec, other, snapshot)
 
 
 def test_what_a_step_says_happened() -> None:
     """Two points far apart, one beside the first, and one between all that connects them."""
-    problem = Problem(Chain(normal(1.0, 6.0)), 1.0)
-    session = SplitSmc(particles=20).open(problem, np.random.default_rng(0))
+    spec = ModelSpec(Chain(normal(1.0, 6.0)), 1.0)
+    session = SplitSmc(particles=20).open(spec, np.random.default_rng(0))
     opened, far, beside, between = session.add(fragments_of([(-3.0,), (3.0,), (-3.1,), (0.0,)]))
     assert (opened.fate, opened.before, opened.after) == (Fate.OPENED, (), (0,))
     assert opened.subproblems == 1
-    for info in (far, beside, between):
-        named = {Fate.OPENED: 0, Fate.JOINED: 1}.get(info.fate, 2)
-        assert min(len(info.before), 2) == named
-        assert info.after
+    for step in (far, beside, between):
+        named = {Fate.OPENED: 0, Fate.JOINED: 1}.get(step.fate, 2)
+        assert min(len(step.before), 2) == named
+        assert step.after
     blocks = session.posterior().subproblems
     assert between.subproblems == len(blocks)
     assert {block.fragments[0] for block in blocks} >= set(between.after)
@@ -136,14 +136,14 @@ class Plain(Clusterer):
     def cluster(
         self,
         fragments: Sequence[Fragment],
-        problem: Problem,
+        spec: ModelSpec,
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
-        return GreedyClusterer().cluster(fragments, problem, rng, on_step)
+        return GreedyClusterer().cluster(fragments, spec, rng, on_step)
 
 
 def test_a_batch_method_says_that_it_is_one() -> None:
     said = "plain visits all fragments again and again: it is an offline method"
     with pytest.raises(UsageError, match=said):
-        Plain().open(Problem(Gaussian(), 1.0), np.random.default_rng(0))
+        Plain().open(ModelSpec(Gaussian(), 1.0), np.random.default_rng(0))

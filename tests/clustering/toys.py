@@ -22,7 +22,7 @@ from kbforge.contracts import (
     IntArray,
     Likelihood,
     LiveClusters,
-    Problem,
+    ModelSpec,
 )
 from kbforge_plugins.clusterers.sequential import Smc, SplitSmc
 
@@ -63,11 +63,11 @@ def fragments_of(points: Sequence[Point]) -> list[Fragment]:
 
 
 def opened(
-    problem: Problem, particles: int, items: Sequence[Fragment] = (), splits: bool = True
+    spec: ModelSpec, particles: int, items: Sequence[Fragment] = (), splits: bool = True
 ) -> SmcSession:
     """A session of split or plain SMC that has taken in these."""
     clusterer = SplitSmc(particles=particles) if splits else Smc(particles=particles)
-    session = clusterer.open(problem, np.random.default_rng(0))
+    session = clusterer.open(spec, np.random.default_rng(0))
     assert isinstance(session, SmcSession)
     session.add(items)
     return session

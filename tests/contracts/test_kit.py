@@ -111,9 +111,9 @@ class SpoiledPosterior:
     def __init__(self, change: Any) -> None:
         self._change, self._calls = change, itertools.count()
 
-    def cluster(self, fragments: Any, problem: Any, rng: Any, on_step: Any = None) -> Any:
+    def cluster(self, fragments: Any, spec: Any, rng: Any, on_step: Any = None) -> Any:
         inner = registry.create("clusterers", "smc", {"particles": 5})
-        found = inner.cluster(fragments, problem, rng, on_step)
+        found = inner.cluster(fragments, spec, rng, on_step)
         return self._change(found, fragments, next(self._calls))
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 import kbforge
 from kbforge import registry
 from kbforge.contracts import Fragment, View
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import view_of
 from kbforge.kb.entities import Corpus
@@ -61,7 +61,7 @@ def table(request):
 @pytest.fixture(scope="module")
 def store(table, tmp_path_factory):
     path = str(tmp_path_factory.mktemp("columns") / "kb.sqlite")
-    add_fragments(path, fragments(table), Choices(likelihood="attributes"))
+    add_fragments(path, fragments(table), RunOptions(likelihood="attributes"))
     kbforge.decide(path, SAME)
     return path
 
@@ -99,7 +99,7 @@ def test_later_columns_stand_behind(store, table, tmp_path):
     path = str(tmp_path / "kb.sqlite")
     Path(path).write_bytes(Path(store).read_bytes())
     more = Fragment("more", {"fax": ("1",), "town": ("Ely",), columns(table)[1]: ("Zoe",)})
-    add_fragments(path, [more], Choices())
+    add_fragments(path, [more], RunOptions())
     assert list(golden(view_of(path))[0])[5:] == [*columns(table), "fax"]
 
 
@@ -116,7 +116,7 @@ def test_a_store_of_a_version_that_did_not_note_columns(store, tmp_path):
     for one, other in zip(old, new, strict=True):
         assert (one.id, one.name, one.fragments) == (other.id, other.name, other.fragments)
         assert one.properties == other.properties  # in what order is all that may differ
-    add_fragments(path, [Fragment("more", {"town": ("Ely",)})], Choices())
+    add_fragments(path, [Fragment("more", {"town": ("Ely",)})], RunOptions())
     assert sum(len(one.fragments) for one in view_of(path).entities()) == 6
 
 
@@ -126,7 +126,7 @@ def test_a_store_knows_the_words_of_its_file(tmp_path):
     names = ["Ruth Maosn", "Ruth Mason", "Ada Mason", "Ruth Cole", "Bo Maosin"]
     held = [Fragment(str(at), {"name": (name,)}) for at, name in enumerate(names)]
     alone = [("different", one, other) for one, other in combinations("1234", 2)]
-    add_fragments(path, held, Choices(likelihood="names"))
+    add_fragments(path, held, RunOptions(likelihood="names"))
     kbforge.decide(path, [("same", "0", "1"), *alone])
     with Database(path) as database:
         kept, whole = Store(database).corpus, Corpus.of(held)

@@ -6,7 +6,7 @@ import pytest
 import kbforge
 from kbforge.files.answers import AnswerFile, NumberedAnswer
 from kbforge.fit.biases import BIASES, with_biases
-from kbforge.fit.choices import Choices, choices_of
+from kbforge.fit.choices import RunOptions, choices_of
 from kbforge.fit.chooser import Chooser
 from kbforge.fit.judge import Judgement, judge, shipped_scorer
 from kbforge.fit.review import FileReview
@@ -100,7 +100,7 @@ def test_a_bias_that_was_found_is_kept(tmp_path):
     fragments = people(15, 2)
     path, into = str(tmp_path / "answers.jsonl"), str(tmp_path / "kb.sqlite")
     with AnswerFile(path) as file:
-        review = FileReview(fragments, Choices(), file)
+        review = FileReview(fragments, RunOptions(), file)
         question = review.question()
         review.answer(question, True)
     assert review.changed().to_json()["after"]["bias"] == 1.5

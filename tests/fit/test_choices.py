@@ -11,7 +11,7 @@ import typer
 from kbforge import registry
 from kbforge.cli.options import OF_A_RUN, choices_of, complete_setting
 from kbforge.errors import UsageError, as_option
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 
 VERBS = ("cluster", "calibrate", "evaluate", "explain")
 
@@ -27,7 +27,7 @@ def context_of(verb: str, *arguments: str) -> typer.Context:
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_option_means_the_defaults(verb):
     found = choices_of(context_of(verb))
-    assert replace(found, options={}) == Choices()
+    assert replace(found, options={}) == RunOptions()
 
 
 VALUES = {
@@ -68,11 +68,11 @@ def test_every_option_that_the_verb_has_is_chosen(verb, monkeypatch):
     assert {"likelihood", "alpha"} & values.keys()
     given = [word for name, value in values.items() for word in option(name, value)]
     found = choices_of(context_of(verb, *given))
-    assert replace(found, options={}) == Choices(**values)
+    assert replace(found, options={}) == RunOptions(**values)
 
 
 def test_the_values_cover_the_choices():
-    assert [*VALUES, "options"] == [field.name for field in fields(Choices)]
+    assert [*VALUES, "options"] == [field.name for field in fields(RunOptions)]
 
 
 KINDS = {

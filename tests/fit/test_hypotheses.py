@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kbforge.clustering.sample import MOST_RELATIVES
-from kbforge.contracts import CandidateIndex, ConjugateLikelihood, Fragment, Problem
+from kbforge.contracts import CandidateIndex, ConjugateLikelihood, Fragment, ModelSpec
 from kbforge.errors import LikelihoodError
 from kbforge.fit.chooser import Chooser
 from kbforge.fit.description import PairOdds
@@ -201,8 +201,8 @@ def test_split_smc_finds_nearly_the_same(name):
     fragments, likelihood = fitted_to_people(name)
     log_alpha = 1.0 if name == "pairs" else 5.0
     (labels,) = merge_path(likelihood, fragments, likelihood.index, 0.0).labels([log_alpha])
-    problem = Problem(likelihood, math.exp(log_alpha), index=likelihood.index)
-    posterior = SplitSmc().cluster(fragments, problem, np.random.default_rng(0))
+    spec = ModelSpec(likelihood, math.exp(log_alpha), index=likelihood.index)
+    posterior = SplitSmc().cluster(fragments, spec, np.random.default_rng(0))
     same = labels[:, None] == labels
     others = np.array(posterior.labels())
     assert (same == (others[:, None] == others)).mean() > 0.98

@@ -17,7 +17,7 @@ from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, ModelError
 from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
 from kbforge.files.answers import NumberedAnswer
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.fit.confidence import (
     Band,
     ClusteringReport,
@@ -376,7 +376,7 @@ def told(reading: ConfidenceMap, fragments: list[Fragment]) -> tuple[list[float]
 @pytest.fixture(scope="module")
 def prepared():
     fragments = people_of_lists(60, 5)
-    reading = prepare(fragments, Choices()).confidence
+    reading = prepare(fragments, RunOptions()).confidence
     assert isinstance(reading, TreeConfidence)
     return fragments, reading
 

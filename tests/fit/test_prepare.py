@@ -11,7 +11,7 @@ from kbforge import load
 from kbforge.contracts import Fragment
 from kbforge.errors import ModelError
 from kbforge.files.answers import AnswerFile
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.fit.prepare import prepare
 from kbforge.fit.review import FileReview
 from kbforge.models import bundle
@@ -38,7 +38,7 @@ def test_a_bundle_is_read_once_a_run(model, surrogate, monkeypatch):
         return real(folder, name, entry)  # type: ignore[arg-type]
 
     monkeypatch.setattr(bundle, "_read_file", counted)
-    choices = Choices(likelihood=str(model), surrogate=str(model) if surrogate else None)
+    choices = RunOptions(likelihood=str(model), surrogate=str(model) if surrogate else None)
     fragments = load(model.parent / "people.jsonl")
     prepare(fragments, choices)
     assert +reads == {"counts.json": 1}
@@ -47,7 +47,7 @@ def test_a_bundle_is_read_once_a_run(model, surrogate, monkeypatch):
 
 
 def test_what_was_read_once_is_checked_again_in_the_next_run(model):
-    choices, fragments = Choices(likelihood=str(model)), load(model.parent / "people.jsonl")
+    choices, fragments = RunOptions(likelihood=str(model)), load(model.parent / "people.jsonl")
     prepare(fragments, choices)
     counts = model / "counts.json"
     counts.write_bytes(counts.read_bytes().replace(b"1", b"2", 1))
@@ -59,7 +59,7 @@ def answered_once(fragments: Sequence[Fragment], same: bool, folder: Path) -> Pa
     """A file of answers with one, to the first question about some fragments."""
     answers = folder / "answers.jsonl"
     with AnswerFile(str(answers)) as file:
-        review = FileReview(fragments, Choices(), file)
+        review = FileReview(fragments, RunOptions(), file)
         question = review.question()
         review.answer(question, same)
     return answers
@@ -68,14 +68,14 @@ def answered_once(fragments: Sequence[Fragment], same: bool, folder: Path) -> Pa
 def test_where_answers_pay_a_note_says_so_with_the_command(tmp_path):
     said = "a dozen answers are expected to gain +"
     fragments = made("organisations")
-    assert sum(note.startswith(said) for note in prepare(fragments, Choices()).notes) == 1
+    assert sum(note.startswith(said) for note in prepare(fragments, RunOptions()).notes) == 1
     answers = answered_once(fragments, False, tmp_path)
     clear = [Fragment(str(k), {"name": (("Ada Byron", "Kurt Moor")[k % 2],)}) for k in range(30)]
     for some, choices in (
-        (fragments, Choices(answers=str(answers))),
-        (fragments, Choices(alpha=1.0)),
-        (fragments, Choices(likelihood="attributes")),
-        (clear, Choices()),
+        (fragments, RunOptions(answers=str(answers))),
+        (fragments, RunOptions(alpha=1.0)),
+        (fragments, RunOptions(likelihood="attributes")),
+        (clear, RunOptions()),
     ):
         assert said not in " ".join(prepare(some, choices).notes)
 
@@ -87,7 +87,7 @@ def test_linked_tables_are_compared_by_pairs_at_its_own_alpha(tmp_path):
         for table in "ab"
     ]
     answers = answered_once(fragments, True, tmp_path)
-    found = prepare(fragments, Choices(link="source", answers=str(answers)))
+    found = prepare(fragments, RunOptions(link="source", answers=str(answers)))
     assert (found.likelihood, found.alpha, found.confidence) == ("pairs", 1.0, None)
     assert found.notes[0].startswith("chosen: pairs, which compares records of different tables")
     assert "answers choose nothing between linked tables" in found.notes[0]
@@ -100,24 +100,27 @@ def test_sources_that_are_one_to_one_are_compared_with_each_other(tmp_path):
         for k in range(60)
         for table in "ab"
     ]
-    found = prepare(fragments, Choices(), tables=True)
+    found = prepare(fragments, RunOptions(), tables=True)
     assert (found.likelihood, found.confidence, found.judgement) == ("pairs", None, None)
     assert found.options == {"link": "source"}
     assert "of 2 tables (a, b) whose records seem to be one to one" in found.notes[0]
-    assert prepare(fragments, Choices(alpha=2.0), tables=True).alpha == 2.0
+    assert prepare(fragments, RunOptions(alpha=2.0), tables=True).alpha == 2.0
     answers = answered_once(fragments, True, tmp_path)
     for some, choices in (
-        (fragments, Choices(answers=str(answers))),
-        (fragments, Choices(likelihood="attributes")),
-        ([replace(f, source="a" if f.id[1:] < "4" else "b") for f in fragments], Choices()),
+        (fragments, RunOptions(answers=str(answers))),
+        (fragments, RunOptions(likelihood="attributes")),
+        ([replace(f, source="a" if f.id[1:] < "4" else "b") for f in fragments], RunOptions()),
     ):
         assert "link" not in prepare(some, choices, tables=True).options
-    assert "link" not in prepare(fragments, Choices()).options
+    assert "link" not in prepare(fragments, RunOptions()).options
 
 
 def test_a_black_box_that_is_compared_with_everything_says_so_once_with_the_count():
     said = "BlackBox scores whole sets and has no index: each of the 12 fragments is compared"
-    fragments, alone = examples.fragments(12), Choices(likelihood=BlackBox(Categorical()), alpha=1)
+    fragments, alone = (
+        examples.fragments(12),
+        RunOptions(likelihood=BlackBox(Categorical()), alpha=1),
+    )
     (note,) = (note for note in prepare(fragments, alone).notes if "whole sets" in note)
     assert note.startswith(said)
     assert "up to 66 comparisons" in note

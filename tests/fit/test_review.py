@@ -16,7 +16,7 @@ from kbforge.contracts import Decision, Fragment, SubproblemChanges
 from kbforge.errors import ContradictionError, KBForgeError, LikelihoodError
 from kbforge.files.answers import AnswerFile, read_answers
 from kbforge.fit.alpha import fingerprint
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.fit.questions import PosteriorQueue
 from kbforge.fit.review import MOST_OTHERS, Evidence, FileReview, PosteriorReview
 from tests.people import people
@@ -28,10 +28,10 @@ def said_by_gold(evidence: Evidence[Any]) -> bool:
     return evidence.first.fragment.label == evidence.second.fragment.label
 
 
-def labelled(path: Path, count: int, choices: Choices | None = None) -> FileReview:
+def labelled(path: Path, count: int, choices: RunOptions | None = None) -> FileReview:
     """A labelling of the people after so many answers by gold."""
     with AnswerFile(str(path)) as file:
-        labelling = FileReview(PEOPLE, choices or Choices(), file)
+        labelling = FileReview(PEOPLE, choices or RunOptions(), file)
         for _ in range(count):
             question = labelling.question()
             labelling.answer(question, said_by_gold(question))
@@ -81,13 +81,13 @@ def test_labels_are_neither_read_nor_shown(answers, tmp_path):
     first = read_answers(str(answers))[0]
     with AnswerFile(str(tmp_path / "bare.jsonl")) as file:
         for fragments in (bare, PEOPLE):
-            question = FileReview(fragments, Choices(), file).question()
+            question = FileReview(fragments, RunOptions(), file).question()
             assert pair(question) == (first.a, first.b)
             assert "label" not in question.to_json()["a"].keys() | question.to_json()["b"].keys()
 
 
 def test_a_named_likelihood_is_the_only_one_chosen_from(answers):
-    said = labelled(answers, 0, Choices(likelihood="bigram")).changed()
+    said = labelled(answers, 0, RunOptions(likelihood="bigram")).changed()
     assert {said.before.likelihood, said.after.likelihood} == {"bigram"}
     kb = kbforge.cluster(PEOPLE, likelihood="bigram", answers=answers)
     assert kb.alpha == said.after.alpha
@@ -106,7 +106,7 @@ def test_a_session_goes_on_where_the_last_one_ended(tmp_path):
 
 def test_undo_asks_again(tmp_path):
     with AnswerFile(str(tmp_path / "a.jsonl")) as file:
-        labelling = FileReview(PEOPLE, Choices(), file)
+        labelling = FileReview(PEOPLE, RunOptions(), file)
         assert not labelling.undo()
         first = labelling.question()
         labelling.answer(first, None)
@@ -120,7 +120,7 @@ def test_answers_about_other_fragments_are_refused(answers):
     with pytest.raises(KBForgeError, match="expected answers about these fragments"):
         kbforge.cluster(people(3, 6), answers=answers)
     with pytest.raises(KBForgeError, match="no fragments to ask about"):
-        FileReview([], Choices(), AnswerFile(str(answers)))
+        FileReview([], RunOptions(), AnswerFile(str(answers)))
 
 
 NAMES = ["ada lovelace", "ada lovelac", "a lovelace", "bo ek", "bo ekk", "bo eck", "cyd orr"]
@@ -142,7 +142,7 @@ class Memory(PosteriorReview):
         self._clusterer, self._before = live.prepared.clusterer, []
         self.session.touched()
         blocks = self.session.posterior().subproblems
-        super().__init__(live.prepared.problem, PosteriorQueue(), blocks)
+        super().__init__(live.prepared.spec, PosteriorQueue(), blocks)
 
     def _names(self):
         return {s.fragments[0] for s in self.session.posterior().subproblems}
@@ -163,7 +163,7 @@ class Memory(PosteriorReview):
     def _withdraw(self):
         old = self._names()
         rng = np.random.default_rng(0)
-        self.session = self._clusterer.open(self._problem, rng, self._before.pop())
+        self.session = self._clusterer.open(self._spec, rng, self._before.pop())
         new = self._names()
         return SubproblemChanges(tuple(sorted(new)), tuple(sorted(old - new)))
 

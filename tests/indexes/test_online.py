@@ -14,7 +14,7 @@ from kbforge.contracts import (
     Fate,
     Fragment,
     Likelihood,
-    Problem,
+    ModelSpec,
     Session,
 )
 from kbforge.indexes.ngrams import Ngrams
@@ -66,8 +66,8 @@ def opened(case: Case) -> tuple[Session, list[Fragment]]:
     index, likelihood = make(), likelihood_of()
     index.fit(fragments)
     likelihood.fit(fragments)
-    problem = Problem(likelihood, alpha, index=index)
-    return SplitSmc().open(problem, np.random.default_rng(0)), fragments
+    spec = ModelSpec(likelihood, alpha, index=index)
+    return SplitSmc().open(spec, np.random.default_rng(0)), fragments
 
 
 def groups(session: Session) -> set[frozenset[str]]:
@@ -136,6 +136,6 @@ def check_gone(case: Case) -> None:
     session, fragments = opened(case)
     session.add(fragments)
     session.remove([f.id for f in fragments if f.id.startswith("7-")])
-    (info,) = session.add([f for f in fragments if f.id == "7-1"])
-    assert info.fate is Fate.OPENED
+    (step,) = session.add([f for f in fragments if f.id == "7-1"])
+    assert step.fate is Fate.OPENED
     assert frozenset({"7-1"}) in groups(session)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import kbforge
 from kbforge.errors import NotFoundError
 from kbforge.files.answers import Answer, QuestionDetails
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.cluster import KnowledgeBase
 from kbforge.jobs.decide import undo
 from kbforge.jobs.refit import refit
@@ -145,7 +145,7 @@ def in_store(store: Path) -> dict[str, int]:
 def test_a_new_store_takes_answers_as_decisions(tmp_path: Path, path: Path) -> None:
     """They hold at once and later, are listed, and can be undone; the file is not needed again."""
     store, (a, b, c, *_, last) = tmp_path / "kb.sqlite", IDS
-    choices = Choices(likelihood="attributes", alpha=5.0)
+    choices = RunOptions(likelihood="attributes", alpha=5.0)
     said = write(path, [(a, b, True), (b, c, False), (a, last, True), (c, last, None)])
     made = add_fragments(str(store), PEOPLE, replace(choices, answers=str(said)))
     home = in_store(store)
@@ -165,19 +165,19 @@ def test_a_new_store_takes_answers_as_decisions(tmp_path: Path, path: Path) -> N
 
 def test_answers_reach_fragments_that_are_there_and_that_come(tmp_path: Path, path: Path) -> None:
     store, (a, b, *_, last) = tmp_path / "kb.sqlite", IDS
-    add_fragments(str(store), PEOPLE[:-1], Choices(likelihood="attributes", alpha=5.0))
+    add_fragments(str(store), PEOPLE[:-1], RunOptions(likelihood="attributes", alpha=5.0))
     said = write(path, [(a, b, True), (a, last, True), (b, last, False)])
-    added = add_fragments(str(store), PEOPLE[-1:], Choices(answers=str(said)))
+    added = add_fragments(str(store), PEOPLE[-1:], RunOptions(answers=str(said)))
     home = in_store(store)
     assert (home[a] == home[b], home[b] == home[last]) in {(True, False), (False, False)}
     assert home[a] == home[last]
     (note,) = (note for note in added.notes if "contradicts" in note)
     assert note.endswith("the later one holds, and answer 1 does not")
     contrary = write(path, [(a, last, False)])
-    (note,) = add_fragments(str(store), [], Choices(answers=str(contrary))).notes[-1:]
+    (note,) = add_fragments(str(store), [], RunOptions(answers=str(contrary))).notes[-1:]
     assert note == (
         f'answer 1 does not hold: decision 3 (different "{a}" "{last}") contradicts decision 1 '
         f'(same "{a}" "{last}"); kbforge decide STORE --undo NUMBER takes a decision back'
     )
     with pytest.raises(NotFoundError, match='has no fragment "nobody"'):
-        add_fragments(str(store), [], Choices(answers=str(write(path, [(a, "nobody", True)]))))
+        add_fragments(str(store), [], RunOptions(answers=str(write(path, [(a, "nobody", True)]))))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kbforge.contracts import Decision
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs import confidence as calibrating
 from kbforge.jobs import views
 from kbforge.jobs.cluster import cluster
@@ -21,7 +21,7 @@ from tests.people import people
 
 PEOPLE = people(40, 3)
 FIRST = PEOPLE[:90]
-CHOICES = Choices(likelihood="attributes", alpha=5.0)
+CHOICES = RunOptions(likelihood="attributes", alpha=5.0)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_every_command_that_writes_tells_it_and_readers_make_no_model(
         raise AssertionError("a reader made a model")
 
     for change in (
-        lambda: add_fragments(store, later, Choices()),
+        lambda: add_fragments(store, later, RunOptions()),
         lambda: remove(store, [ids[5]]),
         lambda: decide(store, [Decision(False, ids[0], ids[1], "")]),
         lambda: undo(store, 1),

@@ -12,7 +12,7 @@ import pytest
 from kbforge.contracts import Entity, Fragment, Kind
 from kbforge.errors import ContradictionError, KBForgeError, OutputError, UsageError
 from kbforge.evaluation.scores import score_entities
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs import decide as events
 from kbforge.jobs.decide import decide, decisions_of, reviewed, undo
 from kbforge.jobs.refit import refit, revisit
@@ -35,7 +35,7 @@ EXACT = tuple(table for table in STATE if table != "redirect")
 @pytest.fixture
 def store(tmp_path: Path) -> str:
     path = str(tmp_path / "kb.sqlite")
-    add_fragments(path, PEOPLE, Choices(likelihood="attributes", alpha=30.0))
+    add_fragments(path, PEOPLE, RunOptions(likelihood="attributes", alpha=30.0))
     return path
 
 
@@ -100,14 +100,14 @@ def test_everything_can_be_removed_and_come_again(store: str) -> None:
     everything = [fragment.id for fragment in PEOPLE]
     remove(store, everything)
     assert content(store) == {}
-    add_fragments(store, PEOPLE, Choices())
+    add_fragments(store, PEOPLE, RunOptions())
     assert sorted(id for ids in content(store).values() for id in ids) == sorted(everything)
 
 
 def test_a_source_is_withdrawn(tmp_path: Path) -> None:
     path = str(tmp_path / "kb.sqlite")
     found = [replace(x, source="ab"[k % 2]) for k, x in enumerate(people(30, 2))]
-    add_fragments(path, found, Choices(likelihood="attributes", alpha=20.0))
+    add_fragments(path, found, RunOptions(likelihood="attributes", alpha=20.0))
     done = remove(path, [], source="a")
     assert done.fragments == sum(x.source == "b" for x in found)
     assert remove(path, [], source="a").told == {"removed": 0, "already": True}
@@ -122,7 +122,7 @@ def test_decisions_hold_whatever_comes(store: str) -> None:
     c = elsewhere(store, a, b)
     decide_one(store, "same", a, c)
     assert together(store, a, c)
-    add_fragments(store, unknown(people(80, 9)), Choices())
+    add_fragments(store, unknown(people(80, 9)), RunOptions())
     revisit(store, ids=[a, b, c])
     assert together(store, a, c)
     assert not together(store, a, b)
@@ -160,7 +160,7 @@ def test_undoing_the_last_decisions_restores_the_exact_state(store: str) -> None
 def test_undoing_an_earlier_decision_clusters_again_without_it(store: str) -> None:
     a, b = several(store)
     decide_one(store, "different", a, b)
-    add_fragments(store, [x for x in people(60, 8) if x.id.startswith("5")], Choices())
+    add_fragments(store, [x for x in people(60, 8) if x.id.startswith("5")], RunOptions())
     assert not undo(store, 1).told["exact"]
     assert together(store, a, b)
     with Database(store) as database:
@@ -271,7 +271,7 @@ def test_a_revision_never_makes_it_less_probable(store: str) -> None:
 @pytest.mark.slow
 def test_learning_again_makes_it_no_worse_and_clears_the_drift(store: str) -> None:
     others = [replace(x, id=f"n{x.id}", label=f"n{x.label}") for x in people(200, 77)]
-    add_fragments(store, others, Choices())
+    add_fragments(store, others, RunOptions())
     assert status_of(store).refit_is_worth_it
     before = f1(store, others)
     done = refit(store)
@@ -279,7 +279,7 @@ def test_learning_again_makes_it_no_worse_and_clears_the_drift(store: str) -> No
     assert done.fragments == after.fragments == after.learned_from
     assert (after.came_since, after.drift, after.refit_is_worth_it) == (0, 0.0, False)
     assert f1(store, others) >= before
-    add_fragments(store, [replace(x, id=f"m{x.id}") for x in people(5, 78)], Choices())
+    add_fragments(store, [replace(x, id=f"m{x.id}") for x in people(5, 78)], RunOptions())
 
 
 def test_new_fragments_find_their_entities_after_learning_again(store: str) -> None:
@@ -290,11 +290,11 @@ def test_new_fragments_find_their_entities_after_learning_again(store: str) -> N
     refit(store)
     with Database(store) as database:
         pages = Store(database).pages
-        led = pages.led(pages.keys())
-        assert led
-        families = [family for one in led.values() for family in one.families]
+        postings = pages.postings(pages.keys())
+        assert postings
+        families = [family for one in postings.values() for family in one.families]
         assert set(families) == set(pages.homes(families))
-    add_fragments(store, [replace(known, id="new")], Choices())
+    add_fragments(store, [replace(known, id="new")], RunOptions())
     assert any({known.id, "new"} <= set(ids) for ids in content(store).values())
 
 
@@ -302,20 +302,20 @@ def test_erased_bytes_are_in_no_file(tmp_path: Path) -> None:
     path = str(tmp_path / "kb.sqlite")
     secret = Fragment("id-verysecret", {"name": ("zyxwv verysecret",), "born": ("1955-05-05",)})
     twin = Fragment("twin", {"name": ("zyxwv verysecre",), "born": ("1955-05-05",)})
-    add_fragments(path, [*people(40, 2), secret, twin], Choices(likelihood="attributes"))
+    add_fragments(path, [*people(40, 2), secret, twin], RunOptions(likelihood="attributes"))
     decide(path, decisions_of([("same", secret.id, twin.id)]))
-    add_fragments(path, [x for x in people(45, 2) if x.id.startswith("44")], Choices())
+    add_fragments(path, [x for x in people(45, 2) if x.id.startswith("44")], RunOptions())
     done = erase(path, [secret.id])
     assert done.told["removed"] == 1
     for file in tmp_path.iterdir():
         assert b"verysecret" not in file.read_bytes(), file.name
     assert not any(secret.id in ids for ids in content(path).values())
-    add_fragments(path, [x for x in people(50, 2) if x.id.startswith("49")], Choices())
+    add_fragments(path, [x for x in people(50, 2) if x.id.startswith("49")], RunOptions())
 
 
 def test_changes_lead_from_one_state_to_the_other(store: str) -> None:
     states = [content(store)]
-    add_fragments(store, unknown(people(90, 8)), Choices())
+    add_fragments(store, unknown(people(90, 8)), RunOptions())
     states.append(content(store))
     a, b = several(store)
     decide_one(store, "different", a, b)
@@ -370,14 +370,14 @@ def test_a_command_that_changed_nothing_is_no_run(store: str) -> None:
 
 def test_what_cannot_be_begun_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(KBForgeError, match="no fragments"):
-        add_fragments(str(tmp_path / "kb.sqlite"), [], Choices())
+        add_fragments(str(tmp_path / "kb.sqlite"), [], RunOptions())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_erased_ids_are_not_told_by_runs(tmp_path: Path) -> None:
     path = str(tmp_path / "kb.sqlite")
     odd = [Fragment(f"id\n{k} " + "long" * 40, {"name": (f"zyx {k}",)}) for k in range(2)]
-    add_fragments(path, [*people(20, 2), *odd], Choices(likelihood="attributes"))
+    add_fragments(path, [*people(20, 2), *odd], RunOptions(likelihood="attributes"))
     decide(path, decisions_of([("same", odd[0].id, odd[1].id)]))
     erase(path, [odd[0].id])
     assert not any("long" in run.about for run in status_of(path).runs)
@@ -396,7 +396,7 @@ def living(tmp_path: Path) -> str:
     """A store with Anna twice, Boris once, and others."""
     path = str(tmp_path / "kb.sqlite")
     held = [person("anna-1", **ANNA), person("anna-2", **ANNA), person("boris-1", **BORIS)]
-    add_fragments(path, [*people(60, 3), *held], Choices(likelihood="attributes", alpha=50.0))
+    add_fragments(path, [*people(60, 3), *held], RunOptions(likelihood="attributes", alpha=50.0))
     return path
 
 
@@ -407,14 +407,14 @@ def holding(store: str, fragment: str) -> Entity:
 def test_a_new_record_joins_an_entity(living: str) -> None:
     before = content(living)
     entity = holding(living, "anna-1").id
-    add_fragments(living, [person("anna-3", **ANNA)], Choices())
+    add_fragments(living, [person("anna-3", **ANNA)], RunOptions())
     assert content(living) == {**before, entity: ("anna-1", "anna-2", "anna-3")}
 
 
 def test_a_new_record_opens_an_entity(living: str) -> None:
     before = content(living)
     vera = person("vera-1", name="vera pavlovna", born="1877-11-30", town="kasan")
-    add_fragments(living, [vera], Choices())
+    add_fragments(living, [vera], RunOptions())
     opened = holding(living, "vera-1")
     assert opened.id not in before
     assert content(living) == {**before, opened.id: ("vera-1",)}
@@ -425,14 +425,16 @@ def test_a_bridge_makes_two_entities_one(tmp_path: Path) -> None:
     by_name = person("name-1", name="stepan oblonsky")
     by_birth = person("born-1", born="1901-05-06", town="moskau arbat")
     others = people(60, 3)
-    add_fragments(path, [*others, by_name, by_birth], Choices(likelihood="attributes", alpha=50.0))
+    add_fragments(
+        path, [*others, by_name, by_birth], RunOptions(likelihood="attributes", alpha=50.0)
+    )
     one, other = holding(path, "name-1").id, holding(path, "born-1").id
     assert one != other
     bridges = [
         person(f"bridge-{k}", name="stepan oblonsky", born="1901-05-06", town="moskau arbat")
         for k in range(2)
     ]
-    add_fragments(path, bridges, Choices())
+    add_fragments(path, bridges, RunOptions())
     merged = holding(path, "name-1")
     assert set(merged.fragments) == {"name-1", "born-1", "bridge-0", "bridge-1"}
     assert merged.id in (one, other)
@@ -441,7 +443,7 @@ def test_a_bridge_makes_two_entities_one(tmp_path: Path) -> None:
 def test_a_corrected_record_no_longer_belongs_and_its_entity_splits(living: str) -> None:
     before = content(living)
     entity = holding(living, "anna-1").id
-    add_fragments(living, [person("anna-2", **BORIS)], Choices(), on_duplicate="replace")
+    add_fragments(living, [person("anna-2", **BORIS)], RunOptions(), on_duplicate="replace")
     boris = holding(living, "boris-1").id
     now = {**before, entity: ("anna-1",), boris: ("anna-2", "boris-1")}
     assert content(living) == now
@@ -450,9 +452,9 @@ def test_a_corrected_record_no_longer_belongs_and_its_entity_splits(living: str)
 def test_a_reverted_correction_leaves_all_as_before(living: str) -> None:
     before = [entity.to_json() for entity in entities_of(living)]
     other = person("anna-1", **BORIS)
-    add_fragments(living, [other], Choices(), on_duplicate="replace")
+    add_fragments(living, [other], RunOptions(), on_duplicate="replace")
     assert content(living) != {one["id"]: tuple(one["fragments"]) for one in before}
-    add_fragments(living, [person("anna-1", **ANNA)], Choices(), on_duplicate="replace")
+    add_fragments(living, [person("anna-1", **ANNA)], RunOptions(), on_duplicate="replace")
     after = [entity.to_json() for entity in entities_of(living)]
     for one, other in zip(before, after, strict=True):
         # a subproblem that was one with another and is by itself again is weighed anew

@@ -9,7 +9,7 @@ import pytest
 
 from kbforge.contracts import Kind
 from kbforge.fit.authority import Authority
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.history import between
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.update import add_fragments
@@ -23,7 +23,7 @@ from tests.store.copies import require_whole_copy
 
 PEOPLE = people(30, 8)
 KNOWN = people(10, 8)  # the same people
-CHOICES = Choices(likelihood="attributes", alpha=10.0)
+CHOICES = RunOptions(likelihood="attributes", alpha=10.0)
 
 
 @pytest.fixture(scope="module")
@@ -119,12 +119,12 @@ def test_new_content_under_an_old_id_is_a_change(path: str, program: Run) -> Non
     follow(program, path, follower)
     one = PEOPLE[0]
     moved = [type(one)(one.id, {**one.properties, "town": ("elsewhere",)})]
-    add_fragments(path, moved, Choices(), "replace")
+    add_fragments(path, moved, RunOptions(), "replace")
     require_equal(program, path, [follower], "replaced")
     late = Follower()
     late.at, late.entities = follower.at, dict(follower.entities)
     remove(path, [one.id])
-    add_fragments(path, [one], Choices())  # and again, in two runs
+    add_fragments(path, [one], RunOptions())  # and again, in two runs
     require_equal(program, path, [late], "removed and added")
 
 

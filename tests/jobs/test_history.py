@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Change, Kind
 from kbforge.errors import UsageError
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.decide import decide, decisions_of, undo
 from kbforge.jobs.history import Regrouping, RegroupingKind, StoreHistory, _regroupings, between
 from kbforge.jobs.remove import erase, remove
@@ -35,9 +35,9 @@ def state(path: str) -> dict[str, set[str]]:
 def history(tmp_path: Path) -> tuple[str, list[States]]:
     """A store, and its entities before its first run and after each."""
     path, states = str(tmp_path / "kb.sqlite"), list[States]([{}])
-    add_fragments(path, PEOPLE[:60], Choices(likelihood="attributes"))
+    add_fragments(path, PEOPLE[:60], RunOptions(likelihood="attributes"))
     states.append(state(path))
-    add_fragments(path, PEOPLE, Choices())
+    add_fragments(path, PEOPLE, RunOptions())
     states.append(state(path))
     a, b = next(sorted(ids)[:2] for ids in states[-1].values() if len(ids) > 1)
     decide(path, decisions_of([("different", a, b)]))

@@ -15,7 +15,7 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.decide import decide, decisions_of, undo
 from kbforge.jobs.refit import refit, revisit
 from kbforge.jobs.remove import erase, remove
@@ -41,7 +41,7 @@ GONE = [
 ]
 IDS = [fragment.id for fragment in GONE]
 SECRETS = [b"verysecret", b"secretn", b"hiddentown", b"zweitgeheim", b"vault"]
-CHOICES = Choices(likelihood="attributes", alpha=20.0)
+CHOICES = RunOptions(likelihood="attributes", alpha=20.0)
 Verb = Callable[[str], object]
 
 
@@ -66,7 +66,7 @@ def filled(path: Path) -> None:
     a, b, c = (entity.fragments[0] for entity in list(entities_of(str(path)))[:3])
     decide(str(path), decisions_of([("same", IDS[0], IDS[1])]))
     decide(str(path), decisions_of([("different", a, IDS[0]), ("same", a, b)]))
-    add_fragments(str(path), PEOPLE[60:64], Choices())
+    add_fragments(str(path), PEOPLE[60:64], RunOptions())
     decide(str(path), decisions_of([("different", a, c)]))
 
 
@@ -77,7 +77,7 @@ def some(path: str) -> list[tuple[str, str, str]]:
 
 VERBS: dict[str, Verb] = {
     "create": lambda path: add_fragments(path, PEOPLE, CHOICES),
-    "update": lambda path: add_fragments(path, PEOPLE, Choices()),
+    "update": lambda path: add_fragments(path, PEOPLE, RunOptions()),
     "remove": lambda path: remove(path, [x.id for x in PEOPLE[:7]]),
     "secure": lambda path: erase(path, [], "vault"),
     "secure all": lambda path: erase(path, [*(x.id for x in PEOPLE[:64]), *IDS]),
@@ -143,7 +143,7 @@ def test_a_killed_creation_given_again_ends_the_same(tmp_path: Path) -> None:
     assert len(others) >= 4
     for other in others:
         assert dump(other) == dump(whole), other.name
-    add_fragments(str(others[0]), PEOPLE, Choices())
+    add_fragments(str(others[0]), PEOPLE, RunOptions())
     assert dump(others[0]) == dump(whole)
 
 
@@ -171,7 +171,7 @@ def test_another_command_finishes_an_erasure_first(boundary: int, path: Path) ->
     pending = boundary > 5  # the removal was committed
     assert status_of(str(path)).erasing == len(IDS) * pending
     assert left_of(path, SECRETS)
-    add_fragments(str(path), PEOPLE, Choices())
+    add_fragments(str(path), PEOPLE, RunOptions())
     assert status_of(str(path)).erasing == 0
     assert bool(left_of(path, SECRETS)) is not pending
     erase(str(path), IDS) if not pending else None

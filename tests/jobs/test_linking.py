@@ -10,7 +10,7 @@ import pytest
 from kbforge import cluster, decide, link, load, update
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
-from kbforge.fit.choices import Choices, link_note
+from kbforge.fit.choices import RunOptions, link_note
 from kbforge.jobs.remove import remove
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import entities_of
@@ -105,7 +105,7 @@ def test_a_store_withdraws_a_table(tables: list[Path], tmp_path: Path) -> None:
     store = str(tmp_path / "kb.sqlite")
     found = load(*tables, source="csv", id="id")
     found[-1] = replace(found[-1], source="right.csv:3", metadata=None)  # as kbforge 0.1 wrote it
-    add_fragments(store, found, Choices(likelihood="attributes", alpha=1.0))
+    add_fragments(store, found, RunOptions(likelihood="attributes", alpha=1.0))
     assert remove(store, [], "right.csv").told["removed"] == 2
     left = {id for entity in entities_of(store) for id in entity.fragments}
     assert left == {"a1", "a2", "a3"}
@@ -125,12 +125,12 @@ def test_a_row_that_moved_is_the_same_fragment(tmp_path: Path) -> None:
         replace(x, source=f"in.csv:{k}" if k % 2 else "in.csv", metadata={"row": k, "x": 1})
         for k, x in enumerate(people(12, 3), 2)
     ]
-    add_fragments(store, old, Choices(likelihood="attributes", alpha=5.0))
+    add_fragments(store, old, RunOptions(likelihood="attributes", alpha=5.0))
     moved = [replace(x, source="in.csv", metadata={"row": k, "x": 1}) for k, x in enumerate(old, 9)]
-    assert add_fragments(store, moved, Choices()).skipped == len(old)
+    assert add_fragments(store, moved, RunOptions()).skipped == len(old)
     other = replace(moved[0], metadata={"row": 9, "x": 2})
     with pytest.raises(Exception, match="with other content"):
-        add_fragments(store, [other], Choices())
+        add_fragments(store, [other], RunOptions())
 
 
 def test_golden_records_prefer_a_table() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from kbforge.contracts import Cluster, Fragment
 from kbforge.errors import LikelihoodError, NotFoundError, UsageError
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.cluster_cache import ClusterCache
 from kbforge.jobs.explain import Explainer, compare, why
 from kbforge.jobs.match import Match, match
@@ -30,7 +30,7 @@ EVERYTHING: dict[str, Any] = {"particles": 2000, "options": {"clusterer": {"floo
 """Choices by which a step drops little."""
 
 
-def made(path: Path, fragments: Sequence[Fragment], choices: Choices) -> str:
+def made(path: Path, fragments: Sequence[Fragment], choices: RunOptions) -> str:
     add_fragments(str(path / "kb.sqlite"), fragments, choices)
     return str(path / "kb.sqlite")
 
@@ -67,14 +67,14 @@ def stepped(path: str, x: Fragment) -> dict[str | None, float]:
         store = Store(database)
         prepared, choices = restore(store)
         rng = np.random.default_rng(choices.seed)
-        session = prepared.clusterer.open(prepared.problem, rng, pages=store.pages)
-        (info,) = session.add([x])
+        session = prepared.clusterer.open(prepared.spec, rng, pages=store.pages)
+        (step,) = session.add([x])
         joined = [
-            (tuple(n for n in cluster if n != info.fragment), math.exp(particle.log_weight))
-            for name in info.after
+            (tuple(n for n in cluster if n != step.fragment), math.exp(particle.log_weight))
+            for name in step.after
             for particle in session.subproblem(name).particles
             for cluster in particle.clusters
-            if info.fragment in cluster
+            if step.fragment in cluster
         ]
         return by_entity(store, joined)
 
@@ -87,17 +87,19 @@ def queries() -> Iterator[Fragment]:
 
 
 LIKELIHOODS = {
-    "attributes": Choices(likelihood="attributes", alpha=10.0, **EVERYTHING),
-    "pairs": Choices(likelihood="pairs", **EVERYTHING),
-    "compared with all": Choices(likelihood="attributes", alpha=10.0, index="none", **EVERYTHING),
-    "one subproblem": Choices(likelihood="pairs", clusterer="smc", particles=2000),
-    "a black box": Choices(
+    "attributes": RunOptions(likelihood="attributes", alpha=10.0, **EVERYTHING),
+    "pairs": RunOptions(likelihood="pairs", **EVERYTHING),
+    "compared with all": RunOptions(
+        likelihood="attributes", alpha=10.0, index="none", **EVERYTHING
+    ),
+    "one subproblem": RunOptions(likelihood="pairs", clusterer="smc", particles=2000),
+    "a black box": RunOptions(
         likelihood="bigram", surrogate="attributes", alpha=10.0, max_evals=2, **EVERYTHING
     ),
-    "the surrogate": Choices(
+    "the surrogate": RunOptions(
         likelihood="bigram", surrogate="attributes", alpha=10.0, max_evals=0, **EVERYTHING
     ),
-    "few are compared": Choices(
+    "few are compared": RunOptions(
         likelihood="attributes",
         alpha=10.0,
         index="ngrams",
@@ -107,13 +109,13 @@ LIKELIHOODS = {
             "index": {"families": 2, "shared": 2, "compared": 3},
         },
     ),
-    "linked": Choices(likelihood="attributes", alpha=10.0, link="town", **EVERYTHING),
+    "linked": RunOptions(likelihood="attributes", alpha=10.0, link="town", **EVERYTHING),
 }
 
 
 @pytest.mark.parametrize("choices", LIKELIHOODS.values(), ids=LIKELIHOODS)
 def test_it_is_the_posterior_of_the_step_that_would_add_it(
-    choices: Choices, tmp_path: Path
+    choices: RunOptions, tmp_path: Path
 ) -> None:
     path = made(tmp_path, PEOPLE, choices)
     before = dump(path)
@@ -128,17 +130,17 @@ def test_it_is_the_posterior_of_the_step_that_would_add_it(
 
 def test_it_is_the_posterior_by_enumeration(tmp_path: Path) -> None:
     some = [x for x in PEOPLE if "name" in x.properties][:4]
-    choices = Choices(likelihood="attributes", alpha=30.0, index="none", **EVERYTHING)
+    choices = RunOptions(likelihood="attributes", alpha=30.0, index="none", **EVERYTHING)
     path = made(tmp_path, some, choices)
     x = replace(some[1], id="query")
     with Database(path) as database:
         store = Store(database)
-        problem = restore(store)[0].problem
+        spec = restore(store)[0].spec
         together = [*some, x]
         masses = []
         for grouping in partitions(range(len(together))):
-            scores = problem.likelihood.log_marginal([[together[n] for n in c] for c in grouping])
-            prior = sum(math.log(problem.alpha) + math.lgamma(len(c)) for c in grouping)
+            scores = spec.likelihood.log_marginal([[together[n] for n in c] for c in grouping])
+            prior = sum(math.log(spec.alpha) + math.lgamma(len(c)) for c in grouping)
             cluster = next(c for c in grouping if len(some) in c)
             masses.append((tuple(n for n in cluster if n < len(some)), prior + scores.sum()))
         most = max(mass for _, mass in masses)
@@ -177,7 +179,7 @@ def test_probabilities_descend_and_add_up_to_one_at_most(tmp_path: Path) -> None
 
 def test_a_fragment_that_the_likelihood_cannot_read_is_refused(tmp_path: Path) -> None:
     points = [Fragment(str(n), {}, (float(n), 1.0)) for n in range(6)]
-    path = made(tmp_path, points, Choices(likelihood="gaussian", alpha=1.0))
+    path = made(tmp_path, points, RunOptions(likelihood="gaussian", alpha=1.0))
     with pytest.raises(LikelihoodError, match="expected 2"):
         matched(path, Fragment("query", {}, (1.0, 2.0, 3.0)))
     assert matched(path, Fragment("query", {}, (1.0, 2.0))).compared
@@ -185,7 +187,7 @@ def test_a_fragment_that_the_likelihood_cannot_read_is_refused(tmp_path: Path) -
 
 def test_why_is_what_an_explainer_says_of_the_whole(tmp_path: Path) -> None:
     path = made(tmp_path, PEOPLE, LIKELIHOODS["attributes"])
-    whole = Explainer(path, Choices())
+    whole = Explainer(path, RunOptions())
     with Database(path) as database:
         store = Store(database)
         fit = restore(store)[0]
@@ -211,14 +213,14 @@ def test_two_entities_are_compared_by_what_merging_them_gains(
     fragments = PEOPLE
     if likelihood == "gaussian":
         fragments = [Fragment(str(n), {}, (n % 3 * 9.0, n % 3 * 1.0)) for n in range(9)]
-    path = made(tmp_path, fragments, Choices(likelihood=likelihood, alpha=2.0))
+    path = made(tmp_path, fragments, RunOptions(likelihood=likelihood, alpha=2.0))
     with Database(path) as database:
         store = Store(database)
         fit = restore(store)[0]
         held = dict(store.members(sorted({store.entity_of(n)[0] for n in range(9)})))
         one, two = sorted(held, key=lambda id: (-len(held[id]), id))[:2]
         a, b = ([x for x in fragments if x.id in held[id]] for id in (one, two))
-        both, first, second = fit.problem.likelihood.log_marginal([[*a, *b], a, b])
+        both, first, second = fit.spec.likelihood.log_marginal([[*a, *b], a, b])
         prior = math.lgamma(len(a) + len(b)) - math.lgamma(len(a)) - math.lgamma(len(b))
         got = compare(store, fit, one, two)
         assert got.total == pytest.approx(prior - math.log(fit.alpha) + both - first - second)

@@ -30,7 +30,7 @@ from kbforge import (
 )
 from kbforge.contracts import Likelihood
 from kbforge.errors import BadRecord, as_option, option, spelled
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.fit.review import Evidence
 from kbforge.indexes.selective import Selective
 from kbforge.jobs.api import ChoiceKeywords, as_keyword
@@ -99,7 +99,7 @@ def test_no_name_is_that_of_a_room() -> None:
 
 
 def test_the_keywords_are_the_choices() -> None:
-    assert list(get_type_hints(ChoiceKeywords)) == [field.name for field in fields(Choices)]
+    assert list(get_type_hints(ChoiceKeywords)) == [field.name for field in fields(RunOptions)]
 
 
 # the command line's arguments, and the same as keywords

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kbforge.errors import ContradictionError, NotFoundError
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.decide import decide, decisions_of, undo
 from kbforge.jobs.history import between
 from kbforge.jobs.refit import revisit
@@ -46,7 +46,7 @@ class Events(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        add_fragments(self.path, PEOPLE[:12], Choices(likelihood="attributes", alpha=10.0))
+        add_fragments(self.path, PEOPLE[:12], RunOptions(likelihood="attributes", alpha=10.0))
 
     @property
     def here(self) -> list[str]:
@@ -57,7 +57,7 @@ class Events(RuleBasedStateMachine):
     def add(self, at: int, count: int) -> None:
         start = at % len(PEOPLE)
         before = {*self.here}
-        add_fragments(self.path, PEOPLE[start : start + count], Choices())
+        add_fragments(self.path, PEOPLE[start : start + count], RunOptions())
         with Database(self.path) as database:
             run = Store(database).position
         self.came |= dict.fromkeys({*self.here} - before, run)

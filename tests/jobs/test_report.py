@@ -8,7 +8,7 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.decide import StoreReview, decide, decisions_of, reviewed
 from kbforge.jobs.explain import Explainer
 from kbforge.jobs.refit import revisit
@@ -27,8 +27,8 @@ PEOPLE = people(60, 5, error=0.5)
 @pytest.fixture
 def store(tmp_path: Path) -> str:
     path = str(tmp_path / "kb.sqlite")
-    add_fragments(path, PEOPLE[:100], Choices(likelihood="attributes"), about="first.jsonl")
-    add_fragments(path, PEOPLE, Choices(), about="all.jsonl")
+    add_fragments(path, PEOPLE[:100], RunOptions(likelihood="attributes"), about="first.jsonl")
+    add_fragments(path, PEOPLE, RunOptions(), about="all.jsonl")
     return path
 
 
@@ -63,7 +63,7 @@ def test_labels_are_read_where_they_are_asked_for(store: str) -> None:
 
 
 def test_uncertain_entities_have_the_reasons_that_explain_gives(store: str) -> None:
-    explainer = Explainer(store, Choices())
+    explainer = Explainer(store, RunOptions())
     shared = [one for one in report(store).facts.doubtful if len(one.fragments) > 1]
     assert shared
     for one in shared:
@@ -112,15 +112,15 @@ def test_while_it_is_written_it_can_be_told(store: str) -> None:
 
 def test_a_drift_is_told_with_what_drifts(tmp_path: Path) -> None:
     path = str(tmp_path / "kb.sqlite")
-    add_fragments(path, PEOPLE[:100], Choices(likelihood="attributes", alpha=30.0))
+    add_fragments(path, PEOPLE[:100], RunOptions(likelihood="attributes", alpha=30.0))
     assert report(path).facts.drift == (0.0, "no fragment has come since the models learned")
     rare = {f"{name} of nobody": ("never seen",) for name in PEOPLE[0].properties}
-    add_fragments(path, [Fragment("alone", rare)], Choices(), accepted=rare)
+    add_fragments(path, [Fragment("alone", rare)], RunOptions(), accepted=rare)
     told = "1 fragment came since the models learned: too few to compare"
     assert (status_of(path).drift, report(path).facts.drift) == (0.0, (0.0, told))
     named = (x for x in PEOPLE[100:] if "name" in x.properties)
     bare = [Fragment(x.id, {"name": x.properties["name"]}) for x in named]
-    add_fragments(path, bare, Choices())
+    add_fragments(path, bare, RunOptions())
     drift = report(path).facts.drift
     assert drift is not None
     figure, told = drift
@@ -135,7 +135,7 @@ def test_a_store_without_fragments_is_told_and_an_erased_one_is_empty(store: str
     remove(store, [fragment.id for fragment in PEOPLE])
     facts = report(store, labels=True).facts
     assert (facts.entities, facts.fragments, facts.n_runs) == (0, 0, 5)
-    add_fragments(store, PEOPLE[:5], Choices())
+    add_fragments(store, PEOPLE[:5], RunOptions())
     erase(store, [fragment.id for fragment in PEOPLE[:5]])
     for tell in (report, status_of, entities_of):
         with pytest.raises(UsageError, match="is empty: kbforge cluster --into"):

@@ -9,7 +9,7 @@ import pytest
 from kbforge.contracts import DecisionRecord, Fragment
 from kbforge.errors import ContradictionError, OutputError
 from kbforge.evaluation.scores import score_entities
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.fit.review import Evidence
 from kbforge.jobs.decide import StoreReview, answered, decide, decisions_of, reviewed, undo
 from kbforge.jobs.remove import erase
@@ -28,7 +28,7 @@ PEOPLE = people(60, 5, error=0.5)
 @pytest.fixture
 def store(tmp_path: Path) -> str:
     path = str(tmp_path / "kb.sqlite")
-    add_fragments(path, PEOPLE, Choices(likelihood="attributes", alpha=30.0))
+    add_fragments(path, PEOPLE, RunOptions(likelihood="attributes", alpha=30.0))
     return path
 
 
@@ -192,7 +192,7 @@ def test_fragments_that_came_since_are_asked_about(store: str) -> None:
     with reviewed(store) as review:
         ask(review, 100)
     twins = [Fragment(f"twin-{x.id}", x.properties) for x in people(80, 6, error=0.5)[:60]]
-    add_fragments(store, twins, Choices())
+    add_fragments(store, twins, RunOptions())
     with reviewed(store) as review:
         evidence = review.question()
         assert evidence is not None

@@ -9,7 +9,7 @@ import pytest
 import kbforge
 from kbforge.contracts import Fragment
 from kbforge.errors import StrangeAttributesError
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import UpdateResult, add_fragments
 from kbforge.jobs.views import entities_of
 from tests.people import people
@@ -25,7 +25,7 @@ def strangers(n: int, **shared: str) -> list[Fragment]:
 
 
 def add(store: Path, fragments: list[Fragment], accepted: tuple[str, ...] = ()) -> UpdateResult:
-    return add_fragments(str(store), fragments, Choices(), accepted=accepted)
+    return add_fragments(str(store), fragments, RunOptions(), accepted=accepted)
 
 
 def largest(store: Path) -> int:
@@ -35,7 +35,7 @@ def largest(store: Path) -> int:
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     path = tmp_path / "kb.sqlite"
-    add_fragments(str(path), people(10, 5), Choices(likelihood="attributes", alpha=2.0))
+    add_fragments(str(path), people(10, 5), RunOptions(likelihood="attributes", alpha=2.0))
     return path
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from kbforge.contracts import Fragment, Interrupted, LearnedState, Progress
 from kbforge.errors import KBForgeError, LikelihoodError, ModelError, OutputError, UsageError
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.confidence import write_confidence
 from kbforge.jobs.refit import refit
 from kbforge.jobs.update import UpdateResult, add_fragments
@@ -28,14 +28,14 @@ from tests.likelihoods.test_kept_whole import spellings
 from tests.people import people
 from tests.store.dump import dump
 
-ATTRIBUTES = Choices(likelihood="attributes", alpha=30.0)
+ATTRIBUTES = RunOptions(likelihood="attributes", alpha=30.0)
 
 
 def exported(store: Path) -> list[dict[str, object]]:
     return [entity.to_json() for entity in entities_of(str(store))]
 
 
-def made(path: Path, fragments: list[Fragment], choices: Choices = ATTRIBUTES) -> UpdateResult:
+def made(path: Path, fragments: list[Fragment], choices: RunOptions = ATTRIBUTES) -> UpdateResult:
     return add_fragments(str(path), fragments, choices)
 
 
@@ -49,11 +49,11 @@ def test_pieces_give_the_same_bytes(tmp_path: Path, likelihood: str, pieces: int
     first, rest = found[:60], found[60:160]
     whole, parts = tmp_path / "whole.sqlite", tmp_path / "parts.sqlite"
     for path in (whole, parts):
-        made(path, first, Choices(likelihood=likelihood, alpha=20.0))
-    made(whole, rest, Choices())
+        made(path, first, RunOptions(likelihood=likelihood, alpha=20.0))
+    made(whole, rest, RunOptions())
     size = -(-len(rest) // pieces)
     for start in range(0, len(rest), size):
-        made(parts, rest[start : start + size], Choices())
+        made(parts, rest[start : start + size], RunOptions())
     assert exported(parts) == exported(whole)
     kept = ("page", "led", "entity", "fragment", "kept")
     same = [[line for line in dump(path) if line.startswith(kept)] for path in (whole, parts)]
@@ -62,8 +62,8 @@ def test_pieces_give_the_same_bytes(tmp_path: Path, likelihood: str, pieces: int
 
 def test_the_default_is_chosen_once_and_kept(tmp_path: Path) -> None:
     path, found = tmp_path / "kb.sqlite", people(60, 4)
-    first = made(path, found[:100], Choices())
-    then = made(path, found[100:], Choices())
+    first = made(path, found[:100], RunOptions())
+    then = made(path, found[100:], RunOptions())
     assert (first.likelihood, first.alpha) == (then.likelihood, then.alpha)
     assert first.notes
     assert not then.notes
@@ -79,7 +79,7 @@ def test_what_is_there_is_passed_over(tmp_path: Path) -> None:
     path, found = tmp_path / "kb.sqlite", people(30, 1)
     made(path, found)
     before = dump(path)
-    again = made(path, found, Choices())
+    again = made(path, found, RunOptions())
     assert (again.added, again.skipped) == (0, len(found))
     changed = [line for line in dump(path) if line not in before]
     assert {line.split()[0] for line in changed} <= {"run", "meta"}
@@ -91,7 +91,7 @@ def test_other_content_is_refused_before_anything_is_taken_in(tmp_path: Path) ->
     before = dump(path)
     other = Fragment(found[3].id, {"name": ("someone else",)})
     with pytest.raises(UsageError, match=r"--set store\.on-duplicate=replace"):
-        made(path, [*found[50:60], other], Choices())
+        made(path, [*found[50:60], other], RunOptions())
     assert dump(path) == before
 
 
@@ -99,7 +99,7 @@ def test_one_that_replaces_takes_the_place_of_the_other(tmp_path: Path) -> None:
     path, found = tmp_path / "kb.sqlite", people(30, 1)
     made(path, found)
     other = Fragment(found[0].id, {"name": ("someone else",)}, source="correction")
-    taken = add_fragments(str(path), [other], Choices(), on_duplicate="replace")
+    taken = add_fragments(str(path), [other], RunOptions(), on_duplicate="replace")
     assert (taken.added, taken.replaced, taken.fragments) == (1, 1, len(found))
     assert exported(path)[0]["fragments"] == [other.id]
     view = view_of(str(path))
@@ -112,7 +112,7 @@ def test_fragments_come_by_place_wherever_they_were_replaced(tmp_path: Path) -> 
     made(path, found)
     for k in (7, 3, 12, 3, len(found) - 1):
         found[k] = Fragment(found[k].id, {"name": (f"someone else {k}",)})
-        add_fragments(str(path), [found[k]], Choices(), on_duplicate="replace")
+        add_fragments(str(path), [found[k]], RunOptions(), on_duplicate="replace")
     with Database(str(path)) as database:
         assert [one.id for one in Store(database).fragments()] == [one.id for one in found]
 
@@ -120,14 +120,14 @@ def test_fragments_come_by_place_wherever_they_were_replaced(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("given", "option"),
     [
-        (Choices(likelihood="bigram"), "--likelihood"),
-        (Choices(alpha=31.0), "--alpha"),
-        (Choices(particles=7), "--set particles"),
-        (Choices(link="source"), "--link"),
-        (Choices(options={"likelihood": {"attributes": "name"}}), "--set"),
+        (RunOptions(likelihood="bigram"), "--likelihood"),
+        (RunOptions(alpha=31.0), "--alpha"),
+        (RunOptions(particles=7), "--set particles"),
+        (RunOptions(link="source"), "--link"),
+        (RunOptions(options={"likelihood": {"attributes": "name"}}), "--set"),
     ],
 )
-def test_other_choices_are_refused(tmp_path: Path, given: Choices, option: str) -> None:
+def test_other_choices_are_refused(tmp_path: Path, given: RunOptions, option: str) -> None:
     path, found = tmp_path / "kb.sqlite", people(20, 1)
     made(path, found[:40])
     with pytest.raises(UsageError, match=f"{option}: .*leave the option out"):
@@ -155,10 +155,10 @@ def test_a_fragment_that_is_refused_leaves_those_before_it(tmp_path: Path) -> No
     path = tmp_path / "kb.sqlite"
     points = [Fragment(f"p{k}", {}, vector=(float(k), 0.0)) for k in range(6)]
     bad = Fragment("bad", {}, vector=(1.0, 2.0, 3.0))
-    made(path, points[:3], Choices(likelihood="gaussian"))
+    made(path, points[:3], RunOptions(likelihood="gaussian"))
     with pytest.raises(LikelihoodError, match="bad"):
-        made(path, [points[3], bad, points[4]], Choices())
-    taken = made(path, points, Choices())
+        made(path, [points[3], bad, points[4]], RunOptions())
+    taken = made(path, points, RunOptions())
     assert (taken.skipped, taken.fragments) == (4, 6)
 
 
@@ -168,7 +168,7 @@ def test_a_full_disk_keeps_what_was_committed(
     whole, path, found = tmp_path / "whole.sqlite", tmp_path / "kb.sqlite", people(80, 7)
     for store in (whole, path):
         made(store, found[:60])
-    made(whole, found[60:], Choices())
+    made(whole, found[60:], RunOptions())
     opened = Database._opened
 
     def nearly_full(self: Database) -> object:
@@ -180,9 +180,9 @@ def test_a_full_disk_keeps_what_was_committed(
     monkeypatch.setattr(Database, "_opened", nearly_full)
     monkeypatch.setattr("kbforge.jobs.opening.COMMIT_FRAGMENTS", 20)
     with pytest.raises(OutputError, match="free some space"):
-        made(path, found[60:], Choices())
+        made(path, found[60:], RunOptions())
     monkeypatch.undo()
-    rest = made(path, found[60:], Choices())
+    rest = made(path, found[60:], RunOptions())
     assert rest.complete
     assert dump(path) == dump(whole)
 
@@ -190,8 +190,8 @@ def test_a_full_disk_keeps_what_was_committed(
 def test_vectors_and_likelihoods_that_keep_nothing(tmp_path: Path) -> None:
     path = tmp_path / "kb.sqlite"
     points = [Fragment(f"p{k}", {}, vector=(float(k % 3) * 9, k / 100)) for k in range(30)]
-    made(path, points[:20], Choices())
-    made(path, points[20:], Choices())
+    made(path, points[:20], RunOptions())
+    made(path, points[20:], RunOptions())
     assert [len(entity.fragments) for entity in entities_of(str(path))] == [10, 10, 10]
 
 
@@ -199,7 +199,7 @@ def test_choices_that_are_objects_are_refused(tmp_path: Path) -> None:
     from kbforge_plugins.likelihoods.names import Names
 
     with pytest.raises(UsageError, match="a store keeps names"):
-        made(tmp_path / "kb.sqlite", people(10, 1), Choices(likelihood=Names(), alpha=2.0))
+        made(tmp_path / "kb.sqlite", people(10, 1), RunOptions(likelihood=Names(), alpha=2.0))
 
 
 def test_a_store_that_is_damaged_is_told(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_store_that_is_damaged_is_told(tmp_path: Path) -> None:
     with Database(str(path), write=True) as database:
         database.transaction(lambda rows: rows.execute("UPDATE kept SET content = x'00'"))
     with pytest.raises(KBForgeError, match="damaged"):
-        made(path, found[40:], Choices())
+        made(path, found[40:], RunOptions())
 
 
 def test_linked_fragments_stay_apart(tmp_path: Path) -> None:
@@ -218,8 +218,8 @@ def test_linked_fragments_stay_apart(tmp_path: Path) -> None:
         for source in ("a", "b")
         for k in range(2)
     ]
-    made(path, [*people(30, 1), *found[:3]], Choices(likelihood="attributes", link="source"))
-    made(path, found[3:], Choices())
+    made(path, [*people(30, 1), *found[:3]], RunOptions(likelihood="attributes", link="source"))
+    made(path, found[3:], RunOptions())
     with Database(str(path)) as database:
         assert Store(database).pages.totals.constraints.link == "source"
     for entity in entities_of(str(path)):
@@ -230,9 +230,9 @@ def test_linked_fragments_stay_apart(tmp_path: Path) -> None:
 def test_a_store_of_many_spellings_by_pairs_is_opened_and_goes_on(tmp_path: Path) -> None:
     path = str(tmp_path / "kb.sqlite")
     found = spellings(2100, 1)
-    choices = Choices(likelihood="pairs", alpha=1e9)
+    choices = RunOptions(likelihood="pairs", alpha=1e9)
     add_fragments(path, found[:2050], choices)
-    assert add_fragments(path, found[2050:], Choices()).fragments == 2100
+    assert add_fragments(path, found[2050:], RunOptions()).fragments == 2100
     assert len({id for entity in entities_of(path) for id in entity.fragments}) == 2100
 
 
@@ -251,7 +251,7 @@ def test_what_cannot_be_read_back_is_refused_before_any_work(
     monkeypatch.setattr(Bags, "dump", lossy)
     path = tmp_path / "kb.sqlite"
     with pytest.raises(ModelError, match="likelihood pairs cannot read what it keeps, so no store"):
-        add_fragments(str(path), people(20, 1), Choices(likelihood="pairs", alpha=1.0))
+        add_fragments(str(path), people(20, 1), RunOptions(likelihood="pairs", alpha=1.0))
     assert not path.exists()
 
 
@@ -268,7 +268,9 @@ def test_what_reads_something_else_is_refused(
 
     monkeypatch.setattr(Pairs, "dump", other)
     with pytest.raises(ModelError, match="likelihood pairs reads something else than it keeps"):
-        add_fragments(str(tmp_path / "kb"), people(20, 1), Choices(likelihood="pairs", alpha=1.0))
+        add_fragments(
+            str(tmp_path / "kb"), people(20, 1), RunOptions(likelihood="pairs", alpha=1.0)
+        )
 
 
 def damage(path: str) -> None:
@@ -297,15 +299,15 @@ def damage(path: str) -> None:
 def test_a_store_of_version_0_1_with_the_fault_is_mended_by_refit(tmp_path: Path) -> None:
     path = str(tmp_path / "kb.sqlite")
     found = people(30, 1)
-    add_fragments(path, found, Choices(likelihood="pairs", alpha=1.0))
+    add_fragments(path, found, RunOptions(likelihood="pairs", alpha=1.0))
     before = [entity.fragments for entity in entities_of(path)]
     damage(path)
     later = [Fragment("later", found[0].properties)]
     with pytest.raises(ModelError, match=r"version 0\.1 wrote this.*kbforge refit fits it again"):
-        add_fragments(path, later, Choices())
+        add_fragments(path, later, RunOptions())
     refit(path)
     assert [entity.fragments for entity in entities_of(path)] == before
-    assert add_fragments(path, later, Choices()).fragments == len(found) + 1
+    assert add_fragments(path, later, RunOptions()).fragments == len(found) + 1
 
 
 def test_the_seconds_of_a_run_include_telling_confidence(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbforge.contracts import Entity
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.remove import remove
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import EntitySelector, entities_of
@@ -20,7 +20,7 @@ from tests.people import people
 from tests.registry.distributions import python
 
 PEOPLE = people(40, 3)
-CHOICES = Choices(likelihood="attributes", alpha=5.0)
+CHOICES = RunOptions(likelihood="attributes", alpha=5.0)
 HEAVY = (
     *("scipy", "torch", "pyarrow", "pandas", "tokenizers", "kbforge_plugins"),
     *("kbforge.fit", "kbforge.kernel", "kbforge.models", "kbforge.jobs.cluster"),

@@ -9,7 +9,7 @@ pytest.importorskip("playwright", reason="needs playwright, to drive a browser")
 from playwright.sync_api import Page
 
 from kbforge.contracts import Fragment
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.decide import decide, decisions_of
 from kbforge.jobs.report import report
 from kbforge.jobs.update import add_fragments
@@ -36,8 +36,8 @@ def written(tmp_path_factory):
     hostile = [
         Fragment(f"h{k}", {"name": (text,), text[:60]: ("x",)}) for k, text in enumerate(HOSTILE)
     ]
-    add_fragments(path, [*fragments[:60], *hostile], Choices(likelihood="attributes"), about="a")
-    add_fragments(path, [*fragments, *hostile], Choices(), about="b")
+    add_fragments(path, [*fragments[:60], *hostile], RunOptions(likelihood="attributes"), about="a")
+    add_fragments(path, [*fragments, *hostile], RunOptions(), about="b")
     decide(path, decisions_of([("same", "h0", "h1"), ("different", "h1", "h2")]))
     out.write_text(report(path, labels=True).html, encoding="utf-8")
     return out

@@ -21,7 +21,7 @@ import numpy as np
 
 from kbforge.clustering.resamplers import draw
 from kbforge.clustering.rules import FATES, DirichletProcess, InfeasibleFragment, Rules
-from kbforge.contracts import ConjugateLikelihood, Constraints, Fragment, Info, Problem
+from kbforge.contracts import ConjugateLikelihood, Constraints, Fragment, ModelSpec, StepResult
 from kbforge.errors import LikelihoodError
 from kbforge.numerics import GRID, in_units, normalised, on_grid, rounded
 from kbforge.serialize import content_key
@@ -61,27 +61,27 @@ class Oracle:
         evaluations: clusters made, or, of a black box, distinct sets scored.
     """
 
-    def __init__(self, problem: Problem, rules: Rules, rng: np.random.Generator) -> None:
-        self.rules, self.rng = rules.settled(problem.index is not None), rng
-        self.prior, self.index = DirichletProcess(problem.alpha), problem.index
+    def __init__(self, spec: ModelSpec, rules: Rules, rng: np.random.Generator) -> None:
+        self.rules, self.rng = rules.settled(spec.index is not None), rng
+        self.prior, self.index = DirichletProcess(spec.alpha), spec.index
         self.fragments: list[Fragment] = []
         self.subproblems: dict[int, Particles] = {}
         self.evaluations = 0
         self.effective = 0.0  # log10 of the number of particles
         self.score: dict[Group, float] = {}  # L of each cluster that is held
         self.keys = Keys()
-        self.limits = Limits(problem.constraints)
-        conjugate = problem.surrogate
-        if conjugate is None and isinstance(problem.likelihood, ConjugateLikelihood):
-            conjugate = problem.likelihood
+        self.limits = Limits(spec.constraints)
+        conjugate = spec.surrogate
+        if conjugate is None and isinstance(spec.likelihood, ConjugateLikelihood):
+            conjugate = spec.likelihood
         self.table = None if conjugate is None else Table(conjugate)
-        self.black_box = None if conjugate is problem.likelihood else problem.likelihood
-        self.max_evals = problem.max_evals
+        self.black_box = None if conjugate is spec.likelihood else spec.likelihood
+        self.max_evals = spec.max_evals
         self.asked: set[tuple[bytes, ...]] = set()
 
     # -- the step -----------------------------------------------------------------------------
 
-    def add(self, x: Fragment) -> Info:
+    def add(self, x: Fragment) -> StepResult:
         """Take in a fragment; if anything is raised, nothing has changed but random numbers."""
         number = len(self.fragments)
         self.fragments.append(x)
@@ -91,7 +91,7 @@ class Oracle:
             self.fragments.pop()
             raise
 
-    def _step(self, x: int) -> Info:
+    def _step(self, x: int) -> StepResult:
         keys = list(self.index.keys(self.fragments[x])) if self.index else []
         looked_up, closing = self._look_up(keys)
         near, must_join = self.limits.bound(self.fragments, x, self._held(), looked_up)
@@ -135,17 +135,17 @@ class Oracle:
         for particles in self.subproblems.values():
             heaviest = (row for weight, row in particles if weight >= particles[0][0])
             likely.update(group[0] for row in heaviest for group in row)
-        led = {key: [f for f in self.keys.families.get(key, ()) if f in live] for key in keys}
+        postings = {key: [f for f in self.keys.families.get(key, ()) if f in live] for key in keys}
         closing = {
             key
             for key in set(keys) - self.keys.closed
-            if len(likely.intersection(led[key])) > self.index.families
+            if len(likely.intersection(postings[key])) > self.index.families
         }
         open_keys = [key for key in keys if key not in self.keys.closed | closing]
-        counts = Counter(family for key in open_keys for family in led[key])
+        counts = Counter(family for key in open_keys for family in postings[key])
         near = [f for f, n in counts.items() if n >= self.index.shared] or list(counts)
         if not counts:
-            counts = Counter(family for key in keys for family in led[key])
+            counts = Counter(family for key in keys for family in postings[key])
             near = list(counts)
         near.sort(key=lambda family: (-counts[family], family))
         families = set(near[: self.index.compared or None])
@@ -355,7 +355,7 @@ class Oracle:
         made: Mapping[Group, float],
         keys: Sequence[int],
         closing: set[int],
-    ) -> Info:
+    ) -> StepResult:
         before = set(self._held())
         for name in names:
             self.effective -= math.log10(len(self.subproblems.pop(name)))
@@ -371,7 +371,7 @@ class Oracle:
         if self.black_box is not None:
             self.asked |= self._wanted
         self.evaluations = len(self.asked) if self.black_box else self.evaluations + len(made)
-        return Info(
+        return StepResult(
             fragment=x,
             fate=FATES[min(len(names), 2)],
             before=tuple(names),

@@ -16,7 +16,7 @@ from kbforge import registry
 from kbforge.clustering.resamplers import RESAMPLERS, greedy, multinomial, optimal, stratified
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import SmcSession
-from kbforge.contracts import ConjugateLikelihood, Constraints, Decision, Fate, Fragment, Problem
+from kbforge.contracts import ConjugateLikelihood, Constraints, Decision, Fate, Fragment, ModelSpec
 from kbforge.errors import LikelihoodError
 from kbforge.kernel.binding import WORKERS
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
@@ -41,9 +41,9 @@ from tests.profile import examples
 SPLIT = Rules(10, greedy, splits=True)
 
 
-def both(problem: Problem, rules: Rules) -> tuple[SmcSession, Oracle]:
+def both(spec: ModelSpec, rules: Rules) -> tuple[SmcSession, Oracle]:
     rngs = [np.random.default_rng(3) for _ in range(2)]
-    return SmcSession(problem, rules, rngs[0]), Oracle(problem, rules, rngs[1])
+    return SmcSession(spec, rules, rngs[0]), Oracle(spec, rules, rngs[1])
 
 
 def require_equal(session: SmcSession, oracle: Oracle) -> None:
@@ -55,10 +55,10 @@ def require_equal(session: SmcSession, oracle: Oracle) -> None:
 
 
 def run(
-    problem: Problem, fragments: Sequence[Fragment], rules: Rules = SPLIT, every: int = 7
+    spec: ModelSpec, fragments: Sequence[Fragment], rules: Rules = SPLIT, every: int = 7
 ) -> tuple[SmcSession, Oracle]:
     """Take in fragments, a few at a time, and compare."""
-    session, oracle = both(problem, rules)
+    session, oracle = both(spec, rules)
     for begin in range(0, len(fragments), every):
         part = fragments[begin : begin + every]
         assert session.add(part) == [oracle.add(x) for x in part]
@@ -66,18 +66,18 @@ def run(
     return session, oracle
 
 
-def fitted(model: ConjugateLikelihood, fragments: Sequence[Fragment], alpha: float) -> Problem:
+def fitted(model: ConjugateLikelihood, fragments: Sequence[Fragment], alpha: float) -> ModelSpec:
     model.fit(fragments)
-    return Problem(model, alpha, index=model.index)
+    return ModelSpec(model, alpha, index=model.index)
 
 
 PREDICTIVE = normal(1.0, 6.0)
-PROBLEMS: dict[str, Callable[[], Problem]] = {
-    "in the kernel": lambda: Problem(Gaussian(lam=0.1), ALPHA),
-    "in Python": lambda: Problem(Chain(PREDICTIVE), ALPHA),
-    "black box": lambda: Problem(BlackBox(PREDICTIVE), ALPHA),
-    "surrogate": lambda: Problem(BlackBox(PREDICTIVE), ALPHA, Chain(normal(1.5, 8.0)), 6),
-    "surrogate without a bound": lambda: Problem(
+SPECS: dict[str, Callable[[], ModelSpec]] = {
+    "in the kernel": lambda: ModelSpec(Gaussian(lam=0.1), ALPHA),
+    "in Python": lambda: ModelSpec(Chain(PREDICTIVE), ALPHA),
+    "black box": lambda: ModelSpec(BlackBox(PREDICTIVE), ALPHA),
+    "surrogate": lambda: ModelSpec(BlackBox(PREDICTIVE), ALPHA, Chain(normal(1.5, 8.0)), 6),
+    "surrogate without a bound": lambda: ModelSpec(
         BlackBox(PREDICTIVE), ALPHA, Chain(normal(1.5, 8.0))
     ),
 }
@@ -97,22 +97,22 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("rules", RULES)
-def test_streams_that_merge_and_split(rules: str, problem: str) -> None:
+def test_streams_that_merge_and_split(rules: str, spec: str) -> None:
     merged: set[int] = set()
     fates: set[Fate] = set()
     split = 0
     for seed in SEEDS:
-        session, _ = both(PROBLEMS[problem](), RULES[rules])
+        session, _ = both(SPECS[spec](), RULES[rules])
         points = fragments_of(bridging_stream(seed))
         told = session.add(points)
-        merged.update(len(info.before) for info in told)
-        fates.update(info.fate for info in told)
-        split += sum(len(info.after) > 1 for info in told)
-        run(PROBLEMS[problem](), points, RULES[rules], 1 if seed < 2 else 9)
+        merged.update(len(step.before) for step in told)
+        fates.update(step.fate for step in told)
+        split += sum(len(step.after) > 1 for step in told)
+        run(SPECS[spec](), points, RULES[rules], 1 if seed < 2 else 9)
     assert {Fate.OPENED, Fate.JOINED} <= fates
-    if problem == "in Python":  # the streams do what they were built for
+    if spec == "in Python":  # the streams do what they were built for
         several = RULES[rules].splits and RULES[rules].particles > 1
         assert (Fate.MERGED in fates) == (split > 0) == several
         assert rules != "split" or {3, 4} <= merged
@@ -128,15 +128,15 @@ def test_all_resamplers_are_tried() -> None:
     particles=st.sampled_from([1, 2, 5, 30]),
     alpha=st.sampled_from([0.001, 1.0, 50.0]),
     floor=st.sampled_from([0.0, 1e-3, 0.2]),
-    problem=st.sampled_from(sorted(PROBLEMS)),
+    spec=st.sampled_from(sorted(SPECS)),
 )
 def test_ties_are_broken_alike(
-    points: list[tuple[int, int]], particles: int, alpha: float, floor: float, problem: str
+    points: list[tuple[int, int]], particles: int, alpha: float, floor: float, spec: str
 ) -> None:
     """Few different points: equal weights are the rule."""
     rules = Rules(particles, greedy, splits=True, floor=floor)
     items = fragments_of([(float(a), float(b)) for a, b in points])
-    run(replace(PROBLEMS[problem](), alpha=alpha), items, rules, 5)
+    run(replace(SPECS[spec](), alpha=alpha), items, rules, 5)
 
 
 @examples(60)
@@ -146,10 +146,10 @@ def test_ties_are_broken_alike(
     families=st.integers(1, 4),
     shared=st.integers(1, 3),
     compared=st.integers(0, 3),
-    problem=st.sampled_from(sorted(PROBLEMS)),
+    spec=st.sampled_from(sorted(SPECS)),
 )
 def test_keys_lead_alike(
-    keys: list[list[int]], spread: float, families: int, shared: int, compared: int, problem: str
+    keys: list[list[int]], spread: float, families: int, shared: int, compared: int, spec: str
 ) -> None:
     """Keys that are closed, pruned and followed all the same; families left out."""
     fragments = [
@@ -160,7 +160,7 @@ def test_keys_lead_alike(
     ]
     index = Keys(families=families, shared=shared)
     index.compared = compared
-    made = replace(PROBLEMS[problem](), alpha=0.5, index=index)
+    made = replace(SPECS[spec](), alpha=0.5, index=index)
     run(made, fragments, Rules(5, greedy, splits=True), 4)
 
 
@@ -201,8 +201,8 @@ def test_many_values_of_one_entity() -> None:
         Fragment(f"f{i}", {"name": (name,), "code": ("X-9000",)})
         for i, name in enumerate(rng.permutation(names).tolist())
     ]
-    problem = fitted(Attributes(), fragments, 0.01)
-    session, _ = run(problem, fragments, Rules(3, greedy, splits=True), 10)
+    spec = fitted(Attributes(), fragments, 0.01)
+    session, _ = run(spec, fragments, Rules(3, greedy, splits=True), 10)
     assert max(map(len, session.posterior().clusters())) > 100
 
 
@@ -211,8 +211,8 @@ def test_rows_that_the_file_did_not_have() -> None:
     fragments = people(50, 6, error=0.3)
     again = [replace(f, id=f"again {f.id}") for f in fragments[::3]]
     empty = [Fragment(f"empty {i}", {"name": (" ",)}) for i in range(3)]
-    problem = fitted(Pairs(), fragments[:60], 1.0)
-    run(problem, [*fragments, *again, *empty], SPLIT, 20)
+    spec = fitted(Pairs(), fragments[:60], 1.0)
+    run(spec, [*fragments, *again, *empty], SPLIT, 20)
 
 
 @pytest.mark.skipif(not BIGRAM, reason="the package kbforge_lm is not installed")
@@ -224,8 +224,8 @@ def test_counts_of_rows(far: int) -> None:
         Fragment(f"f{i}", {"name": (name,) * (1 + i % 3)} if name else {})
         for i, name in enumerate(names)
     ]
-    problem = fitted(registry.create("likelihoods", "bigram"), fragments, 0.5)
-    session, _ = run(problem, fragments, Rules(5, greedy, splits=True), 50)
+    spec = fitted(registry.create("likelihoods", "bigram"), fragments, 0.5)
+    session, _ = run(spec, fragments, Rules(5, greedy, splits=True), 50)
     assert max(map(len, session.posterior().clusters())) >= far
 
 
@@ -233,8 +233,8 @@ def test_a_few_people_for_ever() -> None:
     """What the kernel forgets of clusters that are gone is nothing that the others have."""
     drawn = random.Random(0).choices(people(8, 1), k=900)
     fragments = [replace(each, id=f"r{i}") for i, each in enumerate(drawn)]
-    problem = fitted(Attributes(), fragments, 4.0)
-    session, _ = run(problem, fragments, Rules(30, greedy, splits=True), 300)
+    spec = fitted(Attributes(), fragments, 4.0)
+    session, _ = run(spec, fragments, Rules(30, greedy, splits=True), 300)
     assert session.snapshot().totals.evaluations > 2**10  # nodes from which on it forgets
 
 
@@ -261,7 +261,7 @@ def test_any_number_of_workers(
     assert index is not None
     index.fit(fragments)
     monkeypatch.setenv(WORKERS, n_workers)
-    run(Problem(likelihood, 100.0, index=index), fragments, SPLIT, 400)
+    run(ModelSpec(likelihood, 100.0, index=index), fragments, SPLIT, 400)
 
 
 @pytest.mark.parametrize("n_workers", ["1", "3"])
@@ -289,9 +289,9 @@ def test_constraints_bound_what_a_fragment_joins(
         ]
         if link is None:  # with a link, these may leave a fragment no place
             decisions += [Decision(True, *ids[:2]) for ids in by_label.values() if len(ids) > 2]
-        problem = fitted(Attributes(), fragments, 50.0)
-        problem = replace(problem, constraints=Constraints(tuple(decisions), link))
-        run(problem, fragments, SPLIT, 50)
+        spec = fitted(Attributes(), fragments, 50.0)
+        spec = replace(spec, constraints=Constraints(tuple(decisions), link))
+        run(spec, fragments, SPLIT, 50)
 
 
 def test_without_a_wave_a_black_box_is_asked_for_the_same() -> None:
@@ -301,8 +301,8 @@ def test_without_a_wave_a_black_box_is_asked_for_the_same() -> None:
     assert isinstance(inner.likelihood, ConjugateLikelihood)
     for surrogate in (None, inner.likelihood):
         for wave in (1, 32):
-            problem = replace(inner, likelihood=Sets(inner.likelihood), surrogate=surrogate)
-            run(problem, fragments, replace(SPLIT, wave=wave), 40)
+            spec = replace(inner, likelihood=Sets(inner.likelihood), surrogate=surrogate)
+            run(spec, fragments, replace(SPLIT, wave=wave), 40)
 
 
 class Sets(BlackBox):
@@ -323,7 +323,7 @@ def test_what_is_refused_is_refused_alike(bad: float, where: str) -> None:
 
     items = [*fragments_of([(0.0,), (1.0,), (0.1,)]), Fragment("bad", {}, (5.0,))]
     for rules in (SPLIT, RULES["plain"], RULES["multinomial"]):
-        session, oracle = both(Problem(Chain(spoiled), 1.0), rules)
+        session, oracle = both(ModelSpec(Chain(spoiled), 1.0), rules)
         assert session.add(items[:3]) == [oracle.add(x) for x in items[:3]]
         said: list[str] = []
         for add in (lambda: session.add(items[3:]), lambda: oracle.add(items[3])):  # noqa: B023

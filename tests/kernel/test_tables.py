@@ -13,7 +13,7 @@ from kbforge.clustering.resamplers import greedy
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import SmcSession
 from kbforge.clustering.tables import KernelTable
-from kbforge.contracts import Constraints, Decision, Fragment, Problem
+from kbforge.contracts import Constraints, Decision, Fragment, ModelSpec
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.indexes.selective import Selective
 from kbforge.kernel.binding import WORKERS, kernel_library, workers
@@ -96,10 +96,10 @@ def test_a_fragment_that_is_left_no_place_is_taken_in_all_the_same() -> None:
     more = [Fragment(f"x{k}", {}, (float(k),), source=f"u{k}") for k in range(9)]
     last = [Fragment("c", {}, (0.0,), source="t"), Fragment("d", {}, (5.0,), source="t")]
     constraints = Constraints((Decision(True, "a", "c"),), "source")
-    problem = Problem(Gaussian(), 0.01, constraints=constraints)
-    session = SmcSession(problem, Rules(1, greedy, splits=True), np.random.default_rng(0))
+    spec = ModelSpec(Gaussian(), 0.01, constraints=constraints)
+    session = SmcSession(spec, Rules(1, greedy, splits=True), np.random.default_rng(0))
     told = session.add([*made, *more, *last])
-    assert [info.fragment for info in told] == list(range(len(told)))
+    assert [step.fragment for step in told] == list(range(len(told)))
     labels = session.posterior().labels()
     assert labels[0] == labels[11] != labels[1]
 
@@ -108,10 +108,10 @@ def test_many_at_once_are_as_one_by_one() -> None:
     """More than are encoded at once: the next ones are, while the kernel takes some in."""
     fragments = people(450, 8, error=0.3)
     assert len(fragments) > 1100
-    problem = fitted(Attributes(), fragments[:800], 300.0)
-    sessions = [opened(problem, 3) for _ in range(2)]
+    spec = fitted(Attributes(), fragments[:800], 300.0)
+    sessions = [opened(spec, 3) for _ in range(2)]
     at_once = sessions[0].add(fragments)
-    assert at_once == [info for x in fragments for info in sessions[1].add([x])]
+    assert at_once == [step for x in fragments for step in sessions[1].add([x])]
     assert contents(sessions[0].snapshot()) == contents(sessions[1].snapshot())
 
 
@@ -130,7 +130,7 @@ def test_a_kernel_that_was_not_told_says_so() -> None:
     """As after an interrupt between the encoding of fragments and the telling of their values."""
     fragments = people(20, 3)
     session = opened(fitted(Attributes(), fragments, 5.0), 3)
-    clusters = session._core.table
+    clusters = session._state.table
     assert isinstance(clusters, KernelTable)
     table = clusters.compiled
     assert table is not None

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
 
-from kbforge.contracts import Problem, Search
+from kbforge.contracts import ModelSpec, Search
 from kbforge.errors import KBForgeError, UsageError
 from kbforge_lab.empirical_bayes import EmpiricalBayes, EvidenceBound, log_rising
 from kbforge_plugins.clusterers.sequential import SplitSmc
@@ -17,8 +17,8 @@ SEARCH = Search(-6.0, 8.0)
 
 
 def by_evidence(data, particles=100, search=SEARCH, **options):
-    problem, rng = Problem(Letters(), 1.0), np.random.default_rng(0)
-    return EmpiricalBayes(**options).calibrate(data, problem, SplitSmc(particles), search, rng)
+    spec, rng = ModelSpec(Letters(), 1.0), np.random.default_rng(0)
+    return EmpiricalBayes(**options).calibrate(data, spec, SplitSmc(particles), search, rng)
 
 
 def test_bad_use_is_one_sentence():
@@ -61,9 +61,9 @@ def test_with_all_partitions_kept_the_objective_is_the_log_evidence():
 
 @pytest.mark.parametrize("particles", [1, 2, 5])
 def test_with_few_particles_it_is_a_lower_bound_everywhere(particles):
-    problem = Problem(Letters(), alpha=1.0)
+    spec = ModelSpec(Letters(), alpha=1.0)
     clusterer = SplitSmc(particles=particles)
-    bound = EvidenceBound(clusterer.cluster(WORDS, problem, np.random.default_rng(0)), 0.0)
+    bound = EvidenceBound(clusterer.cluster(WORDS, spec, np.random.default_rng(0)), 0.0)
     for log_alpha in np.linspace(-6, 8, 29):
         assert bound(log_alpha) <= log_evidence(WORDS, log_alpha) + 1e-9
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.contracts import UNREAD, Fragment, Posterior, Problem
+from kbforge.contracts import UNREAD, Fragment, ModelSpec, Posterior
 from kbforge.errors import ModelError, UsageError
 from kbforge.models.bundle import Bundle, make_likelihood, write_bundle
 from kbforge.testing.examples import HOSTILE_VALUES
@@ -304,8 +304,8 @@ def test_rates_beside_a_bundle(trained, tmp_path):
 
 
 def clustered(model: Attributes, alpha: float, fragments: list[Fragment], n: int) -> Posterior:
-    problem = Problem(model, alpha, index=model.index)
-    return SplitSmc(particles=n).cluster(fragments, problem, np.random.default_rng(0))
+    spec = ModelSpec(model, alpha, index=model.index)
+    return SplitSmc(particles=n).cluster(fragments, spec, np.random.default_rng(0))
 
 
 def test_hostile_values_are_clustered():

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from kbforge.contracts import Fragment, Problem
+from kbforge.contracts import Fragment, ModelSpec
 from kbforge.errors import KBForgeError, ModelError, UsageError
 from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
@@ -180,8 +180,8 @@ def test_equal_names_are_grouped_and_no_others():
     held = fragments(PEOPLE)
     likelihood = Names()
     likelihood.fit(held)
-    problem = Problem(likelihood, likelihood.default_alpha, index=likelihood.index)
-    posterior = SplitSmc().cluster(held, problem, np.random.default_rng(0))
+    spec = ModelSpec(likelihood, likelihood.default_alpha, index=likelihood.index)
+    posterior = SplitSmc().cluster(held, spec, np.random.default_rng(0))
     assert sorted(map(sorted, posterior.clusters())) == [[0, 1, 2], [3], [4], [5], [6]]
 
 

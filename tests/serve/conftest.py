@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
 from kbforge.contracts import Fragment
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
 from kbforge.serve.app import application
 from kbforge.serve.server import Server, address_of, listen
@@ -32,7 +32,7 @@ PEOPLE = people(40, 3)
 def made_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The store, which nobody writes."""
     path = tmp_path_factory.mktemp("served") / "kb.sqlite"
-    add_fragments(str(path), PEOPLE, Choices(likelihood="pairs"))
+    add_fragments(str(path), PEOPLE, RunOptions(likelihood="pairs"))
     return path
 
 

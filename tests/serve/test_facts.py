@@ -12,7 +12,7 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.errors import NotFoundError, UsageError
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.report import status_of
 from kbforge.jobs.update import add_fragments
@@ -32,8 +32,8 @@ _PEOPLE = people(60, 3, error=0.3)
 
 def _filled(path: Path) -> str:
     """A store that two commands filled, with several entities that are in doubt."""
-    add_fragments(str(path), _PEOPLE[:100], Choices(likelihood="attributes", seed=1))
-    add_fragments(str(path), _PEOPLE[100:], Choices())
+    add_fragments(str(path), _PEOPLE[:100], RunOptions(likelihood="attributes", seed=1))
+    add_fragments(str(path), _PEOPLE[100:], RunOptions())
     return str(path)
 
 
@@ -70,7 +70,7 @@ def test_a_fragment_agrees_with_the_commonest_value(tmp_path: Path) -> None:
     same = [Fragment(str(n), {"name": ("Ada",), "born": ("1815",)}) for n in range(3)]
     other = Fragment("3", {"name": ("Ada",), "born": ("1816",), "town": ("Ely",)})
     path = str(tmp_path / "kb.sqlite")
-    add_fragments(path, [*same, other], Choices(likelihood="names"))
+    add_fragments(path, [*same, other], RunOptions(likelihood="names"))
     readers = Readers(path)
     told = facts.fragment(readers, "3")
     assert told["agrees"] == ["name"]
@@ -184,7 +184,7 @@ def test_what_is_lent_twice_is_two_connections_and_a_new_file_is_noticed(tmp_pat
     readers = Readers(path)
     with readers.store() as one, readers.store() as other:
         assert one is not other
-    add_fragments(str(tmp_path / "new.sqlite"), _PEOPLE[:5], Choices(likelihood="names"))
+    add_fragments(str(tmp_path / "new.sqlite"), _PEOPLE[:5], RunOptions(likelihood="names"))
     (tmp_path / "new.sqlite").rename(path)
     with readers.store() as store:
         assert store.n_fragments == 5

@@ -10,7 +10,7 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.errors import NotFoundError
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import around
 from kbforge.serve import facts as module
@@ -25,7 +25,7 @@ facts = Said(module)
 @pytest.fixture(scope="module")
 def readers(tmp_path_factory: pytest.TempPathFactory) -> Readers:
     path = str(tmp_path_factory.mktemp("near") / "kb.sqlite")
-    add_fragments(path, people(80, 3, error=0.3), Choices(likelihood="attributes", seed=1))
+    add_fragments(path, people(80, 3, error=0.3), RunOptions(likelihood="attributes", seed=1))
     return Readers(path)
 
 
@@ -76,7 +76,7 @@ def test_shared_values_are_named(tmp_path: Path) -> None:
         Fragment("2", {"name": ("Ada Byron",), "town": ("Ely",)}),
         Fragment("3", {"name": ("Charles Babbage",)}),
     ]
-    add_fragments(path, given, Choices(likelihood="names"))
+    add_fragments(path, given, RunOptions(likelihood="names"))
     readers = Readers(path)
     (first, *_) = around(path, ["1"])
     told = neighbourhood(readers, first.id)

@@ -10,7 +10,7 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.errors import ContradictionError, NotFoundError, UsageError
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.decide import answered, decide, decisions_of, reviewed
 from kbforge.jobs.refit import refit
 from kbforge.jobs.remove import remove
@@ -31,7 +31,7 @@ PEOPLE = people(80, 6, error=0.5)
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("review") / "kb.sqlite"
-    add_fragments(str(path), PEOPLE, Choices(likelihood="attributes", alpha=30.0))
+    add_fragments(str(path), PEOPLE, RunOptions(likelihood="attributes", alpha=30.0))
     return path
 
 
@@ -153,7 +153,7 @@ def test_fragments_that_came_since_are_asked_about(path: str, asks: Any) -> None
     while (asked := asks.next()["question"]) is not None:
         asks.answer(*pair(asked), None)
     twins = [Fragment(f"twin-{x.id}", x.properties) for x in PEOPLE[:40]]
-    add_fragments(path, twins, Choices())
+    add_fragments(path, twins, RunOptions())
     assert any(id.startswith("twin-") for id in pair(question(asks)))
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from kbforge.contracts import Fragment
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
 from kbforge.serve.app import application
 from kbforge.serve.reconcile import BATCH, CERTAIN
@@ -411,7 +411,7 @@ def test_a_preview_may_be_framed_and_nothing_else(client, whole):
 
 def test_a_preview_shows_hostile_values_as_text(store):
     said = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'‮"
-    add_fragments(str(store), [Fragment("evil", {"name": (said,), "town": (said,)})], Choices())
+    add_fragments(str(store), [Fragment("evil", {"name": (said,), "town": (said,)})], RunOptions())
     with TestClient(application(Service(str(store))), "http://localhost") as client:
         entity = _holder(client, Fragment("evil", {}))
         page = client.get("/reconcile/preview", params={"id": entity}).text

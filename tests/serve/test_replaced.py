@@ -17,7 +17,7 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
 from kbforge.serve import writer as writing
 from kbforge.serve.app import application
@@ -53,7 +53,7 @@ def made_other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A smaller store of other people."""
     path = tmp_path_factory.mktemp("other") / "other.sqlite"
     renamed = [type(x)(f"other-{x.id}", x.properties) for x in OTHERS]
-    add_fragments(str(path), renamed, Choices(likelihood="attributes", alpha=10.0))
+    add_fragments(str(path), renamed, RunOptions(likelihood="attributes", alpha=10.0))
     return path
 
 

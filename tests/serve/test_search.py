@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.update import add_fragments
 from kbforge.serve.readers import Readers
@@ -44,7 +44,7 @@ def search(store: Path):
 
 
 def _add(store: Path, *fragments: Fragment) -> None:
-    add_fragments(str(store), fragments, Choices())
+    add_fragments(str(store), fragments, RunOptions())
 
 
 def _named(id: str, name: str, **others: str) -> Fragment:

@@ -16,7 +16,7 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.errors import BusyError, ContradictionError, DuplicateError, OutputError, UsageError
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.decide import decide, decisions_of, undo
 from kbforge.jobs.refit import refit
 from kbforge.jobs.remove import erase
@@ -41,7 +41,7 @@ A, B, C, D = (x.id for x in FIRST[:40:10])
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("store") / "kb.sqlite"
-    add_fragments(str(path), FIRST, Choices(likelihood="attributes", alpha=30.0))
+    add_fragments(str(path), FIRST, RunOptions(likelihood="attributes", alpha=30.0))
     return path
 
 
@@ -79,11 +79,11 @@ def test_a_store_is_written_as_by_the_command_line(base: Path, path: str, tmp_pa
     assert done(served.add(changed, "replace"))["replaced"] == 3
     served.close()
 
-    add_fragments(other, MORE, Choices())
+    add_fragments(other, MORE, RunOptions())
     decide(other, decisions_of([("same", A, B)]))
     decide(other, decisions_of([("different", A, C)]))
     undo(other, 1)
-    add_fragments(other, changed, Choices(), "replace")
+    add_fragments(other, changed, RunOptions(), "replace")
     assert content(path) == content(other)
 
 
@@ -179,7 +179,7 @@ def test_the_command_line_writes_beside_it(
     path: str, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done(writer.add(MORE[:10]))
-    add_fragments(path, MORE[10:20], Choices())
+    add_fragments(path, MORE[10:20], RunOptions())
     done(writer.add(MORE[20:30]))
     decide(path, decisions_of([("same", A, B)]))
     refit(path)
@@ -330,7 +330,7 @@ def test_confidence_is_told_when_nothing_waits(
             time.sleep(0.02)
         assert not Store(opened).has_stale
     served.close()
-    add_fragments(other, MORE, Choices())
+    add_fragments(other, MORE, RunOptions())
     decide(other, decisions_of([("different", A, B)]))
     assert sure(path) == sure(other)
 

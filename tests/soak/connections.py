@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
 from tests.people import people
 from tests.soak.serve import ServerProcess
@@ -70,7 +70,7 @@ def besieged(
     """
     store, log = folder / "kb.sqlite", folder / "log"
     found = people(base // 3 + 100, 0)[:base]
-    add_fragments(str(store), found, Choices(likelihood="attributes"))
+    add_fragments(str(store), found, RunOptions(likelihood="attributes"))
     names = [value for x in found[:2000] for value in x.properties.get("name", ())]
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))  # the server inherits it

@@ -20,7 +20,7 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 from kbforge.errors import UsageError
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
 from kbforge.serve import writer
 from kbforge.serve.app import application
@@ -49,7 +49,7 @@ def main() -> int:
         begin = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder, "kb.sqlite"))
-            add_fragments(path, PEOPLE[:50], Choices(likelihood="attributes", alpha=10.0))
+            add_fragments(path, PEOPLE[:50], RunOptions(likelihood="attributes", alpha=10.0))
             counts, wrong = run(path, options.events, options.seed)
         told = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
         print(f"{sum(counts.values())} events in {time.perf_counter() - begin:.0f} s: {told}")

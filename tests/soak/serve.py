@@ -30,13 +30,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
 
 from kbforge.contracts import Fragment
 from kbforge.files.fragments import to_line
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
 from kbforge.store.database import Database
 from kbforge.store.store import Store
@@ -76,7 +77,7 @@ def main() -> int:
     first, new = found[: options.base], found[options.base : options.base + coming]
     with tempfile.TemporaryDirectory() as folder:
         whole, killed = Path(folder, "whole.sqlite"), Path(folder, "killed.sqlite")
-        add_fragments(str(whole), first, Choices(likelihood="attributes"))
+        add_fragments(str(whole), first, RunOptions(likelihood="attributes"))
         shutil.copy(whole, killed)
         clean = [shutil.copy(whole, Path(folder, f"{by.name}.sqlite")) for by in STOPS]
         batches = [new[at : at + options.batch] for at in range(0, len(new), options.batch)]
@@ -160,17 +161,25 @@ class ServerProcess:
         def read(seed: int) -> None:
             rng = random.Random(seed)
             with httpx.Client(base_url=self.client.base_url, timeout=60) as client:
-                while not stop.wait(PAUSE):
-                    begin = time.perf_counter()
-                    found = client.get("/api/search", params={"q": rng.choice(names)})
-                    seconds.append(time.perf_counter() - begin)
-                    results = found.json().get("results", ()) if found.is_success else ()
-                    answers = [found]
-                    if results:
-                        begin = time.perf_counter()
-                        answers.append(client.get(f"/api/entities/{rng.choice(results)['id']}"))
-                        seconds.append(time.perf_counter() - begin)
-                    failed.extend(one.text for one in answers if not one.is_success)
+                try:
+                    while not stop.wait(PAUSE):
+                        found = asked(client, "/api/search", q=rng.choice(names))
+                        if results := found.get("results"):
+                            asked(client, f"/api/entities/{rng.choice(results)['id']}")
+                except httpx.HTTPError as error:
+                    failed.append(error)
+
+        def asked(client: httpx.Client, path: str, **parameters: str) -> dict[str, Any]:
+            begin = time.perf_counter()
+            try:
+                answer = client.get(path, params=parameters)
+            except httpx.RemoteProtocolError:
+                # a server may close a connection between two requests: the client asks again
+                answer = client.get(path, params=parameters)
+            seconds.append(time.perf_counter() - begin)
+            answer.raise_for_status()
+            read: dict[str, Any] = answer.json()
+            return read
 
         threads = [threading.Thread(target=read, args=(seed,)) for seed in range(READERS)]
         for thread in threads:
@@ -181,7 +190,7 @@ class ServerProcess:
             stop.set()
             for thread in threads:
                 thread.join()
-        assert not failed, f"a reader was answered {failed[0]}"
+        assert not failed, f"a reader was not served: {failed[0]}"
 
     def kill(self) -> None:
         """End without a chance to tidy up."""

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
 from tests.people import people
 from tests.soak.__main__ import compare
@@ -26,7 +26,7 @@ def test_a_server_loses_nothing_that_it_acknowledged(tmp_path):
 
     found = people(400, 5)
     whole, killed = tmp_path / "whole.sqlite", tmp_path / "killed.sqlite"
-    add_fragments(str(whole), found[:300], Choices(likelihood="attributes"))
+    add_fragments(str(whole), found[:300], RunOptions(likelihood="attributes"))
     shutil.copy(whole, killed)
     batches = [found[at : at + 50] for at in range(300, len(found), 50)]
     names = [value for x in found[:100] for value in x.properties.get("name", ())]
@@ -45,6 +45,6 @@ def test_readers_are_served_beside_more_slow_clients_than_there_is_room_for(tmp_
     pytest.importorskip("uvicorn", reason="needs the extra serve")
     from tests.soak.connections import besieged
 
-    seconds, lines = besieged(tmp_path, 300, connections=120, seconds=3, files=128)
+    seconds, lines = besieged(tmp_path, 300, connections=120, seconds=3, files=200)
     assert len(seconds) >= 8  # a reader that is not answered fails it
     assert lines < 10

@@ -49,7 +49,7 @@ def _led(rows: sqlite3.Connection) -> list[str]:
         live |= {*page.members[starts].tolist()}
     lines = []
     for key, closed, families in rows.execute("SELECT key, closed, families FROM led"):
-        led = [family for family in numbers_from_bytes(families).tolist() if family in live]
-        if led or closed:
-            lines.append(f"led {key} {closed} {led}")
+        postings = [family for family in numbers_from_bytes(families).tolist() if family in live]
+        if postings or closed:
+            lines.append(f"led {key} {closed} {postings}")
     return lines

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from kbforge.contracts import Constraints, Decision, LearnedState, Page, Totals
+from kbforge.contracts import Constraints, Decision, LearnedState, SubproblemData, Totals
 from kbforge.errors import KBForgeError
 from kbforge.store.pages import (
     kept_from_bytes,
@@ -26,7 +26,7 @@ FIELDS = ("slots", "lengths", "members", "scores", "rows", "cells", "weights")
 
 @given(st.tuples(ints, ints, ints, floats, ints, ints, floats))
 def test_a_page_comes_back(arrays: tuple[np.ndarray, ...]) -> None:
-    page = Page(7, *arrays)
+    page = SubproblemData(7, *arrays)
     again = page_from_bytes(7, page_to_bytes(page))
     assert again.name == 7
     for name in FIELDS:
@@ -39,7 +39,7 @@ def test_a_page_comes_back(arrays: tuple[np.ndarray, ...]) -> None:
 @pytest.mark.parametrize("cut", [0, 10, 60, -1])
 def test_a_damaged_page_is_told(cut: int) -> None:
     one = np.array([1])
-    content = page_to_bytes(Page(3, one, one, one, np.ones(1), one, one, np.zeros(1)))
+    content = page_to_bytes(SubproblemData(3, one, one, one, np.ones(1), one, one, np.zeros(1)))
     with pytest.raises(KBForgeError, match="subproblem 3"):
         page_from_bytes(3, content[:cut])
 

@@ -19,7 +19,7 @@ import pytest
 
 from kbforge.errors import KBForgeError
 from kbforge.files.fragments import write_fragments
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.confidence import complete_confidence
 from kbforge.jobs.decide import decide, decisions_of
 from kbforge.jobs.remove import remove
@@ -103,8 +103,10 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
         replace(x, metadata={"note": rng.randbytes(rng.randrange(size)).hex()})
         for x in people(1_300 if SOAK else 40, 5)
     ]
-    add_fragments(str(path), some[: len(some) // 2], Choices(likelihood="attributes", alpha=50.0))
-    add_fragments(str(path), some, Choices())
+    add_fragments(
+        str(path), some[: len(some) // 2], RunOptions(likelihood="attributes", alpha=50.0)
+    )
+    add_fragments(str(path), some, RunOptions())
     first = [entity.fragments[0] for entity in entities_of(str(path))][:4]
     decide(str(path), decisions_of([("same", *first[:2]), ("different", *first[2:])]))
     a, b, *_ = [x for x in entities_of(str(path)) if len(x.fragments) > 2][-1].fragments

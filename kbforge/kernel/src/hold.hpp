@@ -1,4 +1,4 @@
-// Subproblems that were kept as pages, and are held again (kbforge/clustering/core.py).
+// Subproblems that were kept as pages, and are held again (kbforge/clustering/state.py).
 #pragma once
 
 #include <cstdint>

@@ -27,10 +27,10 @@ from kbforge.contracts import (
     FloatArray,
     Fragment,
     IntArray,
+    ModelSpec,
     OnStep,
     Particle,
     Posterior,
-    Problem,
     Progress,
     Rounds,
     Subproblem,
@@ -104,7 +104,7 @@ _IDLE_BATCHES = 100
 
 def agglomerate(
     fragments: Sequence[Fragment],
-    problem: Problem,
+    spec: ModelSpec,
     start: Sequence[Cluster],
     rng: np.random.Generator,
     batch: int | None = None,
@@ -117,9 +117,9 @@ def agglomerate(
     """
 
     def begun() -> _Agglomeration:
-        return _Agglomeration(fragments, without_model(problem), start, rng, batch)
+        return _Agglomeration(fragments, without_model(spec), start, rng, batch)
 
-    return concluded(begun, fragments, problem, budget, on_step)
+    return concluded(begun, fragments, spec, budget, on_step)
 
 
 Merge: TypeAlias = tuple[int, int, float]
@@ -132,13 +132,13 @@ class _Agglomeration:
     def __init__(
         self,
         fragments: Sequence[Fragment],
-        problem: Problem,
+        spec: ModelSpec,
         start: Sequence[Cluster],
         rng: np.random.Generator,
         batch: int | None,
     ) -> None:
         n = len(fragments)
-        self._prior, self._start = DirichletProcess(problem.alpha), start
+        self._prior, self._start = DirichletProcess(spec.alpha), start
         self._grouping = grouping = Grouping(n)
         grouping.begin([(i,) for i in range(n)])
         self._gains = gains = MergeGains(grouping, self._prior)
@@ -151,7 +151,7 @@ class _Agglomeration:
                 f"agglomerative looks at all pairs of at most {MOST_FRAGMENTS:,} fragments, got "
                 f"{n:,}; {option('clusterer.batch', 1000)} samples pairs"
             )
-        likelihood, surrogate, most = problem.likelihood, problem.surrogate, problem.max_evals
+        likelihood, surrogate, most = spec.likelihood, spec.surrogate, spec.max_evals
         self._models: tuple[GroupingModel, ...]
         if batch is not None:
             sets = SetModel(likelihood, fragments, grouping)

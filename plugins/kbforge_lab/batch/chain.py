@@ -39,9 +39,9 @@ from kbforge.contracts import (
     FloatArray,
     Fragment,
     IntArray,
+    ModelSpec,
     OnStep,
     Posterior,
-    Problem,
     Progress,
     Rounds,
 )
@@ -64,7 +64,7 @@ from kbforge_lab.batch.visits import Visits, subproblems_of
 _MOVING = 0.9  # see MetropolisKernel
 
 
-class Kernel(ABC):
+class TransitionKernel(ABC):
     """A way of proposing moves; `models` follow the grouping, the model itself first."""
 
     def __init__(self, *models: Follower) -> None:
@@ -84,7 +84,7 @@ class Kernel(ABC):
         raise UsageError("start: this sampler cannot start sequentially; expected singletons")
 
 
-class FragmentKernel(Kernel):
+class FragmentKernel(TransitionKernel):
     """A kernel that moves one given fragment."""
 
     @abstractmethod
@@ -258,7 +258,7 @@ class MarkovChain:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: TransitionKernel,
         grouping: Grouping,
         prior: DirichletProcess,
         rng: np.random.Generator,
@@ -388,13 +388,13 @@ class ChainRules:
         )
 
 
-MakeKernel: TypeAlias = Callable[[Sequence[Fragment], Problem, Grouping, float], Kernel]
+MakeKernel: TypeAlias = Callable[[Sequence[Fragment], ModelSpec, Grouping, float], TransitionKernel]
 """From fragments, their problem, the (empty) grouping to work on, and log alpha."""
 
 
 def run_chain(
     fragments: Sequence[Fragment],
-    problem: Problem,
+    spec: ModelSpec,
     make_kernel: MakeKernel,
     rules: ChainRules,
     start: Sequence[Cluster] | None,
@@ -404,12 +404,12 @@ def run_chain(
     """Sample groupings of the fragments, from a `start` as of `MarkovChain.start`."""
 
     def begun() -> _ChainRun:
-        prior = DirichletProcess(problem.alpha)
+        prior = DirichletProcess(spec.alpha)
         grouping = Grouping(len(fragments))
-        kernel = make_kernel(fragments, problem, grouping, prior.log_alpha)
+        kernel = make_kernel(fragments, spec, grouping, prior.log_alpha)
         return _ChainRun(kernel, grouping, prior, rng, rules, start)
 
-    return concluded(begun, fragments, problem, rules.budget, on_step)
+    return concluded(begun, fragments, spec, rules.budget, on_step)
 
 
 class _ChainRun(MarkovChain):
@@ -417,7 +417,7 @@ class _ChainRun(MarkovChain):
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: TransitionKernel,
         grouping: Grouping,
         prior: DirichletProcess,
         rng: np.random.Generator,

@@ -15,9 +15,9 @@ from kbforge.contracts import (
     FloatArray,
     Fragment,
     Interrupted,
+    ModelSpec,
     OnStep,
     Posterior,
-    Problem,
     Progress,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
@@ -93,7 +93,7 @@ class BatchRun(Protocol):
 def concluded(
     make_run: Callable[[], BatchRun],
     fragments: Sequence[Fragment],
-    problem: Problem,
+    spec: ModelSpec,
     budget: float | None,
     on_step: OnStep | None,
 ) -> Posterior:
@@ -105,7 +105,7 @@ def concluded(
             no possible place.
 
     """
-    problem.require_free()
+    spec.require_free()
     if not fragments:
         return Posterior((), 0.0, 0, 0)
     watch = Watch(budget, on_step)

@@ -85,7 +85,7 @@ from kbforge.contracts import (
     Likelihood,
 )
 from kbforge.errors import LikelihoodError
-from kbforge_lab.batch.chain import GibbsKernel, Kernel
+from kbforge_lab.batch.chain import GibbsKernel, TransitionKernel
 from kbforge_lab.batch.grouping import STAY, Follower, Grouping, Move, merge, split
 from kbforge_lab.batch.grouping_model import IMPOSSIBLE
 from kbforge_lab.batch.sets import PointSets, SetScores
@@ -231,7 +231,7 @@ class Suggestion(NamedTuple):
     log_ratio: float
 
 
-class SplitMergeKernel(Kernel):
+class SplitMergeKernel(TransitionKernel):
     """A kernel of suggestions; by default a sweep has as many as there are fragments."""
 
     def __init__(
@@ -279,7 +279,7 @@ class SplitMergeKernel(Kernel):
         return Suggestion(merge(grouping, *slots, gain), gain + log_back_there)
 
 
-class WithGibbs(Kernel):
+class WithGibbs(TransitionKernel):
     """Sweeps of split-merge moves, each followed by some sweeps of Gibbs sampling, perhaps none."""
 
     def __init__(self, first: SplitMergeKernel, gibbs: GibbsKernel, sweeps: int) -> None:

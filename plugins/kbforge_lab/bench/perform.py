@@ -20,7 +20,7 @@ import orjson
 
 from kbforge import __version__, registry
 from kbforge.clustering.rules import DirichletProcess
-from kbforge.contracts import Ending, Fragment, Interrupted, OnStep, Posterior, Problem, Progress
+from kbforge.contracts import Ending, Fragment, Interrupted, ModelSpec, OnStep, Posterior, Progress
 from kbforge.errors import KBForgeError
 from kbforge.evaluation.reliability import (
     LEAST,
@@ -33,7 +33,7 @@ from kbforge.evaluation.reliability import (
     reliability,
 )
 from kbforge.evaluation.scores import Scores, compare
-from kbforge.fit.choices import SOURCE, Choices, Fit
+from kbforge.fit.choices import SOURCE, PreparedRun, RunOptions
 from kbforge.fit.confidence import ClusteringReport
 from kbforge.fit.prepare import prepare
 from kbforge_lab.bench.baselines import group
@@ -221,7 +221,7 @@ def _whole_way(run: BenchRun, fragments: Sequence[Fragment], gold: Sequence[str]
         **_found(best.posterior),
         cut=best.cut,
         log_posterior=best.posterior.log_posterior,
-        model=model.name if model else type(prepared.problem.likelihood).__name__.lower(),
+        model=model.name if model else type(prepared.spec.likelihood).__name__.lower(),
         alpha=best.alpha,
         **_calibration(fragments, best.posterior, gold, prepared),
     )
@@ -237,14 +237,18 @@ class _Best(NamedTuple):
 
 
 def _best(
-    run: BenchRun, prepared: Fit, fragments: Sequence[Fragment], gold: Sequence[str], until: float
+    run: BenchRun,
+    prepared: PreparedRun,
+    fragments: Sequence[Fragment],
+    gold: Sequence[str],
+    until: float,
 ) -> _Best:
     """The best grouping by F1 over the method's alphas, stopping at `until` on the wall clock."""
     best: _Best | None = None
     for alpha in run.method.alphas or (prepared.alpha,):
-        problem = replace(prepared.problem, alpha=alpha)
+        spec = replace(prepared.spec, alpha=alpha)
         rng = np.random.default_rng(run.method_seed)
-        posterior = prepared.clusterer.cluster(fragments, problem, rng, _until(until))
+        posterior = prepared.clusterer.cluster(fragments, spec, rng, _until(until))
         if not posterior.complete and best is not None:
             return best._replace(cut=True)
         scores = compare(posterior.labels(), gold[: posterior.n_fragments])
@@ -265,11 +269,11 @@ def _until(until: float) -> OnStep:
     return on_step
 
 
-def _way_choices(run: BenchRun) -> Choices:
+def _way_choices(run: BenchRun) -> RunOptions:
     method, model = run.method, run.method.likelihood
     options = {"likelihood": model.options if model else {}, "clusterer": method.options}
     more: dict[str, Any] = {} if run.task.defaults is None else {"defaults": run.task.defaults}
-    return Choices(
+    return RunOptions(
         clusterer=method.clusterer,
         likelihood=None if model is None else model.name,
         particles=method.particles,
@@ -283,7 +287,7 @@ def _way_choices(run: BenchRun) -> Choices:
 
 
 def _calibration(
-    fragments: Sequence[Fragment], posterior: Posterior, gold: Sequence[str], prepared: Fit
+    fragments: Sequence[Fragment], posterior: Posterior, gold: Sequence[str], prepared: PreparedRun
 ) -> dict[str, Any]:
     """The expected calibration errors, None of what there are no claims or too many of."""
     entities = entity_probabilities([posterior])
@@ -318,12 +322,12 @@ def _clustered(
     watch = _Watch(run, gold, online=not minds)
     choices = _choices(run, minds)
     prepared = prepare(fragments, choices)
-    problem = prepared.problem
+    spec = prepared.spec
     if not run.method.surrogate:
-        problem = replace(problem, surrogate=None, max_evals=None)
+        spec = replace(spec, surrogate=None, max_evals=None)
     watch.begin = Clocks.now()
     posterior = prepared.clusterer.cluster(
-        fragments, problem, np.random.default_rng(choices.seed), watch.on_step
+        fragments, spec, np.random.default_rng(choices.seed), watch.on_step
     )
     spent = watch.spent()
     row = Row(
@@ -331,7 +335,7 @@ def _clustered(
         **_scored([watch.scored(posterior)]),
         **_found(posterior),
         cut=posterior.ended in (Ending.BUDGET, Ending.INTERRUPTED),
-        log_posterior=_log_posterior(posterior, fragments, problem),
+        log_posterior=_log_posterior(posterior, fragments, spec),
         seconds=spent.wall,
         cpu_seconds=spent.cpu,
         way=orjson.dumps(watch.way).decode(),
@@ -339,21 +343,21 @@ def _clustered(
     return row, watch.trace
 
 
-def _log_posterior(posterior: Posterior, fragments: Sequence[Fragment], problem: Problem) -> float:
+def _log_posterior(posterior: Posterior, fragments: Sequence[Fragment], spec: ModelSpec) -> float:
     """Of the point estimate, by the likelihood also where the surrogate alone has found it."""
-    if problem.max_evals != 0:
+    if spec.max_evals != 0:
         return posterior.log_posterior
     clusters = posterior.clusters()
-    model = problem.likelihood.log_marginal([[fragments[i] for i in c] for c in clusters])
-    return float(DirichletProcess(problem.alpha).log_terms(clusters, model).sum())
+    model = spec.likelihood.log_marginal([[fragments[i] for i in c] for c in clusters])
+    return float(DirichletProcess(spec.alpha).log_terms(clusters, model).sum())
 
 
-def _choices(run: BenchRun, minds_its_budget: bool) -> Choices:
+def _choices(run: BenchRun, minds_its_budget: bool) -> RunOptions:
     task, method = run.task, run.method
     assert task.likelihood is not None
     options = ({"budget": run.seconds} if minds_its_budget else {}) | dict(method.options)
     surrogate = task.surrogate if method.surrogate else None
-    return Choices(
+    return RunOptions(
         clusterer=method.clusterer,
         likelihood=task.likelihood.name,
         surrogate=surrogate.name if surrogate else None,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from kbforge.fit.choices import Choices
+    from kbforge.fit.choices import RunOptions
     from kbforge_lab.bench.scale.measuring import Draw, Measurement
     from kbforge_lab.bench.scale.plan import ScaleReport
 
@@ -110,7 +110,7 @@ def _numbers(text: str | None) -> list[int] | None:
 
 
 def _followed(
-    file: str | None, sizes: Sequence[int], choices: Choices, draw: Draw
+    file: str | None, sizes: Sequence[int], choices: RunOptions, draw: Draw
 ) -> Iterator[Measurement]:
     """The measurements, with a bar of the fragments that are through."""
     from kbforge_lab.bench.scale.measuring import PARTS, measure_all

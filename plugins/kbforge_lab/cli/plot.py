@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kbforge.contracts import Fragment, OnStep, Progress
-    from kbforge.fit.choices import Choices
+    from kbforge.fit.choices import RunOptions
     from kbforge.jobs.cluster import KnowledgeBase
 
 app = typer.Typer(add_completion=False)
@@ -130,7 +130,7 @@ def _draw_kb(kb: str, fragments: Sequence[Fragment], target: str) -> None:
 
 def _cluster_and_draw(
     fragments: Sequence[Fragment],
-    choices: Choices,
+    choices: RunOptions,
     target: str | None,
     top: int,
     animate: str | None,
@@ -158,7 +158,7 @@ def _cluster_and_draw(
 
 
 def _clustered(
-    fragments: Sequence[Fragment], choices: Choices, record: OnStep | None
+    fragments: Sequence[Fragment], choices: RunOptions, record: OnStep | None
 ) -> KnowledgeBase:
     from kbforge.jobs.cluster import cluster
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
+from kbforge.contracts import Clusterer, Fragment, ModelSpec, OnStep, Posterior
 from kbforge.errors import UsageError
 from kbforge_lab.batch.chain import ChainRules
 from kbforge_lab.batch.run import concluded
@@ -98,7 +98,7 @@ class FastEx(Clusterer):
     def cluster(
         self,
         fragments: Sequence[Fragment],
-        problem: Problem,
+        spec: ModelSpec,
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
@@ -106,11 +106,11 @@ class FastEx(Clusterer):
         start = mixture_start(self._start, fragments, components, rng)
 
         def begun() -> FastExRun:
-            family = family_of(problem.likelihood, fragments, self._rules.taylor)
-            prior = Mixture(problem.alpha, components)
+            family = family_of(spec.likelihood, fragments, self._rules.taylor)
+            prior = Mixture(spec.alpha, components)
             return FastExRun(family, prior, self._rules, self._ends, start, rng)
 
-        return concluded(begun, fragments, problem, self._ends.budget, on_step)
+        return concluded(begun, fragments, spec, self._ends.budget, on_step)
 
 
 def _require(name: str, value: int, most: int | None = None) -> None:
@@ -164,7 +164,7 @@ class Uncollapsed(Clusterer):
     def cluster(
         self,
         fragments: Sequence[Fragment],
-        problem: Problem,
+        spec: ModelSpec,
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
@@ -172,8 +172,8 @@ class Uncollapsed(Clusterer):
         assert start is not None
 
         def begun() -> UncollapsedRun:
-            family = family_of(problem.likelihood, fragments, "secant")
-            prior = Mixture(problem.alpha, self._components)
+            family = family_of(spec.likelihood, fragments, "secant")
+            prior = Mixture(spec.alpha, self._components)
             return UncollapsedRun(family, prior, self._ends, start, rng)
 
-        return concluded(begun, fragments, problem, self._ends.budget, on_step)
+        return concluded(begun, fragments, spec, self._ends.budget, on_step)

@@ -21,17 +21,17 @@ from kbforge.contracts import (
     Features,
     Fragment,
     Likelihood,
+    ModelSpec,
     OnStep,
     Posterior,
-    Problem,
 )
 from kbforge.errors import UsageError
 from kbforge_lab.batch.agglomerate import agglomerate
 from kbforge_lab.batch.chain import (
     ChainRules,
     GibbsKernel,
-    Kernel,
     MetropolisKernel,
+    TransitionKernel,
     run_chain,
 )
 from kbforge_lab.batch.grouping import Grouping
@@ -87,12 +87,12 @@ class Agglomerative(Clusterer):
     def cluster(
         self,
         fragments: Sequence[Fragment],
-        problem: Problem,
+        spec: ModelSpec,
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
         start = groups_from(self._start, fragments)
-        return agglomerate(fragments, problem, start, rng, self._batch, self._budget, on_step)
+        return agglomerate(fragments, spec, start, rng, self._batch, self._budget, on_step)
 
 
 class ChainSampler(Clusterer):
@@ -129,19 +129,19 @@ class ChainSampler(Clusterer):
 
     @abstractmethod
     def make_kernel(
-        self, fragments: Sequence[Fragment], problem: Problem, grouping: Grouping, log_alpha: float
-    ) -> Kernel:
+        self, fragments: Sequence[Fragment], spec: ModelSpec, grouping: Grouping, log_alpha: float
+    ) -> TransitionKernel:
         """See `kbforge_lab.batch.chain.MakeKernel`."""
 
     def cluster(
         self,
         fragments: Sequence[Fragment],
-        problem: Problem,
+        spec: ModelSpec,
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
         start = chain_start(self._start, fragments)
-        return run_chain(fragments, problem, self.make_kernel, self._rules, start, rng, on_step)
+        return run_chain(fragments, spec, self.make_kernel, self._rules, start, rng, on_step)
 
 
 class Gibbs(ChainSampler):
@@ -155,9 +155,9 @@ class Gibbs(ChainSampler):
 
     @staticmethod
     def make_kernel(
-        fragments: Sequence[Fragment], problem: Problem, grouping: Grouping, log_alpha: float
+        fragments: Sequence[Fragment], spec: ModelSpec, grouping: Grouping, log_alpha: float
     ) -> GibbsKernel:
-        model = model_of(without_model(problem).likelihood, fragments, grouping)
+        model = model_of(without_model(spec).likelihood, fragments, grouping)
         return GibbsKernel(model, log_alpha)
 
 
@@ -179,15 +179,15 @@ class Metropolis(ChainSampler):
 
     @staticmethod
     def make_kernel(
-        fragments: Sequence[Fragment], problem: Problem, grouping: Grouping, log_alpha: float
-    ) -> Kernel:
-        if problem.max_evals == 0:  # a surrogate that accepts its own proposals is a Gibbs sampler
-            surrogate = without_model(problem).likelihood
+        fragments: Sequence[Fragment], spec: ModelSpec, grouping: Grouping, log_alpha: float
+    ) -> TransitionKernel:
+        if spec.max_evals == 0:  # a surrogate that accepts its own proposals is a Gibbs sampler
+            surrogate = without_model(spec).likelihood
             return GibbsKernel(model_of(surrogate, fragments, grouping), log_alpha)
-        model = SetModel(problem.likelihood, fragments, grouping)
+        model = SetModel(spec.likelihood, fragments, grouping)
         proposal = None
-        if problem.surrogate is not None:
-            proposal = table_model(problem.surrogate, fragments, grouping)
+        if spec.surrogate is not None:
+            proposal = table_model(spec.surrogate, fragments, grouping)
         return MetropolisKernel(model, proposal, log_alpha)
 
 
@@ -228,9 +228,9 @@ class SplitMerge(ChainSampler):
         self._moves, self._gibbs = moves, gibbs
 
     def make_kernel(
-        self, fragments: Sequence[Fragment], problem: Problem, grouping: Grouping, log_alpha: float
-    ) -> Kernel:
-        ground = KernelInput(fragments, without_model(problem).likelihood, grouping, log_alpha)
+        self, fragments: Sequence[Fragment], spec: ModelSpec, grouping: Grouping, log_alpha: float
+    ) -> TransitionKernel:
+        ground = KernelInput(fragments, without_model(spec).likelihood, grouping, log_alpha)
         kernel = self.splitting(ground)
         if not self._gibbs and self._start != SEQUENTIAL:
             return kernel

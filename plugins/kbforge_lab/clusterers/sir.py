@@ -36,10 +36,10 @@ from kbforge.contracts import (
     Fragment,
     IntArray,
     Likelihood,
+    ModelSpec,
     Observation,
     OnStep,
     Posterior,
-    Problem,
     Progress,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
@@ -276,7 +276,7 @@ class _ReplicaRun:
     def __init__(
         self,
         fragments: Sequence[Fragment],
-        problem: Problem,
+        spec: ModelSpec,
         replicas: int,
         least_effective: float,
         particles: int,
@@ -284,8 +284,8 @@ class _ReplicaRun:
     ) -> None:
         self._fragments, self._particles = fragments, particles
         self._least_effective = least_effective
-        self._likelihood = without_model(problem).likelihood
-        self._prior = DirichletProcess(problem.alpha)
+        self._likelihood = without_model(spec).likelihood
+        self._prior = DirichletProcess(spec.alpha)
         by_table = isinstance(self._likelihood, ConjugateLikelihood)
         self._held = (_ByTable if by_table else _BySets)(self._likelihood, fragments)
         self._replicas = Replicas(len(fragments), replicas, self._prior.log_alpha, rng)
@@ -387,13 +387,13 @@ class Sir(Clusterer):
     def cluster(
         self,
         fragments: Sequence[Fragment],
-        problem: Problem,
+        spec: ModelSpec,
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
         def begun() -> _ReplicaRun:
             return _ReplicaRun(
-                fragments, problem, self._replicas, self._least_effective, self._kept, rng
+                fragments, spec, self._replicas, self._least_effective, self._kept, rng
             )
 
-        return concluded(begun, fragments, problem, self._budget, on_step)
+        return concluded(begun, fragments, spec, self._budget, on_step)

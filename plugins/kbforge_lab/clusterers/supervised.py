@@ -23,10 +23,10 @@ from kbforge.contracts import (
     FloatArray,
     Fragment,
     IntArray,
+    ModelSpec,
     OnStep,
     Particle,
     Posterior,
-    Problem,
     Progress,
     Rounds,
     Subproblem,
@@ -134,9 +134,9 @@ def _nothing(clusters: Sequence[Cluster]) -> FloatArray:
     return np.zeros(len(clusters))
 
 
-def model_of(problem: Problem, clusterer: str) -> Supervised:
+def model_of(spec: ModelSpec, clusterer: str) -> Supervised:
     """The trained model."""
-    likelihood = without_model(problem).likelihood
+    likelihood = without_model(spec).likelihood
     if not isinstance(likelihood, Supervised):
         called = type(likelihood).__name__.lstrip("_").lower()
         raise UsageError(
@@ -169,14 +169,14 @@ class Linkage(Clusterer):
     def cluster(
         self,
         fragments: Sequence[Fragment],
-        problem: Problem,
+        spec: ModelSpec,
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
-        likelihood = model_of(problem, "linkage")
-        terms = log_terms_of(likelihood, fragments, problem.alpha)
+        likelihood = model_of(spec, "linkage")
+        terms = log_terms_of(likelihood, fragments, spec.alpha)
         begun = partial(_LinkageRun, likelihood, fragments, terms)
-        return concluded(begun, fragments, problem, None, on_step)
+        return concluded(begun, fragments, spec, None, on_step)
 
 
 class _LinkageRun:
@@ -267,18 +267,18 @@ class ScdpSampler(Clusterer):
     def cluster(
         self,
         fragments: Sequence[Fragment],
-        problem: Problem,
+        spec: ModelSpec,
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
-        likelihood = model_of(problem, "scdp")
+        likelihood = model_of(spec, "scdp")
         runs: list[ScdpRun] = []
 
         def begun() -> ScdpRun:
-            runs.append(self._begun(likelihood, fragments, problem.alpha, rng))
+            runs.append(self._begun(likelihood, fragments, spec.alpha, rng))
             return runs[0]
 
-        found = concluded(begun, fragments, problem, self._budget, on_step)
+        found = concluded(begun, fragments, spec, self._budget, on_step)
         if self._trace is not None:
             with open_output(self._trace) as out:
                 for line in runs[0].visits if runs else []:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from kbforge import registry
-from kbforge.contracts import FloatArray, Fragment, IntArray, Problem
+from kbforge.contracts import FloatArray, Fragment, IntArray, ModelSpec
 from kbforge.errors import KBForgeError
 from kbforge.evaluation.scores import compare
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, fingerprint, to_toml
@@ -192,8 +192,8 @@ class _HiddenEntities:
                 items = [
                     Fragment(str(i), {}, tuple(row)) for i, row in enumerate(data.test.tolist())
                 ]
-                problem = Problem(Scatter(data.within * factor), 1.0)
-                found = agglomerative.cluster(items, problem, np.random.default_rng(0))
+                spec = ModelSpec(Scatter(data.within * factor), 1.0)
+                found = agglomerative.cluster(items, spec, np.random.default_rng(0))
                 return _score(np.array(found.labels()), gold)
 
             return score

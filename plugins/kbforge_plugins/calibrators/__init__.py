@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kbforge.contracts import Cluster, Clusterer, Fragment, Posterior, Problem
+from kbforge.contracts import Cluster, Clusterer, Fragment, ModelSpec, Posterior
 from kbforge.errors import KBForgeError
 
 
@@ -36,14 +36,14 @@ class Runs:
     def __init__(
         self,
         fragments: Sequence[Fragment],
-        problem: Problem,
+        spec: ModelSpec,
         clusterer: Clusterer,
         rng: np.random.Generator,
     ) -> None:
-        self._fragments, self._problem, self._clusterer = fragments, problem, clusterer
+        self._fragments, self._spec, self._clusterer = fragments, spec, clusterer
         self._seed = int(rng.integers(2**63))
 
     def cluster(self, log_alpha: float) -> Posterior:
         """The posterior at this log alpha."""
-        problem = replace(self._problem, alpha=float(np.exp(log_alpha)))
-        return self._clusterer.cluster(self._fragments, problem, np.random.default_rng(self._seed))
+        spec = replace(self._spec, alpha=float(np.exp(log_alpha)))
+        return self._clusterer.cluster(self._fragments, spec, np.random.default_rng(self._seed))

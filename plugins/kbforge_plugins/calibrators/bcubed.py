@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kbforge.contracts import CalibrationResult, Calibrator, Clusterer, Fragment, Problem, Search
+from kbforge.contracts import CalibrationResult, Calibrator, Clusterer, Fragment, ModelSpec, Search
 from kbforge.errors import UsageError
 from kbforge.evaluation.scores import compare
 from kbforge_plugins.calibrators import Runs, labelled_only
@@ -42,7 +42,7 @@ class BCubed(Calibrator):
     def calibrate(
         self,
         fragments: Sequence[Fragment],
-        problem: Problem,
+        spec: ModelSpec,
         clusterer: Clusterer,
         search: Search,
         rng: np.random.Generator,
@@ -51,7 +51,7 @@ class BCubed(Calibrator):
         """Choose alpha; every clustering uses the same random numbers."""
         labelled_only(fragments, "bcubed")
         gold = [fragment.label for fragment in fragments]
-        runs = Runs(fragments, problem, clusterer, rng)
+        runs = Runs(fragments, spec, clusterer, rng)
 
         def f1(log_alpha: float) -> float:
             found = runs.cluster(log_alpha).labels()

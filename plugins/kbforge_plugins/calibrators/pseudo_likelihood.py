@@ -60,8 +60,8 @@ from kbforge.contracts import (
     IntArray,
     Likelihood,
     LiveClusters,
+    ModelSpec,
     Observation,
-    Problem,
     Search,
 )
 from kbforge.errors import LikelihoodError, quoted
@@ -81,12 +81,12 @@ class Terms:
 
 
 def reassignment_terms(
-    fragments: Sequence[Fragment], clusters: Sequence[Cluster], problem: Problem
+    fragments: Sequence[Fragment], clusters: Sequence[Cluster], spec: ModelSpec
 ) -> Terms:
     """The terms of every fragment under a gold clustering of them all."""
-    model: Likelihood = problem.likelihood
-    if problem.surrogate is not None and problem.max_evals == 0:
-        model = problem.surrogate
+    model: Likelihood = spec.likelihood
+    if spec.surrogate is not None and spec.max_evals == 0:
+        model = spec.surrogate
     cluster_of = np.empty(len(fragments), dtype=np.int64)
     for number, cluster in enumerate(clusters):
         cluster_of[list(cluster)] = number
@@ -95,7 +95,7 @@ def reassignment_terms(
     if isinstance(model, ConjugateLikelihood):
         own, existing, new = _by_live_tables(model, fragments, clusters, cluster_of)
     else:
-        own, existing, new = _by_scoring_sets(model, fragments, clusters, cluster_of, problem)
+        own, existing, new = _by_scoring_sets(model, fragments, clusters, cluster_of, spec)
     return Terms(own, existing, new, alone)
 
 
@@ -218,7 +218,7 @@ def _by_scoring_sets(
     fragments: Sequence[Fragment],
     clusters: Sequence[Cluster],
     cluster_of: IntArray,
-    problem: Problem,
+    spec: ModelSpec,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     sets = [[fragments[i] for i in cluster] for cluster in clusters]
     marginal = np.array(list(_scores(model, iter(sets))))
@@ -236,7 +236,7 @@ def _by_scoring_sets(
         c = cluster_of[i]
         if sizes[c] > 1 and marginal[c] != -np.inf:
             own[i] = np.log(sizes[c] - 1) + marginal[c] - rest
-    candidates = _candidates(fragments, clusters, cluster_of, problem)
+    candidates = _candidates(fragments, clusters, cluster_of, spec)
     joined = _scores(
         model, ([*sets[k], fragments[i]] for i, ks in enumerate(candidates) for k in ks)
     )
@@ -258,11 +258,11 @@ def _candidates(
     fragments: Sequence[Fragment],
     clusters: Sequence[Cluster],
     cluster_of: IntArray,
-    problem: Problem,
+    spec: ModelSpec,
 ) -> list[IntArray]:
     """The other clusters to score for each fragment."""
     everything = np.arange(len(clusters))
-    surrogate, most = problem.surrogate, problem.max_evals
+    surrogate, most = spec.surrogate, spec.max_evals
     if surrogate is None or most is None or most >= len(clusters) - 1:
         return [np.delete(everything, c) for c in cluster_of]
     gold = _GoldClusters(surrogate, fragments, clusters)
@@ -290,7 +290,7 @@ class PseudoLikelihood(Calibrator):
     def calibrate(
         self,
         fragments: Sequence[Fragment],
-        problem: Problem,
+        spec: ModelSpec,
         clusterer: Clusterer,
         search: Search,
         rng: np.random.Generator,
@@ -299,7 +299,7 @@ class PseudoLikelihood(Calibrator):
         """Choose alpha; neither the clusterer nor random numbers are used."""
         labelled = labelled_only(fragments, "pseudo-likelihood")
         with np.errstate(invalid="ignore"):  # -inf less -inf is NaN, which the check reports
-            terms = reassignment_terms(labelled, gold_clusters(labelled), problem)
+            terms = reassignment_terms(labelled, gold_clusters(labelled), spec)
         _check(labelled, terms)
         log_odds_new = terms.new - terms.existing
         best, at_edge = _maximum(log_odds_new[terms.alone], log_odds_new[~terms.alone], search)

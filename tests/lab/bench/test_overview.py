@@ -14,7 +14,7 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.errors import KBForgeError
 from kbforge.evaluation.scores import compare
 from kbforge.fit.calibrate import measure_reliability
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.cluster import cluster
 from kbforge_lab.bench import perform as performing
 from kbforge_lab.bench.baselines import group
@@ -253,7 +253,7 @@ def done(method: Method = DEFAULT, **changes: Any) -> Row:
 def test_the_row_is_that_of_kbforge_cluster(name, shuffle):
     method = replace(DEFAULT, likelihood=name and Model(name))
     row, held = done(method, shuffle=shuffle), run(method, shuffle).fragments()
-    kb = cluster(held, Choices(likelihood=name, seed=shuffle))
+    kb = cluster(held, RunOptions(likelihood=name, seed=shuffle))
     scores = compare(kb.posterior.labels(), [f.label for f in held])
     assert (row.f1, row.precision) == (scores.bcubed_f1_item_mean, scores.bcubed_precision)
     assert (row.pairwise_f1, row.pairwise_recall) == (scores.pairwise_f1, scores.pairwise_recall)
@@ -268,7 +268,7 @@ def test_the_row_is_that_of_kbforge_cluster(name, shuffle):
 
 def test_calibration_is_measured_as_kbforge_reliability_does():
     row = done(replace(DEFAULT, likelihood=Model("attributes")))
-    report = measure_reliability(RECORDS.fragments, Choices(likelihood="attributes"))
+    report = measure_reliability(RECORDS.fragments, RunOptions(likelihood="attributes"))
     assert row.pairs_ece == report.pairs[0].ece
     assert row.entities_ece == report.entities[0].ece
     # by the map that goes with the likelihood
@@ -321,7 +321,7 @@ def test_the_best_alpha_is_the_best_by_the_labels():
     gold = [f.label for f in RECORDS.fragments]
     f1 = {}
     for alpha in method.alphas:
-        choices = Choices(clusterer="greedy", likelihood="bigram", alpha=alpha)
+        choices = RunOptions(clusterer="greedy", likelihood="bigram", alpha=alpha)
         found = cluster(RECORDS.fragments, choices).posterior
         f1[alpha] = compare(found.labels(), gold).bcubed_f1_item_mean
     assert row.f1 == max(f1.values()) > min(f1.values())

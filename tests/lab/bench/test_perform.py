@@ -17,15 +17,15 @@ from kbforge.contracts import (
     Ending,
     Fragment,
     Interrupted,
+    ModelSpec,
     OnStep,
     Posterior,
-    Problem,
     Progress,
     Rounds,
 )
 from kbforge.errors import BadRecord
 from kbforge.evaluation.scores import compare
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.cluster import cluster
 from kbforge_lab.bench.perform import Outcome, perform
 from kbforge_lab.suites.plan import Method, Model
@@ -49,7 +49,7 @@ def test_the_row_is_that_of_the_clustering(method):
     job = run(method, shuffle=3)
     fragments = job.fragments()
     options = {"likelihood": {"b": 1.0}, "clusterer": method.options}
-    choices = Choices(
+    choices = RunOptions(
         clusterer=method.clusterer,
         likelihood="gaussian",
         surrogate="gaussian" if method.surrogate else None,
@@ -76,7 +76,7 @@ def test_the_row_is_that_of_the_clustering(method):
 def test_what_the_surrogate_finds_alone_is_judged_by_the_likelihood():
     job = run(replace(SPLIT, surrogate=True, max_evals=0), surrogate=Model("gaussian", {"b": 30.0}))
     fragments, alpha = job.fragments(), 2.0
-    choices = Choices(
+    choices = RunOptions(
         likelihood="gaussian", particles=10, alpha=alpha, options={"likelihood": {"b": 30.0}}
     )
     clusters = cluster(fragments, choices).posterior.clusters()
@@ -98,11 +98,11 @@ class Bringing(Gaussian):
 class Noting(Smc):
     """A clusterer that keeps the problems it was given."""
 
-    problems: ClassVar[list[Problem]] = []
+    problems: ClassVar[list[ModelSpec]] = []
 
-    def cluster(self, fragments: Sequence[Fragment], problem: Problem, *given: Any) -> Posterior:
-        self.problems.append(problem)
-        return super().cluster(fragments, problem, *given)
+    def cluster(self, fragments: Sequence[Fragment], spec: ModelSpec, *given: Any) -> Posterior:
+        self.problems.append(spec)
+        return super().cluster(fragments, spec, *given)
 
 
 @pytest.fixture(autouse=True)
@@ -140,7 +140,7 @@ def test_the_trace_holds_the_state_of_every_prefix():
     seconds = [t.seconds for t in outcome.trace]
     assert seconds == sorted(seconds)
     for t in (outcome.trace[6], outcome.trace[25], outcome.trace[-1]):
-        choices = Choices(
+        choices = RunOptions(
             likelihood="gaussian", particles=10, alpha=2.0, options={"likelihood": {"b": 1.0}}
         )
         posterior = cluster(fragments[: t.fragments], choices).posterior
@@ -178,12 +178,12 @@ class Minding(Clusterer):
     def cluster(
         self,
         fragments: Sequence[Fragment],
-        problem: Problem,
+        spec: ModelSpec,
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
         inner: Clusterer = registry.create("clusterers", "greedy")
-        return inner.cluster(fragments, problem, rng, on_step)
+        return inner.cluster(fragments, spec, rng, on_step)
 
 
 def test_a_clusterer_with_a_budget_is_told_and_stopped_only_when_it_forgets():
@@ -215,11 +215,11 @@ class Ticking(Clusterer):
     def cluster(
         self,
         fragments: Sequence[Fragment],
-        problem: Problem,
+        spec: ModelSpec,
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
-        found: Posterior = registry.create("clusterers", "greedy").cluster(fragments, problem, rng)
+        found: Posterior = registry.create("clusterers", "greedy").cluster(fragments, spec, rng)
 
         def posterior() -> Posterior:
             self.clocks.now += self.looking

@@ -10,7 +10,7 @@ import kbforge
 from kbforge.contracts import Progress
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.fragments import read_fragments
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.cluster import cluster
 from kbforge.testing import BlackBox, Categorical, examples
@@ -160,7 +160,7 @@ def test_bad_choices_get_one_sentence(program, points, tmp_path, option, sentenc
 @pytest.mark.parametrize("likelihood", ["pairs", "names"])
 def test_what_is_no_probability_is_called_a_score(likelihood):
     steps: list[Progress] = []
-    choices = Choices(likelihood=likelihood, clusterer="gibbs")
+    choices = RunOptions(likelihood=likelihood, clusterer="gibbs")
     cluster(list(read_fragments(str(QUICKSTART), limit=20)), choices, steps.append)
     assert steps
     assert [step.rounds.probability for step in steps if step.rounds] == [False] * len(steps)
@@ -205,7 +205,7 @@ def test_they_have_no_session():
 
 
 def test_a_black_box_is_not_said_to_be_compared_with_everything():
-    alone = Choices(likelihood=BlackBox(Categorical()), alpha=1, clusterer="gibbs")
+    alone = RunOptions(likelihood=BlackBox(Categorical()), alpha=1, clusterer="gibbs")
     assert "whole sets" not in " ".join(prepare(examples.fragments(12), alone).notes)
 
 

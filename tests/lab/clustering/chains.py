@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kbforge.clustering.rules import DirichletProcess
-from kbforge.contracts import Cluster, Fragment, Problem
+from kbforge.contracts import Cluster, Fragment, ModelSpec
 from kbforge_lab.batch.chain import MakeKernel, MarkovChain
 from kbforge_lab.batch.grouping import NEW, Move
 from kbforge_lab.batch.grouping import Grouping as State
@@ -18,13 +18,13 @@ from tests.clustering.exact import Grouping
 def chain_of(
     make_kernel: MakeKernel,
     fragments: Sequence[Fragment],
-    problem: Problem,
+    spec: ModelSpec,
     rng: np.random.Generator | int = 11,
     start: Sequence[Cluster] | None = None,
 ) -> tuple[MarkovChain, Any]:
     """A chain that has begun, every fragment by itself unless a start is given, and its kernel."""
-    prior, state = DirichletProcess(problem.alpha), State(len(fragments))
-    kernel = make_kernel(fragments, problem, state, prior.log_alpha)
+    prior, state = DirichletProcess(spec.alpha), State(len(fragments))
+    kernel = make_kernel(fragments, spec, state, prior.log_alpha)
     chain = MarkovChain(kernel, state, prior, np.random.default_rng(rng))
     for _ in chain.start(start or [(i,) for i in range(len(fragments))]):
         pass

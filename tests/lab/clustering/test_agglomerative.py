@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood, Problem
+from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood, ModelSpec
 from kbforge.errors import UsageError
 from kbforge.fit.hypotheses import PairMatrix, merge_path
 from kbforge.testing import BlackBox
@@ -33,12 +33,12 @@ class Slow:
     def __init__(
         self,
         fragments: list[Fragment],
-        problem: Problem,
+        spec: ModelSpec,
         surrogate: Likelihood | None = None,
         reach: int | None = None,
     ) -> None:
-        self._fragments, self._log_alpha = fragments, math.log(problem.alpha)
-        self._model = problem.likelihood
+        self._fragments, self._log_alpha = fragments, math.log(spec.alpha)
+        self._model = spec.likelihood
         self._surrogate, self._reach = surrogate, reach
 
     def endings(self) -> set[Grouping]:
@@ -77,8 +77,8 @@ class Slow:
         return float(both - sum(apart))
 
 
-def found(fragments: list[Fragment], problem: Problem, batch: int | None = None) -> Grouping:
-    posterior = Agglomerative(batch=batch).cluster(fragments, problem, np.random.default_rng(2))
+def found(fragments: list[Fragment], spec: ModelSpec, batch: int | None = None) -> Grouping:
+    posterior = Agglomerative(batch=batch).cluster(fragments, spec, np.random.default_rng(2))
     assert all(len(subproblem.particles) == 1 for subproblem in posterior.subproblems)
     return frozenset(posterior.clusters())
 
@@ -91,11 +91,11 @@ def test_it_ends_where_the_slow_one_does(family, n, seed, alpha):
     make_fragments, make_likelihood = FAMILIES[family]
     fragments = make_fragments(np.random.default_rng(seed), n)
     likelihood = make_likelihood(fragments)
-    problem = Problem(likelihood, alpha)
-    endings = Slow(fragments, problem).endings()
-    assert found(fragments, problem) in endings
-    assert found(fragments, Problem(BlackBox(likelihood), alpha)) in endings
-    assert found(fragments, problem, batch=30) in endings
+    spec = ModelSpec(likelihood, alpha)
+    endings = Slow(fragments, spec).endings()
+    assert found(fragments, spec) in endings
+    assert found(fragments, ModelSpec(BlackBox(likelihood), alpha)) in endings
+    assert found(fragments, spec, batch=30) in endings
 
 
 @pytest.mark.parametrize("reach", [1, 3, 100])
@@ -103,24 +103,24 @@ def test_it_ends_where_the_slow_one_does(family, n, seed, alpha):
 def test_a_surrogate_says_what_is_looked_at(seed, reach):
     fragments = FAMILIES["gaussian"][0](np.random.default_rng(seed), 9)
     model, surrogate = Gaussian(), Gaussian(a=3.0, b=2.0, lam=0.01)
-    problem = Problem(BlackBox(model), 0.05, surrogate, reach)
-    endings = Slow(fragments, problem, surrogate, reach).endings()
-    assert found(fragments, problem) in endings
+    spec = ModelSpec(BlackBox(model), 0.05, surrogate, reach)
+    endings = Slow(fragments, spec, surrogate, reach).endings()
+    assert found(fragments, spec) in endings
 
 
 def test_a_surrogate_alone():
     fragments = FAMILIES["gaussian"][0](np.random.default_rng(1), 12)
     never: Likelihood = BlackBox(Gaussian(mu=50.0))
     surrogate: ConjugateLikelihood = Gaussian()
-    by_surrogate = found(fragments, Problem(never, 0.05, surrogate, 0))
-    assert by_surrogate == found(fragments, Problem(surrogate, 0.05))
+    by_surrogate = found(fragments, ModelSpec(never, 0.05, surrogate, 0))
+    assert by_surrogate == found(fragments, ModelSpec(surrogate, 0.05))
 
 
 def test_only_pairs_that_the_last_merge_touched_are_scored_in_batches():
     n, likelihood = 20, Counted(normal())
     fragments = fragments_of(np.random.default_rng(4).normal(scale=5, size=(n, 1)).tolist())
     posterior = Agglomerative().cluster(
-        fragments, Problem(likelihood, 0.05), np.random.default_rng(0)
+        fragments, ModelSpec(likelihood, 0.05), np.random.default_rng(0)
     )
     merges = n - len(posterior.clusters())
     assert merges > 5
@@ -135,10 +135,10 @@ def test_sampled_batches_get_close_and_are_seeded():
     centres = np.repeat(rng.normal(scale=30, size=(6, 2)), 6, axis=0)
     points = centres + rng.normal(size=centres.shape)
     fragments = [Fragment(f"f{i}", {}, tuple(p)) for i, p in enumerate(points.tolist())]
-    problem = Problem(Gaussian(), 1.0)
-    full = Agglomerative().cluster(fragments, problem, np.random.default_rng(0))
+    spec = ModelSpec(Gaussian(), 1.0)
+    full = Agglomerative().cluster(fragments, spec, np.random.default_rng(0))
     runs = [
-        Agglomerative(batch=20).cluster(fragments, problem, np.random.default_rng(seed))
+        Agglomerative(batch=20).cluster(fragments, spec, np.random.default_rng(seed))
         for seed in (0, 0, 1, 2)
     ]
     assert runs[0] == runs[1]
@@ -171,11 +171,11 @@ def test_what_was_in_memory_before_is_never_a_gain(monkeypatch):
 
     fragments = FAMILIES["gaussian"][0](np.random.default_rng(4), 12)
     start = [(0, 5, 11), (1, 2), *((i,) for i in (3, 4, 6, 7, 8, 9, 10))]
-    problem, ends = Problem(Gaussian(), 0.05), []
+    spec, ends = ModelSpec(Gaussian(), 0.05), []
     for init in (make, littered):
         monkeypatch.setattr(PairMatrix, "__init__", init)
         rng = np.random.default_rng(0)
-        ends.append(agglomerate(fragments, problem, start, rng))
+        ends.append(agglomerate(fragments, spec, start, rng))
     assert ends[0] == ends[1]
     assert all(set(g) <= set(c) for g in start[:2] for c in ends[0].clusters() if g[0] in c)
 
@@ -183,7 +183,7 @@ def test_what_was_in_memory_before_is_never_a_gain(monkeypatch):
 def test_too_many_fragments_for_all_pairs():
     fragments = FAMILIES["gaussian"][0](np.random.default_rng(1), 20_001)
     with pytest.raises(UsageError, match="batch"):
-        found(fragments, Problem(Gaussian(), 1.0))
+        found(fragments, ModelSpec(Gaussian(), 1.0))
 
 
 @pytest.mark.parametrize("name", ["bigram", "pairs"])
@@ -191,8 +191,8 @@ def test_too_many_fragments_for_all_pairs():
 def test_a_path_is_agglomerative_clustering_at_every_alpha(name, log_alpha):
     fragments, likelihood = fitted_to_people(name)
     path = merge_path(likelihood, fragments, None, -5.0)
-    problem = Problem(likelihood, math.exp(log_alpha))
-    found = Agglomerative().cluster(fragments, problem, np.random.default_rng(0))
+    spec = ModelSpec(likelihood, math.exp(log_alpha))
+    found = Agglomerative().cluster(fragments, spec, np.random.default_rng(0))
     (labels,) = path.labels([log_alpha])
     clusters = sorted(tuple(np.flatnonzero(labels == k)) for k in set(labels.tolist()))
     assert clusters == sorted(map(tuple, found.clusters()))

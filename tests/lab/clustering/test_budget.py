@@ -19,9 +19,9 @@ from kbforge.contracts import (
     Fragment,
     Interrupted,
     LiveClusters,
+    ModelSpec,
     OnStep,
     Posterior,
-    Problem,
     Progress,
 )
 from kbforge.testing import Categorical, LikelihoodContract
@@ -71,8 +71,8 @@ def clock(monkeypatch):
 
 
 def run(clusterer: Any, likelihood: Any, on_step: OnStep | None = None) -> Posterior:
-    problem, rng = Problem(likelihood, 1.0), np.random.default_rng(0)
-    found: Posterior = clusterer.cluster(fragments_of(POINTS), problem, rng, on_step)
+    spec, rng = ModelSpec(likelihood, 1.0), np.random.default_rng(0)
+    found: Posterior = clusterer.cluster(fragments_of(POINTS), spec, rng, on_step)
     return found
 
 
@@ -227,7 +227,7 @@ def test_a_sampler_does_the_same_with_either(inner):
         names = ["ann lee", "anne lee", "bo ek", "bob ek", "cy"] * 5
         fragments = [Fragment(f"f{i}", {"name": (name,)}) for i, name in enumerate(names)]
     runs = [
-        Gibbs(sweeps=15).cluster(fragments, Problem(model, 1.0), np.random.default_rng(3))
+        Gibbs(sweeps=15).cluster(fragments, ModelSpec(model, 1.0), np.random.default_rng(3))
         for model in (inner, OnlyGrows(inner))
     ]
     assert runs[0].subproblems == runs[1].subproblems
@@ -235,10 +235,10 @@ def test_a_sampler_does_the_same_with_either(inner):
 
 def test_clusters_are_made_anew_once_in_a_while(monkeypatch):
     """What bounds the drift of any table's moves is the same as no drift."""
-    fragments, problem = points(2, 20), Problem(Chain(normal(1.0, 4.0)), 1.0)
+    fragments, spec = points(2, 20), ModelSpec(Chain(normal(1.0, 4.0)), 1.0)
 
     def run() -> Any:
-        return Gibbs(sweeps=30).cluster(fragments, problem, np.random.default_rng(5))
+        return Gibbs(sweeps=30).cluster(fragments, spec, np.random.default_rng(5))
 
     never = run()
     monkeypatch.setattr(grouping_model, "_MOVES", 2)

@@ -13,9 +13,9 @@ from kbforge.contracts import (
     Decision,
     Ending,
     Interrupted,
+    ModelSpec,
     OnStep,
     Posterior,
-    Problem,
     Progress,
 )
 from kbforge.errors import LikelihoodError, UsageError
@@ -48,8 +48,8 @@ def run(
     alpha: float = 1.0,
     surrogate: Any = None,
 ) -> Posterior:
-    problem, rng = Problem(likelihood, alpha, surrogate), np.random.default_rng(seed)
-    found: Posterior = clusterer.cluster(fragments_of(points), problem, rng, on_step)
+    spec, rng = ModelSpec(likelihood, alpha, surrogate), np.random.default_rng(seed)
+    found: Posterior = clusterer.cluster(fragments_of(points), spec, rng, on_step)
     return found
 
 
@@ -146,8 +146,8 @@ GROUPS = [(0, 3), (1, 2, 5), (4,)]
 @pytest.mark.parametrize("likelihood", [Gaussian(), Chain(normal(1.0, 4.0)), BlackBox(normal())])
 @pytest.mark.parametrize("kernel", [Gibbs.make_kernel, Metropolis.make_kernel])
 def test_a_chain_knows_what_it_starts_from(kernel, likelihood):
-    fragments, problem = fragments_of(LOOSE), Problem(likelihood, 0.5)
-    chain, _ = chain_of(kernel, fragments, problem, start=GROUPS)
+    fragments, spec = fragments_of(LOOSE), ModelSpec(likelihood, 0.5)
+    chain, _ = chain_of(kernel, fragments, spec, start=GROUPS)
     prior, state = DirichletProcess(0.5), chain.grouping
     assert chain.best.tolist() == [0, 1, 1, 0, 4, 1]
     assert (chain.placed, chain.best_clusters) == (6, 3)
@@ -193,7 +193,7 @@ def test_a_chain_goes_on_when_its_slots_are_numbered_anew(kernel, monkeypatch):
     rng, n = np.random.default_rng(3), 200
     centres = rng.normal(scale=30, size=12)[rng.integers(12, size=n)]
     fragments = fragments_of([(float(x),) for x in centres + rng.normal(size=n)])
-    chain, _ = chain_of(kernel, fragments, Problem(Gaussian(), 1.0, Gaussian(b=0.5)))
+    chain, _ = chain_of(kernel, fragments, ModelSpec(Gaussian(), 1.0, Gaussian(b=0.5)))
     state = chain.grouping
     for _ in range(5):
         list(chain.sweep())
@@ -207,8 +207,8 @@ def test_a_chain_goes_on_when_its_slots_are_numbered_anew(kernel, monkeypatch):
 def test_metropolis_leaves_what_the_surrogate_rules_out():
     """Nothing ever proposes to come back, so that what is proposed there is accepted."""
     together = Chain(lambda members, _: -np.inf if members else 0.0)
-    fragments, problem = fragments_of(LOOSE[:2]), Problem(Rule(lambda _: 0.0), 0.5, together)
-    chain, kernel = chain_of(Metropolis.make_kernel, fragments, problem, start=[(0, 1)])
+    fragments, spec = fragments_of(LOOSE[:2]), ModelSpec(Rule(lambda _: 0.0), 0.5, together)
+    chain, kernel = chain_of(Metropolis.make_kernel, fragments, spec, start=[(0, 1)])
     move = kernel.place(chain.grouping, 0, (0.5, 0.89))
     assert (move.fragments, move.place) == ((0,), NEW)
     assert move.gain == pytest.approx(math.log(0.5))
@@ -217,11 +217,11 @@ def test_metropolis_leaves_what_the_surrogate_rules_out():
 @pytest.mark.parametrize("likelihood", [Gaussian(), BlackBox(normal(1.0, 4.0))])
 def test_merges_go_on_from_a_start(likelihood):
     """What is merged first does not matter where merging all is best by far."""
-    fragments, problem = fragments_of(LOOSE[:4]), Problem(likelihood, 1e-9)
+    fragments, spec = fragments_of(LOOSE[:4]), ModelSpec(likelihood, 1e-9)
     rng = np.random.default_rng(0)
-    found = agglomerate(fragments, problem, [(0, 3), (1,), (2,)], rng)
+    found = agglomerate(fragments, spec, [(0, 3), (1,), (2,)], rng)
     assert found.clusters() == [(0, 1, 2, 3)]
-    alone = agglomerate(fragments, problem, [(i,) for i in range(4)], rng)
+    alone = agglomerate(fragments, spec, [(i,) for i in range(4)], rng)
     assert found.log_posterior == pytest.approx(alone.log_posterior)
 
 
@@ -369,6 +369,6 @@ def test_long_runs_represent_the_exact_posterior():
 def test_batch_methods_refuse_constraints(clusterer):
     items = fragments_of([(0.0,), (1.0,)])
     for some in (Constraints((Decision(True, "f0", "f1"),)), Constraints((), "source")):
-        problem = Problem(Gaussian(), 1.0, constraints=some)
+        spec = ModelSpec(Gaussian(), 1.0, constraints=some)
         with pytest.raises(UsageError, match="expected split-smc, smc or greedy"):
-            clusterer.cluster(items, problem, np.random.default_rng(0))
+            clusterer.cluster(items, spec, np.random.default_rng(0))

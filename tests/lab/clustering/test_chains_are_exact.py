@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
-from kbforge_lab.batch.chain import Kernel
+from kbforge.contracts import ConjugateLikelihood, Fragment, ModelSpec
+from kbforge_lab.batch.chain import TransitionKernel
 from kbforge_lab.batch.grouping import NEW
 from kbforge_lab.batch.grouping import Grouping as State
 from kbforge_lab.clusterers.offline import Gibbs, Metropolis
@@ -50,7 +50,7 @@ ALPHA = {"gaussian": 0.05, "bigram": 20.0, "attributes": 5.0, "ties": 0.3}
 SWEEPS, BURN_IN, THINNING = {"gibbs": 3500, "metropolis": 5000}, 20, 4
 
 
-def problem_of(family: str, seed: int, n: int) -> tuple[list[Fragment], Problem]:
+def problem_of(family: str, seed: int, n: int) -> tuple[list[Fragment], ModelSpec]:
     make_fragments, make_likelihood = FAMILIES[family]
     fragments = make_fragments(np.random.default_rng(seed), n)
     likelihood = make_likelihood(fragments)
@@ -58,7 +58,7 @@ def problem_of(family: str, seed: int, n: int) -> tuple[list[Fragment], Problem]
     surrogate = make_surrogate() if make_surrogate else None
     if surrogate is not None:
         surrogate.fit(fragments)
-    return fragments, Problem(likelihood, ALPHA.get(family, 1.0), surrogate)
+    return fragments, ModelSpec(likelihood, ALPHA.get(family, 1.0), surrogate)
 
 
 @pytest.mark.parametrize(("sampler", "family"), CASES)
@@ -69,12 +69,11 @@ def test_every_move_leaves_the_posterior_as_it_is(sampler, family):
     it. For Gibbs that is a share of the first number; for Metropolis, of the second given the
     first.
     """
-    fragments, problem = problem_of(family, SEEDS[family], 4)
+    fragments, spec = problem_of(family, SEEDS[family], 4)
     exact = {
-        z: math.exp(w)
-        for z, w in exact_posterior(fragments, problem.likelihood, problem.alpha).items()
+        z: math.exp(w) for z, w in exact_posterior(fragments, spec.likelihood, spec.alpha).items()
     }
-    chain, kernel = chain_of(SAMPLERS[sampler], fragments, problem)
+    chain, kernel = chain_of(SAMPLERS[sampler], fragments, spec)
     moves = 0
     for fragment in range(4):
         flow: dict[tuple[Grouping, Grouping], float] = {}
@@ -98,7 +97,7 @@ def moved(state: State, fragment: int, place: int) -> Grouping:
     return frozenset(tuple(sorted(cluster)) for cluster in clusters.values() if cluster)
 
 
-def shares(kernel: Kernel, state: State, fragment: int) -> Iterator[tuple[int, float]]:
+def shares(kernel: TransitionKernel, state: State, fragment: int) -> Iterator[tuple[int, float]]:
     """The places x may go to, each with its probability, found by bisection."""
 
     def place(u: float, v: float) -> int:
@@ -135,9 +134,9 @@ def bisect(holds: Callable[[float], bool], low: float) -> float:
 @pytest.mark.parametrize(("sampler", "family"), CASES)
 def test_long_runs_have_the_exact_distribution(sampler, family):
     """Total variation .02 over the states after every move; chi-square over thinned sweeps."""
-    fragments, problem = problem_of(family, SEEDS[family], 4)
-    exact = exact_posterior(fragments, problem.likelihood, problem.alpha)
-    chain, _ = chain_of(SAMPLERS[sampler], fragments, problem)
+    fragments, spec = problem_of(family, SEEDS[family], 4)
+    exact = exact_posterior(fragments, spec.likelihood, spec.alpha)
+    chain, _ = chain_of(SAMPLERS[sampler], fragments, spec)
     states: Counter[Grouping] = Counter()
     thinned: Counter[Grouping] = Counter()
     for sweep in range(SWEEPS[sampler]):
@@ -161,10 +160,10 @@ def test_even_odds_are_seen_once_a_sweep(sampler):
     fragments = fragments_of(points)
     model = ChainLikelihood(normal(1.0, 1e6))
     pair, one, other = model.log_marginal([fragments[:2], fragments[:1], fragments[1:2]])
-    problem = Problem(model, math.exp(pair - one - other), model)
-    exact = exact_posterior(fragments, model, problem.alpha)
+    spec = ModelSpec(model, math.exp(pair - one - other), model)
+    exact = exact_posterior(fragments, model, spec.alpha)
     assert sorted(exact.values())[-4] == pytest.approx(math.log(0.25), abs=0.02)
-    chain, _ = chain_of(SAMPLERS[sampler], fragments, problem)
+    chain, _ = chain_of(SAMPLERS[sampler], fragments, spec)
     states: Counter[Grouping] = Counter()
     for _ in range(SWEEPS[sampler]):
         for _ in chain.sweep():
@@ -188,9 +187,9 @@ def chi_square_p(observed: Counter[Grouping], exact: dict[Grouping, float]) -> f
 
 def test_the_statistics_would_notice_a_wrong_alpha():
     """A sampler of another posterior, half as far from this one as a factor of two in alpha."""
-    fragments, problem = problem_of("ties", SEEDS["ties"], 4)
-    exact = exact_posterior(fragments, problem.likelihood, problem.alpha)
-    wrong = exact_posterior(fragments, problem.likelihood, 1.4 * problem.alpha)
+    fragments, spec = problem_of("ties", SEEDS["ties"], 4)
+    exact = exact_posterior(fragments, spec.likelihood, spec.alpha)
+    wrong = exact_posterior(fragments, spec.likelihood, 1.4 * spec.alpha)
     assert 0.5 * sum(abs(math.exp(wrong[z]) - math.exp(w)) for z, w in exact.items()) > 0.02
     sample = Counter({z: round(SWEEPS["gibbs"] / THINNING * math.exp(w)) for z, w in wrong.items()})
     assert chi_square_p(sample, exact) < 1e-3

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kbforge.clustering.rules import DirichletProcess
-from kbforge.contracts import Cluster, FloatArray, Fragment, Problem
+from kbforge.contracts import Cluster, FloatArray, Fragment, ModelSpec
 from kbforge.errors import LikelihoodError
 from kbforge_lab.batch.chain import MakeKernel, MarkovChain
 from kbforge_lab.batch.grouping_model import SetModel
@@ -65,24 +65,24 @@ class Hidden:
         self.log_marginal = inner.log_marginal
 
 
-Case = tuple[MakeKernel, Callable[[Fuse], Problem]]
+Case = tuple[MakeKernel, Callable[[Fuse], ModelSpec]]
 CASES: dict[str, Case] = {
-    "gibbs, table": (Gibbs.make_kernel, lambda fuse: Problem(Failing(Gaussian(), fuse), 1.0)),
+    "gibbs, table": (Gibbs.make_kernel, lambda fuse: ModelSpec(Failing(Gaussian(), fuse), 1.0)),
     "gibbs, growing table": (
         Gibbs.make_kernel,
-        lambda fuse: Problem(Failing(ChainLikelihood(normal()), fuse), 1.0),
+        lambda fuse: ModelSpec(Failing(ChainLikelihood(normal()), fuse), 1.0),
     ),
     "gibbs, black box": (
         Gibbs.make_kernel,
-        lambda fuse: Problem(Hidden(Failing(Gaussian(), fuse)), 1.0),
+        lambda fuse: ModelSpec(Hidden(Failing(Gaussian(), fuse)), 1.0),
     ),
     "metropolis": (
         Metropolis.make_kernel,
-        lambda fuse: Problem(Hidden(Failing(Gaussian(), fuse)), 1.0),
+        lambda fuse: ModelSpec(Hidden(Failing(Gaussian(), fuse)), 1.0),
     ),
     "metropolis, surrogate": (
         Metropolis.make_kernel,
-        lambda fuse: Problem(
+        lambda fuse: ModelSpec(
             Hidden(Failing(Gaussian(), fuse)), 1.0, Failing(Gaussian(lam=0.01), fuse)
         ),
     ),
@@ -111,10 +111,10 @@ def state_of(chain: MarkovChain) -> tuple[Any, ...]:
     )
 
 
-def exact(chain: MarkovChain, problem: Problem, fragments: list[Fragment]) -> float:
+def exact(chain: MarkovChain, spec: ModelSpec, fragments: list[Fragment]) -> float:
     clusters: list[Cluster] = [chain.grouping.cluster(slot) for slot in chain.grouping.slots()]
-    marginal = problem.likelihood.log_marginal([[fragments[i] for i in c] for c in clusters])
-    return float(DirichletProcess(problem.alpha).log_terms(clusters, marginal).sum())
+    marginal = spec.likelihood.log_marginal([[fragments[i] for i in c] for c in clusters])
+    return float(DirichletProcess(spec.alpha).log_terms(clusters, marginal).sum())
 
 
 @pytest.mark.parametrize("error", [LikelihoodError("the model is tired"), ZeroDivisionError()])
@@ -126,8 +126,8 @@ def test_an_error_leaves_everything_as_it_was(case, error):
     failed, said = 0, ""
     for question in range(1, 40):
         fuse = Fuse(error)
-        problem = problem_of(fuse)
-        chain, _ = chain_of(make_kernel, fragments, problem, question)
+        spec = problem_of(fuse)
+        chain, _ = chain_of(make_kernel, fragments, spec, question)
         for _ in chain.sweep():
             pass
         before, fuse.left = state_of(chain), question
@@ -142,7 +142,7 @@ def test_an_error_leaves_everything_as_it_was(case, error):
         assert state_of(chain) == before
         for _ in chain.sweep():
             pass
-        assert chain.log_posterior == pytest.approx(exact(chain, problem, fragments))
+        assert chain.log_posterior == pytest.approx(exact(chain, spec, fragments))
         if failed and isinstance(error, LikelihoodError):
             assert said.startswith('fragment "f')
     assert failed > 3

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
+from kbforge.contracts import ConjugateLikelihood, Fragment, ModelSpec
 from kbforge_lab.batch.chain import MakeKernel
 from kbforge_lab.clusterers.offline import Gibbs, Metropolis
 from kbforge_lab.likelihoods.discrete import BetaBernoulli, DirichletMultinomial
@@ -87,17 +87,17 @@ def resampled(
     clusters: Sequence[Sequence[int]],
     data: np.ndarray,
     make_kernel: MakeKernel,
-    problem: Problem,
+    spec: ModelSpec,
 ) -> list[list[int]]:
     """One sweep from these clusters."""
     fragments = [Fragment(f"f{i}", {}, tuple(map(float, row))) for i, row in enumerate(data)]
-    chain, _ = chain_of(make_kernel, fragments, problem, rng, [tuple(c) for c in clusters])
+    chain, _ = chain_of(make_kernel, fragments, spec, rng, [tuple(c) for c in clusters])
     for _ in chain.sweep():
         pass
     return [list(chain.grouping.cluster(slot)) for slot in chain.grouping.slots()]
 
 
-def largest_z(make_kernel: MakeKernel, problem: Problem, simulator: Simulator) -> float:
+def largest_z(make_kernel: MakeKernel, spec: ModelSpec, simulator: Simulator) -> float:
     """The most significant difference of means; batch means for the chain, which is correlated."""
     rng = np.random.default_rng(8)
     independent = []
@@ -108,7 +108,7 @@ def largest_z(make_kernel: MakeKernel, problem: Problem, simulator: Simulator) -
     for _ in range(DRAWS):
         data = simulate(rng, clusters, simulator)
         successive.append(functions(clusters, data))
-        clusters = resampled(rng, clusters, data, make_kernel, problem)
+        clusters = resampled(rng, clusters, data, make_kernel, spec)
     first, second = np.array(independent), np.array(successive)
     batches = second.reshape(BATCHES, -1, second.shape[1]).mean(axis=1)
     variance = first.var(axis=0) / DRAWS + batches.var(axis=0, ddof=1) / BATCHES
@@ -131,18 +131,18 @@ SAMPLERS: dict[str, MakeKernel] = {
 @pytest.mark.parametrize("name", MODELS)
 def test_the_joint_distribution_is_the_same_both_ways(name, sampler):
     likelihood, simulator = MODELS[name]
-    problem = Problem(likelihood, ALPHA, SURROGATES[name])
-    assert largest_z(SAMPLERS[sampler], problem, simulator) < 4
+    spec = ModelSpec(likelihood, ALPHA, SURROGATES[name])
+    assert largest_z(SAMPLERS[sampler], spec, simulator) < 4
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_wrong_concentration_is_noticed(sampler):
     likelihood, simulator = MODELS["beta-bernoulli"]
-    problem = Problem(likelihood, 3 * ALPHA, SURROGATES["beta-bernoulli"])
-    assert largest_z(SAMPLERS[sampler], problem, simulator) > 5
+    spec = ModelSpec(likelihood, 3 * ALPHA, SURROGATES["beta-bernoulli"])
+    assert largest_z(SAMPLERS[sampler], spec, simulator) > 5
 
 
 def test_a_likelihood_of_other_data_is_noticed():
     _, simulator = MODELS["gaussian"]
     other = Gaussian(a=3.0, b=5.0, mu=0.5, lam=0.3)
-    assert largest_z(Gibbs.make_kernel, Problem(other, ALPHA), simulator) > 5
+    assert largest_z(Gibbs.make_kernel, ModelSpec(other, ALPHA), simulator) > 5

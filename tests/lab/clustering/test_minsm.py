@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import registry
-from kbforge.contracts import Fragment, Problem
+from kbforge.contracts import Fragment, ModelSpec
 from kbforge.errors import UsageError
 from kbforge.testing import UniformLikelihood
 from kbforge_lab.batch.chain import MarkovChain
@@ -92,7 +92,7 @@ class _Script:
 
 # The kernel over small problems, with hashes that are given.
 
-Make = Callable[[Sequence[Fragment], Problem, Grouping, SplitMergeGains], SplitMergeKernel]
+Make = Callable[[Sequence[Fragment], ModelSpec, Grouping, SplitMergeGains], SplitMergeKernel]
 
 
 def fixed(table: Any) -> Rotation[Any]:
@@ -104,19 +104,19 @@ def fixed(table: Any) -> Rotation[Any]:
 
 def alike(hashes: Sequence[int]) -> Make:
     buckets = Buckets(np.array(hashes))
-    return lambda items, problem, grouping, clusters: AlikeKernel(clusters, fixed(buckets))
+    return lambda items, spec, grouping, clusters: AlikeKernel(clusters, fixed(buckets))
 
 
 def chain_of(
-    make: Make, fragments: Sequence[Fragment], problem: Problem, seed: int = 5
+    make: Make, fragments: Sequence[Fragment], spec: ModelSpec, seed: int = 5
 ) -> tuple[MarkovChain, Any]:
     def make_kernel(
-        fragments: Sequence[Fragment], problem: Problem, grouping: Grouping, log_alpha: float
+        fragments: Sequence[Fragment], spec: ModelSpec, grouping: Grouping, log_alpha: float
     ) -> SplitMergeKernel:
-        clusters = SplitMergeGains(problem.likelihood, fragments, grouping, log_alpha)
-        return make(fragments, problem, grouping, clusters)
+        clusters = SplitMergeGains(spec.likelihood, fragments, grouping, log_alpha)
+        return make(fragments, spec, grouping, clusters)
 
-    return begun(make_kernel, fragments, problem, seed)
+    return begun(make_kernel, fragments, spec, seed)
 
 
 # What smart moves count, against sets counted one by one.
@@ -125,7 +125,7 @@ def chain_of(
 def kernel_of(make: Any, n: int) -> Any:
     items, grouping = fragments_of([(float(i),) for i in range(n)]), Grouping(n)
     clusters = SplitMergeGains(UniformLikelihood(), items, grouping, 0.0)
-    return make(items, Problem(UniformLikelihood(), 1.0), grouping, clusters)
+    return make(items, ModelSpec(UniformLikelihood(), 1.0), grouping, clusters)
 
 
 @st.composite
@@ -205,10 +205,10 @@ HASHES = [(0, 0, 1, 1, 1), (4, 4, 9, 7, 7), (0, 0, 0, 0, 0), (0, 1, 2, 3, 4), (2
 
 def flow_of(make: Make, family: str, n: int) -> tuple[Flow, dict[Partition, float]]:
     """How much of the posterior goes from each grouping to each other one in a move."""
-    fragments, problem = problem_of(family, SEEDS[family], n)
-    log_exact = exact_posterior(fragments, problem.likelihood, problem.alpha)
+    fragments, spec = problem_of(family, SEEDS[family], n)
+    log_exact = exact_posterior(fragments, spec.likelihood, spec.alpha)
     exact = {z: math.exp(w) for z, w in log_exact.items()}
-    chain, kernel = chain_of(make, fragments, problem)
+    chain, kernel = chain_of(make, fragments, spec)
     flow: Flow = {}
     for before in partitions(range(n)):
         bring(chain, before)
@@ -256,8 +256,8 @@ def test_dumb_and_smart_moves_each_are_followed_now_and_then():
 
 def check_all_followed(make: Make, n: int) -> None:
     """Each of the four kinds of moves is followed now and then."""
-    fragments, problem = problem_of("gaussian", SEEDS["gaussian"], n)
-    chain, kernel = chain_of(make, fragments, problem)
+    fragments, spec = problem_of("gaussian", SEEDS["gaussian"], n)
+    chain, kernel = chain_of(make, fragments, spec)
     followed: dict[int, float] = {}
 
     def one_way(draws: object) -> tuple[int, float]:
@@ -332,11 +332,11 @@ def partition(slots: tuple[int, ...]) -> Partition:
 
 def distance(name: str, family: str, length: int, **options: Any) -> float:
     """Total variation between the states after every move and the posterior."""
-    fragments, problem = problem_of(family, SEEDS[family], 5)
-    exact = exact_posterior(fragments, problem.likelihood, problem.alpha)
+    fragments, spec = problem_of(family, SEEDS[family], 5)
+    exact = exact_posterior(fragments, spec.likelihood, spec.alpha)
     # hundreds of moves a sweep are as good as several sweeps, and hash functions change as often
     clusterer = registry.create("clusterers", name, {"moves": 500, **options})
-    chain, _ = begun(clusterer.make_kernel, fragments, problem, 17)
+    chain, _ = begun(clusterer.make_kernel, fragments, spec, 17)
     visits: Counter[tuple[int, ...]] = Counter()
     while visits.total() < length:
         for _ in chain.sweep():
@@ -359,7 +359,7 @@ def test_gibbs_sampling_by_turns_leaves_it_so():
 
 
 def test_a_kernel_that_only_moves_what_has_a_place_cannot_start_sequentially():
-    fragments, problem = problem_of("gaussian", SEEDS["gaussian"], 4)
-    chain, _ = chain_of(alike(HASHES[0][:4]), fragments, problem)
+    fragments, spec = problem_of("gaussian", SEEDS["gaussian"], 4)
+    chain, _ = chain_of(alike(HASHES[0][:4]), fragments, spec)
     with pytest.raises(UsageError, match="cannot start sequentially"):
         list(chain.start(None))

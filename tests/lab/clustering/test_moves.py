@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.contracts import Fragment, Problem
+from kbforge.contracts import Fragment, ModelSpec
 from kbforge.testing import BlackBox
 from kbforge_lab.batch import grouping_model
 from kbforge_lab.batch.grouping import NEW, STAY, Grouping, Move, apply, merge, put, split
@@ -49,7 +49,7 @@ def test_models_follow_moves_of_any_size(name, monkeypatch):
     chain, kernel = chain_of(
         Gibbs.make_kernel,
         fragments,
-        Problem(likelihood, 0.7),
+        ModelSpec(likelihood, 0.7),
         start=[tuple(range(0, n, 2)), tuple(range(1, n, 2))],
     )
     grouping, (model,) = chain.grouping, kernel.models

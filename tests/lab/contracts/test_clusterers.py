@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from kbforge.contracts import Problem
+from kbforge.contracts import ModelSpec
 from kbforge.errors import UsageError
 from kbforge.testing import CalibratorContract, ClustererContract
 from kbforge_lab.fastex.families import Mixture
@@ -58,11 +58,11 @@ class TestFastEx(OfSomeProblems):
     options: ClassVar = {"sweeps": 8}
     refusal = "expected dirichlet-multinomial or gaussian"
 
-    def problems(self) -> dict[str, Problem]:
+    def problems(self) -> dict[str, ModelSpec]:
         sharp = DirichletMultinomial(concentration=0.2)
         return {
-            "conjugate": Problem(DirichletMultinomial(), alpha=0.7),
-            "sharp": Problem(sharp, alpha=3.0),
+            "conjugate": ModelSpec(DirichletMultinomial(), alpha=0.7),
+            "sharp": ModelSpec(sharp, alpha=3.0),
         }
 
 
@@ -76,20 +76,20 @@ class TestUncollapsed(TestFastEx):
     name = "uncollapsed"
     options: ClassVar = {"sweeps": 8, "components": 4}
 
-    def problems(self) -> dict[str, Problem]:
+    def problems(self) -> dict[str, ModelSpec]:
         return {
-            name: Problem(DirichletMultinomial(attributes=("colour",)), problem.alpha)
-            for name, problem in super().problems().items()
+            name: ModelSpec(DirichletMultinomial(attributes=("colour",)), spec.alpha)
+            for name, spec in super().problems().items()
         }
 
     def test_log_posterior_is_that_of_the_point_estimate(self):
         items = self.fragments()
-        for problem in self.problems().values():
-            found, prior = self.posterior(problem), Mixture(problem.alpha, 4)
+        for spec in self.problems().values():
+            found, prior = self.posterior(spec), Mixture(spec.alpha, 4)
             clusters = found.clusters()
             sizes = np.array([len(cluster) for cluster in clusters])
             expected = prior.log_clusters(sizes).sum() + prior.log_choices(len(clusters))
-            marginals = problem.likelihood.log_marginal([[items[i] for i in c] for c in clusters])
+            marginals = spec.likelihood.log_marginal([[items[i] for i in c] for c in clusters])
             assert found.log_posterior == pytest.approx(expected + marginals.sum(), abs=1e-6)
 
 
@@ -105,11 +105,11 @@ class TestScdp(OfSomeProblems):
     options: ClassVar = {"sweeps": 8}
     refusal = "MODEL from kbforge lab train-supervised"
 
-    def problems(self) -> dict[str, Problem]:
+    def problems(self) -> dict[str, ModelSpec]:
         likelihood = fitted(self.fragments())
         return {
-            "conjugate": Problem(likelihood, alpha=0.7),
-            "many": Problem(likelihood, alpha=30.0),
+            "conjugate": ModelSpec(likelihood, alpha=0.7),
+            "many": ModelSpec(likelihood, alpha=30.0),
         }
 
 

@@ -58,7 +58,7 @@ FAMILIES: dict[str, tuple[Make, Callable[[Sequence[Fragment]], ConjugateLikeliho
 PRIORS = {"process": Mixture(1.5), "mixture": Mixture(2.0, 3)}
 
 
-def problem(
+def spec(
     name: str, n: int, taylor: Taylor = "secant"
 ) -> tuple[list[Fragment], ConjugateLikelihood, ExponentialFamily]:
     make, model = FAMILIES[name]

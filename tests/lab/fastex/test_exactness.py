@@ -17,7 +17,7 @@ from kbforge_lab.fastex.proposals import ELSEWHERE, Purpose, log_weight, stream
 from kbforge_lab.fastex.reference import NEW, OPEN, Draft, Sampler, Try
 from kbforge_lab.fastex.run import UncollapsedRun, family_of, sampler_of
 from tests.clustering.exact import Grouping, partitions
-from tests.lab.fastex.problems import FAMILIES, PRIORS, directions, exact, groups, problem
+from tests.lab.fastex.problems import FAMILIES, PRIORS, directions, exact, groups, spec
 
 # temperature, tries, blocks: as published, and with several tries
 SETTINGS = [(1.0, 1, 2), (0.25, 3, 1)]
@@ -29,7 +29,7 @@ SWEEPS = 60_000
 @pytest.mark.parametrize(("temperature", "tries", "blocks"), SETTINGS)
 def test_long_runs_have_the_exact_distribution(family, prior, temperature, tries, blocks):
     """Total variation below .02, over the groupings of five fragments after every block."""
-    fragments, likelihood, model = problem(family, 5)
+    fragments, likelihood, model = spec(family, 5)
     expected = exact(fragments, likelihood, PRIORS[prior])
     assert 0.05 < max(expected.values()) < 0.6
     sampler = sampler_of(model, PRIORS[prior], 0.05, tries)
@@ -55,7 +55,7 @@ def test_long_runs_have_the_exact_distribution(family, prior, temperature, tries
 
 
 def test_the_statistics_would_notice_a_wrong_alpha():
-    fragments, likelihood, _ = problem("gaussian", 5)
+    fragments, likelihood, _ = spec("gaussian", 5)
     right, wrong = (exact(fragments, likelihood, Mixture(alpha)) for alpha in (1.5, 1.2))
     assert sum(abs(right[z] - wrong[z]) for z in right) / 2 > 0.02
 
@@ -69,7 +69,7 @@ def test_every_step_is_in_detailed_balance(monkeypatch, family, prior, temperatu
     A block of two of four fragments, of which one has its turn; q knows the clusters of the others.
     All that may be tried is tried, and with several tries each one's being taken.
     """
-    fragments, likelihood, model = problem(family, 4)
+    fragments, likelihood, model = spec(family, 4)
     expected = exact(fragments, likelihood, PRIORS[prior])
     numbers = {Purpose.TRY + 2 * j: 0.5 for j in range(tries)} | {Purpose.CHOICE: 0.0}
     monkeypatch.setattr(reference, "uniform", lambda _, fragment, purpose: numbers[purpose])
@@ -91,7 +91,7 @@ def test_every_step_is_in_detailed_balance(monkeypatch, family, prior, temperatu
 def sampler_in(
     grouping: Grouping, family: str, prior: Mixture, temperature: float, tries: int
 ) -> Sampler:
-    _, _, model = problem(family, 4)
+    _, _, model = spec(family, 4)
     sampler = Sampler(model, prior, 0.05, tries)
     sampler.temperature = temperature
     sampler.redirect(directions(model))

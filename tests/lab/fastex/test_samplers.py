@@ -25,7 +25,7 @@ from kbforge_lab.fastex.proposals import (
     uniform,
 )
 from kbforge_lab.fastex.reference import Sampler
-from tests.lab.fastex.problems import FAMILIES, directions, problem
+from tests.lab.fastex.problems import FAMILIES, directions, spec
 
 LIBRARY = sampler_library()
 
@@ -34,8 +34,8 @@ LIBRARY = sampler_library()
 @pytest.mark.parametrize("components", [None, 6])
 @pytest.mark.parametrize(("tries", "taylor", "bits"), [(1, "secant", 100), (3, "tangent", 32)])
 def test_the_same_moves(family, components, tries, taylor, bits):
-    _, _, model = problem(family, 50, taylor)
-    _, _, of_kernel = problem(family, 50, taylor)
+    _, _, model = spec(family, 50, taylor)
+    _, _, of_kernel = spec(family, 50, taylor)
     prior = Mixture(2.0, components)
     one = Sampler(model, prior, 0.05, tries)
     other = CompiledSampler(LIBRARY, of_kernel, prior, 0.05, tries, workers=2)
@@ -62,7 +62,7 @@ def test_the_same_moves(family, components, tries, taylor, bits):
 def test_the_number_of_threads_changes_nothing():
     found = []
     for workers in (1, 2, 5):
-        _, _, model = problem("dirichlet-multinomial", 300)
+        _, _, model = spec("dirichlet-multinomial", 300)
         sampler = CompiledSampler(LIBRARY, model, Mixture(3.0), 0.05, 2, workers)
         sampler.redirect(directions(model, 64))
         gain = sampler.place(range(300), stream(2, 0))
@@ -78,8 +78,8 @@ def test_the_number_of_threads_changes_nothing():
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gains_add_up_to_the_log_posterior(family):
-    _, likelihood, model = problem(family, 40)
-    fragments = problem(family, 40)[0]
+    _, likelihood, model = spec(family, 40)
+    fragments = spec(family, 40)[0]
     prior = Mixture(2.0, 7)
     sampler = Sampler(model, prior, None, 2)
     sampler.redirect(directions(model))
@@ -103,7 +103,7 @@ def test_gains_add_up_to_the_log_posterior(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_predictives_are_those_of_the_likelihood(family):
-    fragments, likelihood, model = problem(family, 12)
+    fragments, likelihood, model = spec(family, 12)
     alone = likelihood.log_marginal([[fragment] for fragment in fragments])
     shift = alone - model.alone
     for fragment in range(6):

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from kbforge.contracts import FloatArray, Posterior, Problem
+from kbforge.contracts import FloatArray, ModelSpec, Posterior
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.kb.consensus import similarity
 from kbforge_lab.clusterers.sir import Replicas, Sir
@@ -38,15 +38,15 @@ def test_pairs_are_as_probable_as_by_enumeration(family, threshold):
             for i, j in itertools.permutations(group, 2):
                 exact[i, j] += math.exp(weight)
     sampler = Sir(replicas=20_000, threshold=threshold, particles=1000)
-    found = sampler.cluster(fragments, Problem(likelihood, 1.0), np.random.default_rng(1))
+    found = sampler.cluster(fragments, ModelSpec(likelihood, 1.0), np.random.default_rng(1))
     assert np.abs(together(found) - exact).max() < 0.02
 
 
 def test_the_most_probable_grouping_drawn_is_the_estimate():
     fragments = vectors(np.random.default_rng(8), 6)
-    problem = Problem(Gaussian(), 0.5)
-    found = Sir(replicas=3000).cluster(fragments, problem, np.random.default_rng(0))
-    exact = exact_posterior(fragments, problem.likelihood, problem.alpha)
+    spec = ModelSpec(Gaussian(), 0.5)
+    found = Sir(replicas=3000).cluster(fragments, spec, np.random.default_rng(0))
+    exact = exact_posterior(fragments, spec.likelihood, spec.alpha)
     assert frozenset(found.clusters()) == max(exact, key=exact.__getitem__)
 
 
@@ -105,9 +105,9 @@ def test_weights_say_what_was_less_probable_than_it_seemed():
 
 def test_what_no_replica_can_place_is_named():
     fragments = vectors(np.random.default_rng(2), 3)
-    problem = Problem(Rule(lambda ids: -math.inf if "f2" in ids else 0.0), 1.0)
+    spec = ModelSpec(Rule(lambda ids: -math.inf if "f2" in ids else 0.0), 1.0)
     with pytest.raises(LikelihoodError, match='fragment "f2": the fragment has no finite'):
-        Sir(replicas=10).cluster(fragments, problem, np.random.default_rng(0))
+        Sir(replicas=10).cluster(fragments, spec, np.random.default_rng(0))
 
 
 def test_replicas_that_come_to_nothing_weigh_nothing():
@@ -121,19 +121,19 @@ def test_replicas_that_come_to_nothing_weigh_nothing():
 
     fragments = vectors(np.random.default_rng(2), 3)
     found = Sir(replicas=40, threshold=0).cluster(
-        fragments, Problem(Rule(either), 1.0), np.random.default_rng(0)
+        fragments, ModelSpec(Rule(either), 1.0), np.random.default_rng(0)
     )
     assert found.clusters() == [(0, 1, 2)]
     assert len(found.subproblems[0].particles) == 1
     with pytest.raises(LikelihoodError, match='"f2"'):
-        Sir(replicas=40).cluster(fragments, Problem(Rule(rule), 1.0), np.random.default_rng(0))
+        Sir(replicas=40).cluster(fragments, ModelSpec(Rule(rule), 1.0), np.random.default_rng(0))
 
 
 def test_a_likelihood_of_nan_is_refused():
     fragments = vectors(np.random.default_rng(2), 3)
     with pytest.raises(LikelihoodError, match='fragment "f0": the likelihood returned nan'):
         Sir(replicas=10).cluster(
-            fragments, Problem(Rule(lambda _: math.nan), 1.0), np.random.default_rng(0)
+            fragments, ModelSpec(Rule(lambda _: math.nan), 1.0), np.random.default_rng(0)
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kbforge.contracts import CandidateIndex, Fragment, Problem
+from kbforge.contracts import CandidateIndex, Fragment, ModelSpec
 from kbforge_plugins.likelihoods.names import Names
 from tests.scripts import script
 
@@ -41,8 +41,8 @@ def fragments(rounds: int = 5) -> list[Fragment]:
 )
 def test_recall_is_the_share_that_the_keys_lead_to(key, found):
     """Every person is known when a round begins, and equal names are one entity."""
-    problem = Problem(Names(), 1.0, index=By(key))
-    recall = script("index_recall").recall_of_steps(fragments(), problem, places=1, steps=PEOPLE)
+    spec = ModelSpec(Names(), 1.0, index=By(key))
+    recall = script("index_recall").recall_of_steps(fragments(), spec, places=1, steps=PEOPLE)
     assert recall.steps == PEOPLE
     assert recall.best == found
     assert recall.mass == pytest.approx(found, abs=0.01)

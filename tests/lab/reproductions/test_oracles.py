@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kbforge.contracts import Fragment
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge_lab.training.defaults.families import LabelledFile
 from tests.people import people
 from tests.scripts import script
@@ -66,7 +66,7 @@ labels = script("label_oracle")
 
 def test_answers_by_gold_come_near_the_best():
     file = LabelledFile("people", "p", tuple(people(40, 3)))
-    found = labels.ask(file, 0.0, Choices(), confidence=True)
+    found = labels.ask(file, 0.0, RunOptions(), confidence=True)
     assert found.family == "people"
     assert len(found.chosen) == len(labels.STOPS)
     assert max(found.chosen) <= found.best

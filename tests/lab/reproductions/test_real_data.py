@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from kbforge import registry
-from kbforge.contracts import Fragment, Problem
+from kbforge.contracts import Fragment, ModelSpec
 from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments, write_fragments
 from kbforge_lab.clusterers.offline import Agglomerative
@@ -145,7 +145,7 @@ def test_a_run_over_its_time_tells_how_far_it_got(tmp_path, monkeypatch):
 # Offline clusterers on the Gaussian benchmark: what the split-SMC paper reports of them.
 
 
-PROBLEM = Problem(Gaussian(a=2, b=0.5, mu=0, lam=0.0002), alpha=20.0)
+PROBLEM = ModelSpec(Gaussian(a=2, b=0.5, mu=0, lam=0.0002), alpha=20.0)
 
 
 @pytest.mark.data
@@ -177,8 +177,8 @@ def test_the_log_posterior_of_the_map_is_the_clusterers_own(name, option):
     )
     likelihood = registry.create("likelihoods", "gaussian", dict(TASK.likelihood.options))
     clusterer = registry.create("clusterers", name, {option: 50})
-    problem = Problem(likelihood, alpha=TASK.alpha)
-    found = clusterer.cluster(list(TASK.fragments), problem, np.random.default_rng(0))
+    spec = ModelSpec(likelihood, alpha=TASK.alpha)
+    found = clusterer.cluster(list(TASK.fragments), spec, np.random.default_rng(0))
     assert log_p == pytest.approx(found.log_posterior)
     assert entities == len(found.clusters())
     assert 0 < min(f1, agreed_f1) <= max(f1, agreed_f1) <= 1

@@ -34,20 +34,20 @@ from tests.profile import examples
 
 def opposite(signs: Any) -> Make:
     tables = SignTables(np.array(signs, dtype=bool))
-    return lambda items, problem, grouping, clusters: OppositeKernel(clusters, fixed(tables))
+    return lambda items, spec, grouping, clusters: OppositeKernel(clusters, fixed(tables))
 
 
 def restricted_gibbs(scans: int) -> Make:
-    return lambda items, problem, grouping, clusters: RestrictedGibbsKernel(
-        clusters, two_clusters(problem.likelihood, items, clusters), scans
+    return lambda items, spec, grouping, clusters: RestrictedGibbsKernel(
+        clusters, two_clusters(spec.likelihood, items, clusters), scans
     )
 
 
 def likelihood_guided() -> Make:
-    return lambda items, problem, grouping, clusters: LikelihoodGuidedKernel(
+    return lambda items, spec, grouping, clusters: LikelihoodGuidedKernel(
         clusters,
-        model_of(problem.likelihood, items, grouping),
-        two_clusters(problem.likelihood, items, clusters),
+        model_of(spec.likelihood, items, grouping),
+        two_clusters(spec.likelihood, items, clusters),
     )
 
 

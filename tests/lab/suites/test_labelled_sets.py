@@ -17,6 +17,6 @@ SMALL = [one for one in SETS if one.fragments <= 2_500]
 @pytest.mark.parametrize("labelled", SMALL, ids=lambda labelled: str(labelled.name))
 def test_labelled_sets(labelled, data_dir):
     fragments = labelled.read(data_dir)[:300]
-    problem = fitted(model := Attributes(), fragments, 1.0)
-    problem = replace(problem, alpha=model.default_alpha)
-    run(problem, fragments, SplitSmc(particles=20).rules, 100)
+    spec = fitted(model := Attributes(), fragments, 1.0)
+    spec = replace(spec, alpha=model.default_alpha)
+    run(spec, fragments, SplitSmc(particles=20).rules, 100)

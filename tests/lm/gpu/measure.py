@@ -36,7 +36,7 @@ def measured(
     from kbforge.evaluation.scores import compare
     from kbforge.files.fragments import read_fragments
     from kbforge.fit.calibrate import calibrate
-    from kbforge.fit.choices import Choices
+    from kbforge.fit.choices import RunOptions
     from kbforge.fit.prepare import prepare
     from kbforge_training.lm.data import by_entity
 
@@ -46,7 +46,7 @@ def measured(
         for half in ("train", "dev")
     )
     name, alone, _ = likelihood.partition(ALONE)
-    choices, search = Choices(likelihood=name, particles=PARTICLES), Search()
+    choices, search = RunOptions(likelihood=name, particles=PARTICLES), Search()
     if name not in ("bigram", "pairs"):
         options = {"likelihood": {"surrogate_weight": 0.0}} if alone else {}
         device = "cuda" if gpu else "cpu"

@@ -11,7 +11,7 @@ from kbforge.contracts import UNREAD, Fragment
 from kbforge.errors import ModelError, UsageError
 from kbforge.files.fragments import read_fragments
 from kbforge.fit.alpha import Calibration, to_toml
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.fit.prepare import prepare
 from kbforge.models.bundle import add_file, make_likelihood, read_bundle
 from kbforge_lm.likelihoods.gpt.likelihood import DEFAULT_ALPHA, Gpt, shipped_model
@@ -153,10 +153,10 @@ def grouping(
     fragments: list[Fragment], index: str | None, alpha: float
 ) -> tuple[list[tuple[int, ...]], int]:
     """The heaviest grouping, and how many sets were scored for it."""
-    choices = Choices(likelihood="gpt", index=index, particles=20, alpha=alpha)
+    choices = RunOptions(likelihood="gpt", index=index, particles=20, alpha=alpha)
     prepared = prepare(fragments, choices)
     rng = np.random.default_rng(0)
-    found = prepared.clusterer.cluster(fragments, prepared.problem, rng)
+    found = prepared.clusterer.cluster(fragments, prepared.spec, rng)
     clusters = [c for part in found.subproblems for c in part.particles[0].clusters]
     return sorted(clusters), found.model_evaluations
 

@@ -46,7 +46,7 @@ from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.io import open_output, require_writable
 from kbforge.fit.alpha import CALIBRATION_FILE, fingerprint, to_toml
 from kbforge.fit.calibrate import calibrate
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.models.bundle import (
     Bundle,
     add_file,
@@ -194,7 +194,7 @@ def add_alpha(
     say(f"calibrating on {len(fragments):,} fragments")
     # the faster precision may change between runs, and with it the last digits
     options = {"likelihood": {"precision": "fp32"}} if device == "cpu" else {}
-    choices = Choices(likelihood=str(draft), device=device, options=options)
+    choices = RunOptions(likelihood=str(draft), device=device, options=options)
     try:
         found, *_ = calibrate(fragments, choices)
     except KBForgeError as error:

@@ -30,7 +30,7 @@ from kbforge.contracts import Fragment, OnStep, Posterior, Progress
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.fragments import held, read_fragments, to_line
 from kbforge.files.io import open_output, read_lines
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.cluster import KnowledgeBase, Times
 from kbforge.kernel.binding import kernel_status
@@ -79,7 +79,7 @@ def count_fragments(file: str) -> int:
 def measure_all(
     file: str | None,
     sizes: Sequence[int],
-    choices: Choices,
+    choices: RunOptions,
     draw: Draw = "first",
     on_part: OnPart | None = None,
     environment: Mapping[str, str] | None = None,
@@ -269,7 +269,7 @@ class Measurement:
         return self.fragments / max(self.own("clustering"), 1e-9)
 
 
-def measured(file: str, output: str, choices: Choices, tell: Tell) -> Measurement:
+def measured(file: str, output: str, choices: RunOptions, tell: Tell) -> Measurement:
     """Go all the way from a file to a knowledge base."""
     stages = _Stages(tell)
     starting = stages.last.cpu
@@ -280,7 +280,7 @@ def measured(file: str, output: str, choices: Choices, tell: Tell) -> Measuremen
     rng = np.random.default_rng(choices.seed)
     begin = time.perf_counter()
     posterior = prepared.clusterer.cluster(
-        fragments, prepared.problem, rng, _told(tell, len(fragments))
+        fragments, prepared.spec, rng, _told(tell, len(fragments))
     )
     times = Times(clustering=time.perf_counter() - begin)
     stages.end("clustering")
@@ -372,7 +372,7 @@ def main() -> None:
         print(json.dumps(message), flush=True)
 
     try:
-        choices = Choices(**job["choices"])
+        choices = RunOptions(**job["choices"])
         done = measured(job["file"], job["output"], choices, tell)
         tell({"measured": figures(done)})
     except BrokenPipeError:

@@ -29,7 +29,7 @@ from typing import Any, cast
 import numpy as np
 
 from kbforge import registry
-from kbforge.contracts import FloatArray, IntArray, Likelihood, Posterior, Problem
+from kbforge.contracts import FloatArray, IntArray, Likelihood, ModelSpec, Posterior
 from kbforge.errors import UsageError
 from kbforge.evaluation.reliability import (
     BINS,
@@ -146,7 +146,7 @@ def _claims_of(file: LabelledFile, models: Path) -> dict[str, Any]:
         alpha = likelihood.default_alpha if name == NAMES else of_likelihood.chosen.alpha
         posterior = registry.create("clusterers", "split-smc", {}).cluster(
             file.fragments,
-            Problem(likelihood, alpha, None, None, likelihood.index),
+            ModelSpec(likelihood, alpha, None, None, likelihood.index),
             np.random.default_rng(0),
             None,
         )

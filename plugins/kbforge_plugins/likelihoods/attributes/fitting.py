@@ -50,7 +50,7 @@ from kbforge.contracts import (
     Cluster,
     ConjugateLikelihood,
     FloatArray,
-    Problem,
+    ModelSpec,
 )
 from kbforge.contracts.fragment import Fragment
 from kbforge.texts.kinds import (
@@ -359,8 +359,8 @@ def fit_unlabelled(
     encoder = Encoder(vocabularies)
     records = [encoder.encode(fragment) for fragment in sample]
     for _ in range(_MOST_ROUNDS):
-        problem = Problem(model(vocabularies, rates), alpha, index=index)
-        clusters = GreedyClusterer().cluster(sample, problem, np.random.default_rng(0)).clusters()
+        spec = ModelSpec(model(vocabularies, rates), alpha, index=index)
+        clusters = GreedyClusterer().cluster(sample, spec, np.random.default_rng(0)).clusters()
         vocabularies = counted_by_entity(by_record, records, clusters)
         rates = rates_of(vocabularies, records, clusters, _PRIOR_WEIGHT) | known
         rates = discounted(vocabularies, rates, records, clusters) | known

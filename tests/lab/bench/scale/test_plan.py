@@ -12,7 +12,7 @@ import pytest
 
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.fragments import read_fragments
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import RunOptions
 from kbforge_lab.bench.scale.measuring import (
     PARTS,
     Measurement,
@@ -282,7 +282,7 @@ def test_sizes_go_all_the_way_in_processes_of_their_own(tmp_path):
         measure_all(
             None,
             (20, 40, 80),
-            Choices(likelihood="attributes"),
+            RunOptions(likelihood="attributes"),
             on_part=lambda *part: told.append(part),
             environment={"KBFORGE_WORKERS": "1"},
         )
@@ -298,6 +298,6 @@ def test_sizes_go_all_the_way_in_processes_of_their_own(tmp_path):
 
 
 def test_a_run_that_fails_says_at_which_size():
-    choices = Choices(likelihood="gaussian")
+    choices = RunOptions(likelihood="gaussian")
     with pytest.raises(KBForgeError, match="at 10 fragments: "):
         list(measure_all(None, (10, 20, 30), choices))

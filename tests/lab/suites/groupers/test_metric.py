@@ -13,7 +13,7 @@ from kbforge_lab.suites.groupers import differences_apart, learned, scatter_with
 SEEDS = st.integers(0, 10**6)
 
 
-def problem(seed: int, features: int) -> tuple[np.ndarray, np.ndarray]:
+def spec(seed: int, features: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     labels = np.array([0, 0, 0, 1, 1, 2, 2, 2])
     rows = rng.normal(size=(3, features))[labels] + rng.normal(size=(8, features)) * 0.7
@@ -38,7 +38,7 @@ def value(a: np.ndarray, same: np.ndarray, apart: np.ndarray) -> float:
 
 @given(SEEDS, st.integers(1, 4))
 def test_pairs_and_their_scatter_are_those_of_the_labels(seed, features):
-    rows, labels = problem(seed, features)
+    rows, labels = spec(seed, features)
     same, apart = pairs(rows, labels, True), pairs(rows, labels, False)
     np.testing.assert_allclose(scatter_within(rows, labels), same.T @ same, atol=1e-9)
     found = differences_apart(rows, labels, 1000, np.random.default_rng(0))
@@ -51,7 +51,7 @@ def test_pairs_and_their_scatter_are_those_of_the_labels(seed, features):
 @settings(max_examples=30)
 @given(SEEDS)
 def test_the_diagonal_metric_is_the_best_of_a_grid(seed):
-    rows, labels = problem(seed, 2)
+    rows, labels = spec(seed, 2)
     same, apart = pairs(rows, labels, True), pairs(rows, labels, False)
     root = learned(scatter_within(rows, labels), apart, False, 20_000, 1e-7)
 
@@ -69,7 +69,7 @@ def test_the_diagonal_metric_is_the_best_of_a_grid(seed):
 @settings(max_examples=10)
 @given(SEEDS)
 def test_the_full_metric_is_the_best_of_a_grid(seed):
-    rows, labels = problem(seed, 2)
+    rows, labels = spec(seed, 2)
     same, apart = pairs(rows, labels, True), pairs(rows, labels, False)
     root = learned(scatter_within(rows, labels), apart, True, 20_000, 1e-7)
 
@@ -88,7 +88,7 @@ def test_the_full_metric_is_the_best_of_a_grid(seed):
 @pytest.mark.parametrize("seed", range(5))
 def test_the_published_form_has_the_same_diagonal_whatever_its_weight(seed):
     """Sum over S less C log of the sum over D: only the length of its solution depends on C."""
-    rows, labels = problem(seed, 3)
+    rows, labels = spec(seed, 3)
     same, apart = pairs(rows, labels, True), pairs(rows, labels, False)
     root = learned(scatter_within(rows, labels), apart, False, 50_000, 1e-9)
     ours = np.square(root.diagonal())
@@ -118,7 +118,7 @@ def test_a_feature_that_only_scatters_is_ignored():
 
 @pytest.mark.parametrize("full", [False, True])
 def test_no_round_leaves_the_metric_as_it_was_and_none_makes_it_worse(full):
-    rows, labels = problem(3, 3)
+    rows, labels = spec(3, 3)
     same, apart = pairs(rows, labels, True), pairs(rows, labels, False)
     within = scatter_within(rows, labels)
     roots = [learned(within, apart, full, rounds) for rounds in (0, 1, 2, 4, 8, 100)]

@@ -20,21 +20,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from kbforge.clustering.compiled import CompiledRun, Records
-from kbforge.clustering.constraints import Bindings, Closure
+from kbforge.clustering.compiled import CompiledRun, EncodedBatch
+from kbforge.clustering.constraints import Bindings, DecisionGraph
 from kbforge.clustering.pages import clusters_of, numbers_in, require_same, settings_of
 from kbforge.clustering.regroup import (
     Replacement,
     Row,
     fallen_apart,
-    led_after,
+    postings_after,
     settled_pages,
 )
 from kbforge.clustering.rules import DirichletProcess, Rules
 from kbforge.clustering.scoring import SessionScores, shared
 from kbforge.clustering.tables import (
     BlackBoxTable,
-    ClusterTable,
+    ClusterScorer,
     ConjugateTable,
     KernelTable,
     PythonTable,
@@ -47,9 +47,9 @@ from kbforge.contracts import (
     Constraints,
     Fragment,
     IntArray,
-    Page,
+    ModelSpec,
     Pages,
-    Problem,
+    SubproblemData,
     Totals,
 )
 from kbforge.errors import UsageError, quoted
@@ -63,11 +63,11 @@ _AT_ONCE = 10_000
 _SEVERAL = -1
 
 
-class Core:
+class SessionState:
     """A session without its interface.
 
     Args:
-        problem: what to cluster by.
+        spec: what to cluster by.
         rules: how, settled.
         rng: the session's own.
         sparse: whether few of the subproblems may be here.
@@ -86,27 +86,27 @@ class Core:
 
     def __init__(
         self,
-        problem: Problem,
+        spec: ModelSpec,
         rules: Rules,
         rng: np.random.Generator,
         sparse: bool = False,
     ) -> None:
-        self.problem, self.rules, self.rng = shared(problem), rules, rng
-        self.prior = DirichletProcess(problem.alpha)
-        self.settings = settings_of(problem, rules)
+        self.spec, self.rules, self.rng = shared(spec), rules, rng
+        self.prior = DirichletProcess(spec.alpha)
+        self.settings = settings_of(spec, rules)
         self._kernel, self._sparse = kernel_library(), sparse
         # whether a step looks at all clusters
-        self._whole = problem.index is None or not rules.splits
-        self.run = CompiledRun(self._kernel, rules, self.prior, problem.index, rng)
+        self._whole = spec.index is None or not rules.splits
+        self.run = CompiledRun(self._kernel, rules, self.prior, spec.index, rng)
         self.sets: SessionScores | None = None
-        if isinstance(self.problem.likelihood, ScoreCache):
-            self.sets = SessionScores(self.problem.likelihood)
+        if isinstance(self.spec.likelihood, ScoreCache):
+            self.sets = SessionScores(self.spec.likelihood)
         self.bindings = Bindings(self.run)
         self.held: list[Fragment | None] = []
         self.n_fragments = 0
         self.table = self._new_table()
         self.source: Pages | None = None
-        self.last: tuple[int, Records, int] | None = None
+        self.last: tuple[int, EncodedBatch, int] | None = None
         self.changed, self.gone = set[int](), set[int]()
         self.since: dict[int, bool] | None = None
         self._settled = True
@@ -116,20 +116,18 @@ class Core:
         self._absent: set[int] = set()  # numbers that no fragment has, as far as they are known
         self._searched = 0  # no fragment has a smaller number
 
-    def _new_table(self) -> ClusterTable:
+    def _new_table(self) -> ClusterScorer:
         """An empty table."""
-        problem = self.problem
+        spec = self.spec
         if self.sets is None:
-            assert isinstance(problem.likelihood, ConjugateLikelihood)
-            return self._conjugate_table(problem.likelihood)
-        surrogate = None if problem.surrogate is None else self._conjugate_table(problem.surrogate)
-        limit = self.rules.limit if surrogate is None else problem.max_evals
-        return BlackBoxTable(
-            self.run, self.sets, lambda: self.held, problem.index, surrogate, limit
-        )
+            assert isinstance(spec.likelihood, ConjugateLikelihood)
+            return self._conjugate_table(spec.likelihood)
+        surrogate = None if spec.surrogate is None else self._conjugate_table(spec.surrogate)
+        limit = self.rules.limit if surrogate is None else spec.max_evals
+        return BlackBoxTable(self.run, self.sets, lambda: self.held, spec.index, surrogate, limit)
 
     def _conjugate_table(self, likelihood: ConjugateLikelihood) -> ConjugateTable:
-        run, index, held = self.run, self.problem.index, lambda: self.held
+        run, index, held = self.run, self.spec.index, lambda: self.held
         compiled = likelihood.compiled_clusters(self._kernel)
         if compiled is not None:
             return KernelTable(self._kernel, run, compiled, likelihood, held, index)
@@ -141,7 +139,7 @@ class Core:
         Raises:
             UsageError: as `require_same`; the message calls the totals `said`.
         """
-        require_same(self.problem, self.rng, totals, self.settings, said)
+        require_same(self.spec, self.rng, totals, self.settings, said)
         self.rng.bit_generator.state = deepcopy(dict(totals.rng))
         if self.sets is not None:
             self.sets.resume(totals.evaluations)
@@ -151,11 +149,11 @@ class Core:
         self.run.resume(totals, source is not None)
         if source is not None:
             self.since = {}
-            self.run.changed_led()  # from now on it is noted what changes
+            self.run.changed_postings()  # from now on it is noted what changes
 
-    def bind(self, constraints: Constraints, closure: Closure) -> None:
+    def bind(self, constraints: Constraints, graph: DecisionGraph) -> None:
         """From now on these constraints are in force; the particles are as they were."""
-        self.bindings.bind(constraints, closure, self.here())
+        self.bindings.bind(constraints, graph, self.here())
 
     # -- what is known ------------------------------------------------------------------------
 
@@ -196,7 +194,7 @@ class Core:
         """The subproblem of a fragment that is here."""
         return self.run.homes([number])[0]
 
-    def pages(self, names: Iterable[int]) -> list[Page]:
+    def pages(self, names: Iterable[int]) -> list[SubproblemData]:
         """Subproblems that are here."""
         return self.run.pages(np.array(list(names), dtype=np.int64))
 
@@ -225,9 +223,9 @@ class Core:
 
     def keys(self, numbers: Sequence[int]) -> dict[int, list[int]]:
         """The keys of fragments in the index; it is known from then on where they lead."""
-        if self.problem.index is None:
+        if self.spec.index is None:
             return {}
-        starts, flat = keys_of(self.problem.index, [self.fragment(n) for n in numbers])
+        starts, flat = keys_of(self.spec.index, [self.fragment(n) for n in numbers])
         self.know(flat.tolist())
         bounds, keys = starts.tolist(), flat.tolist()
         return {n: keys[bounds[k] : bounds[k + 1]] for k, n in enumerate(numbers)}
@@ -266,7 +264,7 @@ class Core:
             return
         unknown = [key for key in dict.fromkeys(keys) if key not in self._known]
         if unknown:
-            self.run.put_led(self.source.led(unknown), changes=False)
+            self.run.put_postings(self.source.postings(unknown), changes=False)
             self._known.update(unknown)
 
     def have(self, numbers: Iterable[int]) -> None:
@@ -300,13 +298,13 @@ class Core:
         if self.source is not None:
             self.know(self.source.keys())
 
-    def read(self, x: Fragment) -> Records:
+    def read(self, x: Fragment) -> EncodedBatch:
         """What a step with a fragment reads; what its open keys lead to is here then."""
         records = self.read_all((x,))
         self.have_ids(self.bindings.mates(x))
         return records
 
-    def read_all(self, fragments: Sequence[Fragment]) -> Records:
+    def read_all(self, fragments: Sequence[Fragment]) -> EncodedBatch:
         """The same of several, but for those that decisions make one with them."""
         self.settle()
         if self._whole:
@@ -329,7 +327,7 @@ class Core:
             pages = [self.source.page(name) for name in names[begin : begin + _AT_ONCE]]
             self.put(pages, self.source.fragments(numbers_in(pages)))
 
-    def put(self, pages: Sequence[Page], fragments: Mapping[int, Fragment]) -> None:
+    def put(self, pages: Sequence[SubproblemData], fragments: Mapping[int, Fragment]) -> None:
         """Hold these subproblems, too; if anything is raised, nothing has changed."""
         if not pages:
             return
@@ -429,7 +427,9 @@ class Core:
             table.release(np.array(sorted(new), dtype=np.int64))
             raise
         held = {slot for page in now for slot in page.slots.tolist()}
-        led = self.run.led_of(list(dict.fromkeys(key for own in keys.values() for key in own)))
+        postings = self.run.postings_of(
+            list(dict.fromkeys(key for own in keys.values() for key in own))
+        )
         families = {cluster[0] for cluster in before}
         live = [cluster for cluster, slot in slot_of.items() if slot in held]
         dropped = [slot for slot in [*before.values(), *new] if slot not in held]
@@ -440,7 +440,7 @@ class Core:
             new,
             dropped,
             np.array(filled, dtype=np.int64),
-            led_after(led, families, live, keys) if keys else {},
+            postings_after(postings, families, live, keys) if keys else {},
             removed,
             table,
         )
@@ -453,7 +453,7 @@ class Core:
 
     def _table_after(
         self, removed: Collection[int], slot_of: Mapping[Cluster, int], gone: Collection[int]
-    ) -> tuple[ClusterTable, dict[int, Cluster]]:
+    ) -> tuple[ClusterScorer, dict[int, Cluster]]:
         """The table that is to hold the clusters, and those that it is to be filled with.
 
         It is another one if the first fragment goes, which settled what the table reads.
@@ -495,9 +495,9 @@ class Core:
         if plan.pages:
             run.hold(plan.pages)
         plan.table.release(plan.released)
-        run.put_led(plan.led, changes=True)
+        run.put_postings(plan.postings, changes=True)
         if self.source is not None:
-            self._known.update(plan.led)
+            self._known.update(plan.postings)
         self.note(plan.gone, [page.name for page in plan.pages])
 
     def _forget(self, removed: Mapping[int, Fragment]) -> None:
