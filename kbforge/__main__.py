@@ -1,7 +1,7 @@
 """The `kbforge` program; it handles Ctrl-C before it loads anything.
 
-Loading takes a moment, and in that moment there is nothing to tidy up: a signal ends the program
-at once. `kbforge.cli.main` handles signals from then on.
+Loading takes a moment in which there is nothing to clean up: a signal ends the program at once.
+`kbforge.cli.main` handles signals from then on.
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ def main() -> None:
 
 
 def _end_interrupted(code: int) -> NoReturn:
-    """Exit without finalizing modules: one that is half loaded can crash.
+    """Exit without finalizing modules, because a half-loaded module can crash.
 
-    Threads end first, as they always do: the exit functions free the kernel's memory, which a
-    thread may be using.
+    Threads end first: the exit functions free the kernel's memory, which a thread may be using.
     """
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()

@@ -1,8 +1,8 @@
 """The errors users see.
 
-Every error a user can cause is a `KBForgeError` whose text is one sentence that says what, where,
-what was expected and what was got, and, where there is one, the next command to run. The command
-line prints that sentence and exits with `exit_code`; a traceback is always a bug of ours.
+Every error a user can cause is a `KBForgeError`. Its text is one sentence that says what failed,
+where, what was expected and what was found and, if there is one, the next command to run. The
+command line prints the sentence and exits with `exit_code`; a traceback is always a bug.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHOWN = 80  # characters of an offending value that an error quotes
 
 
 Spelling: TypeAlias = Callable[[str, object], str]
-"""How a door writes a parameter and its value, which is "" where there is none to name."""
+"""How an interface spells a parameter and its value ("" if there is none)."""
 
 
 _OF_A_RUN = (
@@ -31,7 +31,7 @@ _OF_A_RUN = (
     *("calibration", "confidence-map", "defaults", "estimate", "alternatives"),
 )
 _BY_SET = {name: name for name in _OF_A_RUN} | {"on-duplicate": "store.on-duplicate"}
-"""Parameters that the command line takes by --set, under these names."""
+"""Parameters that the command line accepts through --set, under these names."""
 
 
 def as_option(name: str, value: object) -> str:
@@ -47,17 +47,18 @@ _spelling: ContextVar[Spelling] = ContextVar("spelling", default=as_option)
 
 
 def option(name: str, value: object = "") -> str:
-    """A parameter in a sentence, as whoever reads the sentence can write it.
+    """A parameter in a sentence, in the spelling of the reader's interface.
 
-    `name` is that of the command line, `kind.option` for an option of a plugin. Errors and notes
-    say so what is at fault, and each door (Python, API, MCP) has its own spelling.
+    `name` is that of the command line, or `kind.option` for an option of a plugin. Errors and notes
+    use it to name the parameter at fault, and each interface (Python, API, MCP) has its own
+    spelling.
     """
     return _spelling.get()(name, value)
 
 
 @contextlib.contextmanager
 def spelled(spelling: Spelling) -> Iterator[None]:
-    """Sentences that are made within it name parameters so; it also decorates functions."""
+    """Spell parameters this way in sentences made within the block; also a decorator."""
     before = _spelling.set(spelling)
     try:
         yield
@@ -78,14 +79,14 @@ class UsageError(KBForgeError):
 
 
 class DuplicateError(UsageError):
-    """A fragment whose id is in the store with other content."""
+    """A fragment whose id is in the store with different content."""
 
 
 class ContradictionError(UsageError):
-    """Decisions that cannot all hold.
+    """Decisions that contradict one another.
 
     Attributes:
-        decisions: the names of those that cause it.
+        decisions: the names of the contradicting decisions.
 
     """
 
@@ -95,11 +96,11 @@ class ContradictionError(UsageError):
 
 
 class StrangeAttributesError(UsageError):
-    """Records of which most values are of attributes that a store does not have."""
+    """Records most of whose values belong to attributes that a store does not have."""
 
 
 class NotFoundError(UsageError):
-    """An id or a number that the knowledge base does not have."""
+    """An id or number that is not in the knowledge base."""
 
 
 class PluginError(KBForgeError):
@@ -107,11 +108,11 @@ class PluginError(KBForgeError):
 
 
 class ModelError(KBForgeError):
-    """A model file or bundle that cannot be trusted: missing, truncated, tampered or mismatched."""
+    """A model file or bundle that cannot be trusted: missing, truncated, altered or mismatched."""
 
 
 class OtherModelError(ModelError):
-    """What a store kept of a plugin's learning is of another model, as other versions ship."""
+    """A store's learned state that belongs to another model, such as another version's."""
 
 
 class GrammarError(KBForgeError):
@@ -119,14 +120,14 @@ class GrammarError(KBForgeError):
 
 
 class OutputError(KBForgeError):
-    """A result that cannot be written where it should go: no such folder, no rights, no space."""
+    """A result that cannot be written: no such folder, no permission, no space."""
 
 
 class BusyError(OutputError):
-    """A request that cannot be served at the moment, and can be made again.
+    """A request that cannot be served now, but can be repeated.
 
     Attributes:
-        seconds: after which to try again.
+        seconds: how long to wait before trying again.
 
     """
 
@@ -144,14 +145,14 @@ class LikelihoodError(KBForgeError):
 
 
 def escaped(text: str) -> str:
-    """`text` on one line, with nothing in it that a terminal would obey."""
+    """`text` on one line, without terminal control sequences."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def escaped_lines(text: str) -> str:
-    """`text` for a terminal: as `escaped`, but lines and tabs stay.
+    """`text` for a terminal: like `escaped`, but with lines and tabs.
 
     Escapes are those of JSON, so that JSON stays JSON and means the same.
     """
@@ -177,14 +178,14 @@ def quoted(value: object, limit: int = _SHOWN) -> str:
 
 @dataclass(eq=False)
 class BadRecord(KBForgeError):
-    """One record of an input that cannot be read.
+    """A record of an input that cannot be read.
 
     Attributes:
-        where: `file`, `file:line` or `file:row`, as the user would look it up.
+        where: `file`, `file:line` or `file:row`, for the user to look up.
         field: the attribute, column or JSON path at fault, or "".
-        expected: what a good record has there.
-        got: what this one has, already short enough to print.
-        advice: what would let the command go on, or "".
+        expected: what a valid record has there.
+        got: what this one has, short enough to print.
+        advice: how to let the command continue, or "".
 
     """
 

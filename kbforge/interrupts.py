@@ -4,10 +4,10 @@ A terminal that closes sends SIGHUP; systemd, Slurm and Docker send SIGTERM. All
 `KeyboardInterrupt` in the main thread. A signal that the program was started to ignore, as `nohup`
 does with SIGHUP, stays ignored.
 
-The exception is raised outside of imports, where code of KBForge or of its caller runs. In a
+The exception is raised outside of imports, where code of KBForge or of its caller runs. Inside a
 library it could crash a compiled module that has called Python, or get lost in a finalizer. A
 signal that comes elsewhere is sent again every .02 s until it finds such a place, for a second;
-then any place outside of imports will do, because a library may wait forever. If none is found,
+then any place outside of imports is accepted, because a library may wait forever. If none is found,
 the program ends with it.
 """
 
@@ -28,7 +28,7 @@ from kbforge.errors import EXIT_INTERRUPTED
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
-"""The signals that end a run; not every system has all of them."""
+"""The signals that end a run; some systems lack some of them."""
 
 EXIT_CODES = frozenset(128 + number for number in SIGNALS)
 
@@ -45,9 +45,9 @@ _depth = 0
 
 @contextlib.contextmanager
 def heeded() -> Iterator[None]:
-    """Raise `KeyboardInterrupt` at each of the signals; the program runs in this block.
+    """Raise `KeyboardInterrupt` at each of the signals within the block.
 
-    Whoever ends a run from outside may send several signals in a row. A SIGTERM or SIGHUP that is
+    A scheduler or user may send several signals in a row. A SIGTERM or SIGHUP that is
     not the first signal is ignored, so that it cannot disturb what the first one began: the writing
     of a partial result. Ctrl-C always counts.
     """
@@ -61,7 +61,7 @@ def heeded() -> Iterator[None]:
 
 @contextlib.contextmanager
 def deferred() -> Iterator[Callable[[], bool]]:
-    """Hold the signals back to the end of the block; Ctrl-C pressed twice does not wait.
+    """Hold signals back until the end of the block; Ctrl-C pressed twice does not wait.
 
     Yields:
         whether there was one.
@@ -131,19 +131,19 @@ def handled(on_signal: Callable[[], None]) -> Iterator[None]:
 
 
 def exit_code() -> int:
-    """What a run exits with that was ended: 128 and the number of the signal that ended it."""
+    """The exit code of a run that a signal ended: 128 plus the number of the signal."""
     return 128 + _received[0] if _received else EXIT_INTERRUPTED
 
 
 def sentence() -> str:
-    """`interrupted`, and by what if it was not Ctrl-C."""
+    """`interrupted`, and the signal if it was not Ctrl-C."""
     if not _received or _received[0] == signal.SIGINT:
         return "interrupted"
     return f"interrupted by {signal.Signals(_received[0]).name}"
 
 
 def _imports(frame: FrameType | None) -> int:
-    """How many frames of imports there are around a frame."""
+    """The number of import frames around a frame."""
     count = 0
     while frame is not None:
         count += frame.f_code.co_filename.startswith(_IMPORT)
@@ -152,7 +152,7 @@ def _imports(frame: FrameType | None) -> int:
 
 
 def _is_own(frame: FrameType | None) -> bool:
-    """Whether a frame runs code of KBForge or of a program that uses it, and no library's."""
+    """Whether a frame runs code of KBForge or of a program that uses it, not of a library."""
     if frame is None:
         return False
     if str(frame.f_globals.get("__name__")).startswith("kbforge"):
@@ -163,7 +163,7 @@ def _is_own(frame: FrameType | None) -> bool:
 
 
 def _postpone(number: int, times: int) -> None:
-    """Send a signal to the main thread in a moment."""
+    """Send a signal to the main thread after a short delay."""
     _postponed[number] = times
 
     def send() -> None:

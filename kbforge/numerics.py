@@ -2,10 +2,9 @@
 
 *The grid.* Log weights are multiples of 2^-34 nats (6e-11). Sums of such numbers below 2^19 nats in
 size have no rounding error at all in float64. So a weight does not depend on the order of
-additions: neither on how particles are stored, nor on how they are added up. What is put on the
-grid anew is rounded once. Where exp and log are needed, the C library is asked, number by number,
-since vectorised ones differ from it in the last bit. So the kernel and Python come to the same
-bits.
+additions, and not on how particles are stored. A new number is rounded to the grid once. exp and
+log come from the C library, number by number, because vectorised versions differ in the last bit.
+So the kernel and Python compute the same bits.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ from kbforge.contracts import FloatArray, IntArray
 from kbforge.errors import LikelihoodError
 
 GRID = 2.0**34
-"""Units of the grid in one nat."""
+"""Grid units per nat."""
 MOST_NATS = 2.0**29
-"""So many nats are 2^63 units, which 64 bits do not hold."""
+"""This many nats are 2^63 units, which 64 bits cannot hold."""
 PRODUCT = 512
-"""Most factors of a product that is sure not to overflow."""
+"""Maximum factors of a product that cannot overflow."""
 _LOG_2 = math.log(2.0)
 _LEAST = 64
 
 
 def on_grid(values: FloatArray) -> FloatArray:
-    """The nearest multiples of 2^-34 nats; -inf, +inf and NaN as they are."""
+    """The nearest multiples of 2^-34 nats; -inf, +inf and NaN are kept."""
     return np.asarray(np.rint(values * GRID) / GRID)
 
 
 def in_units(values: FloatArray) -> IntArray:
-    """Numbers of the grid as whole numbers of units, below 2^63: sums of these are exact.
+    """Numbers of the grid as integers of units below 2^63; sums of these are exact.
 
     Raises:
         LikelihoodError: one is not finite, or beyond `MOST_NATS`.
@@ -51,7 +50,7 @@ def in_units(values: FloatArray) -> IntArray:
 
 
 def normalised(values: FloatArray) -> FloatArray:
-    """Log weights less the log of their sum, on the grid like these.
+    """Log weights minus the log of their sum, on the grid.
 
     Args:
         values: log weights on the grid, the first one the largest, finite; shape [n], n > 0.
@@ -63,14 +62,14 @@ def normalised(values: FloatArray) -> FloatArray:
 
 
 def rounded(value: float) -> float:
-    """One number, on the grid."""
+    """One number, rounded to the grid."""
     return float(np.rint(value * GRID) / GRID)
 
 
 def log_of_product(factors: FloatArray) -> FloatArray:
-    """The sum of logs of positive numbers over the first axis, by one log a column.
+    """The sum of logs of positive numbers over the first axis, with one log per column.
 
-    The product is of numbers from 1 to 2, and powers of two are counted, so nothing overflows.
+    The factors are scaled to between 1 and 2, and powers of two are counted, so nothing overflows.
 
     Args:
         factors: shape [n, k], 0 < n <= `PRODUCT`.
@@ -88,7 +87,7 @@ def log_of_product(factors: FloatArray) -> FloatArray:
 
 
 def log_sum_exp(values: FloatArray) -> float:
-    """log(sum(exp(values))), -inf for none; SciPy's costs ten times as much on short arrays."""
+    """log(sum(exp(values))), -inf for no values; ten times faster than SciPy's on short arrays."""
     if not len(values):
         return -np.inf
     largest = float(values.max())
@@ -98,7 +97,7 @@ def log_sum_exp(values: FloatArray) -> float:
 
 
 def capacity_for(needed: int, current: int) -> int:
-    """The capacity to grow to: doubled until it suffices, so that growth costs O(1) a slot."""
+    """The capacity to grow to: doubled until it suffices, so growth costs O(1) per slot."""
     capacity = max(current, _LEAST)
     while capacity < needed:
         capacity *= 2

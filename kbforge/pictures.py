@@ -1,7 +1,7 @@
 """Pictures with matplotlib (an extra): one style, and trees of merges.
 
 Figures are made without pyplot, so no window system is needed, and without dates: same data, same
-bytes. Whatever makes or writes one does so within `look`, which restores the program's settings.
+bytes. Make and write them within `look`, which restores the program's settings.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _STYLE = {
 
 
 def require_matplotlib(instead: str = "") -> None:
-    """Say in time that pictures cannot be drawn; the UsageError names the extra, and `instead`."""
+    """Check early that pictures can be drawn; the UsageError names the extra, and `instead`."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -69,7 +69,7 @@ def require_matplotlib(instead: str = "") -> None:
 
 @contextlib.contextmanager
 def look() -> Iterator[None]:
-    """The common look, for the time of drawing; decorates a function, too."""
+    """Apply the common style within the block; also a decorator."""
     require_matplotlib()
     import matplotlib as mpl
 
@@ -81,7 +81,7 @@ def look() -> Iterator[None]:
 def new_figure(
     width: float, height: float, layout: Literal["constrained"] | None = "constrained"
 ) -> Figure:
-    """An empty figure of so many inches, to be drawn within `look`."""
+    """An empty figure of this size in inches, to be drawn within `look`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -98,7 +98,7 @@ def require_format(path: str) -> None:
 
 @look()
 def save(figure: Figure, path: str) -> None:
-    """Write a figure as PNG or SVG, as its name says."""
+    """Write a figure as PNG or SVG, depending on its name."""
     require_format(path)
     kind = Path(path).suffix.lower().removeprefix(".")
     # no date, so that the same data give the same bytes
@@ -108,7 +108,7 @@ def save(figure: Figure, path: str) -> None:
 
 
 MOST_LEAVES = 200
-"""Fragments that a picture can name."""
+"""The maximum number of fragments that a tree can label."""
 
 _LINE, _WIDTH = 0.19, 7.0  # inches
 _LONGEST = 72  # characters of a name

@@ -1,7 +1,7 @@
 """Serializers: a set of fragments as canonical text, for language models and the score cache.
 
-Equal multisets of fragments give equal text, and the text parses back exactly. It is one JSON
-object a fragment, with nothing between them. `canonical-json` maps each attribute to the list of
+Equal multisets of fragments give equal text, and the text parses back exactly. There is one JSON
+object per fragment, with nothing between them. `canonical-json` maps each attribute to the list of
 its distinct values; `flat-json` repeats the attribute for each value, which is shorter for records
 whose attributes have one value each:
 
@@ -9,9 +9,9 @@ whose attributes have one value each:
     {"born":"1952","name":"Ada L.","name":"Ada Lovelace"}{"name":"A. Lovelace"}
 
 Attributes, values and fragments are sorted by code point (fragments by their own text). Identical
-fragments are written each: a cluster is a multiset. JSON escapes only what it must (quotation mark,
-backslash, control characters below U+0020), so the text is one line of UTF-8. Vectors are left out
-of it, but they count in `content_key`.
+fragments are repeated: a cluster is a multiset. JSON escapes only what it must (quotation mark,
+backslash, control characters below U+0020), so the text is one line of UTF-8. The text omits
+vectors, but `content_key` includes them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def parse(text: str) -> list[Mapping[str, tuple[str, ...]]]:
 def content_key(fragment: Fragment) -> bytes:
     """Bytes that are equal exactly when two fragments' properties and vectors are.
 
-    Order and repetition of values do not count, nor does the sign of a zero.
+    The order and repetition of values do not count, nor does the sign of a zero.
     """
     text = _object(sorted_properties(fragment.properties)).encode()
     if fragment.vector is None:
@@ -83,7 +83,7 @@ def _lists(pairs: Pairs) -> Properties:
 
 
 Pairs: TypeAlias = list[tuple[str, object]]
-"""What a JSON object says, in its order, repetition included."""
+"""The content of a JSON object, in order, with repetitions."""
 Properties: TypeAlias = dict[str, list[str]]
 SortedProperties: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -101,9 +101,9 @@ def parse_objects(
     properties_of: Callable[[Pairs], Properties],
     written: Callable[[SortedProperties], str],
 ) -> list[Mapping[str, tuple[str, ...]]]:
-    """The properties of each object of a text; ValueError says what is not canonical, and where.
+    """The properties of each object of a text; a ValueError names what is not canonical, and where.
 
-    `properties_of` makes properties from an object's pairs; `written` gives their one text.
+    `properties_of` makes properties from an object's pairs; `written` returns their canonical text.
     """
     properties: list[Mapping[str, tuple[str, ...]]] = []
     texts: list[str] = []
@@ -153,7 +153,7 @@ def _departure(got: str, expected: str, at: int) -> ValueError:
 
 
 class FlatJson(Serializer):
-    """One record after another, each with one pair for every value of an attribute."""
+    """The records one by one, each with a pair for every value of an attribute."""
 
     def serialize(self, fragments: Sequence[Fragment]) -> str:
         return "".join(sorted(_record(sorted_properties(f.properties)) for f in fragments))

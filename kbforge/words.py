@@ -31,7 +31,7 @@ def how_sure(probability: float) -> str:
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """`3 fragments`, `1 fragment`; give a plural that is not formed by an s."""
+    """`3 fragments`, `1 fragment`; give a plural that is not formed with s."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
@@ -45,7 +45,7 @@ def lasting(seconds: float) -> str:
 
 
 def listed(items: Sequence[str], most: int, limit: int = _SHOWN) -> str:
-    """The first `most` items, each cut to `limit` characters, and the number of the others."""
+    """The first `most` items, each cut to `limit` characters, and the number of others."""
     shown = ", ".join(quoted(item, limit) for item in items[:most])
     return shown if len(items) <= most else f"{shown} and {len(items) - most:,} more"
 
@@ -54,7 +54,7 @@ _MOST_COLUMNS = 12
 
 
 def columns_differ(own: str, has: Sequence[str], others: str, have: Sequence[str]) -> str:
-    """What the columns of two sides are, and how to make some the same."""
+    """The columns of two sides, and how to map one to another."""
     mine, theirs = (listed(columns, _MOST_COLUMNS) or "none" for columns in (has, have))
     return (
         f"{own} {mine}, {others} {theirs}; {option('map', 'COLUMN=ATTRIBUTE')} makes two columns "

@@ -5,11 +5,11 @@ Two functions make a conjugate likelihood with every ability:
     statistics(fragment) -> [D]          what a fragment adds to its cluster
     log_marginal_of(sums) -> [K]         L of clusters with these sums, shape [K, D]
 
-Counts, sums and the number of fragments (a statistic that is 1 everywhere) are of this kind: the
+Counts, sums and the number of fragments (a statistic that is always 1) all fit: the
 Poisson, Bernoulli, multinomial, exponential and geometric families with their conjugate priors,
 among others. Laws beside those of `kbforge.contracts.likelihood`:
 
-1. D is the same for all fragments of a run, and sums of zeros, of no fragments, give 0.
+1. D is the same for all fragments of a run. Zero sums (no fragments) give 0.
 2. Sums are exact enough to be undone: whole numbers are; squares of large numbers, which cancel,
    are not, and a Gaussian needs a table of its own.
 3. L is finite, and `log_marginal_of` does not raise: `statistics` refuses what cannot be read.
@@ -72,10 +72,10 @@ class SumsOfClusters(LiveClusters):
         self._scores: FloatArray = np.zeros(0)  # L of each row
 
     def encode(self, fragment: Fragment) -> FloatArray:
-        """The fragment's statistics, shape [D]; D is that of the first one.
+        """The fragment's statistics, shape [D]; the first fragment sets D.
 
         Raises:
-            LikelihoodError: the fragment lacks what the model reads, or has another D.
+            LikelihoodError: the fragment lacks what the model reads, or its D differs.
 
         """
         x = np.asarray(self._model.statistics(fragment), dtype=np.float64)
@@ -138,7 +138,7 @@ class SumsOfClusters(LiveClusters):
         self._sums[rows], self._scores[rows] = sums, scores
 
     def _reach(self, slots: int) -> None:
-        """Have rows for that many slots."""
+        """Grow the arrays to at least this many slots."""
         have = len(self._scores)
         if slots >= have:
             more = max(slots + 1 - have, have)

@@ -1,6 +1,6 @@
 """Calibrators: choose the Dirichlet-process concentration alpha for a likelihood.
 
-Scaling every cluster's likelihood by e^c is the same as scaling alpha by it, so alpha is also the
+Scaling every cluster's likelihood by e^c is the same as scaling alpha by e^c, so alpha is also the
 likelihood's one free constant (the `offset` of the published code: alpha 1 with offset c is alpha
 e^c). One signature for the family:
 
@@ -22,7 +22,7 @@ from kbforge.contracts.fragment import Fragment
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Where to look: log alpha in [low, high], natural logs."""
+    """The range to search: log alpha in [low, high], natural logs."""
 
     low: float = -10.0
     high: float = 50.0
@@ -39,7 +39,7 @@ class CalibrationResult:
 
 
 class Calibrator(ABC):
-    """A rule for choosing alpha. Its options are its constructor's parameters.
+    """A rule for choosing alpha. The constructor's parameters are its options.
 
     Attributes:
         needs_labels: whether it reads the fragments' gold labels.

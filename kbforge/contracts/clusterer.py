@@ -1,6 +1,6 @@
 """Clusterers: compute a posterior over groupings of fragments.
 
-One signature for the family, and a second one for those that are online:
+One signature for the family, and a second one for online clusterers:
 
     cluster(fragments, spec, rng, on_step) -> Posterior
     open(spec, rng, snapshot, pages) -> Session
@@ -19,23 +19,23 @@ Laws, tested for every member by `kbforge.testing.ClustererContract`:
    online method gives that of the fragments taken in so far; an offline method that has begun to
    go over all fragments gives that of all of them, as they are grouped by then.
 
-Of sessions:
+Laws of sessions:
 
-7. However the fragments are portioned, and whatever was foreseen, the posterior is that of
-    `cluster`, bit for bit, unless the clusterer `finishes` batches in a way of its own.
-8. A session opened with a snapshot goes on as the session it was taken of, bit for bit.
-9. A fragment that is refused leaves the session as if it had never come, bit for bit.
-10. A removed fragment is in no cluster any more, and laws 1 to 3 hold of those that are left; so
-    does law 8. Every particle of what held it weighs its target density.
-11. No particle ever violates a constraint that is in force, whenever it came.
+7. However the fragments are split into portions, and whatever was announced, the posterior is that
+    of `cluster`, bit for bit, unless the clusterer `finishes` batches in its own way.
+8. A session opened with a snapshot continues like the session that made the snapshot, bit for bit.
+9. A refused fragment leaves no trace in the session, bit for bit.
+10. A removed fragment is in no cluster any more, and laws 1 to 3 and 8 hold for the others. Every
+    particle of its former subproblem weighs its target density.
+11. No particle ever violates a constraint that is in force.
 12. A revision never makes the point estimate less probable, once it is the densest particle.
-13. A session opened on the pages of another goes on as that one, bit for bit: every
-    `StepResult`, its posterior, its later checkpoints. Only a black box that gives other bits when
-    it is asked again may differ, and sets that it is asked for again may count again.
+13. A session opened on the pages of another continues like the other, bit for bit: every
+    `StepResult`, its posterior, its later checkpoints. Only a black box that is not deterministic
+    may differ, and sets that are scored twice may count twice.
 
-A clusterer with a budget of its own says in `ended` that it was spent.
+A clusterer with its own budget reports in `ended` that it ran out.
 
-What a particle's weight means is the clusterer's to say: a truncated and renormalised posterior
+Each clusterer defines what a particle's weight means: a truncated and renormalised posterior
 probability in sequential Monte Carlo, the share of a Markov chain's visits, or 1 for a single
 grouping.
 """
@@ -61,19 +61,19 @@ from kbforge.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """What to cluster by: prior, model and proposal.
+    """What to cluster with: prior, model and proposal.
 
     Attributes:
         likelihood: L(C), perhaps a black box.
         alpha: concentration of the Dirichlet process, > 0.
-        surrogate: proposes when the likelihood is a black box; None lets the likelihood itself
-            score every putative particle.
-        max_evals: M, the most non-singleton putative particles that the surrogate proposes a
-            step; None is unlimited, 0 clusters by the surrogate alone.
+        surrogate: proposes joins when the likelihood is a black box; without one the likelihood
+            itself scores every putative particle.
+        max_evals: M, the maximum of non-singleton putative particles that the surrogate proposes
+            per step; None is unlimited, 0 clusters by the surrogate alone.
         index: which clusters the online clusterers compare a fragment with; None is all.
         constraints: what every grouping must satisfy; only for online clusterers. A session opened
-            with a snapshot or on pages has the constraints in force there: give the same, or none,
-            or the same without decisions.
+            with a snapshot or on pages keeps its constraints: give the same, or none, or the same
+            without decisions.
 
     """
 
@@ -94,17 +94,17 @@ class ModelSpec:
 
 
 _OFTEN = 0.05
-"""Seconds after which a progress bar wants to be told."""
+"""Maximum seconds between calls to a progress bar."""
 _MOST_AT_ONCE = 4096
-"""Fragments that are taken in at once, at most."""
+"""Maximum fragments that are added at once."""
 
 
 class Clusterer(ABC):
-    """An algorithm. Its options are its constructor's parameters.
+    """A clustering algorithm. The constructor's parameters are its options.
 
     Attributes:
-        particles: P, the most particles of a subproblem; None where there is no such number.
-        takes_budget: whether the constructor has the option `budget`, the seconds it may take.
+        particles: P, the maximum of particles per subproblem; None if there is no maximum.
+        takes_budget: whether the constructor has the option `budget`, in seconds.
         unindexed: whether it compares with all clusters, whatever the index of the spec says.
 
     """
@@ -144,7 +144,7 @@ class Clusterer(ABC):
 
 
 class OnlineClusterer(Clusterer):
-    """A clusterer that takes in fragments as they come.
+    """A clusterer that accepts fragments as they arrive.
 
     Attributes:
         finishes: whether a batch ends with `finish`.
@@ -161,15 +161,16 @@ class OnlineClusterer(Clusterer):
         snapshot: Snapshot | None = None,
         pages: Pages | None = None,
     ) -> Session:
-        """Begin a session, or go on with one.
+        """Open a new session, or continue one.
 
         Args:
-            spec: what to cluster by, its likelihood fitted; to go on, the same as before.
-            rng: only the session may draw from it; to go on, it is set to where it stood.
+            spec: what to cluster with, its likelihood fitted; the same as before when it continues.
+            rng: only the session may draw from it; when the session continues, its old state is
+                restored.
             snapshot: of a session of the same clusterer.
-            pages: likewise, instead of a snapshot; fetched when a fragment leads there. Without an
-                index, or where it does not fall apart into subproblems, all are fetched as
-                soon as one is needed.
+            pages: of such a session, instead of a snapshot; each is fetched when a fragment needs
+                it. Without an index, or if there are no subproblems, all are fetched as soon as one
+                is needed.
 
         Raises:
             UsageError: the snapshot or the pages are of a session with other settings, or both are
@@ -184,7 +185,7 @@ class OnlineClusterer(Clusterer):
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
-        """Open a session, add one fragment after another, and `finish` if it does."""
+        """Open a session, add the fragments one by one, and `finish` if the clusterer does."""
         session = self.open(spec, rng)
         session.foresee(fragments)
         finishes = self.finishes_with(spec)
@@ -218,25 +219,25 @@ class OnlineClusterer(Clusterer):
         return session.posterior()
 
     def finishes_with(self, spec: ModelSpec) -> bool:
-        """Whether a run over a batch by this spec ends with `finish`."""
+        """Whether a run over a batch with this spec ends with `finish`."""
         return self.finishes
 
     def finish(self, session: Session, after_step: Callable[[], None]) -> None:
-        """What a run over a batch does when all fragments are in the session, if it `finishes`.
+        """Work of a run over a batch once all fragments are in the session, if it `finishes`.
 
-        `after_step` is to be called now and then; it may raise `Interrupted`.
+        It calls `after_step` now and then, which may raise `Interrupted`.
         """
 
 
 def _next_size(size: int, seconds: float, on_step: OnStep | None) -> int:
-    """How many fragments to take in before `on_step` is next told; the result is the same."""
+    """How many fragments to add before the next call of `on_step`; the result is the same."""
     if on_step is not None and not getattr(on_step, "seldom", False):
         return 1
     return min(2 * size, _MOST_AT_ONCE) if seconds < _OFTEN else max(size // 2, 1)
 
 
 def _interrupted(session: Session) -> Posterior:
-    """What a session knows by now, marked as an interrupted run's."""
+    """The session's current posterior, marked as an interrupted run's."""
     return replace(session.posterior(), ended=Ending.INTERRUPTED)
 
 
@@ -250,12 +251,12 @@ class Stage:
 
 
 OnStage: TypeAlias = Callable[[Stage], None]
-"""Is told of every stage when it begins."""
+"""Called at the start of every stage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """The progress of a method that goes over all fragments again and again."""
+    """The progress of a method that makes several passes over all fragments."""
 
     done: int  # sweeps (or merges)
     most: int | None  # when it ends at the latest, None if unknown
@@ -268,12 +269,12 @@ class Rounds:
 class Progress:
     """The state of a run after a step, for progress bars, plots and logs.
 
-    `posterior()`, where the clusterer offers it, is what the run would return if it ended here; it
-    costs as much as the state is large, and is valid only during the call of `on_step`.
+    `posterior()`, where the clusterer offers it, is what the run would return if it ended now. Its
+    cost grows with the state, and it is valid only during the call of `on_step`.
 
-    Online methods step from fragment to fragment. Offline ones, which have `rounds`, step from
-    round to round, and now and then within long rounds; they hold one grouping, so `subproblems`
-    is 1 until their posterior is made of what they have visited.
+    Online methods step from fragment to fragment. Offline methods, which have `rounds`, step from
+    round to round, and now and then within a long round. They hold one grouping, so `subproblems`
+    is 1 until their posterior is built from the groupings that they visited.
     """
 
     fragments: int
@@ -290,4 +291,4 @@ class Interrupted(Exception):
 
 
 OnStep: TypeAlias = Callable[[Progress], None]
-"""Is told of every step; one with an attribute `seldom` that is True, some times a second."""
+"""Called after every step; if its attribute `seldom` is True, a few times a second."""

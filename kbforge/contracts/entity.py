@@ -8,11 +8,11 @@ An entity is one JSON object a line, every value traced to its fragments:
      "explanations": {fragment: {"prior" or attribute: nats}}?,
      "made": {"kbforge", "likelihood", "alpha", "seed", "model"?, "choices"?, "options"?}?}
 
-Only the first line has `made`: how all of the entities were made.
+Only the first line has `made`, which describes how all entities were made.
 
-Exporters, reports and pages read through a view, and know of no file. Laws of a view:
+Exporters, reports and pages read through a view, never from a file. Laws of a view:
 
-1. Every fragment that went in is in exactly one entity.
+1. Every clustered fragment is in exactly one entity.
 2. The fragments of an entity come in the entity's order, one for each of its ids.
 3. Memory is bounded by one entity.
 
@@ -25,10 +25,10 @@ Laws, tested for every member by `kbforge.testing.ExporterContract`:
 1. Every entity is written once, in the order of the view. The view is read once.
 2. Same view, same bytes.
 3. Values are data: whatever they contain is escaped for the format.
-4. Memory is bounded by one entity, whatever their number.
-5. The target appears when it is whole. A failure leaves what was there before.
+4. Memory is bounded by one entity, however many there are.
+5. The target appears only when it is complete. A failure leaves an old target unchanged.
 
-`kbforge.files.io.open_output` gives a stream that keeps law 5 and knows standard output;
+`kbforge.files.io.open_output` returns a stream that keeps law 5 and supports standard output;
 `kbforge.files.io.open_folder` does it for a format of several files.
 
 Most formats write while they read. One whose first byte needs the last entity (a header of all
@@ -98,10 +98,11 @@ class Alternative(Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What speaks for a fragment's being in a cluster and not alone, in nats.
+    """The evidence for a fragment's being in a cluster rather than alone, in nats.
 
-    `prior` is log |C| - log alpha of the cluster C without the fragment; `attributes` what each
-    attribute says. They add up to `total`, the log odds of joining against staying alone.
+    `prior` is log |C| - log alpha of the cluster C without the fragment; `attributes` has the
+    contribution of each attribute. They add up to `total`, the log odds of joining against staying
+    alone.
     """
 
     prior: float
@@ -112,7 +113,7 @@ class Explanation:
         object.__setattr__(self, "total", self.prior + sum(self.attributes.values()))
 
     def _repr_html_(self) -> str:
-        """What each attribute says, for notebooks."""
+        """The contribution of each attribute, for notebooks."""
         rows = [(name, f"{nats:+.2f}") for name, nats in self.attributes.items()]
         rows += [("prior", f"{self.prior:+.2f}"), ("total", f"{self.total:+.2f}")]
         return table_html(("", "nats"), rows)
@@ -127,7 +128,7 @@ class Provenance(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
 
     `kbforge` is the version, `alpha` the concentration, `likelihood` a name or the
     path of a bundle. `model` is the SHA-256 of the bundle's manifest or of the default model, None
-    if the likelihood read none. `choices` are the other choices that were not the default, and
+    if the likelihood read none. `choices` are the other options that differ from the default, and
     `options` those of plugins, by kind, as texts.
     """
 
@@ -149,14 +150,14 @@ class Provenance(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
 class Entity:
     """One entity.
 
-    `name` is for people to read (`kbforge.kb.entities.name_of`), `id` for references.
+    `name` is for readers (`kbforge.kb.entities.name_of`), `id` for references.
     `confidence` is how often entities like this one are exactly right, by a confidence map.
-    `reported` is what the map read: the posterior probability of exactly this cluster among its
+    `reported` is the map's input: the posterior probability of exactly this cluster among its
     subproblem's particles. Without a map, `reported` is None and `confidence` is that probability.
     Particles are truncated, so 1.0 means "no kept particle disagrees". The probabilities of
-    alternatives are as reported. `explanations` say of fragments why they are here, where that was
-    asked for. `made`, in the first entity, says how the knowledge base was made; it does not count
-    when entities are compared.
+    alternatives are as reported. `explanations`, if requested, say why fragments are here. `made`,
+    in the first entity, describes how the knowledge base was made; comparisons of entities ignore
+    it.
     """
 
     id: str
@@ -178,7 +179,7 @@ class Entity:
         )
 
     def _repr_html_(self) -> str:
-        """Its values and who states them, for notebooks."""
+        """Its values and the fragments that state them, for notebooks."""
         rows = [
             (attribute, value.value, value.count, listed(value.fragments, _MOST_SHOWN))
             for attribute, values in self.properties.items()
@@ -193,7 +194,7 @@ class Entity:
 
     @property
     def probability(self) -> float:
-        """The posterior probability as reported, whether or not `confidence` is calibrated."""
+        """The reported posterior probability, whether or not `confidence` is calibrated."""
         return self.confidence if self.reported is None else self.reported
 
     def to_json(self) -> dict[str, Any]:
@@ -229,36 +230,38 @@ class Entity:
 
 
 class View(Protocol):
-    """What can be read of a knowledge base."""
+    """A readable knowledge base."""
 
     @property
     def knows_fragments(self) -> bool:
-        """Whether fragments are as they went in; if not, they are made from the entity's values.
+        """Whether the view returns the original fragments; otherwise it builds them from the
+        entity's values.
 
-        Such a fragment has no source, metadata, vector and label, and each of its values once.
+        A fragment that is built has no source, metadata, vector or label, and each value once.
         """
         ...
 
     def entities(self) -> Iterator[Entity]:
-        """The entities, one at a time; ask once, for standard input cannot be read again."""
+        """The entities, one at a time; call it once, because standard input cannot be read
+        again."""
         ...
 
     def fragments(self, entity: Entity) -> Sequence[Fragment]:
         """The fragments of one of the entities, in its order.
 
-        Raises a KBForgeError if one of them is not where fragments are known from.
+        Raises a KBForgeError if one of them is missing from the file of fragments.
         """
         ...
 
 
 class Exporter(ABC):
-    """A writer of one format. Its options are its constructor's parameters.
+    """A writer of one format. The constructor's parameters are its options.
 
     Attributes:
-        endings: of files in this format, such as ".csv": `kbforge export -o out.csv` takes the
-            exporter that states the ending. Leave out one that another format has first.
-        notes: sentences on what the last export made of its input, for people.
-        n_rows: rows of the last export, where it writes a table; None where it does not.
+        endings: of files in this format, such as ".csv": `kbforge export -o out.csv` uses the
+            exporter that states the ending. Leave out an ending that an earlier format states.
+        notes: sentences for the user about the last export.
+        n_rows: rows of the last export if it writes a table, otherwise None.
 
     """
 
@@ -268,18 +271,19 @@ class Exporter(ABC):
 
     @abstractmethod
     def export(self, view: View, target: str) -> None:
-        """Write the view to a file, or a folder of several files; "-" is standard output.
+        """Write the view to a file or, for a format of several files, a folder; "-" is standard
+        output.
 
         Raises:
             OutputError: the target cannot be written.
-            UsageError: "-", and the format has several files.
+            UsageError: the target is "-", but the format has several files.
 
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One command that wrote, or one stretch of a server's additions."""
+    """One command that wrote, or one batch of a server's additions."""
 
     number: Natural  # from 1
     verb: str  # such as "cluster" or "remove"
@@ -294,7 +298,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """A decision in force, or one that was undone, and the runs that made it and undid it."""
+    """A decision, in force or undone, and the runs that made and undid it."""
 
     number: Natural  # from 1, in order
     same: bool
@@ -310,30 +314,30 @@ class DecisionRecord:
 
 
 class Kind(StrEnum):
-    """What became of an entity."""
+    """What happened to an entity."""
 
     CREATED = "created"
-    """It is new, and its fragments were in no entity, or in one that lives on."""
+    """It is new: its fragments were in no entity, or in one that still exists."""
 
     CHANGED = "changed"
-    """It has fragments that it had not, lacks some that it had, or some have other content."""
+    """It gained or lost fragments, or the content of some changed."""
 
     MERGED = "merged"
-    """It is no more: another one has the most of its fragments."""
+    """It no longer exists: another entity has most of its fragments."""
 
     SPLIT = "split"
-    """It is no more: several have its fragments, and none of them the most."""
+    """It no longer exists: several entities have its fragments, none of them most."""
 
     REMOVED = "removed"
-    """It is no more: nothing of it is left."""
+    """It no longer exists: none of its fragments are left."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """How an entity changed.
 
-    Of fragments that were erased since, nothing is told: an entity is gone of which nothing is told
-    before or after, and one may have changed whose fragments are the same before and after.
+    Erased fragments are not listed: an entity is gone if it has none before and after, and a
+    changed one may list the same fragments before and after.
 
     Attributes:
         entity: its id.

@@ -12,8 +12,8 @@ Laws, checked by `Fragment.from_json`:
 3. Every string is valid Unicode (no lone surrogates) without NUL; every number is finite.
 4. Sizes are bounded by the constants below, so that a hostile line cannot exhaust memory.
 
-`source` names what a fragment was read from, such as a table; all fragments of it share the name.
-Where in the source a fragment stands is in its metadata, under `row`.
+`source` names the table or file that a fragment was read from. The metadata hold its position
+there, under `row`.
 
 The REBEL/KeBAB shape (`entity_id` for the label, ids in `metadata`) is read too.
 
@@ -43,9 +43,9 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 from kbforge.errors import BadRecord, quoted
 
 ROW = "row"
-"""The key of metadata that says where in its source a fragment stands: a row, or a line of text."""
+"""The key of metadata for a fragment's position in its source: a row, or a line of text."""
 AUTHORITY = "authority"
-"""The key of metadata that names the entity of an authority that a fragment stands for."""
+"""The key of metadata that names the known entity that a fragment represents."""
 
 MAX_ID_CHARACTERS = 4_096
 MAX_VALUE_CHARACTERS = 65_536
@@ -82,19 +82,19 @@ class Fragment:
 
     @property
     def row(self) -> int | None:
-        """Where in its source it stands, if its metadata say so."""
+        """Its position in its source, if its metadata have it."""
         row = None if self.metadata is None else self.metadata.get(ROW)
         return row if type(row) is int and row > 0 else None
 
     @property
     def known(self) -> str | None:
-        """The id of the entity of an authority that it stands for, if its metadata say so."""
+        """The id of the known entity that it represents, if its metadata have it."""
         known = None if self.metadata is None else self.metadata.get(AUTHORITY)
         return known if isinstance(known, str) and known else None
 
     @property
     def place(self) -> str | None:
-        """Where a person finds it: its source, and the row there if it has one; None if unknown."""
+        """Where to find it: its source, and the row if it has one; None if unknown."""
         if self.source is None or self.row is None:
             return self.source
         return f"{self.source}:{self.row}"
@@ -149,9 +149,9 @@ class Fragment:
 
 
 def is_of_source(source: str | None, name: str | None) -> bool:
-    """Whether a fragment's source is the one of that name.
+    """Whether a fragment comes from the source of this name.
 
-    Stores of version 1 may have `table:row` as the source; that is the table, too.
+    Stores of version 1 may have `table:row` as the source; this matches the table, too.
     """
     if source is None or name is None:
         return source == name
@@ -160,7 +160,8 @@ def is_of_source(source: str | None, name: str | None) -> bool:
 
 
 class Shared:
-    """Attributes and values of earlier fragments: they are checked once, and equal ones are one."""
+    """Attributes and values of earlier fragments: each is checked once, and equal ones share
+    memory."""
 
     __slots__ = ("attributes", "lists", "values")
 
@@ -170,7 +171,7 @@ class Shared:
         self.lists: dict[tuple[str, ...], tuple[str, ...]] = {}  # several values, by themselves
 
     def checked(self, values: tuple[str, ...]) -> tuple[str, ...]:
-        """The same values, as they were met first, if they are short."""
+        """The same values, as the earlier objects if they are short."""
         if sum(map(len, values)) > _LONGEST_SHARED:
             return values
         if len(values) == 1:
@@ -189,7 +190,7 @@ def _put(into: dict[_Key, _Held], key: _Key, value: _Held) -> _Held:
 
 
 def _kind(value: object) -> str:
-    """A JSON value's type in JSON's own words, with the value when it is short."""
+    """A JSON value's type in JSON's terms, with the value if it is short."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -305,19 +306,20 @@ def _kebab_id(metadata: Mapping[str, Any]) -> str | None:
 
 
 OnBad: TypeAlias = Callable[[BadRecord, bytes], None]
-"""Called with the error and the offending raw record; raises it, or sets it aside and returns."""
+"""Called with the error and the bad raw record; raises the error, or sets the record aside and
+returns."""
 
 
 class Source(ABC):
-    """A reader of one format. Its options are its constructor's parameters.
+    """A reader of one format. The constructor's parameters are its options.
 
     Attributes:
         where: `file:line` of the last fragment, so that a repeated id can be placed; "" if the
             source does not say.
         counts: how many records each documented rule filtered or repaired, by the rule's name.
-        taken: a sentence for each input, read to its end, on what it was taken for: its delimiter,
-            encoding, rows and columns.
-        endings: of files that it reads, such as ".csv": `kbforge load people.csv` takes the source
+        taken: a sentence per complete input about what was detected: its delimiter, encoding, rows
+            and columns.
+        endings: of files that it reads, such as ".csv": `kbforge load people.csv` uses the source
             that states the ending.
 
     """

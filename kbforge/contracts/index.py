@@ -29,10 +29,9 @@ IntArray: TypeAlias = NDArray[np.int64]
 class LearnedState:
     """The learned state of a fitted plugin, as plain data that a store can hold.
 
-    A plugin that keeps gives it with `dump`. Another with the same options continues from it with
-    `load` as if it had been fitted itself: both say the same, bit for bit. A plugin that does
-    not keep is fitted again, on the fragments that it was fitted to. `values` are what JSON can
-    say.
+    `dump` returns it. Another plugin with the same options loads it with `load` and then returns
+    the same results, bit for bit. A plugin without them is fitted again to the same fragments.
+    `values` are plain JSON.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -40,7 +39,8 @@ class LearnedState:
 
 
 class CandidateIndex(ABC):
-    """Fragments that may be the same entity share a key. Options are the constructor's.
+    """Gives a shared key to fragments that may be the same entity. The constructor's parameters are
+    its options.
 
     Attributes:
         families: maximum families of clusters that a key may lead to. A family is all competing
@@ -62,7 +62,7 @@ class CandidateIndex(ABC):
     def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
         """The keys of several fragments, end to end.
 
-        Returns where those of each begin, shape [fragments + 1], and the keys.
+        Returns the position of each fragment's first key, shape [fragments + 1], and the keys.
         """
         keys = [self.keys(fragment) for fragment in fragments]
         starts = np.zeros(len(keys) + 1, dtype=np.int64)
@@ -78,13 +78,14 @@ class CandidateIndex(ABC):
         return None
 
     def like(self, other: CandidateIndex) -> bool:
-        """Whether both, fitted to the same fragments, give every fragment the same keys."""
+        """Whether both, fitted to the same fragments, give each fragment the same keys."""
         return self is other
 
     def dump(self) -> LearnedState | None:
-        """What `fit` learned; None if the index has to be fitted again."""
+        """What `fit` learned; None if the index must be fitted again."""
         return None
 
     def load(self, kept: LearnedState) -> None:
-        """Restore what an index with the same options kept; a ModelError if it is damaged."""
+        """Load the state that an index with the same options dumped; a ModelError if it is
+        damaged."""
         raise NotImplementedError(f"{type(self).__name__} does not keep what it learned")

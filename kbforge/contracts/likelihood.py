@@ -25,7 +25,7 @@ There are three base classes. Take the last one that fits.
 7. *Atomic*: encode and all scoring methods may raise, and then leave the table unchanged; extend,
    release, add, remove and merge cannot fail.
 
-Abilities are optional. A class states each by an attribute that is True, and defines its methods;
+Abilities are optional. A class states each with an attribute that is True, and defines its methods;
 one without the other is a TypeError when the class is defined.
 
     attribute          methods                              what clusterers do without it
@@ -44,17 +44,17 @@ one without the other is a TypeError when the class is defined.
    remaining fragments (to 1e-9 after thousands of moves).
 10. *Mergeable*: log_merge_ratio is the difference of the log marginals (to 1e-8), and a table with
     merged clusters scores like one that was filled with their fragments.
-11. *Keeps*: a likelihood that takes up what another with the same options kept gives the same
-    scores, bit for bit, keeps the same state, and has the same keys of its index.
+11. *Keeps*: a likelihood that loads what another with the same options dumped gives the same
+    scores, bit for bit, dumps the same state, and has the same index keys.
 12. *Gathered*: LiveClusters.gather makes the cluster that `extend` and `add` make.
 
-Without evidence only the prior decides, and that prefers large clusters: strangers would all join
-the largest one. So one more law keeps apart what cannot be compared.
+Without evidence only the prior decides, and it prefers large clusters: every fragment without
+evidence would join the largest one. So one more law separates what cannot be compared.
 
 13. *Evidence*: a fragment that shares no attribute with a cluster gains nothing by joining it:
     L(C + x) <= L(C) + L({x}) (to 1e-8), also for attributes that the model has never seen. A
-    likelihood that can tell that it reads nothing of one of two sides takes `UNREAD` off
-    (`unread_marginal`), so that no cluster is large enough for the prior to outweigh it.
+    likelihood that reads nothing on one of the two sides subtracts `UNREAD` (`unread_marginal`),
+    which outweighs the prior of any cluster.
 """
 
 from __future__ import annotations
@@ -74,23 +74,23 @@ from kbforge.contracts.index import CandidateIndex, LearnedState
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 Observation: TypeAlias = Any
-"""A fragment as a live table reads it, ready to be scored and counted."""
+"""An encoded fragment, ready to be scored and counted."""
 
 
 UNREAD = -60.0
-"""Nats of joining where the model reads nothing of a fragment, or nothing of the whole cluster."""
+"""Nats for a join where the model reads nothing of the fragment or of the cluster."""
 
 
 def unread_marginal(unread: int, others: bool) -> float:
-    """What fragments of which a model reads nothing add to L of their cluster, in nats.
+    """What fragments without readable content add to L of their cluster, in nats.
 
-    `others`: whether the cluster also has fragments of which it reads something.
+    `others`: whether the cluster also has fragments that the model can read.
     """
     return UNREAD * (unread - (not others)) if unread else 0.0
 
 
 def _require_stated(cls: type, base: type, ability: str, *methods: str) -> None:
-    """Raise a TypeError unless a class states an ability exactly if it defines its methods."""
+    """Raise a TypeError unless a class states exactly the abilities whose methods it defines."""
     own = [name for name in methods if _function(cls, name) is not _function(base, name)]
     if getattr(cls, ability):
         lacking = ", ".join(name for name in methods if name not in own)
@@ -111,10 +111,9 @@ class Likelihood(ABC):
     """The log marginal probability of a set of fragments; may be a black box.
 
     Attributes:
-        default_alpha: the concentration without a calibration.
-        surrogate: proposes for this likelihood, unless the user names another surrogate.
-        index: chooses what to compare, unless the user names another index; fitted with the
-            likelihood.
+        default_alpha: the concentration if none was calibrated.
+        surrogate: proposes joins, unless the user names another surrogate.
+        index: chooses candidates, unless the user names another index; fitted with the likelihood.
         alpha_from_file: whether alpha is estimated from the file by default: the likelihood reads
             properties, and `default_alpha` is not used.
         takes_device: whether the constructor has the option `device`, "cpu" or "cuda".
@@ -150,16 +149,16 @@ class Likelihood(ABC):
         """L(C) of every cluster, in nats, shape [len(clusters)]."""
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
-        """Set parameters from the (unlabelled) fragments to be clustered, if none were given.
+        """Set parameters from the (unlabelled) fragments to be clustered, unless they were given.
 
-        Returns a sentence for the user on what was fitted, or None.
+        Returns a sentence for the user about what was fitted, or None.
         """
         return None
 
     def index_of_many(self) -> CandidateIndex | None:
-        """An index, not fitted, for a likelihood without one that is to cluster many fragments.
+        """An unfitted index for many fragments, if the likelihood has none.
 
-        None if there is none that finds the pairs that the likelihood joins.
+        None if no index finds the pairs that the likelihood joins.
         """
         return None
 
@@ -168,9 +167,9 @@ class Likelihood(ABC):
         return None
 
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> Mapping[str, float]:
-        """What each attribute says for the fragment's being in the cluster, in nats."""
+        """The contribution of each attribute to the fragment's being in the cluster, in nats."""
         raise NotImplementedError(
-            f"{type(self).__name__} does not say what each attribute contributes"
+            f"{type(self).__name__} does not explain what each attribute contributes"
         )
 
     def contributions_to(
@@ -184,13 +183,15 @@ class Likelihood(ABC):
         raise NotImplementedError(f"{type(self).__name__} does not keep what it learned")
 
     def load(self, kept: LearnedState) -> None:
-        """Restore what a likelihood with the same options kept; a ModelError if it is damaged."""
+        """Load the state that a likelihood with the same options dumped; a ModelError if it is
+        damaged."""
         raise NotImplementedError(f"{type(self).__name__} does not keep what it learned")
 
     def forget(self) -> None:  # noqa: B027  most remember nothing
-        """Drop what it remembers of other fragments than it was fitted to; it says the same.
+        """Drop its caches of fragments other than those it was fitted to; its results do not
+        change.
 
-        A server scores ever new fragments, and calls it now and then.
+        A server that scores new fragments all the time calls it now and then.
         """
 
     @classmethod
@@ -198,7 +199,7 @@ class Likelihood(ABC):
         """Load from a model bundle (a folder), strictly; the options are the constructor's.
 
         Raises:
-            ModelError: with a sentence that says what differs.
+            ModelError: its sentence names the difference.
 
         """
         raise NotImplementedError(f"{cls.__name__} does not load from bundles")
@@ -212,7 +213,7 @@ class ConjugateLikelihood(Likelihood):
         """A new, empty table."""
 
     def compiled_clusters(self, kernel: CDLL) -> CompiledClusters | None:
-        """A new, empty table in the kernel that gives the same bits; None if there is none."""
+        """A new, empty table in the kernel, equal bit for bit; None if there is none."""
         return None
 
     def compiled_merges(
@@ -220,7 +221,7 @@ class ConjugateLikelihood(Likelihood):
     ) -> MergingClusters | None:
         """A cluster in the kernel for each of these fragments; None if those cannot be merged.
 
-        Its slot is the fragment's place; it gives the same bits as `live_clusters`.
+        The slot is the fragment's place; the scores equal those of `live_clusters`, bit for bit.
 
         Raises:
             LikelihoodError: as `LiveClusters.encode`.
@@ -238,7 +239,7 @@ class MergingClusters(Protocol):
     """Clusters that can be merged, by slot; see `LiveClusters`."""
 
     def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
-        """L(C + D) - L(C) - L(D) of the cluster of a slot and others, in nats, [len(slots)]."""
+        """L(C + D) - L(C) - L(D) of a slot's cluster and others, in nats, [len(slots)]."""
         ...
 
     def merge(self, slot: int, into: int) -> None:
@@ -247,12 +248,12 @@ class MergingClusters(Protocol):
 
 
 class EncodedFragments(NamedTuple):
-    """Fragments as the kernel reads them.
+    """Encoded fragments for the kernel.
 
     Attributes:
         starts: where each record begins, shape [fragments + 1].
         attributes: indexes of the attributes of a record, ascending; int32.
-        values: numbers of their values; int32.
+        values: ids of their values; int32.
         new: values that the kernel does not know yet, for `CompiledClusters.tell`.
 
     """
@@ -274,7 +275,7 @@ class CompiledClusters(Protocol):
     handle: int
 
     def encode(self, fragments: Sequence[Fragment]) -> EncodedFragments:
-        """What the table reads of fragments; it may run while the kernel adds others.
+        """Encode fragments; this may run while the kernel adds others.
 
         Raises:
             LikelihoodError: as `LiveClusters.encode`.
@@ -283,7 +284,8 @@ class CompiledClusters(Protocol):
         ...
 
     def tell(self, encoded: EncodedFragments) -> None:
-        """Give the kernel the new values, in the order of `encode`, before fragments are added."""
+        """Give the kernel the new values, in the order of `encode`, before the fragments are
+        added."""
         ...
 
 
@@ -348,7 +350,7 @@ class LiveClusters(ABC):
     def log_predictive_of(self, x: Observation, slots: IntArray) -> FloatArray:
         """L(C + x) - L(C) of these live slots, in nats, shape [len(slots)].
 
-        Override it if a few clusters can be scored without the others.
+        Override it if a few clusters can be scored faster than all.
         """
         return self.log_predictive(x, int(slots.max(initial=-1)) + 1)[slots]
 
@@ -385,12 +387,12 @@ class LiveClusters(ABC):
     def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
         """L(C + D) - L(C) - L(D) of C in `slot` and D in these live slots, shape [len(slots)].
 
-        Override it if a few pairs can be scored without the others.
+        Override it if a few pairs can be scored faster than all.
         """
         return self.log_merge_ratio(slot, int(slots.max(initial=slot)) + 1)[slots]
 
     def merge(self, slot: int, into: int) -> None:
-        """D := D + C, in place, with C in `slot`, which is released, and D in `into`."""
+        """D := D + C, in place; C is in `slot`, which is released, and D in `into`."""
         raise NotImplementedError(f"{type(self).__name__} is not mergeable")
 
 

@@ -1,6 +1,7 @@
 """HTML for notebooks: escaped, short, and readable in dark mode.
 
-Whatever comes from data passes through `cell_html`, which cuts it and leaves no control character.
+Everything that comes from data passes through `cell_html`, which cuts it and removes control
+characters.
 """
 
 from __future__ import annotations

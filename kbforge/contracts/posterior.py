@@ -28,7 +28,7 @@ class Particle:
 
 @dataclass(frozen=True, slots=True)
 class Subproblem:
-    """A block of fragments that share a cluster with no other block on any particle."""
+    """A block of fragments that never share a cluster with another block in any particle."""
 
     fragments: Cluster  # ascending
     particles: tuple[Particle, ...]  # distinct, heaviest first
@@ -41,15 +41,15 @@ class Subproblem:
 
 
 class Subproblems(Sequence[Subproblem]):
-    """Subproblems in arrays; each is made when it is asked for.
+    """Subproblems as arrays; each is built when it is requested.
 
-    A million fragments may have ten million clusters on all particles. As tuples they would take
-    more room than the fragments; here each takes four bytes.
+    A million fragments may have ten million clusters in all particles. As tuples these would take
+    more memory than the fragments; here each takes four bytes.
 
     Args:
         clusters: how many distinct clusters each subproblem has, shape [subproblems].
         lengths: fragments of each cluster, shape [all clusters].
-        members: of the clusters, one after the other, each ascending.
+        members: of the clusters, end to end, each ascending.
         particles: how many each subproblem has, shape [subproblems].
         weights: log weight of each, heaviest first, shape [all particles].
         rows: clusters of each particle, shape [all particles].
@@ -136,45 +136,45 @@ class Subproblems(Sequence[Subproblem]):
 
 
 def _starts(sizes: IntArray) -> IntArray:
-    """Where parts of these sizes begin, and where the last one ends."""
+    """Where parts of these sizes begin, and where the last part ends."""
     starts = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=starts[1:])
     return starts
 
 
 class Ending(StrEnum):
-    """What ended a run."""
+    """Why a run ended."""
 
     DONE = "done"
-    """Nothing is left to do: every fragment is taken in, no merge gains anything."""
+    """Nothing is left to do: every fragment is clustered, and no merge helps."""
 
     PATIENCE = "patience"
-    """So many sweeps in a row brought no more probable grouping."""
+    """The limit of sweeps without a more probable grouping was reached."""
 
     SWEEPS = "sweeps"
-    """So many sweeps were asked for."""
+    """The requested number of sweeps was reached."""
 
     BUDGET = "budget"
-    """So many seconds were."""
+    """The requested time was used up."""
 
     INTERRUPTED = "interrupted"
-    """The callback, or a budget that was spent before all fragments had a possible grouping."""
+    """The callback, or a budget that ran out before all fragments had a possible grouping."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Posterior:
-    """What is known about the grouping of fragments 0..n_fragments-1.
+    """The posterior over groupings of fragments 0..n_fragments-1.
 
     Attributes:
         subproblems: in order of their smallest fragment, as tuples or as `Subproblems`.
         log_posterior: unnormalised log posterior (Ewens) of the heaviest particles, in nats:
-            the sum over its clusters of log alpha + lgamma(|C|) + L(C). With `max_evals` 0 the
-            surrogate's L takes the likelihood's place.
-        model_evaluations: sets scored: distinct ones by a black box; by a conjugate likelihood,
-            clusters made.
+            the sum over its clusters of log alpha + lgamma(|C|) + L(C). With `max_evals` 0, L is
+            the surrogate's.
+        model_evaluations: distinct sets that a black box scored, or clusters that a conjugate
+            likelihood made.
         ended: why the run ended.
-        evaluations_in_vain: sets that a black box scored ahead for steps that then asked for
-            others; `model_evaluations` does not count them.
+        evaluations_in_vain: sets that a black box scored ahead but no step used;
+            `model_evaluations` does not count them.
 
     """
 
@@ -191,7 +191,7 @@ class Posterior:
 
     @property
     def complete(self) -> bool:
-        """Whether this is the result, and not that of an interrupted run."""
+        """Whether the run was completed, not interrupted."""
         return self.ended is not Ending.INTERRUPTED
 
     @property

@@ -1,22 +1,21 @@
 """Sessions: a clustering that accepts more fragments and can be saved as plain data.
 
-*Numbers and places.* A fragment's number says how many came before it. No number is given twice,
-not even when a removed fragment comes again. A subproblem's name is its smallest number.
-`StepResult`, `SubproblemChanges` and `Session.subproblem` speak of numbers, so a store may keep
-what they say. A `Posterior` speaks of places in `Session.fragments`: the same, as long as nothing
-was removed.
+*Numbers and places.* A fragment's number says how many came before it. No number is used twice,
+even if a removed fragment is added again. A subproblem's name is its smallest number. `StepResult`,
+`SubproblemChanges` and `Session.subproblem` use numbers, so a store may keep them. A `Posterior`
+uses places in `Session.fragments`, which are the same until a fragment is removed.
 
 *Constraints.* A decision says that two fragments are the same entity (a must-link) or that they are
 not (a cannot-link). If A and B are the same entity, anything that is the same as A is the same as
-B, and anything that differs from A differs from B. A decision may name fragments that have not come
-yet, or that are gone. `link` names an attribute: no entity holds a value of it twice, as when two
-tables are linked and no table lists an entity twice. `known` keeps the entities of an authority
-apart. A grouping that violates a constraint has no weight.
+B, and anything that differs from A differs from B. A decision may name fragments that do not exist
+yet or no longer. `link` names an attribute: no entity holds a value of it twice, as when two tables
+are linked and no table lists an entity twice. `known` separates the entities of an authority. A
+grouping that violates a constraint has no weight.
 
 *Paging.* A `Snapshot` holds a whole session. A store holds it in pages instead, one for each
 subproblem. A session that is opened on pages fetches those that a fragment's keys lead to before it
-takes the fragment in, and decides, bit for bit, as a session that holds all of them.
-`Session.checkpoint` gives what changed, and whoever keeps the pages writes it.
+adds the fragment. Its results equal those of a session that holds all pages, bit for bit.
+`Session.checkpoint` returns what changed, and the owner of the pages writes it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from kbforge.contracts.posterior import Cluster, Posterior, Subproblem
 class Decision:
     """Whether the fragments with these two ids are the same entity.
 
-    `name` is what messages call the decision, such as "decision 7"; it may be "".
+    `name` identifies the decision in messages, such as "decision 7"; it may be "".
     """
 
     same: bool
@@ -46,11 +45,11 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """All that groupings must satisfy.
+    """The constraints on groupings.
 
     Two fragments that share a value of the attribute `link` are different entities; "source" is
-    where a fragment is from, and None sets no such rule. With `known`, so are two fragments that
-    stand for entities of an authority (`Fragment.known`).
+    where a fragment comes from, and None sets no such rule. With `known`, so are two fragments that
+    represent entities of an authority (`Fragment.known`).
     """
 
     decisions: tuple[Decision, ...] = ()
@@ -60,7 +59,7 @@ class Constraints:
     def stated(self, fragment: Fragment) -> tuple[str, ...]:
         """The fragment's values of `link`; no other fragment of its entity has one of them.
 
-        Entities of an authority share the value `KNOWN` besides.
+        Entities of an authority also share the value `KNOWN`.
         """
         known = (KNOWN,) if self.known and fragment.known is not None else ()
         if self.link is None:
@@ -76,25 +75,25 @@ class Constraints:
 
 
 KNOWN = "\0known"
-"""What entities of an authority state; no value of a record has a NUL."""
+"""The value that all entities of an authority share; no value of a record contains NUL."""
 
 
 class Fate(StrEnum):
-    """What became of a fragment."""
+    """What happened to a fragment."""
 
     OPENED = "opened"
     """It has a subproblem of its own."""
 
     JOINED = "joined"
-    """One subproblem took it in, and may have fallen apart since."""
+    """It joined one subproblem, which may have split since."""
 
     MERGED = "merged"
-    """It connected several subproblems, and they may have fallen apart in another way."""
+    """It connected several subproblems, which may have split differently."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What taking in one fragment did."""
+    """The result of adding one fragment."""
 
     fragment: int  # its number
     fate: Fate
@@ -107,7 +106,7 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class SubproblemChanges:
-    """Subproblems that changed, or are gone, by name, ascending."""
+    """Names of the subproblems that changed or no longer exist, ascending."""
 
     changed: tuple[int, ...]  # also new ones
     gone: tuple[int, ...]
@@ -115,7 +114,7 @@ class SubproblemChanges:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """What a revision did."""
+    """The result of a revision."""
 
     steps: int
     changed: int  # the steps that changed anything
@@ -124,15 +123,15 @@ class Revision:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """A session as plain data: all that another needs to go on.
+    """A session as plain data: all that another needs to continue.
 
     Attributes:
         fragments: all, in order of arrival.
-        totals: what belongs to no subproblem.
+        totals: data outside the subproblems.
         pages: of all subproblems, by ascending name.
-        led: where the keys of the index lead; those that lead nowhere are left out.
-        scores: the sets, as fragments with their contents, that a black box was asked for, and
-            their L in nats; none of a conjugate likelihood.
+        led: the fragments that each index key leads to; keys without any are left out.
+        scores: the sets that a black box scored, as fragments with their contents, and their L in
+            nats; empty for a conjugate likelihood.
 
     """
 
@@ -144,21 +143,21 @@ class Snapshot:
 
 
 class Session(Protocol):
-    """A clustering that goes on: fragments come when they come.
+    """A clustering that continues as fragments arrive.
 
-    The spec holds a fitted likelihood and its alpha, which never change: a value that the
-    likelihood was not fitted to has the probability of a value never seen. To fit again, open a new
-    session with a new spec and add the fragments to it.
+    The spec holds a fitted likelihood and its alpha, which never change: a value outside the fitted
+    data has the probability of an unseen value. To fit again, open a new session with a new spec
+    and add the fragments to it.
     """
 
     @property
     def n_fragments(self) -> int:
-        """The number of fragments taken in and not removed since."""
+        """The number of fragments added and not removed."""
         ...
 
     @property
     def fragments(self) -> tuple[Fragment, ...]:
-        """The present fragments, in order of arrival."""
+        """The current fragments, in order of arrival."""
         ...
 
     def number(self, id: str) -> int:
@@ -166,18 +165,18 @@ class Session(Protocol):
         ...
 
     def foresee(self, fragments: Sequence[Fragment]) -> None:
-        """Announce the fragments to be added next, one after another, in any portions.
+        """Announce the fragments to be added next, in any portions.
 
-        This is a hint: the session may do at once what they all need, with the same result. Adding
-        others drops the hint.
+        This is a hint: the session may prepare them together, with the same result. Adding other
+        fragments drops the hint.
         """
         ...
 
     def add(self, fragments: Sequence[Fragment]) -> list[StepResult]:
-        """Take in fragments, one after another; ids are the caller's to keep unique.
+        """Add fragments one by one; the caller keeps ids unique.
 
-        Returns what happened, one entry a fragment. If a fragment is refused, those before it have
-        been taken in; it and those after it have not.
+        Returns one result per fragment. If a fragment is refused, those before it have been added;
+        it and those after it have not.
 
         Raises:
             LikelihoodError: as `Clusterer.cluster`; the message names the fragment.
@@ -188,19 +187,19 @@ class Session(Protocol):
         ...
 
     def adding(self, fragments: Iterable[Fragment]) -> Iterator[StepResult]:
-        """Take in fragments as `add`, each when its entry is asked for, with the same errors.
+        """Add fragments like `add`, each when its result is requested, with the same errors.
 
-        In between the session may be asked for anything else. It may look ahead at many fragments,
-        so this is faster than adding one by one.
+        The session accepts other calls in between. It may look ahead at many fragments, so this is
+        faster than adding one by one.
         """
         ...
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Take fragments out of every particle.
+        """Remove fragments from every particle.
 
-        Every particle's weight becomes its target density: the posterior of what is left, up to a
-        constant of the subproblem. Particles that become equal count once; their weights are not
-        summed. Subproblems fall apart where nothing connects them any more. A fragment with a
+        Every particle's weight becomes its target density: the posterior of the other fragments, up
+        to a constant of the subproblem. Particles that become equal count once; their weights are
+        not summed. Subproblems split where no cluster connects them any more. A fragment with a
         removed id may be added again, and gets a new number.
 
         Raises:
@@ -217,16 +216,16 @@ class Session(Protocol):
         ids: Sequence[str] | None = None,
         after_step: Callable[[], None] | None = None,
     ) -> Revision:
-        """Spend time on old mistakes: cluster neighbours again, split, merge, move fragments.
+        """Improve the grouping: cluster neighbours again, split, merge, move fragments.
 
-        The log of the sum of the target densities held, over all subproblems, and the density of
-        every subproblem's heaviest particle never fall.
+        Over all subproblems, neither the log of the summed target densities of the kept particles
+        nor the density of any heaviest particle falls.
 
         Args:
-            passes: how often to go over the clusters, two steps each; then one step a fragment.
-            ids: go over these fragments instead of all clusters.
-            after_step: is called after each step; what it raises ends the revision, and the session
-                stays whole.
+            passes: passes over the clusters, two steps each; then one step per fragment.
+            ids: visit these fragments instead of all clusters.
+            after_step: called after each step; an exception ends the revision and leaves the
+                session consistent.
 
         Raises:
             UsageError: an id that no fragment has, or several have.
@@ -236,10 +235,10 @@ class Session(Protocol):
         ...
 
     def bridge(self, id: str) -> float:
-        """Merge two clusters that a new fragment belongs to; `add` never merges clusters.
+        """Merge two clusters that a new fragment fits; `add` never merges clusters.
 
-        If the fragment would rather join a second cluster than be alone, this offers both as one.
-        Returns the gain in the log of the sum of the target densities held, nats; >= 0.
+        If the fragment would rather join a second cluster than be alone, this tries both as one.
+        Returns the gain in the log of the summed target densities, nats; >= 0.
 
         Raises:
             UsageError: an id that no fragment has, or several have.
@@ -254,10 +253,10 @@ class Session(Protocol):
         ...
 
     def constrain(self, decisions: Sequence[Decision]) -> None:
-        """Make every particle satisfy these decisions, too, from now on.
+        """Make every particle satisfy these decisions from now on.
 
-        Particles that violate one go. Where none is left, the subproblems concerned are merged,
-        and the fragments of the clusters concerned are taken out and clustered again.
+        Particles that violate one are dropped. If none is left, the subproblems concerned are
+        merged, and the fragments of their clusters are removed and clustered again.
 
         Raises:
             ContradictionError: not all decisions can hold; nothing has changed then. The message
@@ -268,39 +267,40 @@ class Session(Protocol):
         ...
 
     def lift(self, decisions: Sequence[Decision]) -> None:
-        """Drop these decisions, and cluster again what they decided.
+        """Drop these decisions, and cluster again the fragments that they affected.
 
-        The state is not that of a session without them; a snapshot from before restores that.
+        The state differs from that of a session without them; a snapshot from before restores that.
         Raises a UsageError if one of them is not in force; nothing has changed then.
         """
         ...
 
     def posterior(self) -> Posterior:
-        """What is known about the grouping of the present fragments, by place."""
+        """The posterior of the current fragments, by place."""
         ...
 
     def subproblem(self, name: int) -> Subproblem:
-        """One subproblem, by number, at a cost that grows with its size; a KeyError without it."""
+        """One subproblem, by number, at a cost that grows with its size; a KeyError if there is
+        none."""
         ...
 
     def clusters(self, name: int) -> Sequence[Cluster]:
-        """The point estimate of one subproblem, at the same cost; a KeyError without it."""
+        """The point estimate of one subproblem, at the same cost; a KeyError if there is none."""
         ...
 
     def touched(self) -> SubproblemChanges:
-        """The subproblems changed since the last call, or else since the opening."""
+        """The subproblems changed since the last call, or since the opening."""
         ...
 
     def snapshot(self) -> Snapshot:
-        """The session as plain data, which shares nothing with it."""
+        """The session as plain data, independent of the session."""
         ...
 
     def checkpoint(self) -> Checkpoint:
-        """What changed since the last checkpoint, or since the pages that it was opened on.
+        """What changed since the last checkpoint, or since the opening on pages.
 
-        The first checkpoint of a session that was opened otherwise has everything. It shares
-        nothing with the session. The caller writes it, and `Pages` give it from then on; if that
-        fails, the session is of no more use.
+        If the session was opened otherwise, its first checkpoint has everything. The checkpoint
+        shares nothing with the session. The caller writes it, and `Pages` return it from then on;
+        if that fails, the session must not be used any more.
         """
         ...
 
@@ -332,12 +332,12 @@ class SubproblemData:
 
 
 class KeyFamilies(NamedTuple):
-    """Where a key of the index leads.
+    """Where an index key leads.
 
     Attributes:
         families: first fragments of the clusters that it leads to, in the order of the session;
-            some may be the first of no cluster now, but of one again later.
-        closed: whether it leads too far.
+            some may be outdated now and valid again later.
+        closed: whether it leads to too many.
 
     """
 
@@ -347,7 +347,7 @@ class KeyFamilies(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Totals:
-    """What a session knows beside its pages; small, whatever their number."""
+    """Session data outside its pages; small, whatever the number of pages."""
 
     settings: Mapping[str, Any]  # the options that it was opened with; another clusterer is refused
     constraints: Constraints  # in force
@@ -362,15 +362,15 @@ class Totals:
 
 
 class Pages(Protocol):
-    """Where the pages of a session lie, read only, as of the last checkpoint."""
+    """A session's pages, read only, as of the last checkpoint."""
 
     @property
     def totals(self) -> Totals:
-        """What the session knew beside the pages."""
+        """The session data outside the pages."""
         ...
 
     def page(self, name: int) -> SubproblemData:
-        """One subproblem; a KeyError if there is none of that name."""
+        """One subproblem; a KeyError if none has that name."""
         ...
 
     def names(self) -> Sequence[int]:
@@ -390,17 +390,17 @@ class Pages(Protocol):
         ...
 
     def postings(self, keys: Sequence[int]) -> Mapping[int, KeyFamilies]:
-        """Where keys lead, without keys that lead nowhere."""
+        """The families of each key, without keys that have none."""
         ...
 
     def keys(self) -> Sequence[int]:
-        """All keys that lead anywhere; only a snapshot asks for them."""
+        """All keys that have families; only a snapshot asks for them."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """What of a session changed since the checkpoint before, or since its pages."""
+    """What changed in a session since the last checkpoint, or since its pages were opened."""
 
     totals: Totals
     pages: tuple[SubproblemData, ...]  # of the subproblems that changed, by ascending name

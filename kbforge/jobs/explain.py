@@ -151,7 +151,7 @@ class Explainer:
 def _require_explaining(prepared: PreparedRun) -> None:
     if not prepared.spec.likelihood.explains:
         raise UsageError(
-            f"likelihood {quoted(prepared.likelihood, 400)} does not say what each attribute "
+            f"likelihood {quoted(prepared.likelihood, 400)} does not explain what each attribute "
             "contributes; attributes does"
         )
 

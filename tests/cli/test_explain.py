@@ -120,7 +120,7 @@ def test_fragments_come_back_from_the_provenance_of_values(knowledge):
         (("--fragment", "nobody"), 'no fragment "nobody"'),
         (
             ("--fragment", "0-0", "--likelihood", "gaussian"),
-            "gaussian does not say what each attribute contributes; attributes does",
+            "gaussian does not explain what each attribute contributes; attributes does",
         ),
         (("-o", "e.jsonl", "--json"), "--json goes with --fragment"),
         ((), "give --fragment for one explanation or --output for all of them"),
