@@ -78,9 +78,9 @@ soak: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.soak
 	KBFORGE_HOSTILE=5000 $(BIN)/python -m pytest -q tests/hostile/test_inputs.py
 	$(BIN)/python -m tests.soak.events
-	$(BIN)/python -m tests.soak.follow
-	$(BIN)/python -m tests.soak.serve
-	$(BIN)/python -m tests.soak.connections
+	$(BIN)/python -m tests.serve.soak.follow
+	$(BIN)/python -m tests.serve.soak.serve
+	$(BIN)/python -m tests.serve.soak.connections
 
 # these two install nothing: the machine may have no network
 GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))

@@ -19,8 +19,8 @@ from typing import Any
 from mcp import Client
 
 import kbforge
-from kbforge.serve.mcp import server
-from kbforge.serve.service import Service
+from kbforge_serve.mcp import server
+from kbforge_serve.service import Service
 
 HERE = Path(__file__).parent
 PAGE = HERE / "serving.md"

@@ -50,9 +50,9 @@ from kbforge.contracts import Fragment
 from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
-from kbforge.serve.app import application
-from kbforge.serve.reconcile import BATCH, CERTAIN
-from kbforge.serve.service import Service
+from kbforge_serve.app import application
+from kbforge_serve.reconcile import BATCH, CERTAIN
+from kbforge_serve.service import Service
 
 MOST = 10
 LEVELS = (0.5, 0.7, 0.8, 0.9, 0.95)

@@ -37,8 +37,8 @@ from shell import table
 
 from kbforge.contracts import Fragment
 from kbforge.kb.entities import naming
-from kbforge.serve.readers import Readers
 from kbforge.store.tables import ask
+from kbforge_serve.readers import Readers
 
 SAMPLED = 2_000
 MIXED = "all mixed"

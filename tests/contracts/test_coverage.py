@@ -15,7 +15,7 @@ from kbforge.testing import Contract
 from tests.contracts.conftest import plugins_of
 
 PACKAGES = ("kbforge", "kbforge_plugins", "kbforge_training")
-PACKAGES += ("kbforge_graphs", "kbforge_lm")
+PACKAGES += ("kbforge_graphs", "kbforge_lm", "kbforge_serve")
 TESTS = Path(__file__).parent.parent
 
 

@@ -27,8 +27,8 @@ class TestCommands(CommandContract):
             "explain",
             "export",
         ),
-        *("link", "load", "mcp", "plugins", "refit", "remove", "report", "review", "run"),
-        *("serve", "show", "status"),
+        *("link", "load", "plugins", "refit", "remove", "report", "review", "run"),
+        *("show", "status"),
     ]
 
 

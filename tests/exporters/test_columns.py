@@ -19,8 +19,6 @@ from kbforge.kb.entities import Corpus
 from kbforge.kb.report import gather
 from kbforge.kb.show import show
 from kbforge.kb.view import GoldenView, Policy
-from kbforge.serve import facts
-from kbforge.serve.readers import Readers
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 from kbforge.store.tables import write_rows
@@ -155,15 +153,3 @@ def test_everything_says_the_same_name(store, table, tmp_path):
     shown = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert [line.rpartition(" (")[0] for line in shown if line and line[0] != " "] == names
     assert sorted(row[0] for row in gather(view, "").listed) == sorted(names)
-    readers = Readers(store)
-    try:
-        ids = [entity.id for entity in view.entities()]
-        with readers.store() as opened:
-            references = facts.references(readers, opened, ids)
-        assert [one.name for one in references] == names
-        for id, name in zip(ids, names, strict=True):
-            told = facts.entity(readers, id)
-            assert told.name == name
-            assert " ".join(told.properties[a][0].value for a in named) == name
-    finally:
-        readers.close()

@@ -19,9 +19,9 @@ from starlette.types import ASGIApp
 from kbforge.contracts import Fragment
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
-from kbforge.serve.app import application
-from kbforge.serve.server import Server, address_of, listen
-from kbforge.serve.service import Service
+from kbforge_serve.app import application
+from kbforge_serve.server import Server, address_of, listen
+from kbforge_serve.service import Service
 from tests.people import people
 
 PEOPLE = people(40, 3)

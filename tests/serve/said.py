@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any
 
-from kbforge.serve.answers import plain
+from kbforge_serve.answers import plain
 
 
 class Said:

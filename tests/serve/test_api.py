@@ -16,18 +16,18 @@ from kbforge.contracts import Fragment
 from kbforge.errors import BusyError
 from kbforge.files.fragments import to_line
 from kbforge.kb.view import RULES
-from kbforge.serve import api, export, facts, feed, reasons, schemas
-from kbforge.serve.answers import as_json
-from kbforge.serve.api import fragments_of
-from kbforge.serve.app import application
-from kbforge.serve.questions import Answered, NextQuestion, TakenBack
-from kbforge.serve.search import SearchResults
-from kbforge.serve.security import Access
-from kbforge.serve.service import Service
-from kbforge.serve.writer import Added, Decided, Undone
 from kbforge.store.changes import Changes
 from kbforge.store.database import Database
 from kbforge.store.store import Store
+from kbforge_serve import api, export, facts, feed, reasons, schemas
+from kbforge_serve.answers import as_json
+from kbforge_serve.api import fragments_of
+from kbforge_serve.app import application
+from kbforge_serve.questions import Answered, NextQuestion, TakenBack
+from kbforge_serve.search import SearchResults
+from kbforge_serve.security import Access
+from kbforge_serve.service import Service
+from kbforge_serve.writer import Added, Decided, Undone
 from tests.program import Run
 
 NEW: dict[str, Any] = {"id": "new/1?&#", "properties": {"name": ["Olga Newman"]}}

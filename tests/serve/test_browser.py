@@ -26,13 +26,13 @@ from kbforge.contracts import Fragment
 from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
-from kbforge.serve.app import application
-from kbforge.serve.quality import Quality
-from kbforge.serve.security import Access
-from kbforge.serve.server import Server, address_of, listen
-from kbforge.serve.service import Service
 from kbforge.store.database import Database
 from kbforge.store.store import Store
+from kbforge_serve.app import application
+from kbforge_serve.quality import Quality
+from kbforge_serve.security import Access
+from kbforge_serve.server import Server, address_of, listen
+from kbforge_serve.service import Service
 from tests.browsing import NEEDS_CHROMIUM, chromium
 
 pytestmark = NEEDS_CHROMIUM

@@ -20,10 +20,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from kbforge.serve import feed, server
-from kbforge.serve.app import application
-from kbforge.serve.security import Access, Guard
-from kbforge.serve.service import Service
+from kbforge_serve import feed, server
+from kbforge_serve.app import application
+from kbforge_serve.security import Access, Guard
+from kbforge_serve.service import Service
 from tests.serve.conftest import running
 
 PATIENCE = 30.0  # seconds after which a test fails
@@ -321,7 +321,7 @@ def test_who_breaks_off_leaves_no_traceback(store: Path, logged: list[str]) -> N
 def test_a_body_that_is_late_ends_a_stream_without_a_traceback(
     address: str, monkeypatch: pytest.MonkeyPatch, logged: list[str]
 ) -> None:
-    monkeypatch.setattr("kbforge.serve.security._SILENCE", 0.1)
+    monkeypatch.setattr("kbforge_serve.security._SILENCE", 0.1)
     monkeypatch.setattr(server, "_BODY_SECONDS", 0.5)
     sent = b"GET /api/changes/stream HTTP/1.1\r\n" + HOST + b"Content-Length: 10\r\n\r\n"
     with connected(address, sent) as (late,):

@@ -15,9 +15,9 @@ import httpx
 import pytest
 
 import kbforge
-from kbforge.serve.app import application
-from kbforge.serve.server import Server, address_of, listen
-from kbforge.serve.service import Service
+from kbforge_serve.app import application
+from kbforge_serve.server import Server, address_of, listen
+from kbforge_serve.service import Service
 from tests.registry.distributions import python
 from tests.test_docs import ROOT, blocks
 

@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from kbforge.serve import security
-from kbforge.serve.service import Service
 from kbforge.store.database import Database
 from kbforge.store.store import Store
+from kbforge_serve import security
+from kbforge_serve.service import Service
 from tests.cli.driving import PROGRAM
 
 NEW = {"id": "new", "properties": {"name": ["Olga Newman"]}}

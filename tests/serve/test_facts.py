@@ -19,10 +19,10 @@ from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import around, entities_of
 from kbforge.kb.similarity import block_of
 from kbforge.kb.similarity import similar as similar_fragments
-from kbforge.serve import facts as module
-from kbforge.serve.answers import plain
-from kbforge.serve.readers import Readers
 from kbforge.words import how_sure
+from kbforge_serve import facts as module
+from kbforge_serve.answers import plain
+from kbforge_serve.readers import Readers
 from tests.people import people
 from tests.serve.said import Said
 
@@ -220,7 +220,7 @@ def test_models_forget_what_they_were_asked(
     with readers.store() as store:
         fit = readers.models(store)[0]
     monkeypatch.setattr(type(fit.models.likelihood), "forget", lambda self: forgot.append(self))
-    monkeypatch.setattr("kbforge.serve.readers._MOST_SCORED", 3)
+    monkeypatch.setattr("kbforge_serve.readers._MOST_SCORED", 3)
     for _ in range(6):
         with readers.scoring, readers.scoring:
             pass

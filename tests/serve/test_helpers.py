@@ -9,11 +9,11 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.errors import NotFoundError
-from kbforge.serve import reasons
-from kbforge.serve.facts import listing
-from kbforge.serve.helpers import Helpers
-from kbforge.serve.neighbourhood import neighbourhood
-from kbforge.serve.readers import Readers
+from kbforge_serve import reasons
+from kbforge_serve.facts import listing
+from kbforge_serve.helpers import Helpers
+from kbforge_serve.neighbourhood import neighbourhood
+from kbforge_serve.readers import Readers
 
 
 @pytest.fixture(scope="module")

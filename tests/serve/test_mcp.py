@@ -20,9 +20,9 @@ pytest.importorskip("mcp", reason="needs the extra mcp")
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
-from kbforge.serve.mcp import over_http, server
-from kbforge.serve.server import Server, address_of, listen
-from kbforge.serve.service import Service
+from kbforge_serve.mcp import over_http, server
+from kbforge_serve.server import Server, address_of, listen
+from kbforge_serve.service import Service
 from tests.registry.distributions import python
 from tests.serve.conftest import PEOPLE
 
@@ -286,6 +286,6 @@ def test_no_page_of_another_site_reaches_the_tools(
 
 
 def test_the_tools_need_no_other_extra() -> None:
-    code = "import sys; sys.modules['fastapi'] = None; import kbforge.serve.mcp"
-    done = python("-c", f"{code}; import kbforge.serve.server")
+    code = "import sys; sys.modules['fastapi'] = None; import kbforge_serve.mcp"
+    done = python("-c", f"{code}; import kbforge_serve.server")
     assert done.code == 0, done.err

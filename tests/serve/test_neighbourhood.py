@@ -13,9 +13,9 @@ from kbforge.errors import NotFoundError
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import around
-from kbforge.serve import facts as module
-from kbforge.serve.neighbourhood import MOST_NEIGHBOURS, _drawn, neighbourhood
-from kbforge.serve.readers import Readers
+from kbforge_serve import facts as module
+from kbforge_serve.neighbourhood import MOST_NEIGHBOURS, _drawn, neighbourhood
+from kbforge_serve.readers import Readers
 from tests.people import people
 from tests.serve.said import Said
 

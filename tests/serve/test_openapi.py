@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 
-from kbforge.serve.app import application
-from kbforge.serve.server import Server, address_of, listen
-from kbforge.serve.service import Service
+from kbforge_serve.app import application
+from kbforge_serve.server import Server, address_of, listen
+from kbforge_serve.service import Service
 
 schemathesis = pytest.importorskip("schemathesis", reason="needs schemathesis")
 

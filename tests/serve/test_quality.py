@@ -18,9 +18,9 @@ from kbforge.jobs.decide import decide, decisions_of
 from kbforge.jobs.remove import remove
 from kbforge.jobs.report import report
 from kbforge.jobs.views import entities_of
-from kbforge.serve.background import Computations, state_of
-from kbforge.serve.service import Service
 from kbforge.store.store import Store
+from kbforge_serve.background import Computations, state_of
+from kbforge_serve.service import Service
 
 PAGE = {"accept": "text/html"}
 

@@ -16,11 +16,11 @@ from kbforge.jobs.refit import refit
 from kbforge.jobs.remove import remove
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import entities_of
-from kbforge.serve import questions as module
-from kbforge.serve.answers import Facts
-from kbforge.serve.service import Service
 from kbforge.store.database import Database
 from kbforge.store.store import Store
+from kbforge_serve import questions as module
+from kbforge_serve.answers import Facts
+from kbforge_serve.service import Service
 from tests.people import people
 from tests.serve.said import Said
 from tests.store.dump import dump

@@ -20,10 +20,10 @@ from starlette.testclient import TestClient
 from kbforge.contracts import Fragment
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
-from kbforge.serve.app import application
-from kbforge.serve.reconcile import BATCH, CERTAIN
-from kbforge.serve.security import Access
-from kbforge.serve.service import Service
+from kbforge_serve.app import application
+from kbforge_serve.reconcile import BATCH, CERTAIN
+from kbforge_serve.security import Access
+from kbforge_serve.service import Service
 
 SPECS = os.environ.get("KBFORGE_RECONCILIATION_SPECS")
 KINDS = {

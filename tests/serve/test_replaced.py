@@ -19,11 +19,11 @@ from starlette.testclient import TestClient
 
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
-from kbforge.serve import writer as writing
-from kbforge.serve.app import application
-from kbforge.serve.service import Service
 from kbforge.store.database import Database, log_of
 from kbforge.store.store import Store
+from kbforge_serve import writer as writing
+from kbforge_serve.app import application
+from kbforge_serve.service import Service
 from tests.people import people
 from tests.serve.conftest import PEOPLE, running
 from tests.store.copies import copied, require_whole_copy

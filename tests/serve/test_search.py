@@ -17,10 +17,10 @@ from kbforge.errors import UsageError
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.update import add_fragments
-from kbforge.serve.readers import Readers
-from kbforge.serve.search import MOST_RESULTS, Search
-from kbforge.serve.words import words_of
 from kbforge.store.database import remove_index
+from kbforge_serve.readers import Readers
+from kbforge_serve.search import MOST_RESULTS, Search
+from kbforge_serve.words import words_of
 from tests.serve.said import Said
 
 NAMES = {

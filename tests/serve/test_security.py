@@ -18,10 +18,10 @@ from starlette.testclient import TestClient
 from starlette.types import Message
 
 from kbforge.errors import UsageError
-from kbforge.serve import security
-from kbforge.serve.app import application
-from kbforge.serve.security import Access, Guard
-from kbforge.serve.service import Service
+from kbforge_serve import security
+from kbforge_serve.app import application
+from kbforge_serve.security import Access, Guard
+from kbforge_serve.service import Service
 from tests.program import Run
 
 TOKEN = "0123456789abcdef"
@@ -211,7 +211,7 @@ def test_the_verb_refuses_an_open_address(program: Run, store: Path) -> None:
 
 
 def test_the_verb_says_why_it_cannot_listen(program: Run, store: Path) -> None:
-    from kbforge.serve.server import listen
+    from kbforge_serve.server import listen
 
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbforge.errors import KBForgeError
-from kbforge.serve.server import address_of, listen
+from kbforge_serve.server import address_of, listen
 from tests.program import Run
 
 

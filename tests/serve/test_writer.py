@@ -22,12 +22,12 @@ from kbforge.jobs.refit import refit
 from kbforge.jobs.remove import erase
 from kbforge.jobs.update import add_fragments, known_in, take_in
 from kbforge.jobs.views import entities_of
-from kbforge.serve import writer as writing
-from kbforge.serve.answers import Facts, plain
-from kbforge.serve.writer import Writer
 from kbforge.store import database
 from kbforge.store.database import Database
 from kbforge.store.store import Store
+from kbforge_serve import writer as writing
+from kbforge_serve.answers import Facts, plain
+from kbforge_serve.writer import Writer
 from tests.jobs.killing import PROCESSES
 from tests.people import people
 from tests.store.copies import require_whole_copy

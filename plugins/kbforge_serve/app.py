@@ -1,0 +1,90 @@
+"""The web application: combines pages, API, reconciliation and MCP behind one guard.
+
+Each door is a module with `router(service)`. Handlers are plain functions, which run in a thread
+each; those that wait for something else are coroutines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import threading
+from collections.abc import AsyncIterator
+
+from anyio import to_thread
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from kbforge.errors import KBForgeError
+from kbforge.version import __version__
+from kbforge_serve import api, frame, pages, reconcile, security
+from kbforge_serve.failures import UNEXPECTED, answer_to, failure
+from kbforge_serve.security import Access, Guard
+from kbforge_serve.service import Service
+
+_THREADS = 3
+"""Handlers that run at a time. With eight of them Python's lock goes from thread to thread at each
+question to SQLite: that costs half as much again, and doubles the longest times."""
+
+
+def application(service: Service, access: Access | None = None) -> Guard:
+    """The application that serves a store; it closes the service at its end.
+
+    Without `access`, the programs of this machine may ask.
+    """
+    access = Access() if access is None else access
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        threading.Thread(target=service.readers.warm, daemon=True).start()
+        to_thread.current_default_thread_limiter().total_tokens = _THREADS
+        yield
+        service.close()
+
+    app = FastAPI(
+        title="KBForge",
+        version=__version__,
+        description=inspect.getdoc(api) or "",
+        lifespan=lifespan,
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # their pages load scripts from elsewhere
+        redoc_url=None,
+    )
+    _say_errors(app, service.readers.path)
+    app.include_router(frame.router())
+    app.include_router(security.router(access))
+    app.include_router(pages.router(service))
+    app.include_router(reconcile.router(service, access))
+    # the guard asks for the token; the document says how to send it
+    sent = [] if access.token is None else [Depends(HTTPBearer(auto_error=False))]
+    app.include_router(api.router(service), dependencies=sent)
+    described = app.openapi
+    app.openapi = lambda: api.complete(described())  # type: ignore[method-assign]
+    return Guard(app, access)  # outermost, so that no answer goes around it
+
+
+def _say_errors(app: FastAPI, store: str) -> None:
+    """Have every error answered with a sentence, in one shape."""
+
+    @app.exception_handler(KBForgeError)
+    async def in_words(request: Request, error: KBForgeError) -> Response:
+        return answer_to(request, error, store)
+
+    @app.exception_handler(HTTPException)
+    async def refused(request: Request, error: HTTPException) -> Response:
+        said = {404: "there is nothing at this address", 405: "this address takes another method"}
+        sentence = said.get(error.status_code, str(error.detail))
+        return failure(request, error.status_code, sentence, error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return failure(request, 422, f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}")
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> Response:
+        return failure(request, 500, UNEXPECTED)

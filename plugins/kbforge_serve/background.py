@@ -1,0 +1,98 @@
+"""Computes slow answers in a thread, once for each state of the store."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from kbforge.errors import BusyError, KBForgeError
+from kbforge.store.store import Store
+from kbforge.store.tables import ask
+from kbforge_serve.readers import Readers
+
+State: TypeAlias = tuple[Any, ...]
+"""What an answer depends on; another state has another answer."""
+
+_PATIENCE = 0.4  # seconds; answers on small stores are there by then
+_MOST_KEPT = 64
+_MOST_UNDER_WAY = 8
+
+
+def state_of(store: Store) -> State:
+    """A state that each transaction changes."""
+    rows = store.database.connection
+    last = ask(rows, "SELECT number, seconds, added FROM run ORDER BY number DESC LIMIT 1")
+    return *(last[0] if last else ()), store.has_stale
+
+
+@dataclass(slots=True)
+class _Computation:
+    state: State
+    done: threading.Event = field(default_factory=threading.Event)
+    answer: Any = None
+    error: KBForgeError | None = None
+
+
+class Computations:
+    """The last answers by name, and those under way. Only one is computed at a time."""
+
+    def __init__(self, readers: Readers) -> None:
+        self._readers = readers
+        self._lock, self._computing = threading.Lock(), threading.Lock()
+        self._known: OrderedDict[Hashable, _Computation] = OrderedDict()
+        self._under_way: dict[Hashable, _Computation] = {}
+
+    def get(
+        self,
+        name: Hashable,
+        state: State,
+        compute: Callable[[Store], Any],
+        patience: float = _PATIENCE,
+    ) -> tuple[Any, bool]:
+        """The last answer, None if there is none yet; and whether it is the one of this state.
+
+        If it is not, it is under way. Raises the KBForgeError of that computation, and BusyError if
+        too many are under way.
+        """
+        with self._lock:
+            known = self._known.get(name)
+            if known is not None and known.state == state:
+                self._known.move_to_end(name)
+                return _answer(known), True
+            running = self._under_way.get(name)
+            if running is None:
+                if len(self._under_way) >= _MOST_UNDER_WAY:
+                    raise BusyError("the server computes other answers; try again later", 5)
+                running = self._under_way[name] = _Computation(state)
+                begin = (name, running, compute)
+                threading.Thread(target=self._compute, args=begin, daemon=True).start()
+        if running.done.wait(patience):
+            return _answer(running), running.state == state
+        return (None if known is None else _answer(known)), False
+
+    def _compute(self, name: Hashable, one: _Computation, compute: Callable[[Store], Any]) -> None:
+        try:
+            with self._computing, self._readers.store() as store:
+                one.answer = compute(store)
+        except KBForgeError as error:
+            one.error = error
+        except BaseException:
+            one.error = KBForgeError("the computation failed; the log of the server has details")
+            raise
+        finally:
+            with self._lock:
+                del self._under_way[name]
+                self._known[name] = one
+                self._known.move_to_end(name)
+                while len(self._known) > _MOST_KEPT:
+                    self._known.popitem(last=False)
+            one.done.set()
+
+
+def _answer(one: _Computation) -> Any:
+    if one.error is not None:
+        raise one.error
+    return one.answer

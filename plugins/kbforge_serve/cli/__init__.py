@@ -1,0 +1,1 @@
+"""The verbs that serve a store, one module each."""

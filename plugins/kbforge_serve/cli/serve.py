@@ -1,0 +1,86 @@
+"""The verb serve: a store as pages and protocols."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kbforge.cli import console, options
+from kbforge.cli.options import option
+from kbforge.errors import quoted
+
+app = typer.Typer(add_completion=False)
+
+_MOST_HELPERS = 4  # processes; each has the models in memory
+
+
+@app.command()
+def serve(
+    store: options.Store,
+    port: Annotated[int, option("--port", "Port; 0 takes any.", min=0, max=65_535)] = 8000,
+    host: Annotated[
+        str, option("--host", "Address to listen on. Other machines need a token.")
+    ] = "127.0.0.1",
+    token: Annotated[
+        str | None,
+        option(
+            "--token",
+            "Require this token: programs send it as Authorization: Bearer TOKEN, people sign in "
+            "with it. Other users of this machine can see it here, but not in the variable.",
+            envvar="KBFORGE_TOKEN",
+        ),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        option(
+            "--allow-origin",
+            "Let pages of another site, such as https://example.org, read /reconcile; may be "
+            "repeated. Pages of this machine always may.",
+            metavar="ORIGIN",
+        ),
+    ] = None,
+    gold: Annotated[
+        str | None,
+        option(
+            "--gold",
+            "Labelled fragments, JSON lines: the page of quality scores the store against them. "
+            "By default the labels of its own fragments count, where they have any.",
+        ),
+    ] = None,
+    open_it: Annotated[bool, option("--open", "Open the first page in a browser.")] = False,
+) -> None:
+    """Serve a store: pages to look at and review, and an API.
+
+    Pages are at /, the API is under /api (its OpenAPI document is /api/openapi.json), and the
+    reconciliation service for OpenRefine is at /reconcile. Ctrl-C ends the server when the requests
+    under way have ended. Other commands can write the store at the same time.
+
+    Examples:
+
+        kbforge serve kb.sqlite
+
+        kbforge serve kb.sqlite --port 8080 --open
+
+        KBFORGE_TOKEN=$(openssl rand -hex 16) kbforge serve kb.sqlite --host 0.0.0.0
+    """
+    import webbrowser
+
+    from kbforge.kernel.binding import cores
+    from kbforge_serve.app import application
+    from kbforge_serve.security import Access
+    from kbforge_serve.server import address_of, listen
+    from kbforge_serve.server import serve as run
+    from kbforge_serve.service import Service
+
+    access = Access(host, token, tuple(allow_origin or ()))
+    with listen(host, port) as listening:
+        service = Service(store, gold, min(cores(), _MOST_HELPERS))
+        with console.progress(total=None, description="search index") as bar:
+            service.search.prepare(bar.update)
+        console.note(
+            f"{quoted(store, 400)} is served at {address_of(listening)} until you press Ctrl-C"
+        )
+        if open_it:  # the socket listens already, so the page waits for the server
+            webbrowser.open(address_of(listening))
+        run(application(service, access), listening, service.feed.stop)

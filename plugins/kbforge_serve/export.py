@@ -1,0 +1,103 @@
+"""Streams an export: an exporter writes into a pipe that the answer reads.
+
+Memory is bounded by the exporter's, which is one entity. An exporter that writes slowly, or a
+client that reads slowly, holds a snapshot of the store all the time, so few may do so at once.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+
+from kbforge import registry
+from kbforge.contracts import Exporter, View
+from kbforge.errors import BusyError, PluginError, UsageError, quoted
+from kbforge.kb.view import RULES, GoldenView, Policy
+from kbforge_serve.readers import Readers
+
+MEDIA = {
+    "jsonl": "application/x-ndjson",
+    "csv": "text/csv; charset=utf-8",
+    "wide": "text/csv; charset=utf-8",
+    "members": "text/csv; charset=utf-8",
+    "pairs": "text/csv; charset=utf-8",
+    "ftm": "application/x-ndjson",
+    "jsonld": "application/ld+json",
+    "kblam": "application/json",
+    "nquads": "application/n-quads",
+    "parquet": "application/vnd.apache.parquet",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}
+"""The formats that are one file, and what they are called."""
+MOST_AT_ONCE = 4
+_CHUNK = 1 << 16  # bytes
+_BUSY = 30  # seconds after which an export may have ended
+
+_running = threading.BoundedSemaphore(MOST_AT_ONCE)
+
+
+def export(readers: Readers, format_name: str, policy: str | None = None) -> Iterator[bytes]:
+    """The bytes of an export; nothing but an error is left once the first chunk is there.
+
+    `policy` is a rule for golden records, None for all values.
+
+    Raises:
+        UsageError: there is no such format or rule, or its extra is not installed.
+        BusyError: others export.
+        KBForgeError: the exporter's, or the store's.
+
+    """
+    if format_name not in MEDIA:
+        raise UsageError(f"format: expected one of {', '.join(MEDIA)}, got {quoted(format_name)}")
+    if policy is not None and policy not in RULES:
+        raise UsageError(f"policy: expected one of {', '.join(RULES)}, got {quoted(policy)}")
+    try:
+        exporter = registry.create("exporters", format_name, {})
+    except PluginError as error:
+        raise UsageError(str(error)) from None
+    if not _running.acquire(blocking=False):
+        raise BusyError("too many exports at once; try again", _BUSY)
+    written = _written(readers, exporter, policy)
+    first = next(written, b"")
+    return _joined(first, written)
+
+
+def name_of(format_name: str) -> str:
+    """The name of a file with an export."""
+    endings = {"wide": "csv", "members": "csv", "pairs": "csv", "nquads": "nq", "ftm": "jsonl"}
+    return f"kb.{endings.get(format_name, format_name)}"
+
+
+def _joined(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest
+
+
+def _written(readers: Readers, exporter: Exporter, policy: str | None) -> Iterator[bytes]:
+    """What an exporter writes, from a thread; its error is raised at the end."""
+    out, into = os.pipe()
+    failed: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            with readers.store() as store:
+                whole = readers.view_of(store, by_name=False)
+                view: View = whole if policy is None else GoldenView(whole, Policy(policy))
+                exporter.export(view, f"/dev/fd/{into}")
+        except BrokenPipeError:  # the client has gone
+            pass
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            os.close(into)
+            _running.release()
+
+    threading.Thread(target=write, name="export", daemon=True).start()
+    try:
+        while chunk := os.read(out, _CHUNK):
+            yield chunk
+    finally:
+        os.close(out)
+    if failed:
+        raise failed[0]

@@ -1,0 +1,531 @@
+"""What pages and API say about a store, as structs with bounded lists.
+
+Subproblems go by their names in the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import orjson
+from msgspec import structs
+
+from kbforge.contracts import Entity, Fragment, IntArray, Kind, SubproblemData, Value
+from kbforge.contracts.entity import Natural, Probability
+from kbforge.errors import NotFoundError, UsageError, quoted
+from kbforge.jobs.report import Status, status_in
+from kbforge.kb.entities import Corpus, name_of
+from kbforge.kb.show import grouping
+from kbforge.kb.similarity import leaf_names
+from kbforge.kb.similarity import similar as similar_fragments
+from kbforge.store.changes import known_of
+from kbforge.store.pages import fragment_from_bytes, numbers_from_bytes
+from kbforge.store.store import Store
+from kbforge.store.tables import ask, read_rows, row_of, rows_of
+from kbforge.words import how_sure
+from kbforge_serve.answers import Answer, EntityReference, Record, as_json, record_of
+from kbforge_serve.readers import Readers
+
+MOST_FRAGMENTS = 200
+"""Of an entity in one answer, of a group, and of a subproblem."""
+_MOST_CHARACTERS = 4_000_000  # of the fragments in one answer
+_MOST_VALUES = 100  # of an attribute
+_MOST_STATING = 20  # fragments named for a value
+_MOST_OTHERS = 3  # values that a fragment differs from
+_MOST_ALTERNATIVES = 10
+_MOST_RUNS = 50  # in the history of an entity
+_MOST_IMAGES = 500  # of one run that are searched for what an entity took in
+_MOST_GROUPINGS = 20
+_MOST_LISTED = 200
+Order: TypeAlias = Literal["largest", "least_sure"]
+ORDERS = get_args(Order)
+
+
+class StatedValue(Answer, frozen=True):
+    """A value, how many fragments state it, and the first of them."""
+
+    value: str
+    count: Natural
+    fragments: Sequence[str]
+
+
+class Member(Answer, frozen=True):
+    """A fragment of an entity: where it agrees, and what others state where it differs."""
+
+    fragment: Record
+    agrees: list[str]
+    differs: dict[str, list[str]]
+
+
+class CompetingGrouping(Answer, frozen=True):
+    """A grouping that competes with an entity, in words and as the fragments of each group."""
+
+    probability: Probability
+    said: str
+    groups: list[Sequence[str]]
+    sizes: list[Natural]
+    others: list[EntityReference]
+
+
+class EntityEvent(Answer, frozen=True):
+    """What a run did to an entity, and the entities that it exchanged fragments with."""
+
+    run: Natural
+    began: float
+    verb: str
+    kind: Kind
+    gained: Natural
+    lost: Natural
+    others: list[str]
+
+
+class EntityDetails(EntityReference, frozen=True):
+    """An entity; `next` is the place of the first fragment that found no room."""
+
+    reported: Probability
+    said: str
+    subproblem: Natural
+    properties: dict[str, list[StatedValue]]
+    distinct: dict[str, Natural]
+    fragments: list[Member]
+    next: Natural | None
+    alternatives: list[CompetingGrouping]
+    history: list[EntityEvent]
+
+
+class FormerEntity(Answer, frozen=True):
+    """An entity that is no more, and those that have its fragments now."""
+
+    id: str
+    now: list[EntityReference]
+
+
+class FoundFragment(Answer, frozen=True):
+    """A fragment, where a person finds it, and its entity; agreement as of `Member`."""
+
+    fragment: Record
+    place: str | None
+    entity: EntityReference
+    subproblem: Natural
+    agrees: list[str]
+    differs: dict[str, list[str]]
+
+
+class Similar(Answer, frozen=True):
+    """A fragment that may be one entity with another.
+
+    `rest` is the probability of groupings that the store does not have in detail.
+    """
+
+    fragment: str
+    entity: EntityReference
+    probability: Probability
+    rest: Probability
+
+
+class SimilarFragments(Answer, frozen=True):
+    """The fragments that may be one entity with a fragment, the most probable first."""
+
+    fragment: str
+    entity: EntityReference
+    similar: list[Similar]
+
+
+class ParticleGrouping(Answer, frozen=True):
+    """A grouping of a subproblem; groups are places among its fragments."""
+
+    probability: Probability
+    groups: Sequence[Sequence[Natural]]
+
+
+class SubproblemDetails(Answer, frozen=True):
+    """Fragments that are clustered together, and their competing groupings."""
+
+    name: Natural
+    size: Natural
+    fragments: list[str]
+    labels: list[str]
+    entities: list[EntityReference]
+    particles: Natural
+    groupings: list[ParticleGrouping]
+    similarity: list[list[Probability]]
+
+
+class Listing(Answer, frozen=True):
+    """Entities in an order."""
+
+    order: Order
+    entities: list[EntityReference]
+
+
+class ServedStatus(Status, frozen=True):
+    """The store at a glance, with its last runs, and how many there are."""
+
+    n_runs: Natural
+
+
+def references(readers: Readers, store: Store, entities: Sequence[str]) -> list[EntityReference]:
+    """References to entities, in their order; ids that no entity has are left out."""
+    rows = {row[0]: row for row in rows_of(store.database.connection, "entity", "id", entities)}
+    return _references(readers, store, [rows[id] for id in entities if id in rows])
+
+
+def holding(readers: Readers, store: Store, numbers: Sequence[int]) -> dict[int, EntityReference]:
+    """References to the entities that hold fragments, by the fragments' numbers."""
+    homes = store.pages.homes(numbers)
+    rows = list(
+        rows_of(store.database.connection, "entity", "subproblem", sorted(set(homes.values())))
+    )
+    wanted = set(numbers)
+    held = [
+        (row, found)
+        for row in rows
+        if (found := wanted.intersection(numbers_from_bytes(row[2]).tolist()))
+    ]
+    said = _references(readers, store, [row for row, _ in held])
+    return {n: one for (_, found), one in zip(held, said, strict=True) for n in found}
+
+
+def _references(
+    readers: Readers, store: Store, rows: Sequence[tuple[str, int, bytes]]
+) -> list[EntityReference]:
+    """References to entities by their rows."""
+    connection = store.database.connection
+    members = [numbers_from_bytes(row[2]).tolist() for row in rows]
+    confidence = {
+        first: sure
+        for first, _, _, _, sure in rows_of(
+            connection, "confidence", "first", [held[0] for held in members]
+        )
+    }
+    stale = [n for (n,) in rows_of(connection, "stale", "subproblem", [row[1] for row in rows])]
+    if stale:
+        changed = {one.id: one for one in readers.view_of(store).of_subproblems(sorted(set(stale)))}
+    learned = store.fact("frozen", {}).get("kept", {}).get("words")
+    unnamed = [
+        n
+        for row, held in zip(rows, members, strict=True)
+        if (learned, row[2]) not in readers.names
+        for n in held
+    ]
+    lines = {
+        n: (at, line) for n, _, at, _, _, line in rows_of(connection, "fragment", "number", unnamed)
+    }
+    out, corpus = [], store.corpus if unnamed else Corpus()
+    for (id, home, content), held in zip(rows, members, strict=True):
+        name = readers.names.get((learned, content))
+        if name is None:
+            ordered = sorted(lines[n] for n in held)
+            fragments = [fragment_from_bytes(line) for _, line in ordered]
+            name = name_of(fragments, corpus) or fragments[0].id
+            readers.remember((learned, content), name)
+        sure = changed[id].confidence if home in stale else confidence[held[0]]
+        out.append(EntityReference(id, name, len(held), sure))
+    return out
+
+
+def reference(entity: Entity) -> EntityReference:
+    """A reference to an entity that was read."""
+    return EntityReference(entity.id, entity.name, len(entity.fragments), entity.confidence)
+
+
+def entity(readers: Readers, id: str, first: int = 0) -> EntityDetails | FormerEntity:
+    """An entity: values with who states them, fragments, competing groupings, history.
+
+    `first` is the place of the first of the fragments to give.
+
+    Raises NotFoundError if there was never such an entity.
+    """
+    with readers.store() as store:
+        now = store.now(id)
+        if now != (id,):
+            return FormerEntity(id, references(readers, store, now))
+        block, own = _block(readers, store, id)
+        fragments = readers.view_of(store).fragments(own)
+        told, end = _fragments(own, fragments, first)
+        return EntityDetails(
+            *(own.id, own.name, len(own.fragments), own.confidence, own.probability),
+            said=how_sure(own.confidence),
+            subproblem=own.subproblem,
+            properties={
+                attribute: [
+                    StatedValue(value.value, value.count, value.fragments[:_MOST_STATING])
+                    for value in values[:_MOST_VALUES]
+                ]
+                for attribute, values in own.properties.items()
+            },
+            distinct={attribute: len(values) for attribute, values in own.properties.items()},
+            fragments=told,
+            next=end,
+            alternatives=_alternatives(own, block),
+            history=_history(store, own),
+        )
+
+
+def _block(readers: Readers, store: Store, id: str) -> tuple[list[Entity], Entity]:
+    """The entities of the subproblem that has an entity, and the entity."""
+    row = row_of(store.database.connection, "entity", id)
+    if row is None:
+        raise NotFoundError(f'the knowledge base has no entity "{quoted(id)}"')
+    block = list(readers.view_of(store).of_subproblems([row[1]]))
+    return block, next(one for one in block if one.id == id)
+
+
+def _fragments(
+    held: Entity, fragments: Sequence[Fragment], first: int
+) -> tuple[list[Member], int | None]:
+    """Some fragments of an entity, and the place of the first one that found no room."""
+    out: list[Member] = []
+    characters = 0
+    for place in range(max(first, 0), len(fragments)):
+        told = record_of(fragments[place])
+        characters += len(as_json(told))
+        if out and (len(out) == MOST_FRAGMENTS or characters > _MOST_CHARACTERS):
+            return out, place
+        out.append(Member(told, *_agreement(fragments[place], held.properties)))
+    return out, None
+
+
+def _agreement(
+    fragment: Fragment, properties: Mapping[str, Sequence[Value]]
+) -> tuple[list[str], dict[str, list[str]]]:
+    """Where a fragment agrees with its entity, and what others state where it differs.
+
+    It agrees where it states the commonest value of an attribute and is not the only one; it
+    differs where others state the attribute and it has none of the commonest values.
+    """
+    agrees: list[str] = []
+    differs: dict[str, list[str]] = {}
+    for attribute, own in fragment.properties.items():
+        values = properties[attribute]
+        most = max(value.count for value in values)
+        commonest = {value.value for value in values if value.count == most}
+        if most > 1 and not commonest.isdisjoint(own):
+            agrees.append(attribute)
+            continue
+        others = [value.value for value in values if value.value not in own]
+        if others:
+            differs[attribute] = others[:_MOST_OTHERS]
+    return agrees, differs
+
+
+def _alternatives(own: Entity, block: Iterable[Entity]) -> list[CompetingGrouping]:
+    """The competing groupings of an entity, the most probable first, with the others they touch."""
+    homes = {fragment: one for one in block if one is not own for fragment in one.fragments}
+    names = {fragment: one.name for fragment, one in homes.items()}
+    out = []
+    for one in own.alternatives[:_MOST_ALTERNATIVES]:
+        touched = {homes[f].id: homes[f] for group in one.groups for f in group if f in homes}
+        out.append(
+            CompetingGrouping(
+                one.probability,
+                grouping(one, own, names=names),
+                [group[:MOST_FRAGMENTS] for group in one.groups],
+                [len(group) for group in one.groups],
+                [reference(other) for other in touched.values()][:MOST_FRAGMENTS],
+            )
+        )
+    return out
+
+
+def _history(store: Store, own: Entity) -> list[EntityEvent]:
+    """What runs did to an entity, the last one first: as `Kind`, with the entities concerned."""
+    rows = store.database.connection
+    where = "WHERE run IN (SELECT number FROM run) AND entity = ? ORDER BY run DESC LIMIT ?"
+    images = list(read_rows(rows, "image", where, (own.id, _MOST_RUNS)))
+    runs = {row[0]: row for row in rows_of(rows, "run", "number", [1, *(n for n, *_ in images)])}
+    out = []
+    after: Collection[str] = own.fragments
+    for number, _, content in images:
+        image = orjson.loads(content)
+        before = known_of(image)
+        gained, lost = set(after).difference(before), set(before).difference(after)
+        kind = Kind.CHANGED
+        if not image:
+            kind = Kind.CREATED
+        elif not after:
+            kind = Kind.REMOVED
+        others = _givers(store, number, own.id, gained) + _takers(store, own.id, lost)
+        out.append(_event(runs[number], kind, len(gained), len(lost), others))
+        after = before
+    if after and len(images) < _MOST_RUNS:  # no image says that it was created: the first run did
+        out.append(_event(runs[1], Kind.CREATED, len(after), 0, []))
+    return out
+
+
+def _event(
+    run: Sequence[Any], kind: Kind, gained: int, lost: int, others: list[str]
+) -> EntityEvent:
+    number, verb, *_, began = run
+    return EntityEvent(number, began, verb, kind, gained, lost, list(dict.fromkeys(others)))
+
+
+def _givers(store: Store, run: int, entity: str, gained: set[str]) -> list[str]:
+    """The entities that had some fragments before a run, if it touched few."""
+    if not gained:
+        return []
+    where = "WHERE run = ? LIMIT ?"
+    rows = list(read_rows(store.database.connection, "image", where, (run, _MOST_IMAGES + 1)))
+    if len(rows) > _MOST_IMAGES:
+        return []
+    return [
+        other
+        for _, other, content in rows
+        if other != entity and not gained.isdisjoint(orjson.loads(content))
+    ]
+
+
+def _takers(store: Store, entity: str, lost: set[str]) -> list[str]:
+    """The entities that have some fragments now."""
+    numbers = store.pages.numbers(sorted(lost)[:MOST_FRAGMENTS])
+    return [other for other in store.holders(set(numbers.values())) if other != entity]
+
+
+def _home(
+    readers: Readers, store: Store, id: str, alternatives: str
+) -> tuple[list[Entity], Entity, Fragment]:
+    """The entities of the subproblem that has a fragment, its own among them, and the fragment."""
+    found = store.fragment(id)
+    if found is None:
+        raise NotFoundError(f'the knowledge base has no fragment "{quoted(id)}"')
+    home = store.pages.homes([found[0]])
+    block = list(readers.view_of(store, alternatives).of_subproblems(list(home.values())))
+    return block, next(one for one in block if id in one.fragments), found[1]
+
+
+def fragment(readers: Readers, id: str) -> FoundFragment:
+    """A fragment, its entity, and where it agrees with the others.
+
+    Raises NotFoundError if there is no such fragment.
+    """
+    with readers.store() as store:
+        _, own, found = _home(readers, store, id, "few")
+        agreement = _agreement(found, own.properties)
+        return FoundFragment(
+            record_of(found), found.place, reference(own), own.subproblem, *agreement
+        )
+
+
+def similar(readers: Readers, fragment_id: str) -> SimilarFragments:
+    """The fragments that may be one entity with a fragment, the most probable first.
+
+    Raises NotFoundError if there is no such fragment.
+    """
+    with readers.store() as store:
+        block, own, _ = _home(readers, store, fragment_id, "all")
+        found = similar_fragments(lambda: block, fragment_id)
+        return SimilarFragments(
+            fragment_id,
+            reference(own),
+            [
+                Similar(one.fragment, reference(one.entity), one.probability, one.rest)
+                for one in found[:_MOST_LISTED]
+            ],
+        )
+
+
+def subproblem(readers: Readers, name: int) -> SubproblemDetails:
+    """A subproblem: its fragments by entity, its groupings, and who is one entity with whom.
+
+    Of more than `MOST_FRAGMENTS` fragments the first ones are described, with what the groupings
+    make of them. Groups are places among `fragments`; `similarity` is the probability of each pair,
+    shape [n, n]. `particles` is how many groupings are kept.
+
+    Raises NotFoundError if there is no such subproblem.
+    """
+    with readers.store() as store:
+        try:
+            page = store.pages.page(name)
+        except (KeyError, OverflowError):
+            raise NotFoundError(f"the knowledge base has no subproblem {name}") from None
+        view = readers.view_of(store)
+        block = list(view.of_subproblems([name]))
+        ids = [id for one in block for id in one.fragments]
+        shown = ids[:MOST_FRAGMENTS]
+        numbers = store.pages.numbers(shown)
+        groups = _groups(page, [numbers[id] for id in shown])
+        weights = np.exp(page.weights)
+        together = np.zeros((len(shown), len(shown)))
+        competing: dict[tuple[tuple[int, ...], ...], float] = {}
+        for row, weight in zip(groups, weights.tolist(), strict=True):
+            together += weight * (row[:, None] == row)
+            parts: dict[int, list[int]] = {}
+            for place, group in enumerate(row.tolist()):
+                parts.setdefault(group, []).append(place)
+            key = tuple(tuple(part) for part in parts.values())
+            competing[key] = competing.get(key, 0.0) + weight
+        best = sorted(competing.items(), key=lambda item: (-item[1], item[0]))
+        return SubproblemDetails(
+            name,
+            len(ids),
+            shown,
+            leaf_names(block)[:MOST_FRAGMENTS],
+            [reference(one) for one in block[:MOST_FRAGMENTS]],
+            len(weights),
+            [
+                ParticleGrouping(min(probability, 1.0), parts)
+                for parts, probability in best[:_MOST_GROUPINGS]
+            ],
+            np.minimum(together.round(4), 1.0).tolist(),
+        )
+
+
+def _groups(page: SubproblemData, numbers: Sequence[int]) -> IntArray:
+    """The cluster of each fragment on each particle, shape [particles, fragments]."""
+    place = {number: at for at, number in enumerate(numbers)}
+    ends = np.cumsum(page.lengths).tolist()
+    members = page.members.tolist()
+    begins = [0, *ends[:-1]]
+    out = np.zeros((len(page.weights), len(numbers)), np.int64)
+    cells, at = page.cells.tolist(), 0
+    for particle, length in enumerate(page.rows.tolist()):
+        for cluster in cells[at : at + length]:
+            for number in members[begins[cluster] : ends[cluster]]:
+                if number in place:
+                    out[particle, place[number]] = cluster
+        at += length
+    return out
+
+
+def listing(readers: Readers, order: Order = "largest", most: int = 50) -> Listing:
+    """The largest entities, or those with the lowest confidence.
+
+    While entities change, those that changed since their confidence was told are left out.
+
+    Raises UsageError if there is no such order.
+    """
+    if order not in ORDERS:
+        raise UsageError(f"expected the order {' or '.join(ORDERS)}, got {quoted(order)}")
+    with readers.store() as store:
+        rows = store.database.connection
+        by = "size DESC" if order == "largest" else "confidence, reported, size DESC"
+        firsts = [
+            row[0]
+            for row in ask(
+                rows,
+                "SELECT first FROM confidence WHERE subproblem NOT IN (SELECT subproblem FROM "
+                f"stale) ORDER BY {by}, subproblem, first LIMIT ?",
+                (min(most, _MOST_LISTED),),
+            )
+        ]
+        found = holding(readers, store, firsts)
+        return Listing(order, [found[first] for first in firsts if first in found])
+
+
+def status(readers: Readers) -> ServedStatus:
+    """The store at a glance, as `kbforge status --json` says it, with the file's name alone."""
+    with readers.store() as store:
+        rows = store.database.connection
+        # whatever writes changes one of these rows, and counting takes long in a large store
+        key = ask(rows, "SELECT checksum FROM meta ORDER BY name")
+        key += ask(rows, "SELECT checksum FROM run ORDER BY number DESC LIMIT 1")
+        found = readers.status
+        if found is None or found[0] != key:
+            said = structs.asdict(status_in(store))
+            said |= {"path": Path(readers.path).name, "n_runs": len(said["runs"])}
+            said["runs"] = said["runs"][-_MOST_RUNS:]
+            found = readers.status = key, ServedStatus(**said)
+        return found[1]

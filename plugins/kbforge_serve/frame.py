@@ -1,0 +1,80 @@
+"""What all pages share: templates, static files, and their content as JSON.
+
+A page works without scripts. Nothing in it has a style attribute or an inline script, so that the
+Content-Security-Policy forbids both; text from data passes the filter `text` of
+`kbforge.kb.components`, and no value becomes an address.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import HTTPConnection
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from kbforge.kb.components import environment
+from kbforge.version import __version__
+from kbforge_serve.answers import as_json
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+    from jinja2 import Environment
+
+_WAYS = (("/review", "Review"), ("/runs", "Runs"), ("/quality", "Quality"))
+_FILES = {
+    "app.js": ("kbforge_serve", "static/app.js", "text/javascript"),
+    "icon.svg": ("kbforge_serve", "static/icon.svg", "image/svg+xml"),
+    "pages.css": ("kbforge_serve", "static/pages.css", "text/css"),
+    "style.css": ("kbforge.kb", "style.css", "text/css"),
+    "table.js": ("kbforge.kb", "table.js", "text/javascript"),
+}
+
+
+class JsonAnswer(JSONResponse):
+    """An answer as JSON; numbers that JSON cannot say are null."""
+
+    def render(self, content: Any) -> bytes:
+        return as_json(content)
+
+
+def page(
+    asked: HTTPConnection, template: str, store: str = "KBForge", status: int = 200, **context: Any
+) -> HTMLResponse:
+    """A page that answers a request; `context` is what its template reads."""
+    path = asked.scope["path"]
+    shown = _templates().get_template(template)
+    return HTMLResponse(shown.render(store=store, here=path, status=status, **context), status)
+
+
+def router() -> APIRouter:
+    """The files that pages load."""
+    from fastapi import APIRouter  # kbforge mcp says its errors as pages, and has no FastAPI
+
+    made = APIRouter(include_in_schema=False)
+    for name in _FILES:
+        made.add_api_route(f"/static/{name}", functools.partial(_file, name))
+    return made
+
+
+def _file(name: str) -> Response:
+    # the address has a version, so that a browser may keep it for ever
+    kept = {"Cache-Control": "public, max-age=31536000, immutable"}
+    return Response(_read(name), media_type=_FILES[name][2], headers=kept)
+
+
+@functools.cache
+def _read(name: str) -> bytes:
+    package, path, _ = _FILES[name]
+    return resources.files(package).joinpath(path).read_bytes()
+
+
+@functools.cache
+def _templates() -> Environment:
+    made = environment("kbforge_serve")
+    version = hashlib.sha256(b"".join(map(_read, _FILES))).hexdigest()[:12]
+    made.filters["static"] = lambda name: f"/static/{name}?{version}"
+    made.globals |= {"version": __version__, "ways": _WAYS}
+    return made

@@ -1,0 +1,161 @@
+"""Processes that do slow scoring for a server.
+
+A helper opens the store itself, with models of its own, and gets a function's name and arguments.
+It ends with the server, also if that is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from queue import SimpleQueue
+from typing import Any, TypeVar, cast
+
+from kbforge.errors import BusyError, KBForgeError, NotFoundError, StoreError, UsageError
+from kbforge_serve.readers import Readers
+
+_Question = TypeVar("_Question", bound=Callable[..., Any])
+_ERRORS = (NotFoundError, UsageError, BusyError, StoreError, KBForgeError, RuntimeError)
+"""As which an error comes back; the first that fits. The last one is of what is our own fault."""
+
+_GONE = (EOFError, OSError)
+"""What the pipe to a process that has ended raises."""
+
+
+class HelperLost(Exception):
+    """A helper has ended before it answered."""
+
+
+class Helpers:
+    """Some processes over one store; they begin at once and load its models.
+
+    Questions and answers go through pipes: the queues of `multiprocessing` have semaphores, which
+    outlive a server that is killed.
+    """
+
+    def __init__(self, path: str, processes: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        heard, self._end = context.Pipe(duplex=False)
+        self.processes: list[BaseProcess] = []
+        self._idle: SimpleQueue[Connection | None] = SimpleQueue()
+        self.warm = False  # whether one of them has loaded its models
+        with _deaf():
+            for _ in range(processes):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_help, args=(path, heard, theirs), daemon=True)
+                process.start()
+                theirs.close()
+                self.processes.append(process)
+                threading.Thread(target=self._begun, args=(ours,), daemon=True).start()
+        heard.close()
+
+    def _begun(self, helper: Connection) -> None:
+        """Give a helper questions once it has loaded its models."""
+        with contextlib.suppress(*_GONE):
+            helper.recv()
+        self.warm = True
+        self._idle.put(helper)
+
+    def ask(self, module: str, name: str, *given: Any, **named: Any) -> Any:
+        """What the function says of the helper's readers and the arguments.
+
+        Raises:
+            KBForgeError: as the function, or as its nearest parent of `_ERRORS`.
+        RuntimeError: the function has a fault; with its traceback.
+            HelperLost: a helper was killed; there are none from now on.
+
+        """
+        helper = self._idle.get()
+        try:
+            if helper is None:
+                raise EOFError
+            helper.send((module, name, given, named))
+            told, wrong = helper.recv()
+        except _GONE as error:
+            self._idle.put(None)
+            raise HelperLost from error
+        self._idle.put(helper)
+        if wrong is not None:
+            kind, sentence = wrong
+            raise _ERRORS[kind](sentence)
+        return told
+
+    def close(self) -> None:
+        """End them at once, whatever they do: they only read."""
+        self._end.close()
+        self._idle.put(None)
+        for process in self.processes:
+            process.join()
+
+
+def aside(question: _Question) -> _Question:
+    """Have a helper answer a function of readers where there are any."""
+
+    @functools.wraps(question)
+    def asked(readers: Readers, *given: Any, **named: Any) -> Any:
+        if readers.helpers is not None:
+            with contextlib.suppress(HelperLost):
+                name = question.__qualname__
+                return readers.helpers.ask(question.__module__, name, *given, **named)
+            readers.helpers = None
+        return question(readers, *given, **named)
+
+    return cast(_Question, asked)
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes that begin now hear no Ctrl-C, which a terminal sends to all: the server ends them.
+
+    They inherit what this thread blocks; to it the signal comes afterwards.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # as it begins, it lets the signal through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _help(path: str, heard: Connection, asked: Connection) -> None:
+    """Be a helper, until the other end of a pipe is closed."""
+    threading.Thread(target=_end_with, args=(heard,), daemon=True).start()
+    readers = Readers(path)
+    readers.warm()
+    asked.send(None)
+    while True:
+        question = asked.recv()
+        try:
+            asked.send(_answer(readers, *question))
+        except Exception:
+            asked.send((None, (len(_ERRORS) - 1, traceback.format_exc())))
+
+
+def _end_with(heard: Connection) -> None:
+    """End with the server, which has the only other end: also when it is killed."""
+    wait([heard])
+    os._exit(0)
+
+
+def _answer(
+    readers: Readers, module: str, name: str, given: tuple[object, ...], named: dict[str, object]
+) -> tuple[object, tuple[int, str] | None]:
+    """What a function says, or which error it raised and its sentence."""
+    try:
+        return getattr(import_module(module), name)(readers, *given, **named), None
+    except KBForgeError as error:
+        kind = next(at for at, known in enumerate(_ERRORS) if isinstance(error, known))
+        return None, (kind, str(error))

@@ -1,0 +1,275 @@
+"""Pages: each renders the object that its `.json` address returns."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from fastapi import APIRouter, Form, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from kbforge.errors import ContradictionError, LikelihoodError, quoted
+from kbforge_serve import facts, frame, reasons
+from kbforge_serve.answers import Facts, plain
+from kbforge_serve.failures import sentence_of, status_of
+from kbforge_serve.neighbourhood import neighbourhood
+from kbforge_serve.service import Service
+
+View: TypeAlias = Callable[[Facts], Facts]
+"""What a template needs beside the facts: names, orders, coordinates."""
+
+_MOST_ATTRIBUTES = 10  # columns of a table of fragments
+_MOST_LISTED = 12  # entities of a list at home
+_MOST_RUNS = 5  # at home
+_MOST_PROPERTIES = 60  # attributes whose values are listed
+_MOST_VALUES = 12  # of an attribute
+_MOST_RESULTS = 20
+_WIDTH, _HEIGHT = 720, 480  # of the drawing of a neighbourhood
+_BESIDE = 60  # left and right of the circles, for their names
+_LONGEST_ID = 4_096  # characters
+_SAME = {"same": True, "different": False, "skip": None}
+
+Name: TypeAlias = Annotated[str, Query(min_length=1, max_length=_LONGEST_ID)]
+Text: TypeAlias = Annotated[str, Query(max_length=400)]
+Cursor: TypeAlias = Annotated[str | None, Query(max_length=40)]
+
+
+def router(service: Service) -> APIRouter:
+    """The pages of a store."""
+    return Pages(service).router
+
+
+class Pages:
+    """The pages of one store: their addresses, and the methods that give the facts."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._store = Path(service.readers.path).name
+        self.router = APIRouter(include_in_schema=False)
+        self.add("/", "home.html", self._home, _home_view)
+        self.add("/search", "search.html", self._search)
+        self.add("/entity/{id}", "entity.html", self._entity, _entity_view)
+        self.add("/fragment", "fragment.html", self._fragment)
+        self.add("/why", "why.html", self._why)
+        self.add("/compare", "compare.html", self._compare, _compare_view)
+        self.add("/subproblem/{name}", "subproblem.html", self._subproblem, _subproblem_view)
+        self.add("/runs", "runs.html", self._runs)
+        self.add("/quality", "quality.html", self._quality, _quality_view)
+        self.add("/neighbourhood/{id}", "neighbourhood.html", self._neighbours, _neighbours_view)
+        self.add("/review", "review.html", service.questions.next, _review_view)
+        self.router.add_api_route("/review", self._answer, methods=["POST"])
+
+    def add(self, path: str, template: str, asked: Callable[..., Any], view: View = dict) -> None:
+        """Add a page, and its JSON; the parameters of `asked` are those of the address."""
+
+        @functools.wraps(asked)
+        def page(request: Request, **given: Any) -> Response:
+            found = plain(asked(**given))
+            if "now" in found:
+                return self._moved(request, path, found)
+            return self._page(request, template, found, **view(found))
+
+        @functools.wraps(asked)
+        def as_json(**given: Any) -> Response:
+            # what FastAPI does to other answers, value by value, takes longer than finding them
+            return frame.JsonAnswer(asked(**given))
+
+        # FastAPI reads the parameters off the signature
+        own = inspect.signature(asked)
+        first = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)
+        page.__signature__ = own.replace(parameters=[*own.parameters.values(), first])  # type: ignore[attr-defined]
+        # first, since a name may end so
+        self.router.add_api_route(f"{path}.json", as_json, response_model=None)
+        self.router.add_api_route(path, page, response_class=HTMLResponse, response_model=None)
+
+    def _page(self, request: Request, template: str, found: Facts, **more: Any) -> HTMLResponse:
+        """A page of what was found, with the address of the same as JSON."""
+        url = request.url
+        json = f"{url.path}.json" + (f"?{url.query}" if url.query else "")
+        return frame.page(request, template, self._store, facts=found, json=json, **more)
+
+    def _moved(self, request: Request, path: str, found: Facts) -> Response:
+        """From a former entity to the one that has its fragments, or to a choice of several."""
+        if len(found["now"]) != 1:
+            return self._page(request, "former.html", found)
+        (now,) = found["now"]
+        return RedirectResponse(path.replace("{id}", now["id"]), 307)
+
+    def _home(self) -> Facts:
+        readers = self._service.readers
+        return plain(facts.status(readers)) | {
+            order: facts.listing(readers, order, _MOST_LISTED).entities for order in facts.ORDERS
+        }
+
+    def _search(self, q: Text = "", cursor: Cursor = None) -> Facts:
+        if not q.strip():
+            return {"q": q, "results": [], "next": None}
+        return {"q": q, **plain(self._service.search.find(q, _MOST_RESULTS, cursor))}
+
+    def _entity(
+        self, id: str, first: Annotated[int, Query(ge=0)] = 0
+    ) -> facts.EntityDetails | facts.FormerEntity:
+        return facts.entity(self._service.readers, id, first)
+
+    def _fragment(self, id: Name) -> Facts:
+        readers = self._service.readers
+        return plain(facts.fragment(readers, id)) | {"similar": facts.similar(readers, id).similar}
+
+    def _why(self, fragment: Name) -> reasons.Why:
+        return reasons.why(self._service.readers, fragment)
+
+    def _compare(self, first: Name, second: Name) -> reasons.EntityComparison:
+        return reasons.compare(self._service.readers, first, second)
+
+    def _subproblem(self, name: int) -> facts.SubproblemDetails:
+        return facts.subproblem(self._service.readers, name)
+
+    def _runs(
+        self,
+        first: Annotated[int | None, Query(alias="from")] = None,
+        second: Annotated[int | None, Query(alias="to")] = None,
+    ) -> Facts:
+        return self._service.runs.facts(first, second)
+
+    def _quality(self) -> Facts:
+        return self._service.quality.facts()
+
+    def _neighbours(self, id: str) -> Facts:
+        return neighbourhood(self._service.readers, id)
+
+    def _answer(
+        self,
+        request: Request,
+        answer: Annotated[Literal["same", "different", "skip", "undo"], Form()],
+        first: Annotated[str, Form(max_length=_LONGEST_ID)] = "",
+        second: Annotated[str, Form(max_length=_LONGEST_ID)] = "",
+    ) -> Response:
+        """Take an answer; the page shows its effect and the next question."""
+        questions = self._service.questions
+        shown = _review_view({})
+        status = 200
+        try:
+            if answer == "undo":
+                shown["effect"] = plain(questions.undo())
+            else:
+                shown["effect"] = plain(questions.answer(first, second, _SAME[answer]))
+        except (ContradictionError, LikelihoodError) as error:
+            shown["error"] = sentence_of(error, self._service.readers.path)
+            status = status_of(error)
+        if shown["effect"] is not None:
+            shown["effect"]["said"] = _said(answer, shown["effect"])
+        found = plain(questions.next())
+        return self._page(request, "review.html", found, status=status, **shown)
+
+
+def _home_view(found: Facts) -> Facts:
+    numbers = {
+        ("entity", "entities"): found["entities"],
+        ("fragment", "fragments"): found["fragments"],
+        ("subproblem", "subproblems"): found["subproblems"],
+        ("decision", "decisions"): found["decisions"],
+        ("run", "runs"): found["n_runs"],
+    }
+    return {
+        "tiles": [
+            *((f"{number:,}", noun[number != 1]) for noun, number in numbers.items()),
+            (f"{found['drift']:.2f}", "drift"),
+        ],
+        "lists": [
+            ("Least sure", "A review asks about their fragments.", found["least_sure"]),
+            ("Largest", "The entities with most fragments.", found["largest"]),
+        ],
+        "runs": found["runs"][: -_MOST_RUNS - 1 : -1],
+    }
+
+
+def _entity_view(found: Facts) -> Facts:
+    own = [one["fragment"] for one in found["fragments"]]
+    present = {
+        "probability": found["reported"],
+        "said": "as it is",
+        "groups": [[one["id"] for one in own]],
+        "sizes": [found["size"]],
+    }
+    return {
+        "attributes": list(found["properties"])[:_MOST_ATTRIBUTES],
+        "most_properties": _MOST_PROPERTIES,
+        "most_values": _MOST_VALUES,
+        "names": {one["id"]: (one["properties"].get("name") or [None])[0] for one in own},
+        "own": {one["id"] for one in own},
+        "groupings_kept": [present, *found["alternatives"]],
+    }
+
+
+def _compare_view(_: Facts) -> Facts:
+    return {"most": _MOST_PROPERTIES}
+
+
+def _subproblem_view(found: Facts) -> Facts:
+    ids = found["fragments"]
+    return {
+        "names": {
+            id: label.removesuffix(f" ({quoted(id)})")
+            for id, label in zip(ids, found["labels"], strict=True)
+        },
+        "listed": [
+            one | {"groups": [[ids[place] for place in group] for group in one["groups"]]}
+            for one in found["groupings"]
+        ],
+    }
+
+
+def _quality_view(found: Facts) -> Facts:
+    gold = found["gold"]
+    return {
+        "sizes": [(one["size"], one["entities"]) for one in found["sizes"]],
+        "intervals": [
+            (f"{one['low'] * 100:.0f} to {one['high'] * 100:.0f} %", one["entities"])
+            for one in found["confidence"]
+        ],
+        "labelled": [(b["stated"], b["right"], b["entities"]) for b in gold.get("bands", ())],
+        "answered": [(b["reported"], b["share"], b["count"]) for b in found["answers"]["table"]],
+    }
+
+
+def _neighbours_view(found: Facts) -> Facts:
+    """Circles and lines in a drawing of `_WIDTH` by `_HEIGHT`."""
+    nodes = [
+        node
+        | {
+            "at": round(_BESIDE + (_WIDTH - 2 * _BESIDE) * node["x"]),
+            "down": round(_HEIGHT * node["y"]),
+            "radius": round(min(5 + 3 * math.log2(node["size"]), 20)),
+        }
+        for node in found["nodes"]
+    ]
+    by_id = {node["id"]: node for node in nodes}
+    edges = [
+        edge
+        | {
+            "first": by_id[edge["first"]],
+            "second": by_id[edge["second"]],
+            "kind": "joined" if edge["joined"] else "values" if edge["values"] else "keys",
+        }
+        for edge in found["edges"]
+    ]
+    return {"nodes": nodes, "edges": edges, "width": _WIDTH, "height": _HEIGHT}
+
+
+def _review_view(_: Facts) -> Facts:
+    """Nothing was answered."""
+    return {"effect": None, "error": None}
+
+
+def _said(answer: str, effect: Facts) -> str:
+    """What an answer did, in words."""
+    if answer == "skip":
+        return "Skipped."
+    if answer == "undo":
+        return "Taken back." if effect["undone"] else "There was no answer to take back."
+    said = "One entity." if answer == "same" else "Two entities."
+    return f"{said} That was decided before." if effect["already"] else said

@@ -1,0 +1,378 @@
+"""The review of a served store: the next question, and the effect of an answer.
+
+One queue of questions (`kbforge.fit.questions`) is shared by all who answer. What an answer can
+correct is at most the fragments that are in doubt, and reported probabilities say how many these
+are in each subproblem. So subproblems are read in this order, until the best question found is
+worth more than those ahead can be; memory is bounded, and the first question comes soon.
+
+No lock of the store is held between questions. Others may write: entities that runs change are
+followed, and a subproblem is compared with what the queue knows of it before a question is asked.
+
+An answer is a decision, which the writer makes. It is about the pair that it names, whatever has
+been asked in the meantime.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeAlias
+
+import orjson
+from msgspec import UNSET, UnsetType
+
+from kbforge.clustering.pages import subproblem_of
+from kbforge.contracts import Explanation, Subproblem
+from kbforge.contracts.entity import Natural
+from kbforge.errors import ContradictionError, LikelihoodError, UsageError, quoted
+from kbforge.fit.questions import PairQuestion, PosteriorQueue
+from kbforge.fit.review import Side, evidence_on
+from kbforge.jobs.opening import require_all
+from kbforge.store.changes import changes
+from kbforge.store.pages import page_from_bytes
+from kbforge.store.store import Store
+from kbforge.store.tables import ask, rows_of
+from kbforge_serve.answers import Answer, EntityReference, Record, record_of
+from kbforge_serve.facts import holding, references
+from kbforge_serve.readers import Readers
+from kbforge_serve.writer import Decided, Undone, Writer
+
+MOST_SUBPROBLEMS = 5_000
+"""Subproblems with questions in memory."""
+_AT_ONCE = 16  # subproblems that are read together
+_READING = 0.2  # seconds of reading on, once there is a question
+_MOST_CHANGED = 1_000  # subproblems that are followed; where more have changed, all begins anew
+_SELDOM = 60.0  # seconds between two beginnings, at least
+_MOST_ASKED = 200  # questions whose answers are awaited
+_MOST_NEAR = 200  # entities that a decision may change, as far as they are read before it
+_Entities: TypeAlias = tuple[dict[str, EntityReference], list[str]]
+_MOST_SHOWN = 100  # entities and fragments that an effect names
+
+_IN_DOUBT = """
+SELECT subproblem, sum(size * (1 - reported)) AS doubt FROM confidence WHERE reported < 1
+GROUP BY subproblem ORDER BY doubt DESC, subproblem LIMIT ?
+"""
+_CHANGED = """
+SELECT DISTINCT entity.subproblem FROM image JOIN entity ON entity.id = image.entity
+WHERE image.run >= ? LIMIT ?
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """An answer that was given here."""
+
+    first: str
+    second: str
+    same: bool | None
+    decision: int | None  # its number; None: it was skipped, or in force before
+    question: PairQuestion | None  # None: the pair was not asked about
+
+
+class QuestionSide(Answer, frozen=True):
+    """A fragment that is asked about, with some others of its cluster."""
+
+    fragment: Record
+    others: list[Record]
+    size: Natural
+    entity: EntityReference
+
+
+class Question(Answer, frozen=True):
+    """Whether two fragments are one entity, and what speaks for it.
+
+    `explanation` is what speaks for the second fragment in the cluster of the first, in nats if
+    `probability`, else in points of a score; None where the likelihood does not explain. `compared`
+    is how many fragments of the cluster it was compared with.
+    """
+
+    first: str
+    second: str
+    a: QuestionSide
+    b: QuestionSide
+    asked: dict[str, Any]
+    explanation: Explanation | None
+    compared: Natural
+    probability: bool
+
+
+class NextQuestion(Answer, frozen=True):
+    """The next question, None if nothing is in doubt; subproblems in doubt, and answers here."""
+
+    question: Question | None
+    left: Natural
+    answered: Natural
+
+
+class Answered(Answer, frozen=True):
+    """An answer, and what it changed: entities that changed, or else those of the pair."""
+
+    decision: Natural | None
+    run: Natural | None
+    already: bool
+    before: list[EntityReference]
+    after: list[EntityReference]
+    moved: list[str]
+    n_moved: Natural
+
+
+class TakenBack(Answer, frozen=True):
+    """An answer that was taken back, and what that changed; only null if there was none."""
+
+    undone: dict[str, Any] | None
+    run: Natural | UnsetType | None = UNSET
+    already: bool | UnsetType = UNSET
+    before: list[EntityReference] | UnsetType = UNSET
+    after: list[EntityReference] | UnsetType = UNSET
+    moved: list[str] | UnsetType = UNSET
+    n_moved: Natural | UnsetType = UNSET
+
+
+class Questions:
+    """The questions of a served store, and the answers that were given here."""
+
+    def __init__(self, readers: Readers, writer: Writer) -> None:
+        self._readers, self._writer = readers, writer
+        self._lock = threading.Lock()
+        self._queue = PosteriorQueue()
+        self._ahead: deque[tuple[int, float]] = deque()  # subproblems to read, fragments in doubt
+        self._known: dict[int, bytes] = {}  # digests of the pages that the queue has, by name
+        self._seen: tuple[int, float] | None = None  # the last run, and the seconds that it lasted
+        self._frozen = b""  # digest of what the models were when all began
+        self._began = 0.0
+        self._asked: OrderedDict[frozenset[str], PairQuestion] = OrderedDict()
+        self._answers: list[_Given] = []
+
+    def next(self) -> NextQuestion:
+        """The next question with its evidence."""
+        with self._lock, self._readers.store() as store:
+            self._follow(store)
+            told = self._next(store)
+            left = len(self._queue) + len(self._ahead)
+            return NextQuestion(told, left, len(self._answers))
+
+    def answer(self, first: str, second: str, same: bool | None) -> Answered:
+        """Decide whether a pair is one entity; None skips it.
+
+        Raises:
+            NotFoundError: there is no such fragment.
+            ContradictionError: the answer contradicts decisions; it is not asked again.
+            LikelihoodError: no grouping that satisfies it is possible; likewise.
+            BusyError, OutputError: it cannot be written.
+
+        """
+        if first == second:
+            raise UsageError(f'expected two fragments, got "{quoted(first)}" twice')
+        with self._lock:
+            pair = frozenset((first, second))
+            question = self._asked.get(pair)
+            before = self._entities((first, second))
+            told: Decided | None = None
+            if same is not None:
+                reported = None if question is None else question.reported
+                try:
+                    told = self._writer.honour(same, first, second, reported).result()
+                except (ContradictionError, LikelihoodError):
+                    if question is not None:
+                        self._queue.pass_over(question)
+                    raise
+            if question is not None:
+                self._queue.add(question, same)
+            self._asked.pop(pair, None)
+            decision = None if told is None or told.already else told.decision
+            self._answers.append(_Given(first, second, same, decision, question))
+            effect = self._effect(told, before, (first, second))
+            return Answered(None if told is None else told.decision, **effect)
+
+    def undo(self) -> TakenBack:
+        """Take back the last answer that was given here, which is asked again.
+
+        Raises:
+            BusyError, OutputError: it cannot be written.
+
+        """
+        with self._lock:
+            if not self._answers:
+                return TakenBack(None)
+            last = self._answers[-1]
+            pair = (last.first, last.second)
+            before = self._entities(pair)
+            told: Undone | None = None
+            if last.decision is not None:
+                told = self._writer.undo(last.decision).result()
+            self._answers.pop()
+            if last.question is not None:
+                self._queue.undo()
+            undone = {
+                "first": last.first,
+                "second": last.second,
+                "same": last.same,
+                "decision": last.decision,
+            }
+            return TakenBack(undone, **self._effect(told, before, pair))
+
+    # -- the queue ----------------------------------------------------------------------------
+
+    def _follow(self, store: Store) -> None:
+        """Take in what has changed since the last time."""
+        last = store.last_run
+        now = (0, 0.0) if last is None else (last.number, last.seconds)
+        if now == self._seen:
+            return
+        rows = store.database.connection
+        frozen = _digest(orjson.dumps(store.fact("frozen")))
+        seen = self._seen
+        if seen is None or frozen != self._frozen:
+            self._frozen = frozen
+            self._begin(store)
+        else:
+            changed = [n for (n,) in ask(rows, _CHANGED, (seen[0], _MOST_CHANGED + 1))]
+            if len(changed) <= _MOST_CHANGED:
+                self._update(store, changed)
+            elif time.monotonic() - self._began > _SELDOM:
+                self._begin(store)
+            else:
+                return  # what is asked is compared with the store all the same
+        self._seen = now
+
+    def _begin(self, store: Store) -> None:
+        """Find what is in doubt; what was learned from answers stays."""
+        self._began = time.monotonic()
+        self._queue, self._known = PosteriorQueue(), {}
+        rows = store.database.connection
+        self._ahead = deque(ask(rows, _IN_DOUBT, (MOST_SUBPROBLEMS,)))
+        stale = ask(rows, "SELECT subproblem FROM stale LIMIT ?", (_MOST_CHANGED,))
+        self._update(store, [name for (name,) in stale])
+        for one in self._answers:
+            if one.question is not None:
+                self._queue.add(one.question, one.same)
+
+    def _update(self, store: Store, names: Sequence[int]) -> None:
+        """Have the queue know these subproblems as they are; some may be no more."""
+        rows = store.database.connection
+        for at in range(0, len(names), _AT_ONCE):
+            part, found = names[at : at + _AT_ONCE], list[Subproblem]()
+            gone = set(part)
+            for name, _, content in rows_of(rows, "page", "name", part):
+                gone.discard(name)
+                digest = _digest(content)
+                if self._known.get(name) == digest:
+                    continue
+                page = page_from_bytes(name, content)
+                if len(page.rows) > 1:
+                    found.append(subproblem_of(page))
+                    self._known[name] = digest
+                else:
+                    gone.add(name)
+            self._queue.gone(gone)
+            self._queue.update(found)
+            for name in gone:
+                self._known.pop(name, None)
+
+    def _next(self, store: Store) -> Question | None:
+        """The next question about a subproblem that is still as the queue knows it."""
+        while (question := self._best(store)) is not None:
+            before = self._known.get(question.subproblem)
+            self._update(store, [question.subproblem])
+            if self._known.get(question.subproblem) == before:
+                return self._asking(store, question)
+        return None
+
+    def _best(self, store: Store) -> PairQuestion | None:
+        """The best question; subproblems ahead are read as far as they may have a better one."""
+        until = time.monotonic() + _READING
+        while True:
+            best = self._queue.next()
+            if not self._ahead:
+                return best
+            worse = best is not None and self._ahead[0][1] <= best.value
+            if worse or (best is not None and time.monotonic() > until):
+                return best
+            some = min(_AT_ONCE, len(self._ahead))
+            self._update(store, [self._ahead.popleft()[0] for _ in range(some)])
+
+    def _asking(self, store: Store, question: PairQuestion) -> Question:
+        pages = store.pages
+        subproblem = subproblem_of(pages.page(question.subproblem))
+        numbers = pages.fragments(subproblem.fragments)
+        spec = self._readers.models(store)[0].spec
+        with self._readers.scoring:
+            evidence = evidence_on(question, subproblem, numbers.__getitem__, spec)
+        homes = holding(self._readers, store, [question.first, question.second])
+        first, second = evidence.first.fragment.id, evidence.second.fragment.id
+        self._asked[frozenset((first, second))] = question
+        while len(self._asked) > _MOST_ASKED:
+            self._asked.popitem(last=False)
+        return Question(
+            first,
+            second,
+            _side(evidence.first, homes[question.first]),
+            _side(evidence.second, homes[question.second]),
+            evidence.to_json()["asked"],
+            evidence.explanation,
+            evidence.compared,
+            evidence.probability,
+        )
+
+    # -- what an answer does ------------------------------------------------------------------
+
+    def _entities(self, pair: Sequence[str]) -> _Entities:
+        """References by id to the entities that a decision may change; the ids of the pair's."""
+        with self._readers.store() as store:
+            numbers = store.pages.numbers(pair)
+            require_all(store, pair, numbers)
+            homes = sorted(set(store.pages.homes(list(numbers.values())).values()))
+            rows = rows_of(store.database.connection, "entity", "subproblem", homes)
+            near = references(self._readers, store, [id for id, *_ in islice(rows, _MOST_NEAR)])
+            own = list(holding(self._readers, store, list(numbers.values())).values())
+            return {one.id: one for one in (*near, *own)}, _distinct(own)
+
+    def _effect(
+        self, told: Decided | Undone | None, before: _Entities, pair: Sequence[str]
+    ) -> dict[str, Any]:
+        """What came of an answer: the entities that changed, or else those of the pair."""
+        already = told is not None and told.already
+        run = None if told is None or already else told.run
+        known, were = before
+        with self._readers.store() as store:
+            changed = [] if run is None else list(changes(store, run - 1, run))
+            sizes = {one.entity: len(one.before) for one in changed if one.before}
+            are = [one.entity for one in changed if one.after]
+            if changed:
+                were = list(sizes)
+            else:
+                numbers = store.pages.numbers(pair)
+                are = _distinct(holding(self._readers, store, list(numbers.values())).values())
+            moved = sorted({id for one in changed for id in {*one.after}.difference(one.before)})
+            return {
+                "run": run,
+                "already": already,
+                "before": [known.get(id) or _unknown(id, sizes) for id in were[:_MOST_SHOWN]],
+                "after": references(self._readers, store, are[:_MOST_SHOWN]),
+                "moved": moved[:_MOST_SHOWN],
+                "n_moved": len(moved),
+            }
+
+
+def _side(side: Side, entity: EntityReference) -> QuestionSide:
+    others = [record_of(other) for other in side.others]
+    return QuestionSide(record_of(side.fragment), others, side.size, entity)
+
+
+def _distinct(entities: Iterable[EntityReference]) -> list[str]:
+    """The ids of entities, each once."""
+    return list(dict.fromkeys(one.id for one in entities))
+
+
+def _unknown(id: str, sizes: Mapping[str, int]) -> EntityReference:
+    """A reference to an entity that was not read before it changed."""
+    return EntityReference(id, id, sizes[id], None)
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()

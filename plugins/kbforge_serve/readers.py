@@ -1,0 +1,205 @@
+"""Reads a store from several threads: a pool of connections, and shared models."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from kbforge.contracts import Likelihood
+from kbforge.errors import KBForgeError, StoreError
+from kbforge.fit.choices import PreparedRun, RunOptions
+from kbforge.fit.maps import pair_model_of
+from kbforge.jobs.cluster_cache import ClusterCache
+from kbforge.jobs.confidence import confidence_of
+from kbforge.jobs.models import restore
+from kbforge.jobs.views import store_view
+from kbforge.store.database import Database
+from kbforge.store.store import Confidences, Store, StoreView
+
+if TYPE_CHECKING:
+    from kbforge_serve.facts import ServedStatus
+    from kbforge_serve.helpers import Helpers
+
+_CACHED = 1 << 14  # KiB of pages that a connection holds
+_MOST_NAMES = 1 << 17
+_MOST_SCORED = 5_000  # turns after which the models forget what they were asked
+
+
+class Readers:
+    """The readers of one store.
+
+    The file is examined once; a KBForgeError says what is wrong with it. A connection belongs to
+    whoever borrows it until it is given back, so it does not matter which thread goes on with a
+    stream. A file that was put in the place of the store is opened anew, and nothing that was read
+    of the other one stays. Models are read again when `kbforge refit` has changed them.
+
+    Attributes:
+        path: of the store.
+        clusters: what matches have read of it, with the models at hand.
+        names: the names of entities by the words that the store learned, and by their fragments,
+            whose content never changes.
+        status: what was last said of the whole, and what says whether it still holds.
+        helpers: processes that score, if there are any.
+        file: how many files had the name before the one that is read.
+
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.clusters = ClusterCache()
+        self.names: dict[tuple[str | None, bytes], str] = {}
+        self.status: tuple[Any, ServedStatus] | None = None
+        self.helpers: Helpers | None = None
+        self.file = 0
+        self._lock, self._loading, self._turns = (
+            threading.Lock(),
+            threading.Lock(),
+            threading.RLock(),
+        )
+        self._depth, self._scored = 0, 0  # of those who hold `_turns`
+        self._idle: list[Store] = []
+        self._closed = False
+        self._fit: tuple[bytes, PreparedRun, RunOptions] | None = None
+        with Database(path) as database:
+            Store(database).require_made()
+
+    @contextlib.contextmanager
+    def store(self) -> Iterator[Store]:
+        """Lend the store, read at one moment; what is borrowed within may be of a later one."""
+        store = self._borrowed()
+        try:
+            with store.database.snapshot():
+                yield store
+        except KBForgeError:
+            raise
+        except Exception as error:
+            if store.database.replaced:  # parts of two files are no store
+                raise StoreError("the store was replaced while it was read; try again") from error
+            raise
+        finally:
+            self._give_back(store)
+
+    def _borrowed(self) -> Store:
+        """A connection that nobody uses."""
+        self.follow()
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+            database = Database(self.path, verify=False, one_thread=False)
+        database.connection.execute(f"PRAGMA cache_size = -{_CACHED}")
+        return Store(database)
+
+    def follow(self) -> None:
+        """Leave a file whose place another has taken; errors as of `Database.leave`."""
+        with self._lock:
+            if self._idle and self._idle[-1].database.replaced:
+                self._idle[-1].database.leave()
+                for store in self._idle:
+                    store.database.close()
+                self._idle.clear()
+                # numbers are of other fragments now
+                self.file, self.names, self.status = self.file + 1, {}, None
+                self.clusters = ClusterCache()
+
+    def _give_back(self, store: Store) -> None:
+        with self._lock, contextlib.suppress(KBForgeError):
+            database = store.database
+            if not (self._closed or database.connection.in_transaction or database.replaced):
+                database.rest()
+                self._idle.append(store)
+                return
+        store.database.close()
+
+    def view_of(
+        self, store: Store, alternatives: str | None = None, by_name: bool = True
+    ) -> StoreView:
+        """The entities of a borrowed store; `by_name` is as of `StoreView`.
+
+        `alternatives` is "few" or "all"; None is as the store was made.
+        """
+
+        def tell(names: Sequence[int]) -> Confidences:
+            fit, _ = self.models(store)
+            with self.scoring:
+                return confidence_of(store, names, fit)
+
+        return store_view(store, alternatives, tell, by_name)
+
+    @contextlib.contextmanager
+    def view(self) -> Iterator[StoreView]:
+        """The entities of the store, read at one moment."""
+        with self.store() as store:
+            yield self.view_of(store)
+
+    def models(self, store: Store) -> tuple[PreparedRun, RunOptions]:
+        """The models of the store with its confidence map, and what the user had chosen."""
+        key = orjson.dumps(store.fact("frozen"))
+        found = self._fit
+        if found is None or found[0] != key:
+            with self._loading:
+                found = self._fit
+                if found is None or found[0] != key:
+                    found = (key, *restore(store, confidence=True))
+                    with self._turns:
+                        self._fit, self.clusters = found, ClusterCache()
+        return found[1], found[2]
+
+    def loaded(self, store: Store) -> PreparedRun | None:
+        """The models if nobody has to wait for them; otherwise a thread loads them."""
+        found = self._fit
+        if found is not None and found[0] == orjson.dumps(store.fact("frozen")):
+            return found[1]
+        if not self._loading.locked():
+            threading.Thread(target=self.warm, daemon=True).start()
+        return None
+
+    @property
+    def scoring(self) -> contextlib.AbstractContextManager[None]:
+        """Whoever scores with the models is within it: likelihoods remember what they scored."""
+        return self._turn()
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        with self._turns:
+            self._scored += not self._depth
+            if not self._depth and self._scored % _MOST_SCORED == 0 and self._fit is not None:
+                _forget(self._fit[1])
+                self.clusters = ClusterCache()
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+
+    def warm(self) -> None:
+        """Load the models; whoever needs them hears of an error then."""
+        with contextlib.suppress(KBForgeError), self.store() as store:
+            self.models(store)
+
+    def remember(self, key: tuple[str | None, bytes], name: str) -> None:
+        """Keep the name of an entity."""
+        if len(self.names) >= _MOST_NAMES:
+            self.names = {}
+        self.names[key] = name
+
+    def close(self) -> None:
+        """End helpers and close connections; one that is lent is closed when it is given back."""
+        if self.helpers is not None:
+            self.helpers.close()
+        with self._lock:
+            self._closed = True
+            for store in self._idle:
+                store.database.close()
+            self._idle.clear()
+
+
+def _forget(fit: PreparedRun) -> None:
+    """Have the models forget the fragments that they were asked about."""
+    fit.models.likelihood.forget()
+    pairs = None if fit.confidence is None else pair_model_of(fit.confidence)
+    if isinstance(pairs, Likelihood):
+        pairs.forget()

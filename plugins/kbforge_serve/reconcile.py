@@ -1,0 +1,467 @@
+"""Reconciliation: matches a column of names with a store, for OpenRefine.
+
+The service speaks version 0.2 of the Reconciliation Service API (W3C Entity Reconciliation
+Community Group) at /reconcile. A query becomes a fragment that is matched and not kept:
+
+| of a candidate | is |
+|---|---|
+| score | the probability that the fragment joins the entity, as reported, in percent |
+| match | whether that of the first is `CERTAIN` or more, calibrated |
+| features | what each attribute says for joining, in nats; the prior; the calibrated probability |
+
+Entities that only the search finds follow with score 0. The id of an entity as a query is that
+entity. Nothing here writes, so pages of this machine may ask, and those of origins that were
+allowed (`kbforge_serve.security.Access`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+from urllib.parse import quote
+
+import msgspec
+from fastapi import APIRouter, Form, Query, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from msgspec import Meta, Struct
+
+from kbforge.contracts import Fragment
+from kbforge.errors import BadRecord, LikelihoodError, NotFoundError, UsageError, quoted
+from kbforge.kb.entities import collect, naming
+from kbforge.store.pages import numbers_from_bytes
+from kbforge.store.store import Store
+from kbforge.store.tables import row_of
+from kbforge.version import __version__
+from kbforge_serve import frame, reasons
+from kbforge_serve.answers import Facts
+from kbforge_serve.facts import references
+from kbforge_serve.failures import failure, sentence_of
+from kbforge_serve.reasons import MatchCandidate
+from kbforge_serve.security import READ_ONLY, Access
+from kbforge_serve.service import Service
+
+CERTAIN = 0.7
+"""The calibrated probability from which a candidate is a match. A client takes matches over without
+asking, so few may be wrong; examples/reproductions/reconcile.py measures how many are."""
+BATCH = 50
+"""Queries in one batch at most."""
+_MOST_CANDIDATES = 50
+_CANDIDATES = 10
+_MOST_IDS = 500  # entities of one extension
+_MOST_PROPERTIES = 50
+_MOST_MEMBERS = 500  # fragments of an entity that are read for its values
+_FEW_MEMBERS = 20  # for its description
+_MOST_VALUES = 100  # of a property
+_LONGEST = 200  # characters of a description's value
+_DESCRIBED = 3  # values in a description
+_SUGGESTED = 20
+_TYPE = {"id": "entity", "name": "Entity"}
+_SIZE = {"width": 400, "height": 240}
+_FRAMED = (
+    "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors "
+)
+"""The policy of a preview, which is shown inside of pages of others; who they are follows."""
+_SETTINGS = [
+    {
+        "name": "limit",
+        "label": "Limit",
+        "type": "number",
+        "default": 0,
+        "help_text": "Maximum number of values, those of most fragments first (0 for all)",
+    }
+]
+
+
+class _Reference(Struct):
+    """A value that is an entity."""
+
+    id: str
+    name: str | None = None
+
+
+_Value: TypeAlias = str | bool | int | float | _Reference
+
+
+class _Property(Struct):
+    """A value, or several, of an attribute."""
+
+    pid: str
+    v: _Value | Annotated[list[_Value], Meta(max_length=100)]
+
+
+class _Query(Struct, forbid_unknown_fields=True):
+    """One query of a batch."""
+
+    query: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
+    type: str | list[str] | None = None
+    limit: Annotated[float, Meta(gt=0)] = _CANDIDATES
+    properties: Annotated[list[_Property], Meta(max_length=100)] = []
+    type_strict: Literal["any", "should", "all"] = "should"
+
+    def __post_init__(self) -> None:
+        if self.query is None and not self.properties:
+            raise ValueError("a query needs a query string or properties")
+
+
+class _Asked(Struct):
+    """A property of an extension."""
+
+    id: str
+    settings: dict[str, Any] = {}
+
+
+class _Extension(Struct):
+    """Which values of which entities."""
+
+    ids: Annotated[list[str], Meta(max_length=_MOST_IDS)]
+    properties: Annotated[list[_Asked], Meta(max_length=_MOST_PROPERTIES)]
+
+
+_BATCHES = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_QUERIES = msgspec.json.Decoder(_Query)
+_EXTENSIONS = msgspec.json.Decoder(_Extension)
+_EXPECTED: Mapping[msgspec.json.Decoder[Any], Mapping[str, str]] = {
+    _BATCHES: {"": 'a JSON object such as {"q0": {"query": "a name"}}'},
+    _QUERIES: {
+        "": "an object with query or properties, and only limit, type and type_strict besides",
+        "query": "a text of 1 to 1,000 characters",
+        "type": "a text or a list of texts",
+        "limit": "a number above 0",
+        "properties": "a list of at most 100 objects with pid and v",
+        "type_strict": "any, should or all",
+    },
+    _EXTENSIONS: {
+        "": "a JSON object with ids and properties",
+        "ids": f"a list of at most {_MOST_IDS} texts",
+        "properties": f"a list of at most {_MOST_PROPERTIES} objects with an id",
+    },
+}
+"""What a client is told to send, by field; "" is the whole."""
+
+Text: TypeAlias = Annotated[str, Query(max_length=400)]
+Cursor: TypeAlias = Annotated[int, Query(ge=0, le=100_000)]
+
+
+def router(service: Service, access: Access) -> APIRouter:
+    """The reconciliation service of a store."""
+    made = _Reconciliation(service, access)
+    routes = APIRouter(prefix=READ_ONLY, include_in_schema=False)
+    for end in ("", "/"):  # clients send either, and some follow no redirect of a POST
+        routes.add_api_route(end, made.get, methods=["GET"])
+        routes.add_api_route(end, made.post, methods=["POST"])
+    routes.add_api_route("/suggest/entity", made.entities)
+    routes.add_api_route("/suggest/property", made.attributes)
+    routes.add_api_route("/suggest/type", made.types)
+    routes.add_api_route("/properties", made.proposed)
+    routes.add_api_route("/preview", made.preview, response_class=HTMLResponse)
+    return routes
+
+
+class _Reconciliation:
+    """The addresses of the service."""
+
+    def __init__(self, service: Service, access: Access) -> None:
+        self._service, self._readers = service, service.readers
+        self._framed = _FRAMED + access.sites
+        self._name = Path(service.readers.path).name
+
+    def get(
+        self, request: Request, queries: str | None = None, extend: str | None = None
+    ) -> Response:
+        """The manifest, or the answers to what is asked in the address."""
+        if queries is None and extend is None:
+            return JSONResponse(self._manifest(str(request.base_url).rstrip("/")))
+        return self._answer(request, queries, extend)
+
+    def post(
+        self,
+        request: Request,
+        queries: Annotated[str | None, Form()] = None,
+        extend: Annotated[str | None, Form()] = None,
+    ) -> Response:
+        """The answers to what is asked in a form."""
+        if queries is None and extend is None:
+            raise UsageError('reconcile: expected the form field "queries" or "extend"')
+        return self._answer(request, queries, extend)
+
+    def _answer(self, request: Request, queries: str | None, extend: str | None) -> Response:
+        if queries is None:
+            return JSONResponse(self._extended(_read(_EXTENSIONS, "extend", extend or "")))
+        batch: dict[str, msgspec.Raw] = _read(_BATCHES, "queries", queries)
+        if len(batch) > BATCH:
+            sentence = f"expected at most {BATCH} queries in a batch, got {len(batch):,}"
+            return failure(request, 413, sentence)
+        answers = {key: self._result(key, query) for key, query in batch.items()}
+        errors = [one["error"] for one in answers.values() if "error" in one]
+        if errors and len(errors) == len(answers):
+            raise UsageError(errors[0])
+        return JSONResponse(answers)
+
+    def _manifest(self, base: str) -> Facts:
+        here = f"{base}{READ_ONLY}"
+        return {
+            "versions": ["0.2"],
+            "name": f"{self._name} (KBForge)",
+            "identifierSpace": f"{base}/entity/",
+            "schemaSpace": "https://schema.org/Thing",
+            "serviceVersion": __version__,
+            "defaultTypes": [_TYPE],
+            "view": {"url": f"{base}/entity/{{{{id}}}}"},
+            "preview": {"url": f"{here}/preview?id={{{{id}}}}", **_SIZE},
+            "suggest": {
+                kind: {"service_url": here, "service_path": f"/suggest/{kind}"}
+                for kind in ("entity", "property", "type")
+            },
+            "extend": {
+                "propose_properties": {"service_url": here, "service_path": "/properties"},
+                "property_settings": _SETTINGS,
+            },
+            "batchSize": BATCH,
+        }
+
+    # --- queries ---
+
+    def _result(self, key: str, query: msgspec.Raw) -> Facts:
+        """The answer to one query of a batch; one that is wrong takes no other with it."""
+        try:
+            return {"result": self._candidates(_read(_QUERIES, f'query "{quoted(key)}"', query))}
+        except (BadRecord, LikelihoodError, UsageError) as error:
+            return {"result": [], "error": sentence_of(error, self._readers.path)}
+
+    def _candidates(self, query: _Query) -> list[Facts]:
+        """The candidates for one query, the most probable first."""
+        most = min(max(1, int(query.limit)), _MOST_CANDIDATES)
+        if not _has_type(query):
+            return []
+        with self._readers.store() as store:
+            if query.query is not None and row_of(store.database.connection, "entity", query.query):
+                return self._said(store, {query.query: _CERTAIN})
+            fragment = _fragment(query, _attributes(store))
+        verdicts = dict[str, Facts]()
+        if fragment is not None:
+            for one in reasons.match(self._readers, fragment, most).candidates:
+                verdicts[one.entity.id] = _verdict(one, first=not verdicts)
+        if query.query is not None and len(verdicts) < most:
+            for found in self._service.search.find(query.query, most).results:
+                verdicts.setdefault(found.id, _UNSURE)
+        with self._readers.store() as store:
+            return self._said(store, dict(list(verdicts.items())[:most]))
+
+    def _said(self, store: Store, verdicts: Mapping[str, Facts]) -> list[Facts]:
+        """Candidates, by entity; one that is no more is left out."""
+        return [
+            {
+                "id": one.id,
+                "name": one.name,
+                "description": _description(store, one.id),
+                "type": [_TYPE],
+                **verdicts[one.id],
+            }
+            for one in references(self._readers, store, list(verdicts))
+        ]
+
+    # --- suggestions ---
+
+    def entities(self, prefix: Text = "", cursor: Cursor = 0) -> Facts:
+        """Entities whose name or id begins so."""
+        found = self._service.search.find(prefix, _SUGGESTED, str(cursor)).results
+        with self._readers.store() as store:
+            return {
+                "result": [
+                    {
+                        "id": one.id,
+                        "name": one.name,
+                        "description": _description(store, one.id),
+                        "notable": [_TYPE],
+                    }
+                    for one in found
+                ]
+            }
+
+    def attributes(self, prefix: Text = "", cursor: Cursor = 0) -> Facts:
+        """Attributes whose name begins so, or has a word that does."""
+        with self._readers.store() as store:
+            named = [{"id": name, "name": name} for name in _attributes(store)]
+        return {"result": _beginning(named, prefix)[cursor : cursor + _SUGGESTED]}
+
+    def types(self, prefix: Text = "", cursor: Cursor = 0) -> Facts:
+        """The one type that there is."""
+        return {"result": _beginning([_TYPE], prefix)[cursor:]}
+
+    # --- what an entity says ---
+
+    def proposed(self, type: Text = "", limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> Facts:
+        """The attributes that an extension can ask for."""
+        with self._readers.store() as store:
+            names = list(_attributes(store))[:limit]
+        return {
+            "type": type or _TYPE["id"],
+            "limit": limit,
+            "properties": [{"id": name, "name": name} for name in names],
+        }
+
+    def _extended(self, asked: _Extension) -> Facts:
+        """The values of some attributes of some entities."""
+        with self._readers.store() as store:
+            rows = {}
+            for id in dict.fromkeys(asked.ids):
+                values = _values(store, id)
+                rows[id] = {
+                    one.id: [{"str": value} for value in values.get(one.id, ())][: _limit(one)]
+                    or [{}]
+                    for one in asked.properties
+                }
+        return {"meta": [{"id": one.id, "name": one.id} for one in asked.properties], "rows": rows}
+
+    def preview(self, request: Request, id: Annotated[str, Query(max_length=4096)]) -> Response:
+        """A small page about an entity, to be shown inside of others' pages."""
+        with self._readers.store() as store:
+            now = _now(store, id)
+            if now is None:
+                raise NotFoundError(f'the knowledge base has no entity "{quoted(id)}"')
+            (reference,) = references(self._readers, store, [now])
+            values = {name: of[:_DESCRIBED] for name, of in _values(store, now).items()}
+        made = frame.page(
+            request,
+            "preview.html",
+            self._name,
+            entity=reference,
+            values=values,
+            address=f"/entity/{quote(now, safe='')}",
+        )
+        made.headers["content-security-policy"] = self._framed
+        return made
+
+
+def _read(decoder: msgspec.json.Decoder[Any], what: str, text: str | msgspec.Raw) -> Any:
+    try:
+        return decoder.decode(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        found = re.search(r"at `\$\.(\w+)", str(error))
+        field = found[1] if found else ""
+        where = f"{what}: {field}" if field else what
+        raise UsageError(f"reconcile: {where}: expected {_EXPECTED[decoder][field]}") from None
+
+
+def _has_type(query: _Query) -> bool:
+    """Whether entities can have the types that a query insists on; there is one type."""
+    wanted = [query.type] if isinstance(query.type, str) else query.type or []
+    if not wanted or query.type_strict == "should":
+        return True
+    return (any if query.type_strict == "any" else all)(one == _TYPE["id"] for one in wanted)
+
+
+_CERTAIN: Facts = {"score": 100.0, "match": True, "features": [{"id": "id", "value": True}]}
+_UNSURE: Facts = {"score": 0.0, "match": False, "features": []}
+
+
+def _verdict(candidate: MatchCandidate, first: bool) -> Facts:
+    """What a candidate's probability and explanation are in this API; one can be the match."""
+    features: list[Facts] = [{"id": "probability", "value": candidate.probability}]
+    why = candidate.explanation
+    if why is not None:
+        said = {f"attribute:{name}": value for name, value in why.attributes.items()}
+        said = {"prior": why.prior, **said}
+        features += [{"id": id, "value": v} for id, v in said.items() if math.isfinite(v)]
+    return {
+        "score": 100.0 * candidate.reported,
+        "match": first and candidate.probability >= CERTAIN,
+        "features": features,
+    }
+
+
+def _attributes(store: Store) -> dict[str, None]:
+    """The attributes of the store, those that name entities first."""
+    attributes = store.attributes
+    names = naming(attributes)
+    return dict.fromkeys(sorted(attributes, key=lambda attribute: attribute not in names))
+
+
+def _fragment(query: _Query, attributes: Mapping[str, None]) -> Fragment | None:
+    """What a query states, as a fragment; None if the store has none of the attributes."""
+    properties = dict[str, list[str]]()
+    if query.query is not None:
+        names = [a for a in attributes if a in naming(tuple(attributes))] or ["name"]
+        parts = _parted(query.query, len(names))
+        properties = {name: [part] for name, part in zip(names, parts, strict=False) if part}
+    lower = {attribute.casefold(): attribute for attribute in attributes}
+    for one in query.properties:
+        attribute = lower.get(one.pid.casefold())
+        if attribute is not None:
+            values = one.v if isinstance(one.v, list) else [one.v]
+            stated = [text for value in values if (text := _text(value))]
+            if stated:
+                properties[attribute] = [*properties.get(attribute, []), *stated]
+    if not properties:
+        return None
+    return Fragment.from_json({"id": "query", "properties": properties}, "a query")
+
+
+def _parted(text: str, parts: int) -> list[str]:
+    """A name for several attributes: a word each, and the rest for the last; "B, A" is "A B"."""
+    if parts == 1:
+        return [text]
+    last, comma, first = text.partition(",")
+    words = [*first.split(), *last.split()] if comma else text.split()
+    return [*words[: parts - 1], " ".join(words[parts - 1 :])]
+
+
+def _text(value: _Value) -> str:
+    if isinstance(value, _Reference):
+        return value.name or value.id
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    return str(value)
+
+
+def _beginning(named: Sequence[Facts], prefix: str) -> list[Facts]:
+    """Those whose name or a word of it begins with a text, whatever the case."""
+    wanted = prefix.strip().casefold()
+    return [
+        one
+        for one in named
+        if (name := one["name"].casefold()).startswith(wanted) or f" {wanted}" in f" {name}"
+    ]
+
+
+def _limit(asked: _Asked) -> int:
+    """How many values an extension asks for."""
+    try:
+        limit = int(asked.settings.get("limit") or 0)
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError("reconcile: extend: expected a whole number as the limit") from None
+    return min(limit, _MOST_VALUES) if limit > 0 else _MOST_VALUES
+
+
+def _now(store: Store, id: str) -> str | None:
+    """The entity of an id, or the first one that has the fragments of a former entity."""
+    try:
+        return store.now(id)[0]
+    except UsageError:
+        return None
+
+
+def _values(store: Store, id: str, most: int = _MOST_MEMBERS) -> dict[str, list[str]]:
+    """What an entity's fragments state, by attribute, the best value first."""
+    now = _now(store, id)
+    row = None if now is None else row_of(store.database.connection, "entity", now)
+    if row is None:
+        return {}
+    numbers = numbers_from_bytes(row[2]).tolist()[:most]
+    fragments = store.pages.fragments(numbers)
+    stated = collect([fragments[n] for n in numbers], store.corpus)
+    return {attribute: [one.value for one in values] for attribute, values in stated.items()}
+
+
+def _description(store: Store, id: str) -> str:
+    """A few values that tell namesakes apart."""
+    values = _values(store, id, _FEW_MEMBERS)
+    names = naming(tuple(values))
+    said = [f"{a}: {of[0][:_LONGEST]}" for a, of in values.items() if a not in names]
+    return " · ".join(said[:_DESCRIBED])

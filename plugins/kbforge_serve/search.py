@@ -1,0 +1,273 @@
+"""Search: finds entities by words of their fragments.
+
+An index of words (`kbforge_serve.words`) says where to look; what is shown comes from the store. A
+search takes these steps until it has enough fragments:
+
+1. ids: the text is the id of an entity or of a fragment, or the beginning of an entity's;
+2. whole words, all of them in the fragment's names;
+3. all words anywhere, and then with the last one as a beginning;
+4. where these are few: fragments with words that differ by one slip, and candidates of the store's
+   own index, which survives greater errors; those with similar names.
+
+The entities of these fragments are ordered by how similar a value is to the text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec import structs
+from rapidfuzz import fuzz
+
+from kbforge.contracts import Fragment
+from kbforge.errors import UsageError, quoted
+from kbforge.store.pages import numbers_from_bytes
+from kbforge.store.store import Store
+from kbforge.store.tables import ask, rows_of
+from kbforge_serve.answers import Answer, EntityReference
+from kbforge_serve.facts import references
+from kbforge_serve.helpers import aside
+from kbforge_serve.readers import Readers
+from kbforge_serve.words import OnIndexed, WordIndex, naming_of, properties_of, words_of
+
+MOST_RESULTS = 100
+"""The most that one answer may have."""
+_BLOCK = 96
+"""Fragments that are ordered together, so that a word that half of all fragments have is answered
+as fast as another; further pages go through further blocks."""
+_MOST_FOUND = 10 * _BLOCK  # fragments of one search; more words narrow it down
+_FEW = 10  # fragments; with fewer, typing errors are considered
+_SIMILAR = 70.0  # percent that a value found in spite of errors must resemble the text
+_MOST_WORDS = 12  # of a text that are looked up
+_LONGEST_TEXT = 1_000
+_SHOWN = 6  # attributes of a result
+_LONGEST_SHOWN = 200  # characters of a value
+_STEP = 5.0  # percent of similarity that count less than the size of an entity
+_MOST_COMPARED = 16  # values of an attribute
+_LONGEST_CURSOR = 8
+_HIGHEST = "\U0010ffff"
+
+
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    """A fragment that was found, and the entity that holds it."""
+
+    number: int
+    entity: str
+    members: Sequence[int]  # numbers of the entity's fragments, ascending
+    properties: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """What of a fragment resembles a text: a value, how much in percent, and the fragment."""
+
+    hit: _Hit
+    attribute: str | None
+    value: str | None
+    score: float
+
+
+class MatchedValue(Answer, frozen=True):
+    """The value of a fragment by which a search found its entity."""
+
+    attribute: str
+    value: str
+
+
+class SearchResult(EntityReference, frozen=True):
+    """An entity that a search found, with some values of the fragment that was found."""
+
+    values: dict[str, str]
+    matched: MatchedValue | None
+
+
+class SearchResults(Answer, frozen=True):
+    """The entities that a search found; `next` is the cursor of the next ones."""
+
+    results: list[SearchResult]
+    next: str | None
+
+
+class Search:
+    """The search of one store."""
+
+    def __init__(self, readers: Readers) -> None:
+        self._readers = readers
+        self._words = WordIndex(readers)
+
+    def prepare(self, on_indexed: OnIndexed | None = None) -> None:
+        """Make the index or bring it up to date; the first search does, if nobody has."""
+        self._has_models()  # they load while it is indexed
+        self._words.prepare(on_indexed)
+
+    def find(self, text: str, limit: int = 20, cursor: str | None = None) -> SearchResults:
+        """The entities that a text finds, best first.
+
+        Raises a UsageError if the text is too long, or the limit or the cursor is no such number.
+        """
+        begin = _begin(text, limit, cursor)
+        self._words.prepare()
+        with self._readers.store() as store:
+            self._words.catch_up(store)
+            end = begin + limit
+            ranked = self._ranked(store, text.strip(), end + 1)
+            shown = {match.hit.entity: match for match in ranked[begin:end]}
+            entities = references(self._readers, store, list(shown))
+            results = [_result(shown[one.id], one) for one in entities]
+            return SearchResults(results, str(end) if end < len(ranked) else None)
+
+    def close(self) -> None:
+        """Nobody searches any more."""
+        self._words.close()
+
+    def _ranked(self, store: Store, text: str, most: int) -> list[_Match]:
+        """The first entities that a text finds, best first, each by its best fragment."""
+        words = words_of(text)[:_MOST_WORDS]
+        plain, names = " ".join(words), naming_of(store)
+        by_id = dict.fromkeys(_with_ids(store, text))
+        found = list(by_id | dict.fromkeys(self._words.with_words(words, _MOST_FOUND)))
+        best: dict[str, _Match] = {}
+        for begin in range(0, len(found), _BLOCK):
+            if len(best) >= most:
+                break
+            hits = _located(store, found[begin : begin + _BLOCK])
+            _order([_matched(hit, plain, names) for hit in hits], by_id, best)
+        if words and len(found) < _FEW:
+            more = [n for n in self._words.misspelt(words, _BLOCK) if n not in found]
+            if not found and not more and self._has_models():  # what takes longest comes last
+                more = candidates(self._readers, text)
+            similar = [_matched(hit, plain, names) for hit in _located(store, more)]
+            _order([match for match in similar if match.score >= _SIMILAR], (), best)
+        return list(best.values())
+
+    def _has_models(self) -> bool:
+        """Whether nobody has to wait for the models, which load at the start."""
+        helpers = self._readers.helpers
+        if helpers is not None:
+            return helpers.warm
+        with self._readers.store() as store:
+            return self._readers.loaded(store) is not None
+
+
+@aside
+def candidates(readers: Readers, text: str) -> list[int]:
+    """First fragments of clusters that the store's own index leads to, most keys first."""
+    with readers.store() as store:
+        index = readers.models(store)[0].models.index
+        if index is None:
+            return []
+        # names in several attributes: any of the words may be any of them
+        names = sorted(naming_of(store))
+        values = (text,) if len(names) == 1 else tuple(dict.fromkeys([text, *text.split()]))
+        with readers.scoring:  # an index has caches, which one thread at a time may change
+            keys = index.keys(Fragment("?", dict.fromkeys(names, values)))
+        counts = Counter[int]()
+        for led in store.pages.postings(keys).values():
+            if not led.closed:
+                counts.update(led.families)
+        return [number for number, _ in counts.most_common(_BLOCK // 2)]
+
+
+def _begin(text: str, limit: int, cursor: str | None) -> int:
+    """The place of the first result, of a search that is possible."""
+    if len(text) > _LONGEST_TEXT:
+        raise UsageError(
+            f"search: expected at most {_LONGEST_TEXT:,} characters, got {len(text):,}"
+        )
+    if not 1 <= limit <= MOST_RESULTS:
+        raise UsageError(f"limit: expected a number from 1 to {MOST_RESULTS}, got {limit}")
+    if cursor is None:
+        return 0
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < _LONGEST_CURSOR):
+        raise UsageError(f'cursor: expected what "next" said, got "{quoted(cursor)}"')
+    return int(cursor)
+
+
+# --- what is read of the store ---
+
+
+def _order(matches: Sequence[_Match], first: Collection[int], best: dict[str, _Match]) -> None:
+    """Add the entities of some matches to `best`, the best ones first.
+
+    Fragments found by id come `first`. Of equally similar ones, the entity with the most comes
+    first: one with a hundred names, of which one is the text, is not what it names.
+    """
+
+    def closeness(match: _Match) -> tuple[bool, float]:
+        return (match.hit.number in first, match.score // _STEP)
+
+    as_close = Counter((match.hit.entity, closeness(match)) for match in matches)
+
+    def rank(match: _Match) -> tuple[bool, float, int, int]:
+        by_id, close = closeness(match)
+        return (not by_id, -close, -as_close[match.hit.entity, (by_id, close)], match.hit.number)
+
+    for match in sorted(matches, key=rank):
+        best.setdefault(match.hit.entity, match)
+
+
+def _with_ids(store: Store, text: str) -> list[int]:
+    """Fragments of entities whose id is the text or begins with it, or with the text as id."""
+    if not text or "\0" in text:
+        return []
+    rows = store.database.connection
+    begins = "SELECT id FROM entity WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3"
+    ids = [id for (id,) in ask(rows, begins, (text, text + _HIGHEST, _FEW))]
+    if not ids:
+        with contextlib.suppress(UsageError):
+            ids = list(store.now(text))
+    firsts = (
+        int(numbers_from_bytes(members).min())
+        for _, _, members in rows_of(rows, "entity", "id", ids)
+    )
+    return [*firsts, *store.pages.numbers([text]).values()]
+
+
+def _located(store: Store, numbers: Sequence[int]) -> list[_Hit]:
+    """Those of the fragments that exist, in this order, with their entities."""
+    rows = store.database.connection
+    found = {
+        n: (home, line) for n, _, _, home, _, line in rows_of(rows, "fragment", "number", numbers)
+    }
+    homes = sorted({home for home, _ in found.values()})
+    holding: dict[int, tuple[str, list[int]]] = {}
+    for id, _, members in rows_of(rows, "entity", "subproblem", homes):
+        held = numbers_from_bytes(members).tolist()
+        holding.update((n, (id, held)) for n in held if n in found)
+    return [
+        _Hit(n, *holding[n], properties_of(found[n][1]))
+        for n in numbers
+        if n in found and n in holding
+    ]
+
+
+def _matched(hit: _Hit, plain: str, names: Collection[str]) -> _Match:
+    """The value of a fragment that is most similar to some words; names first."""
+    best = _Match(hit, None, None, 0.0)
+    for of_names in (True, False):
+        for attribute, values in hit.properties.items():
+            if (attribute in names) is not of_names:
+                continue
+            for value in values[:_MOST_COMPARED]:
+                said = words_of(value[:_LONGEST_SHOWN])
+                score = fuzz.token_sort_ratio(plain, " ".join(said))
+                score = score if of_names else score / 2
+                if score > best.score:
+                    best = _Match(hit, attribute, value, score)
+        if best.score >= _SIMILAR:
+            break
+    return best
+
+
+def _result(match: _Match, entity: EntityReference) -> SearchResult:
+    """A result: the entity, and what the fragment says that was found."""
+    matched = None
+    if match.attribute is not None and match.value is not None:
+        matched = MatchedValue(match.attribute, match.value[:_LONGEST_SHOWN])
+    said = list(match.hit.properties.items())[:_SHOWN]
+    values = {attribute: values[0][:_LONGEST_SHOWN] for attribute, values in said}
+    return SearchResult(**structs.asdict(entity), values=values, matched=matched)

@@ -1,0 +1,409 @@
+"""The guard of the server: who may send which request.
+
+A page of a stranger, open in the user's browser, can send requests to this machine. So
+
+- `Host` must name this machine while the server listens on loopback. A stranger's name that was
+  bent to 127.0.0.1 (DNS rebinding) is refused.
+- Requests that write must come from the server's own pages, by `Sec-Fetch-Site` or `Origin`, or
+  from a program, which sends neither. The pages' cookie is not sent along from elsewhere either.
+- No page of another site reads an answer, except those of reconciliation, which pages of this
+  machine read (OpenRefine's are), and pages of the origins that were allowed.
+- A request has one length: `Content-Length` beside `Transfer-Encoding`, which a proxy may read in
+  another way, is refused.
+- Any other address than loopback needs a token: programs send `Authorization: Bearer TOKEN`, people
+  sign in once with a form and get a cookie, which is derived from the token.
+- Bodies are bounded in size and in time, and paths lead nowhere.
+- Every answer says what a browser may do with it. The pages need no inline script or style.
+
+The guard is an ASGI middleware. It reads the whole body before the application is asked, so a slow
+one costs little; answers pass through as streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import ipaddress
+import re
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, quote, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kbforge.errors import UsageError, quoted, spelled
+from kbforge_serve.failures import as_parameter, failure, wants_page
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+SIGN_IN = "/sign-in"
+STATIC = "/static/"
+"""The files that every copy of KBForge has."""
+READ_ONLY = "/reconcile"
+"""Where pages of other origins may ask, because nothing there writes: reconciliation."""
+
+LEAST_TOKEN = 16  # characters: it cannot be guessed, however often somebody tries
+MOST_BYTES = 1 << 20
+"""Of a body."""
+MOST_BATCH = 16 << 20
+"""Of a body of fragments."""
+_BATCHES = ("/api/fragments", READ_ONLY)
+_SILENCE = 10.0  # seconds without a byte of the body
+_SLOWEST = 60.0  # seconds for the whole body
+MOST_HELD = 128 << 20
+"""Of the bodies of all requests that are being answered."""
+_PREFLIGHT = {
+    "access-control-allow-methods": "GET, POST",
+    "access-control-allow-headers": "authorization, content-type",
+    "access-control-max-age": "600",
+}
+_CLOSE = {"Connection": "close"}
+"""Of an answer to a request whose body is not read to its end."""
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:\[\]-]+")
+_LOOPBACK_SITES = (
+    *("http://localhost:*", "https://localhost:*", "http://127.0.0.1:*", "https://127.0.0.1:*"),
+)
+"""The origins of this machine, as a Content-Security-Policy can name them."""
+
+_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    # a form of our own pages has an Origin then, which no-referrer would withhold
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""Of every answer that does not say otherwise itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """From where the server can be reached, and by whom.
+
+    Attributes:
+        host: the address that it listens on.
+        token: what whoever asks must know; None lets all programs of this machine ask.
+        origins: of pages that may read `READ_ONLY`, such as "https://example.org", besides those of
+            this machine.
+
+    Raises:
+        UsageError: the address is open to others and there is no token, the token is short, or an
+            origin is none.
+
+    """
+
+    host: str = "127.0.0.1"
+    token: str | None = None
+    origins: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.token is None and not self.is_loopback:
+            raise UsageError(
+                f"--host {quoted(self.host)} can be reached from other machines, and so needs a "
+                f"token: set KBFORGE_TOKEN, for example to {secrets.token_urlsafe(24)}"
+            )
+        if self.token is not None and (
+            len(self.token) < LEAST_TOKEN or not self.token.isascii() or " " in self.token
+        ):
+            raise UsageError(
+                f"--token: expected {LEAST_TOKEN} characters of ASCII or more, without spaces"
+            )
+        for origin in self.origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise UsageError(
+                    "--allow-origin: expected a scheme and a host in lower case, such as "
+                    f"https://example.org, got {quoted(origin)}"
+                )
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        return _is_loopback(self.host)
+
+    def is_reader(self, origin: str) -> bool:
+        """Whether pages of an origin may read `READ_ONLY`."""
+        scheme, _, host = origin.partition("://")
+        own = scheme in ("http", "https") and _is_loopback(_name_of(host) or "")
+        return own or origin in self.origins
+
+    @property
+    def sites(self) -> str:
+        """Those pages, in the words of a Content-Security-Policy."""
+        return " ".join(("'self'", *_LOOPBACK_SITES, *self.origins))
+
+    @property
+    def cookie(self) -> str:
+        """The cookie of whoever has signed in; the token cannot be told from it."""
+        key = (self.token or "").encode()
+        return hmac.new(key, b"cookie of kbforge serve", hashlib.sha256).hexdigest()
+
+    def knows(self, headers: Headers, cookies: Mapping[str, str]) -> bool:
+        """Whether a request shows that it knows the token, if there is one."""
+        if self.token is None:
+            return True
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self.is_token(given.strip()):
+            return True
+        return _equal(cookies.get(self.cookie_name, ""), self.cookie)
+
+    def is_token(self, given: str) -> bool:
+        """Whether this is the token; the time it takes does not tell."""
+        return self.token is not None and _equal(given, self.token)
+
+    @property
+    def cookie_name(self) -> str:
+        """Of this store alone: cookies do not know ports, and so servers share them."""
+        return f"kbforge-{self.cookie[:8]}"
+
+
+def _equal(a: str, b: str) -> bool:
+    return hmac.compare_digest(a.encode(), b.encode())
+
+
+def _is_loopback(host: str) -> bool:
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Guard:
+    """Lets through what `Access` allows, and bounds bodies; see the module.
+
+    Attributes:
+        app: the application behind it.
+        access: what it allows.
+        held: bytes of the bodies of the requests that are being answered.
+
+    """
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self.app, self.access, self.held = app, access, 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request; the life of the application passes, and there are no web sockets."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        asked = HTTPConnection(scope)
+        exchange = _Exchange(self, asked, receive, send)
+        refused = self._refusal(asked)
+        if refused is not None:
+            await refused(scope, receive, exchange.send)
+            return
+        try:
+            refused = await exchange.read_body()
+            with spelled(as_parameter):
+                await (refused or self.app)(scope, exchange.receive, exchange.send)
+        except ClientDisconnect:
+            pass  # nobody reads an answer
+        finally:
+            self.held -= len(exchange.body)
+
+    def _refusal(self, asked: HTTPConnection) -> Response | None:
+        """The answer to a request that goes no further."""
+        access, path = self.access, asked.scope["path"]
+        if "content-length" in asked.headers and "transfer-encoding" in asked.headers:
+            sentence = "expected Content-Length or Transfer-Encoding, got both"
+            return failure(asked, 400, sentence, _CLOSE)
+        host = _name_of(asked.headers.get("host", ""))
+        if host is None or (access.is_loopback and not self._is_ours(host)):
+            sentence = "the Host header names another server; this one answers to localhost"
+            return failure(asked, 421, sentence)
+        if {"..", "."} & set(path.split("/")) or "\\" in path or "\0" in path:
+            return failure(asked, 400, "the path has parts that lead elsewhere")
+        if _is_foreign(asked) and (why_not := self._why_not(asked)):
+            return failure(asked, 403, why_not)
+        if asked.scope["method"] == "OPTIONS" and _is_read_only(path):
+            return Response(status_code=204, headers=_PREFLIGHT)
+        if not _is_open(path) and not access.knows(asked.headers, asked.cookies):
+            if wants_page(asked) and asked.scope["method"] == "GET":
+                asks = asked.scope["query_string"].decode("latin-1")
+                back = quote(f"{path}?{asks}" if asks else path, safe="")
+                return RedirectResponse(f"{SIGN_IN}?next={back}", 303)
+            return _unknown(asked)
+        length = asked.headers.get("content-length", "0")
+        if not length.isdecimal() or len(length) > 18:
+            return failure(asked, 400, "the Content-Length is not a number")
+        if int(length) > _most_bytes(path):
+            return failure(asked, 413, _too_large(path), _CLOSE)
+        return None
+
+    def _why_not(self, asked: HTTPConnection) -> str | None:
+        """Why a page of another site may not ask this; None if it may."""
+        method = asked.scope["method"]
+        if not _is_read_only(asked.scope["path"]):
+            return None if method in _SAFE else "a page of another site may not write here"
+        # a link or a frame has no origin, and no page reads what it leads to
+        origin = asked.headers.get("origin", "")
+        if self.access.is_reader(origin) or ("origin" not in asked.headers and method in _SAFE):
+            return None
+        named = quoted(origin) or "another site"
+        return f"pages of {named} may not read here; kbforge serve --allow-origin lets them"
+
+    def _is_ours(self, host: str) -> bool:
+        return _is_loopback(host) or host == self.access.host.lower()
+
+
+def _name_of(host: str) -> str | None:
+    """The name or address in a Host header, in lower case; None if it has none."""
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
+
+
+def _is_foreign(asked: HTTPConnection) -> bool:
+    """Whether a browser sent this on behalf of another site's page."""
+    fetched = asked.headers.get("sec-fetch-site")
+    if fetched is not None:
+        return fetched not in ("same-origin", "none")
+    origin = asked.headers.get("origin")
+    return origin is not None and origin.partition("://")[2] != asked.headers.get("host")
+
+
+def _is_open(path: str) -> bool:
+    """Whether a path needs no token."""
+    return path == SIGN_IN or path.startswith(STATIC)
+
+
+def _unknown(asked: HTTPConnection) -> Response:
+    """The answer to a program whose token is missing or wrong."""
+    scheme, _, given = asked.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and given.strip():
+        needed = 'Bearer realm="kbforge", error="invalid_token"'
+        sentence = "the token in the header Authorization is not that of this server"
+    else:
+        needed = 'Bearer realm="kbforge"'
+        sentence = "expected the header Authorization: Bearer TOKEN"
+    return failure(asked, 401, sentence, {"WWW-Authenticate": needed})
+
+
+def _is_read_only(path: str) -> bool:
+    return path == READ_ONLY or path.startswith(f"{READ_ONLY}/")
+
+
+def _most_bytes(path: str) -> int:
+    return MOST_BATCH if path in _BATCHES else MOST_BYTES
+
+
+def _too_large(path: str) -> str:
+    return f"the body is larger than {_most_bytes(path):,} bytes; send less at a time"
+
+
+class _Exchange:
+    """A request and its answer: a body that is too large or too slow ends it."""
+
+    def __init__(self, guard: Guard, asked: HTTPConnection, receive: Receive, send: Send) -> None:
+        self._guard, self._asked, self._receive, self._send = guard, asked, receive, send
+        self._began = time.perf_counter()
+        self._is_read = False  # and not yet given
+        self.body = bytearray()
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the answer, which says what a browser may do with it."""
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            took = 1000 * (time.perf_counter() - self._began)
+            headers["server-timing"] = f"answer;dur={took:.1f}"
+            always = dict(_HEADERS)
+            if _is_read_only(self._asked.scope["path"]):
+                always["vary"] = "Origin"
+                origin = self._asked.headers.get("origin", "")
+                if self._guard.access.is_reader(origin):
+                    always["access-control-allow-origin"] = origin
+            for name, value in always.items():
+                headers.setdefault(name, value)
+        await self._send(message)
+
+    async def read_body(self) -> Response | None:
+        """Read the body; the answer to one that is too large or too slow, None to others.
+
+        Raises:
+            ClientDisconnect: the client has gone before its end.
+
+        """
+        loop, path = asyncio.get_running_loop(), self._asked.scope["path"]
+        headers, reads = self._asked.headers, self._asked.scope["method"] in _SAFE
+        sent = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+        self._is_read = more = sent and not reads  # a body says nothing there
+        end = loop.time() + _SLOWEST
+        while more:
+            try:
+                async with asyncio.timeout_at(min(loop.time() + _SILENCE, end)):
+                    message = await self._receive()
+            except TimeoutError:
+                return failure(self._asked, 408, "the body came too slowly", _CLOSE)
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            part = message.get("body", b"")
+            self.body += part
+            self._guard.held += len(part)
+            if self._guard.held > MOST_HELD:
+                later = _CLOSE | {"Retry-After": "1"}
+                return failure(self._asked, 503, "too much is sent at once", later)
+            if len(self.body) > _most_bytes(path):
+                return failure(self._asked, 413, _too_large(path), _CLOSE)
+            more = message.get("more_body", False)
+        return None
+
+    async def receive(self) -> Message:
+        """The body; after it, that the other side has gone, when it has."""
+        if not self._is_read:
+            return await self._receive()
+        self._is_read = False
+        return {"type": "http.request", "body": bytes(self.body), "more_body": False}
+
+
+# --- signing in -----------------------------------------------------------------------------------
+
+
+def router(access: Access) -> APIRouter:
+    """The form where people sign in; it exists only if there is a token."""
+    from fastapi import APIRouter  # kbforge mcp has the guard, and not FastAPI
+
+    from kbforge_serve.frame import page
+
+    routes = APIRouter(include_in_schema=False)
+    if access.token is None:
+        return routes
+
+    @routes.get(SIGN_IN)
+    async def form(request: Request) -> Response:
+        return page(request, "sign_in.html", wrong=False)
+
+    @routes.post(SIGN_IN)
+    async def sign_in(request: Request) -> Response:
+        fields = parse_qs((await request.body()).decode(errors="replace"))
+        if not access.is_token(fields.get("token", [""])[0].strip()):
+            return page(request, "sign_in.html", status=401, wrong=True)
+        answer = RedirectResponse(_own(request.query_params.get("next", "/")), 303)
+        answer.set_cookie(access.cookie_name, access.cookie, httponly=True, samesite="strict")
+        return answer
+
+    return routes
+
+
+def _own(path: str) -> str:
+    """A path of this server, or its start: no form leads elsewhere."""
+    whole = urlsplit(path)
+    own = path.startswith("/") and not whole.netloc and not path.startswith(("//", "/\\"))
+    return path if own and path.isprintable() else "/"

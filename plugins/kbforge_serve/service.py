@@ -1,0 +1,38 @@
+"""A served store: its readers, search, writer, review and change feed."""
+
+from __future__ import annotations
+
+from kbforge_serve.background import Computations
+from kbforge_serve.feed import Feed
+from kbforge_serve.helpers import Helpers
+from kbforge_serve.quality import Quality
+from kbforge_serve.questions import Questions
+from kbforge_serve.readers import Readers
+from kbforge_serve.runs import Runs
+from kbforge_serve.search import Search
+from kbforge_serve.writer import Writer
+
+
+class Service:
+    """A store that is served; `gold` is as of `kbforge_serve.quality.Quality`.
+
+    With `helpers` (processes), what takes long is answered there.
+    """
+
+    def __init__(self, path: str, gold: str | None = None, helpers: int = 0) -> None:
+        self.readers = Readers(path)
+        if helpers:
+            self.readers.helpers = Helpers(path, helpers)
+        self.search = Search(self.readers)
+        computations = Computations(self.readers)
+        self.runs = Runs(self.readers, computations)
+        self.quality = Quality(self.readers, computations, gold)
+        self.writer = Writer(path, self.readers.follow)
+        self.questions = Questions(self.readers, self.writer)
+        self.feed = Feed(self.readers)
+
+    def close(self) -> None:
+        """End: nothing is asked any more."""
+        self.writer.close()
+        self.search.close()
+        self.readers.close()
