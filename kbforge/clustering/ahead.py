@@ -1,14 +1,14 @@
-"""Look ahead: scores in one batch the sets that the next fragments will need.
+"""Look-ahead: scores in one batch the sets that the next fragments will need.
 
-A step asks for few sets, and a network wants many at once. So where a step has to ask, the
-fragments after it, a *wave*, are proposed on the same state, and their sets are scored in the same
-batch. Then the steps are taken in order, and find their scores: the result is the same, bit for
-bit, if a score does not depend on what is scored with it.
+A step needs few sets, but a network is efficient on many at once. So when a step needs scores, the
+following fragments, a *wave*, are proposed on the same state, and their sets are scored in the same
+batch. Then the steps are taken in order and find their scores. The result is the same, bit for bit,
+if a score does not depend on the rest of the batch.
 
-A fragment waits if one before it will probably change what it is compared with. If one has done so
-after all, it is looked at again the next time that a step has to ask. What fails ahead fails again
-in its own step, so nothing is said of it, and nobody looks ahead for as long as a wave. Waves get
-shorter if many sets are in vain (no step asked for them) or if nearly every step has to ask.
+A fragment waits if an earlier one will probably change what it is compared with. If that happens
+unexpectedly, it is proposed again when a step next needs scores. A failure during look-ahead is not
+reported, because the fragment's own step fails again; look-ahead then pauses for one wave. Waves
+get shorter if many sets are in vain (no step used them) or if nearly every step needs scores.
 """
 
 from __future__ import annotations
@@ -23,26 +23,27 @@ from kbforge.models.scoring import Key
 _FIRST = 4
 """Fragments of the first wave."""
 _ENOUGH = 16
-"""Fragments that say how long the next waves are to be, at least."""
+"""Minimum fragments between changes of the wave's length."""
 _BLIND = 256
-"""Fragments after which looking ahead is tried again where it was of no use."""
+"""Fragments after which look-ahead is tried again once it has not helped."""
 _WAITING = 0.03
 """A fragment waits if more than this share of its clusters will probably change."""
 _MUCH = 0.3
 _LITTLE = 0.15
-"""Above that share of sets in vain waves get half as long; below this one they may get longer."""
+"""Above the first share of sets in vain, waves get half as long; below the second, they may get
+longer."""
 _NO_USE = 0.75
-"""They get half as long, too, where more than this share of steps has to ask."""
+"""They also get half as long if more than this share of steps needs scores."""
 _MOST_SETS = 4096
-"""A batch ends before so many more: it gets no better, and they are held in memory."""
+"""A batch ends at this many sets: more would not be faster, and they take memory."""
 
 
 @dataclass(slots=True)
 class _Glance:
-    """A fragment that was looked at; `fresh` as long as what it is compared with has not changed.
+    """A fragment that was proposed; `fresh` while what it is compared with has not changed.
 
     `owners` are the subproblems that it was proposed to, `likely` those of them that it will
-    probably change, `keys` its keys that are followed, and `scored` the sets scored ahead for it.
+    probably change, `keys` the keys that were followed, and `scored` the sets scored ahead for it.
     """
 
     fresh: bool = False
@@ -54,7 +55,8 @@ class _Glance:
 
 @dataclass(slots=True)
 class _Tally:
-    """Figures since the width was last chosen: steps, steps that asked, sets scored and in vain."""
+    """Counts since the width was last chosen: steps, steps that needed scores, sets scored and in
+    vain."""
 
     taken: int = 0
     asked: int = 0
@@ -63,10 +65,10 @@ class _Tally:
 
 
 class LookAhead:
-    """Which fragments come next (at most `wave` at once), and what was scored for them.
+    """The next fragments (at most `wave` at once), and what was scored for them.
 
-    `sets` are the scores of a black box; without them, nobody looks ahead. `demand` says what a
-    step with a fragment would ask for now, with so many fragments before it; it may raise.
+    `sets` are the scores of a black box; without them there is no look-ahead. `demand` returns what
+    a step with a fragment would need now, given the number of fragments before it; it may raise.
     """
 
     def __init__(
@@ -86,20 +88,20 @@ class LookAhead:
 
     @property
     def in_vain(self) -> int:
-        """Sets scored ahead that no step has asked for."""
+        """Sets scored ahead that no step has used."""
         return len(self._open)
 
     def expects(self, x: Fragment) -> bool:
-        """Whether x is what comes next."""
+        """Whether x is the next fragment."""
         return self._at < len(self._coming) and self._coming[self._at] is x
 
     def foresee(self, fragments: Sequence[Fragment]) -> None:
-        """These fragments probably come next."""
+        """Announce the fragments that probably come next."""
         self._coming, self._at = fragments, 0
         self._seen.clear()
 
     def before(self, x: Fragment) -> None:
-        """The step with x is next. Raises nothing but what ends a program."""
+        """Prepare the step with x. Only exceptions that end a program are raised."""
         if not self.expects(x):
             return
         here = self._at
@@ -118,7 +120,8 @@ class LookAhead:
                 self._stop(self._width)
 
     def after(self, replaced: Sequence[int], asked: Iterable[Key], keys: Iterable[int]) -> None:
-        """A step replaced these subproblems; it asked for these sets and followed these keys."""
+        """Record that a step replaced these subproblems, used these sets and followed these
+        keys."""
         self._open.difference_update(asked)
         seen = self._seen.pop(self._at - 1, None)
         if seen is None:
@@ -135,7 +138,7 @@ class LookAhead:
                 other.fresh = not touched and other.keys.isdisjoint(followed)
 
     def _look(self, sets: SessionScores, here: int) -> None:
-        """Score what the fragment here lacks, if anything, and what those after it lack."""
+        """Score the missing sets of this fragment, if any, and of those after it."""
         unknown: dict[Key, Sequence[Fragment]] = {}
         changing: set[int] = set()
         for place in range(here, min(here + self._width, len(self._coming))):
@@ -161,7 +164,7 @@ class LookAhead:
             self._open.update(key for key in unknown if key in sets.cache)
 
     def _adapt(self) -> None:
-        """Choose how long waves are."""
+        """Choose the length of waves."""
         tally, self._tally = self._tally, _Tally()
         share = tally.in_vain / max(tally.scored, 1)
         if share > _MUCH or tally.asked > _NO_USE * tally.taken:
@@ -173,6 +176,6 @@ class LookAhead:
             self._width = min(2 * self._width, self._most)
 
     def _stop(self, fragments: int) -> None:
-        """Do not look ahead for so many fragments."""
+        """Pause look-ahead for this many fragments."""
         self._seen.clear()
         self._blind = fragments

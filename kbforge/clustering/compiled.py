@@ -47,13 +47,13 @@ _REFUSALS = {
 }
 
 Refusal: TypeAlias = LikelihoodError | InfeasibleFragment
-"""Why a fragment is not taken in; without its name."""
+"""Why a fragment is refused, without its name."""
 
 
 class EncodedBatch:
-    """Fragments as the kernel reads them, and their keys.
+    """Encoded fragments for the kernel, and their keys.
 
-    `key_starts` says where each fragment's keys begin, shape [fragments + 1].
+    `key_starts` is the position of each fragment's first key, shape [fragments + 1].
     """
 
     def __init__(self, encoded: EncodedFragments, key_starts: IntArray, keys: IntArray) -> None:
@@ -64,7 +64,7 @@ class EncodedBatch:
         self._keys = address(keys)
 
     def at(self, k: int) -> tuple[int, ...]:
-        """Addresses of a record and of those behind it: starts, attributes, values; of the keys."""
+        """Addresses of a record and of those after it: starts, attributes, values; of the keys."""
         begins = self._starts + 8 * k, self._key_starts + 8 * k
         return begins[0], *self._stated, begins[1], self._keys
 
@@ -74,7 +74,7 @@ class EncodedBatch:
 
 
 class Draws:
-    """Random draws, as the kernel asks for them; its two functions must live as long as the run."""
+    """Random draws for the kernel; its two functions must live as long as the run."""
 
     def __init__(self, rules: Rules, rng: np.random.Generator) -> None:
         self._rules, self._rng = rules, rng
@@ -83,12 +83,12 @@ class Draws:
         self.resample, self.sample = binding.DRAW(self._resampled), binding.SAMPLE(self._sampled)
 
     def begin(self) -> None:
-        """A step begins."""
+        """Begin a step."""
         if self._rules.draws:
             self._before = self._rng.bit_generator.state
 
     def give_back(self) -> NoReturn:
-        """Be as before the step, and raise what ended it."""
+        """Restore the state before the step, and raise the error that ended it."""
         self._rng.bit_generator.state = self._before
         error, self._error = self._error, None
         assert error is not None
@@ -128,7 +128,7 @@ def _put(numbers: NDArray[Any], where: int) -> None:
 class CompiledRun:
     """Particles in the kernel; `handle` is the address of its run, freed with this object.
 
-    `n_numbers` counts the numbers given to fragments, `n_slots` the slots numbered one by one.
+    `n_numbers` is the next fragment number, `n_slots` the next slot.
     """
 
     def __init__(
@@ -163,9 +163,9 @@ class CompiledRun:
         self.n_numbers = self.n_slots = 0
 
     def look_up(self, number: int, keys: IntArray) -> IntArray | None:
-        """The slots of the clusters to compare a coming fragment with, ascending; nothing changes.
+        """The slots of the clusters to compare the next fragment with, ascending; nothing changes.
 
-        None if its keys lead to subproblems that lie elsewhere.
+        None if its keys lead to subproblems that are not in memory.
         """
         n = self._kernel.kb_look_up(
             self.handle, number, address(keys), len(keys), byref(self._slots)
@@ -173,14 +173,15 @@ class CompiledRun:
         return None if n < 0 else binding.ints(self._slots, n)
 
     def open_keys(self) -> list[int]:
-        """The keys of the fragment that was looked up last that are not closed."""
+        """The open keys of the fragment that was looked up last."""
         n = self._kernel.kb_open_keys(self.handle, byref(self._slots))
         return self._slots[:n]
 
     def propose(self, predictive: FloatArray, limit: int | None) -> tuple[IntArray, int]:
         """The `limit` heaviest joins by a surrogate's L(C + x) - L(C), nats.
 
-        Returns their clusters, ascending, and the heaviest join's subproblem, -1 if there is none.
+        Returns their clusters, ascending, and the subproblem of the heaviest join, -1 if there is
+        none.
 
         Raises:
             LikelihoodError: a number is NaN or +inf.
@@ -217,21 +218,20 @@ class CompiledRun:
         evaluations: int = -1,
         apart: bool = False,
     ) -> tuple[StepResult, IntArray, IntArray]:
-        """Take in the fragment that was looked up.
+        """Add the fragment that was looked up.
 
         Args:
             predictive: L(C + x) - L(C) of the clusters looked up, or proposed, nats.
             alone: L({x}), nats.
-            joined: L(C + x) of these, nats; None is what follows from L(C).
-            proposed: whether it joins as it was proposed.
-            evaluations: how many sets will have been scored then; -1: one more a new cluster.
-            apart: whether it gets a subproblem of its own, whatever else it could join.
+            joined: L(C + x) of these, nats; None derives it from L(C).
+            proposed: whether it joins as proposed.
+            evaluations: the number of sets scored after the step; -1 adds one per new cluster.
+            apart: whether it gets its own subproblem, even if it could join another.
 
-        Returns:
-            What was done, the parents of its clusters (-1 is none) and their slots.
+        Returns what was done, the parents of its clusters (-1 is none) and their slots.
 
         Raises:
-            InfeasibleFragment: constraints leave it nowhere to go; nothing has changed.
+            InfeasibleFragment: constraints leave the fragment no place; nothing has changed.
             LikelihoodError: the likelihood is NaN, or no assignment of the fragment is finite;
                 nothing has changed.
         """
@@ -252,7 +252,7 @@ class CompiledRun:
     # -- constraints --------------------------------------------------------------------------
 
     def bind(self, apart: Sequence[Sequence[int]] | None) -> None:
-        """Put constraints in force: components that are apart, None for none; no tag is set yet."""
+        """Set the constraints: pairs of separate components, or None; tags are set later."""
         if apart is None:
             self._kernel.kb_bind(self.handle, -1, None, None)
             return
@@ -260,7 +260,7 @@ class CompiledRun:
         self._kernel.kb_bind(self.handle, len(apart), address(starts), address(others))
 
     def tag(self, tags: Mapping[int, tuple[int, Sequence[int]]]) -> None:
-        """By number, the components of fragments, -1 for none, and their linking values."""
+        """Set the components (-1 for none) and linking values of fragments, by number."""
         if tags:
             told = np.array(list(tags), dtype=np.int64)
             of = np.array([component for component, _ in tags.values()], dtype=np.int64)
@@ -268,7 +268,7 @@ class CompiledRun:
             self._kernel.kb_tag(self.handle, len(told), *map(address, (told, of, starts, flat)))
 
     def tag_clusters(self) -> None:
-        """The clusters that are here have the tags of their fragments."""
+        """Give the clusters in memory the tags of their fragments."""
         self._kernel.kb_tag_clusters(self.handle)
 
     # -----------------------------------------------------------------------------------------
@@ -280,10 +280,10 @@ class CompiledRun:
     def add(
         self, table: CompiledClusters, records: EncodedBatch, begin: int, end: int
     ) -> tuple[list[StepResult], Refusal | None]:
-        """Take in the fragments from `begin` to `end` by a likelihood of the kernel's own.
+        """Add the fragments from `begin` to `end` with a likelihood of the kernel's own.
 
-        Returns what was done, and what is wrong with the next fragment, if anything. Nothing is if
-        its keys lead to subproblems that lie elsewhere: it is to be tried again when they are here.
+        Returns what was done, and the problem with the next fragment, if any. There is none if its
+        keys lead to subproblems that are not in memory: load them and try again.
         """
         done = self._done
         self._begin(end - begin)
@@ -301,11 +301,11 @@ class CompiledRun:
         table: int | None = None,
         record: Sequence[int] = (),
     ) -> tuple[IntArray, FloatArray, float] | None:
-        """The clusters of heaviest particles that a fragment could belong to instead of its own.
+        """The other clusters of heaviest particles that a fragment could belong to.
 
-        `lone` says whether a fragment of a cluster of its own has any, `record` what the table
-        reads of it. Returns slots, log|C| + L(C + x) - L(C) of each, and L({x}), nats; without a
-        table, log|C| and 0. None if its keys lead to subproblems that lie elsewhere.
+        `lone` says whether a fragment alone in its cluster has any, `record` is the encoded
+        fragment. Returns slots, log|C| + L(C + x) - L(C) of each, and L({x}), nats; without a
+        table, log|C| and 0. None if its keys lead to subproblems that are not in memory.
         """
         out, key_starts = binding.Rival(), np.array([0, len(keys)], dtype=np.int64)
         n = self._kernel.kb_rivals(
@@ -319,12 +319,12 @@ class CompiledRun:
         return binding.ints(out.slots, n), binding.floats(out.weights, n), out.alone
 
     def _require_drawn(self) -> None:
-        """Raise what the resampler has raised in the last step, before anything has changed."""
+        """Raise what the resampler raised in the last step, before anything changed."""
         if self._done.outcome == _NOT_DRAWN:
             self._draws.give_back()
 
     def count(self, evaluations: int) -> None:
-        """So many more sets have been scored."""
+        """Count this many more sets as scored."""
         self._kernel.kb_count(self.handle, evaluations)
 
     def _children(self) -> IntArray:
@@ -333,7 +333,7 @@ class CompiledRun:
         return children
 
     def _told(self) -> Iterator[StepResult]:
-        """What became of the fragments of the last call."""
+        """The results for the fragments of the last call."""
         done, first = self._done, self.n_numbers
         n = done.taken
         self.n_numbers += n
@@ -354,7 +354,7 @@ class CompiledRun:
             )
 
     def fit_sizes(self, largest: int) -> None:
-        """Have the logs of cluster sizes up to this."""
+        """Compute the logs of cluster sizes up to this one."""
         if largest >= self._sizes:
             self._sizes = max(_FIRST_SIZES, 2 * (largest + 1))
             sizes = np.arange(1, self._sizes)
@@ -365,7 +365,7 @@ class CompiledRun:
             )
 
     def _begin(self, more: int) -> None:
-        """Have the logs of all sizes that a cluster may come to have by so many fragments."""
+        """Compute the logs of all sizes that a cluster may reach with this many fragments."""
         self._draws.begin()
         self.fit_sizes(self._kernel.kb_run_largest(self.handle) + more)
 
@@ -416,7 +416,8 @@ class CompiledRun:
         return self.pages(np.array([name]))[0]
 
     def heaviest(self, name: int) -> list[Cluster] | None:
-        """The heaviest particle of a subproblem, by fragments' numbers; None: it is not here."""
+        """The heaviest particle of a subproblem, by fragments' numbers; None if it is not in
+        memory."""
         out = binding.CPages()
         if not self._kernel.kb_export_heaviest(self.handle, name, byref(out)):
             return None
@@ -425,7 +426,7 @@ class CompiledRun:
     def posterior(
         self, places: IntArray | None, n_fragments: int, evaluations: int, in_vain: int
     ) -> Posterior:
-        """The posterior, with fragments called by their places, or else their numbers."""
+        """The posterior, with fragments as places or, without them, as numbers."""
         names = self.names()
         told = [self._columns(names[i : i + _AT_ONCE]) for i in range(0, len(names), _AT_ONCE)]
         empty = self._columns(names[:0])
@@ -445,7 +446,7 @@ class CompiledRun:
         )
 
     def _columns(self, names: IntArray) -> tuple[NDArray[Any], ...]:
-        """Some subproblems as `Subproblems` has them, and the scores of the clusters."""
+        """Some subproblems as arrays of `Subproblems`, and the scores of the clusters."""
         out = self._copied(names)
         return (
             binding.ints(out.clusters, len(names)),
@@ -459,38 +460,39 @@ class CompiledRun:
         )
 
     def _copied(self, names: IntArray) -> binding.CPages:
-        """Where the kernel has copied some subproblems to, until it is asked again."""
+        """The kernel's copy of some subproblems, valid until the next copy."""
         out = binding.CPages()
         self._kernel.kb_export_pages(self.handle, len(names), address(names), byref(out))
         return out
 
     def totals(self) -> RunTotals:
-        """What the run knows beside its subproblems."""
+        """The run's data outside its subproblems."""
         out = binding.CTotals()
         self._kernel.kb_export_totals(self.handle, byref(out))
         free = out.free[: out.n_free]
         return RunTotals(out.slots, free, out.subproblems, out.log10_effective, out.evaluations)
 
     def postings(self) -> dict[int, KeyFamilies]:
-        """Where all keys of the index lead that lead anywhere."""
+        """The families of every index key that has any."""
         out = binding.CKeyFamilies()
         self._kernel.kb_export_led(self.handle, byref(out))
         return _led(out)
 
     def changed_postings(self) -> dict[int, KeyFamilies]:
-        """Where keys lead that may lead elsewhere than when this was last asked; at first, all."""
+        """The families of the keys that may have changed since the last call; at first, of all
+        keys."""
         out = binding.CKeyFamilies()
         self._kernel.kb_changed_led(self.handle, byref(out))
         return _led(out)
 
     def postings_of(self, keys: Sequence[int]) -> dict[int, KeyFamilies]:
-        """Where these keys lead."""
+        """The families of these keys."""
         out, wanted = binding.CKeyFamilies(), np.array(keys, dtype=np.int64)
         self._kernel.kb_led_of(self.handle, len(wanted), address(wanted), byref(out))
         return _led(out)
 
     def put_postings(self, postings: Mapping[int, KeyFamilies], changes: bool) -> None:
-        """Keys lead there from now on; `changes` if they led elsewhere before."""
+        """Set the families of keys; `changes` if they differed before."""
         keys = np.fromiter(postings, dtype=np.int64, count=len(postings))
         counts = np.array([len(one.families) for one in postings.values()], dtype=np.int64)
         all_of_them = chain.from_iterable(one.families for one in postings.values())
@@ -502,7 +504,7 @@ class CompiledRun:
     # -- subproblems that come and go ---------------------------------------------------------
 
     def resume(self, totals: Totals, elsewhere: bool) -> None:
-        """Go on as a run that knew these totals; `elsewhere` if no fragment is here yet."""
+        """Continue from a run's totals; `elsewhere` if no fragment is in memory yet."""
         self.n_numbers, self.n_slots = totals.n_numbers, totals.n_slots
         free = np.ascontiguousarray(totals.free, dtype=np.int64)
         told = binding.CTotals(
@@ -517,7 +519,7 @@ class CompiledRun:
         self._kernel.kb_resume(self.handle, byref(told), elsewhere)
 
     def hold(self, pages: Sequence[SubproblemData]) -> None:
-        """Hold more subproblems; what is known beside them stays."""
+        """Add more subproblems; the data outside them stay."""
         self.fit_sizes(max(int(page.lengths.max()) for page in pages))
         whole = {
             "clusters": np.array([len(page.slots) for page in pages], dtype=np.int64),
@@ -535,17 +537,17 @@ class CompiledRun:
         )
 
     def drop(self, names: Sequence[int]) -> None:
-        """Hold some subproblems no longer."""
+        """Drop some subproblems from memory."""
         told = np.array(names, dtype=np.int64)
         self._kernel.kb_drop(self.handle, len(told), address(told))
 
     def absent(self, numbers: Collection[int]) -> None:
-        """There are no such fragments, neither here nor elsewhere."""
+        """Mark fragments as not existing, in memory or elsewhere."""
         told = np.fromiter(numbers, dtype=np.int64, count=len(numbers))
         self._kernel.kb_absent(self.handle, len(told), address(told))
 
     def homes(self, numbers: Sequence[int]) -> list[int]:
-        """The subproblems that hold fragments; -1: none that is here."""
+        """The subproblems that hold fragments; -1 if none in memory does."""
         told = np.array(numbers, dtype=np.int64)
         out = np.empty_like(told)
         self._kernel.kb_homes(self.handle, len(told), address(told), address(out))
@@ -553,7 +555,7 @@ class CompiledRun:
         return found
 
     def elsewhere(self, keys: IntArray, closed: bool) -> list[int]:
-        """The families that keys (closed ones, too, if `closed`) lead to and that lie elsewhere."""
+        """The families of keys (also of closed ones, if `closed`) that are not in memory."""
         n = self._kernel.kb_elsewhere(
             self.handle, address(keys), len(keys), closed, byref(self._slots)
         )
@@ -561,19 +563,19 @@ class CompiledRun:
 
 
 def _refusal(outcome: int, predictive: float, alone: float) -> Refusal:
-    """Why a fragment was not taken in."""
+    """Why a fragment was refused."""
     if outcome == _CORNERED:
         return InfeasibleFragment()
     return LikelihoodError(_REFUSALS[outcome].format(predictive=predictive, alone=alone))
 
 
 def not_told() -> LikelihoodError:
-    """The kernel lacks what a fragment states."""
+    """The kernel lacks a value of the fragment."""
     return LikelihoodError(_REFUSALS[4])
 
 
 def clusters_in(out: binding.CPages) -> list[Cluster]:
-    """The clusters that the kernel has copied, by fragments' numbers."""
+    """The kernel's copies of clusters, by fragments' numbers."""
     members = out.members[: out.n_members]
     clusters, at = list[Cluster](), 0
     for length in out.lengths[: out.n_slots]:
@@ -583,12 +585,12 @@ def clusters_in(out: binding.CPages) -> list[Cluster]:
 
 
 def _small(number: int) -> int:
-    """As much of a number as the kernel counts up to."""
+    """A number, cut to the kernel's maximum."""
     return min(number, 2**31 - 1)
 
 
 _AT_ONCE = 20_000
-"""Subproblems that are copied at once: there are two of each copy for a moment."""
+"""Maximum subproblems copied at once, because each copy exists twice for a moment."""
 
 
 def _led(out: binding.CKeyFamilies) -> dict[int, KeyFamilies]:
@@ -613,7 +615,7 @@ def _heaviest(clusters: IntArray, particles: IntArray, rows: IntArray, cells: In
 
 
 def _ends(lengths: IntArray) -> IntArray:
-    """Where parts of these lengths begin, and where the last one ends, shape [parts + 1]."""
+    """Where parts of these lengths begin, and where the last part ends, shape [parts + 1]."""
     return np.concatenate([[0], np.cumsum(lengths)])
 
 

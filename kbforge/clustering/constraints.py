@@ -1,11 +1,11 @@
 """Constraints: which fragments must be together, and which clusters a fragment may join.
 
 Must-links close transitively into *components*, named by their smallest ids; a cannot-link of two
-fragments holds of their components. A constrained fragment has *tags*: its component, and its
-values of the linking attribute (all known entities of an authority share one such value, so that no
-two of them are in one cluster). A cluster has the tags of its fragments. If clusters hold a new
-fragment's component, it may join only those, and never one with a component that its own is apart
-from, or with one of its linking values. A fragment without tags is free.
+fragments applies to their components. A constrained fragment has *tags*: its component, and its
+values of the linking attribute (all known entities of an authority share one such value, so no two
+of them are in one cluster). A cluster has the tags of its fragments. If clusters hold a new
+fragment's component, it may join only those. It may never join a cluster with a component separate
+from its own, or with one of its linking values. A fragment without tags is free.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from kbforge.errors import ContradictionError, quoted
 
 
 class DecisionGraph:
-    """The components of some decisions: by id, by component, and which ones are apart.
+    """The components of some decisions: by id, by component, and which ones are separate.
 
     Raises:
-        ContradictionError: they cannot all hold; the message names those that cause it.
+        ContradictionError: they cannot all hold; the message names the decisions at fault.
     """
 
     def __init__(self, decisions: Sequence[Decision]) -> None:
@@ -49,7 +49,7 @@ class DecisionGraph:
                 self._separate(decision)
 
     def ties(self, first: str, second: str) -> list[Decision]:
-        """The fewest must-links by which two fragments of a component are one."""
+        """The shortest chain of must-links between two fragments of a component."""
         reached = self._reached(first)
         out = []
         while second != first:
@@ -70,7 +70,8 @@ class DecisionGraph:
         self.apart.setdefault(other, set()).add(one)
 
     def _reached(self, start: str) -> dict[str, tuple[str, Decision]]:
-        """All that must-links lead to; by id, where from and by which, `start` by itself."""
+        """All ids that must-links reach, each with its predecessor and the link; `start` precedes
+        itself."""
         reached: dict[str, tuple[str, Decision]] = {start: (start, Decision(True, start, start))}
         queue = deque([start])
         while queue:
@@ -85,10 +86,10 @@ class DecisionGraph:
 def reconciled(
     decisions: Sequence[Decision], constraints: Constraints, fragments: Iterable[Fragment]
 ) -> tuple[list[Decision], list[str]]:
-    """The decisions that can all hold, in order, and sentences on those that cannot.
+    """The decisions that can all hold, in order, and sentences about the others.
 
-    Of decisions that contradict each other the later one holds. `constraints` says which fragments
-    are different in any case.
+    If decisions contradict each other, the later one holds. `constraints` says which fragments are
+    different in any case.
     """
     stated = {x.id: constraints.stated(x) for x in fragments}
     groups, kept, reasons, left = _Groups(stated), list[Decision](), list[str](), 0
@@ -110,7 +111,7 @@ def _contradiction(
     constraints: Constraints,
     stated: Mapping[str, Sequence[str]],
 ) -> ContradictionError:
-    """Why the first of some decisions cannot hold beside the others."""
+    """Why the first of some decisions contradicts the others."""
     try:
         graph = DecisionGraph(decisions)
     except ContradictionError as error:
@@ -124,7 +125,8 @@ def _contradiction(
 
 
 class _Groups:
-    """Fragments that decisions make one, which are apart, and the linking values of each group."""
+    """Groups of fragments that decisions merge, which groups are separate, and each group's linking
+    values."""
 
     def __init__(self, stated: Mapping[str, Sequence[str]]) -> None:
         self._stated = stated
@@ -133,7 +135,7 @@ class _Groups:
         self._values: dict[int, set[str]] = {}
 
     def accept(self, decision: Decision) -> bool:
-        """Take in a decision if it contradicts none before."""
+        """Add a decision unless it contradicts an earlier one."""
         one, other = self._of(decision.first), self._of(decision.second)
         if one is other:
             return decision.same
@@ -164,14 +166,14 @@ class _Groups:
 
 
 def called(decision: Decision) -> str:
-    """A decision as messages call it."""
+    """A decision's name in messages."""
     word = "same" if decision.same else "different"
     said = f'{word} "{quoted(decision.first)}" "{quoted(decision.second)}"'
     return f"{quoted(decision.name)} ({said})" if decision.name else said
 
 
 def _listed(decisions: Sequence[Decision]) -> str:
-    """Decisions as messages list them."""
+    """Decisions, listed for a message."""
     return ", ".join(_shortened(decisions))
 
 
@@ -179,7 +181,7 @@ _MOST_NAMED = 6
 
 
 def _shortened(decisions: Sequence[Decision]) -> Iterator[str]:
-    """A long chain of decisions by its beginning and end."""
+    """A long chain of decisions, shortened to its beginning and end."""
     if len(decisions) <= _MOST_NAMED:
         yield from map(called, decisions)
         return
@@ -191,7 +193,7 @@ def _shortened(decisions: Sequence[Decision]) -> Iterator[str]:
 def _linked_twice(
     graph: DecisionGraph, first: str, second: str, value: str, link: str | None
 ) -> ContradictionError:
-    """The error that two fragments with the same linking value are decided to be one."""
+    """The error that decisions merge two fragments with the same linking value."""
     ties = graph.ties(first, second)
     both = f'"{quoted(first)}" and "{quoted(second)}"'
     why = f'fragments {both} have the same "{quoted(link)}" and'
@@ -244,7 +246,7 @@ def _satisfied(
 def rule_of(
     constraints: Constraints, fragments: Sequence[Fragment]
 ) -> Callable[[Iterable[Cluster]], bool]:
-    """Says whether clusters of these fragments, by place, satisfy constraints."""
+    """Checks whether clusters of these fragments, by place, satisfy constraints."""
     graph = DecisionGraph(constraints.decisions)
     tags = {
         place: own
@@ -255,7 +257,7 @@ def rule_of(
 
 
 class Bindings:
-    """What constraints say of a run's fragments; the run is told their tags as numbers."""
+    """The constraints on a run's fragments; the run receives their tags as numbers."""
 
     def __init__(self, run: CompiledRun) -> None:
         self._run = run
@@ -272,7 +274,7 @@ class Bindings:
         graph: DecisionGraph,
         fragments: Iterable[tuple[int, Fragment]],
     ) -> None:
-        """Put constraints in force on the fragments that are here; the particles are as they were.
+        """Apply constraints to the fragments in memory; the particles stay.
 
         Raises:
             ContradictionError: they cannot all hold; nothing has changed.
@@ -294,17 +296,17 @@ class Bindings:
             self._run.tag_clusters()
 
     def _apart(self) -> list[list[int]]:
-        """By component, those that it is not one with."""
+        """For each component, those that are separate from it."""
         of, apart = self._component, self.graph.apart
         return [[of[other] for other in apart.get(name, ())] for name in self.graph.members]
 
     def concern(self, x: Fragment) -> bool:
-        """Whether a fragment has tags, or will."""
+        """Whether a fragment has or will have tags."""
         linked = self.constraints.link is not None or x.id in self.graph.component
         return linked or (self.constraints.known and x.known is not None)
 
     def require_possible(self, x: Fragment) -> None:
-        """Refuse a fragment that decisions make one with another of its linking values."""
+        """Refuse a fragment that decisions merge with another of the same linking value."""
         component = self.graph.component.get(x.id)
         known = self._stated.get(component, {}) if component is not None else {}
         for value in self.constraints.stated(x):
@@ -313,7 +315,7 @@ class Bindings:
                 raise _linked_twice(self.graph, known[value], x.id, value, link)
 
     def take_in(self, fragments: Mapping[int, Fragment]) -> None:
-        """These fragments are here, too, by number; the run is yet to be told of their clusters."""
+        """Add fragments, by number; the run does not know their clusters yet."""
         bound = {number: x for number, x in fragments.items() if self.concern(x)}
         for number, x in bound.items():
             self._note(number, x)
@@ -329,15 +331,15 @@ class Bindings:
             self._tags[number] = tags
 
     def _tags_of(self, x: Fragment) -> frozenset[Tag]:
-        """The tags that a fragment has, or will have."""
+        """The tags of a fragment, present or future."""
         return _tags_of(x, self.constraints, self.graph)
 
     def expect(
         self, first: int, fragments: Sequence[Fragment]
     ) -> tuple[int, ContradictionError | None]:
-        """These fragments come next, numbered from `first`.
+        """Announce the next fragments, numbered from `first`.
 
-        Returns how many of them may come, and what is wrong with the one after those.
+        Returns how many of them can be added, and the problem with the next one.
         """
         bound, contradiction = list[int](), None
         for number, x in enumerate(fragments, first):
@@ -354,12 +356,12 @@ class Bindings:
         return len(fragments), contradiction
 
     def preview(self, number: int, x: Fragment) -> None:
-        """Look at what the run would do with a fragment if it had this number."""
+        """Look up a fragment as if it had this number."""
         if self.constraints:
             self._tell({number: self._tags_of(x)})
 
     def forget(self, fragments: Mapping[int, Fragment]) -> None:
-        """These fragments, by number, are no more, or have not come after all."""
+        """Remove these fragments, by number, or cancel their announcement."""
         bound = {number: x for number, x in fragments.items() if number in self._tags}
         for number, x in bound.items():
             del self._tags[number]
@@ -375,7 +377,7 @@ class Bindings:
 
     @contextmanager
     def unlinked(self, number: int) -> Iterator[None]:
-        """Have the run overlook the linking values of a fragment."""
+        """Make the run ignore the linking values of a fragment."""
         tags = self._tags.get(number, _FREE)
         self._tell({number: frozenset(tag for tag in tags if tag[0])})
         try:
@@ -384,7 +386,7 @@ class Bindings:
             self._tell({number: tags})
 
     def mates(self, x: Fragment) -> Sequence[str]:
-        """The ids of all that decisions make one with a fragment."""
+        """The ids of all fragments that decisions merge with this one."""
         return self.graph.members.get(self.graph.component.get(x.id, ""), ())
 
     def bound(self, components: Collection[str]) -> list[int]:
@@ -402,10 +404,10 @@ class Bindings:
         return _satisfied(clusters if self._tags else (), self._tags, self.graph.apart)
 
     def bind_some(self, run: CompiledRun, fragments: Sequence[Fragment]) -> None:
-        """Have a run honour the constraints that takes in these fragments alone, in order.
+        """Apply the constraints to a run over these fragments alone, in order.
 
-        The first fragment of a component has the linking values of all, so that no other fragment
-        takes a place that has one of them.
+        The first fragment of a component has the linking values of all, so no other fragment takes
+        a place with one of them.
         """
         if not self.constraints:
             return
@@ -429,7 +431,7 @@ class Bindings:
             self._run.tag(self._numbered(tags))
 
     def _numbered(self, tags: Mapping[int, frozenset[Tag]]) -> dict[int, tuple[int, Sequence[int]]]:
-        """Tags by fragment: the number of its component, or -1, and those of its values."""
+        """Tags per fragment: the number of its component, or -1, and the numbers of its values."""
         return {
             number: (
                 next((self._component[name] for decided, name in own if decided), -1),

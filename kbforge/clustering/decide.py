@@ -5,19 +5,20 @@ becomes its target density again:
 
     log w -= log(|C| - 1) + L(C) - L(C - x),  for a singleton  log alpha + L({x})
 
-Particles that become equal are one, and are not summed. A subproblem of which x was the bridge
-falls apart. If the particles were all groupings there are, the result is the exact posterior of
-what is left. Clusters are made anew in order of arrival: a table edited in place would differ by a
-rounding from one filled from a snapshot. If the likelihood forbids what is left of every particle,
-the fragments left are clustered again.
+Particles that become equal count once; their weights are not summed. A subproblem that only x
+connected splits. If the particles were all possible groupings, the result is the exact posterior of
+the other fragments. Clusters are rebuilt in order of arrival, because a table edited in place would
+differ by rounding from one filled from a snapshot. If the likelihood forbids the rest of every
+particle, the other fragments are clustered again.
 
-*Enforce.* Particles that violate new constraints go. If a subproblem has none left, or fragments
-that are to be one are in several, those subproblems are merged, and the fragments of the heaviest
-particle's clusters that hold a fragment of the decision are clustered again under the constraints.
+*Enforce.* Particles that violate new constraints are dropped. If a subproblem has none left, or
+fragments to be merged are in several, those subproblems are merged, and the fragments of the
+heaviest particle's clusters that hold a fragment of the decision are clustered again under the
+constraints.
 
-*Bridge.* Sequential Monte Carlo never makes one cluster of two. So where a new fragment has joined
-a cluster and would rather join another one than be alone, too, the two become one if the log of the
-sum of the target densities held grows by that.
+*Bridge.* Sequential Monte Carlo never merges two clusters. So if a new fragment has joined a
+cluster, and would also rather join another one than be alone, the two are merged if that increases
+the log of the summed target densities.
 """
 
 from __future__ import annotations
@@ -54,14 +55,14 @@ from kbforge.clustering.state import SessionState
 from kbforge.contracts import Cluster, Constraints, Decision, Fate, Fragment, StepResult
 
 _MARGIN = 1e-6
-"""Nats that L of a single fragment differs by at most, however it is worked out."""
+"""Maximum difference, in nats, between two computations of a single fragment's L."""
 
 
 def plan_removal(state: SessionState, removed: Collection[int]) -> Replacement:
-    """Decide what is left without some fragments. Whatever is raised, nothing has changed.
+    """Plan the removal of some fragments. If an error is raised, nothing has changed.
 
     Raises:
-        LikelihoodError: what is left has no possible grouping.
+        LikelihoodError: the other fragments have no possible grouping.
     """
     gone = sorted(set(state.run.homes(list(removed))))
     pages = state.pages(gone)
@@ -75,7 +76,7 @@ def plan_removal(state: SessionState, removed: Collection[int]) -> Replacement:
 
 
 def enforce(state: SessionState, constraints: Constraints, new: Sequence[Decision]) -> None:
-    """Put constraints in force, with `new` decisions; whatever is raised, the old ones are.
+    """Apply constraints, with `new` decisions; if an error is raised, the old ones stay in force.
 
     Raises:
         ContradictionError: they cannot all hold.
@@ -99,10 +100,10 @@ def enforce(state: SessionState, constraints: Constraints, new: Sequence[Decisio
 
 
 def lift(state: SessionState, constraints: Constraints, old: Sequence[Decision]) -> None:
-    """Put fewer constraints in force, and cluster again what the others had decided.
+    """Drop constraints, and cluster again what they affected.
 
-    If the likelihood fails, the others are no longer in force, but some particles satisfy them
-    still.
+    If the likelihood fails, the dropped constraints are no longer in force, but some particles
+    still satisfy them.
     """
     state.have_ids(_ids(state.bindings.graph, old))
     freed = _bound(state, old)
@@ -112,12 +113,12 @@ def lift(state: SessionState, constraints: Constraints, old: Sequence[Decision])
 
 
 def add_cornered(state: SessionState, x: Fragment) -> StepResult:
-    """Take in a fragment that constraints leave no place on any particle.
+    """Add a fragment that constraints leave no place in any particle.
 
-    Decisions make it one with fragments whose clusters already have one of its linking values.
+    Decisions merge it with fragments whose clusters already have one of its linking values.
 
     Raises:
-        LikelihoodError: as `decide`; the fragment has not been taken in then.
+        LikelihoodError: as `decide`; the fragment has not been added then.
     """
     number = len(state.held)
     state.bindings.expect(number, (x,))
@@ -158,27 +159,27 @@ def _named(state: SessionState, decisions: Iterable[Decision]) -> list[int]:
 
 
 def _components(graph: DecisionGraph, decisions: Iterable[Decision]) -> set[str]:
-    """Those that some decisions speak of."""
+    """The ids that some decisions name."""
     return {graph.component[id] for each in decisions for id in (each.first, each.second)}
 
 
 def _ids(graph: DecisionGraph, decisions: Iterable[Decision]) -> list[str]:
-    """Those of the components that some decisions speak of."""
+    """The ids in the components that some decisions affect."""
     return [id for name in sorted(_components(graph, decisions)) for id in graph.members[name]]
 
 
 def _bound(state: SessionState, decisions: Sequence[Decision]) -> list[int]:
-    """The fragments of the components that some decisions speak of."""
+    """The fragments in the components that some decisions affect."""
     return state.bindings.bound(_components(state.bindings.graph, decisions))
 
 
 def plan_enforcement(
     state: SessionState, concerned: Collection[int], expelled: Sequence[int] = ()
 ) -> Replacement | None:
-    """What to write so that the constraints hold, None if they do; nothing is written yet.
+    """The plan that satisfies the constraints, None if they hold already; nothing is written yet.
 
     Only particles of the concerned fragments may violate one. `expelled` are those that may have to
-    leave a cluster, and should see the next best.
+    leave a cluster, and need alternatives.
 
     Raises:
         LikelihoodError: no grouping that satisfies the constraints is possible.
@@ -203,7 +204,7 @@ def plan_enforcement(
 
 
 def _tied(state: SessionState, concerned: Collection[int]) -> list[list[int]]:
-    """The concerned subproblems, together where a component reaches across several."""
+    """The concerned subproblems, merged where a component spans several."""
     group: dict[int, set[int]] = {}
     first: dict[str, int] = {}
     for number in sorted(concerned):
@@ -235,7 +236,8 @@ def _kept(state: SessionState, names: list[int]) -> list[Row] | None:
 def _with_rivals(
     state: SessionState, names: list[int], expelled: Sequence[int], busy: Collection[int]
 ) -> tuple[list[int], set[Cluster]]:
-    """Subproblems with those that expelled fragments may go to; the clusters that they may join."""
+    """Subproblems, with those that expelled fragments may move to; the clusters that they may
+    join."""
     wider, clusters = set(names), set[Cluster]()
     size = 0
     for fragment in expelled:
@@ -256,9 +258,10 @@ def _with_rivals(
 def _reinserted(
     state: SessionState, names: list[int], concerned: Collection[int], clusters: Collection[Cluster]
 ) -> list[Row]:
-    """Rows for some subproblems together, the fragments of the clusters concerned clustered again.
+    """Rows for several subproblems together; the fragments of the clusters concerned are clustered
+    again.
 
-    Those are `clusters` and all that hold a fragment concerned.
+    These are `clusters` and all clusters that hold a fragment concerned.
     """
     both = joined(state.pages(names), state.prior, state.rules.particles)
     wanted = set(concerned)
@@ -269,16 +272,16 @@ def _reinserted(
 
 
 def _bound_first(state: SessionState, fragments: list[int]) -> list[int]:
-    """Order of arrival, but those that are bound first, component by component.
+    """Order of arrival, but fragments with must-links first, component by component.
 
-    Then no other fragment takes the place that one of them must have.
+    Then no other fragment takes a place that one of them needs.
     """
     of = {number: state.bindings.component_of(number) for number in fragments}
     return sorted(fragments, key=lambda i: (of[i] is None, of[i] or "", i))
 
 
 def bridged(state: SessionState, fragment: int) -> float:
-    """Make one of the clusters that a fragment belongs to; the gain in log mass, nats."""
+    """Merge the clusters that a fragment fits; the gain in log mass, nats."""
     slots, weights, alone = state.rivals(fragment, lone=False)
     if not len(slots):
         return 0.0
@@ -294,7 +297,7 @@ def bridged(state: SessionState, fragment: int) -> float:
 
 
 def _as_one(state: SessionState, fragment: int, other: int) -> float:
-    """Make the clusters of two fragments one, if that is worth it; the gain in log mass."""
+    """Merge the clusters of two fragments if that helps; the gain in log mass."""
     apart = dict([state.cluster_of(fragment), state.cluster_of(other)])
     one = tuple(fragments_of(apart))
     if len(apart) < 2 or not state.bindings.allow([one]) or len(one) > MOST_TAKEN:

@@ -1,17 +1,18 @@
-"""Exchange: swaps fragments between places that a linking attribute keeps apart.
+"""Exchange: swaps fragments between places that a linking attribute separates.
 
-Under a link a cluster has at most one fragment of each table. The first to come takes the place, a
-better partner that comes later finds it taken, and no single move mends that. So a fragment goes
-where it fits, whoever is in its way moves on likewise, and so forth, until one finds a free place
-or stays alone: an *ejection chain* (Glover 1996), the augmenting path of an assignment where
-clusters are pairs. Chains that gain are taken until none does, from the heaviest particles on.
+Under a link a cluster has at most one fragment of each table. The first fragment takes the place, a
+later and better partner finds it taken, and no single move corrects that. So a fragment moves to
+the place that it fits, the fragment there moves on in the same way, and so on, until one finds a
+free place or stays alone: an *ejection chain* (Glover 1996), the augmenting path of an assignment
+where clusters are pairs. Starting from the heaviest particles, chains with a gain are applied until
+there are none.
 
-Then the particles are made anew around the grouping that was found. What is left to doubt of it are
-*alternatives*: sets of its clusters that others may take the place of, at a loss that is not too
-large. They come from the chains, and from what the old particles have otherwise. Alternatives that
-share no cluster are independent, and the subproblems follow from them. A part with more groupings
-than P may hold more of the target density without its least probable alternatives, and then goes
-without. If all that holds less than the old particles do, those stay.
+Then new particles are built around the resulting grouping. Its uncertainty consists of
+*alternatives*: sets of its clusters that others may replace, at a loss that is not too large. They
+come from the chains and from differences to the old particles. Alternatives that share no cluster
+are independent, and the subproblems follow from them. If a part has more groupings than P, it drops
+its least probable alternatives when it then holds more of the target density. If the result holds
+less than the old particles, the old ones stay.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from kbforge.contracts import Cluster, FloatArray
 from kbforge.numerics import log_sum_exp
 
 _LEAST_GAIN = 1e-9
-"""Nats: less is rounding."""
+"""Nats: smaller differences are rounding."""
 _DEEPEST = 8  # fragments that a chain moves, at most
 _DEEPEST_DOUBT = 4  # of a chain that loses
 _BEAM = 2  # chains that are followed at a time
@@ -47,11 +48,11 @@ _MOST_LOOKED_AT = 32  # clusters that a fragment could be in, without an index
 _MOST_SHARING = 64  # fragments with one key; more say little
 _MOST_PARTNERS = 8  # fragments of them that it tries to be with
 _MOST_LOST = 7.0
-"""Nats that an alternative loses at most: its weight is about 1e-3 of the grouping's."""
+"""Maximum loss of an alternative, in nats: its weight is about 1e-3 of the grouping's."""
 
 
 class _Change(NamedTuple):
-    """Clusters of the grouping, and what takes their place; the gain is in log target density."""
+    """Clusters of the grouping, and their replacements; the gain is in log target density."""
 
     gain: float
     before: Row
@@ -59,7 +60,7 @@ class _Change(NamedTuple):
 
 
 class _Chain(NamedTuple):
-    """A chain that is not at its end: `homeless` is in no cluster, and `moved` may not move again.
+    """An unfinished chain: `homeless` is in no cluster, and `moved` may not move again.
 
     `held` has the new clusters, by each of their fragments.
     """
@@ -71,7 +72,7 @@ class _Chain(NamedTuple):
 
 
 class _Grouping:
-    """A grouping that chains are tried on."""
+    """A grouping on which chains are tried."""
 
     def __init__(self, state: SessionState) -> None:
         self._state = state
@@ -92,7 +93,7 @@ class _Grouping:
                 self._with.setdefault(key, []).append(number)
 
     def learn(self, clusters: Iterable[Cluster]) -> None:
-        """Have the terms of these clusters known."""
+        """Compute the terms of these clusters."""
         unknown = [c for c in dict.fromkeys(clusters) if c not in self.term]
         if unknown:
             scores = self._state.table.score(unknown)
@@ -100,7 +101,7 @@ class _Grouping:
             self.term |= dict(zip(unknown, terms, strict=True))
 
     def near(self, number: int) -> tuple[int, ...]:
-        """The fragments that a fragment is best with, whoever is in its way."""
+        """The best partners of a fragment, whether or not their places are taken."""
         if number not in self._near:
             mine, found = self._stated[number], self._looked_at(number)
             # its own cluster in the particles may be another one by now
@@ -119,7 +120,7 @@ class _Grouping:
         return self._near[number]
 
     def _looked_at(self, number: int) -> Iterator[int]:
-        """Those that a fragment shares a key with, or without an index its best rivals."""
+        """The fragments that share a key with it or, without an index, its best rivals."""
         if self._keys:
             for key in self._keys[number]:
                 if len(self._with[key]) <= _MOST_SHARING:
@@ -132,7 +133,7 @@ class _Grouping:
             yield from chain.from_iterable(self._state.run.clusters(np.sort(chosen))[0])
 
     def changes(self, number: int, deepest: int, enough: float = math.inf) -> list[_Change]:
-        """What chains that begin with a fragment come to, until one gains more than enough."""
+        """The results of chains that begin with a fragment, until one gains enough."""
         home = self.cluster[number]
         rest = tuple(other for other in home if other != number)
         if not rest and not self.near(number):
@@ -155,7 +156,7 @@ class _Grouping:
         return found
 
     def _steps(self, of: _Chain) -> list[_Chain]:
-        """The chains that go one place further; one that is at its end has -1 for the homeless."""
+        """The chains extended by one place; -1 as homeless marks a finished one."""
         x, mine = of.homeless, self._stated[of.homeless]
         near = [*self.near(x), *of.held]
         places = dict.fromkeys(of.held.get(other) or self.cluster[other] for other in near)
@@ -182,7 +183,7 @@ class _Grouping:
         ]
 
     def _closed(self, of: _Chain) -> _Change:
-        """The change that a chain comes to, where who is homeless stays alone."""
+        """The result of a chain if its homeless fragment stays alone."""
         held, gain = dict(of.held), of.gain
         if of.homeless >= 0:
             alone = (of.homeless,)
@@ -198,12 +199,12 @@ class _Grouping:
             self.cluster |= dict.fromkeys(cluster, cluster)
 
     def allows(self, change: _Change) -> bool:
-        """Whether decisions allow a change, and the model does."""
+        """Whether the decisions and the model allow a change."""
         return change.gain > -np.inf and self._state.bindings.allow(change.after)
 
 
 def can_exchange(state: SessionState) -> bool:
-    """Whether a link keeps fragments apart, particles weigh their density, and sets are cheap."""
+    """Whether a link separates fragments, particles weigh their density, and sets are cheap."""
     linked = state.bindings.constraints.link is not None
     return linked and state.rules.keeps_heaviest and state.sets is None
 
@@ -211,8 +212,8 @@ def can_exchange(state: SessionState) -> bool:
 def exchanged(state: SessionState, after_step: Callable[[], None]) -> tuple[int, int, float]:
     """Exchange fragments between clusters until nothing is gained; returns steps, changes, gain.
 
-    The gain is in the log of the sum of the target densities held. `after_step` is called after
-    every step, and may raise to end it there; nothing has changed then.
+    The gain is in the log of the summed target densities. `after_step` is called after every step,
+    and may raise to end the exchange; nothing has changed then.
     """
     grouping = _Grouping(state)
     steps = _climb(grouping, after_step)
@@ -227,7 +228,7 @@ def exchanged(state: SessionState, after_step: Callable[[], None]) -> tuple[int,
 
 
 def _climb(grouping: _Grouping, after_step: Callable[[], None]) -> int:
-    """Take chains that gain until none does, or for so long that it must be rounding."""
+    """Apply chains with a gain until there are none, or until further gains must be rounding."""
     waiting = dict.fromkeys(sorted(grouping.cluster))
     most, steps = 20 * len(waiting), 0
     while waiting and steps < most:
@@ -248,7 +249,8 @@ def _climb(grouping: _Grouping, after_step: Callable[[], None]) -> int:
 def _renew(
     state: SessionState, grouping: _Grouping, alternatives: dict[tuple[Row, Row], _Change]
 ) -> tuple[int, float]:
-    """Make particles of a grouping and its alternatives; how many subproblems changed, the gain."""
+    """Build particles of a grouping and its alternatives; returns the number of changed subproblems
+    and the gain."""
     pages = state.pages(state.run.names())
     for page in pages:
         for row in rows_of(page):
@@ -292,7 +294,7 @@ def _renew(
 
 
 def _differences(grouping: _Grouping, row: Row) -> Iterator[_Change]:
-    """What a particle has otherwise than the grouping, in parts that are independent."""
+    """The differences between a particle and the grouping, in independent parts."""
     other = [cluster for cluster in row if grouping.cluster[cluster[0]] != cluster]
     inside = {number for cluster in other for number in cluster}
     mine = in_order({grouping.cluster[number] for number in inside})
@@ -313,7 +315,7 @@ _Thing = TypeVar("_Thing", int, Cluster)
 
 
 def _connected(things: Iterable[_Thing], sets: Iterable[Iterable[_Thing]]) -> dict[_Thing, _Thing]:
-    """By thing, the first of those that the sets connect with it."""
+    """For each item, the first of the items that the sets connect with it."""
     first = {thing: thing for thing in things}
 
     def found(thing: _Thing) -> _Thing:
@@ -334,7 +336,7 @@ _Part: TypeAlias = tuple[list[Row], FloatArray]
 
 
 def _mass(parts: Iterable[_Part]) -> float:
-    """Log of the sum of the densities of all combinations of the parts' groupings."""
+    """Log of the summed densities of all combinations of the parts' groupings."""
     return math.fsum(log_sum_exp(values) for _, values in parts)
 
 
@@ -344,9 +346,9 @@ def _parts(
     term: Mapping[Cluster, float],
     size: int,
 ) -> list[_Part]:
-    """The groupings that changes make of clusters, by independent parts, at most so many of each.
+    """The groupings that changes make of clusters, by independent parts, up to a maximum each.
 
-    The changes are ordered, those of the largest gain first.
+    The changes are ordered by gain, largest first.
     """
     of = _connected(clusters, (change.before for change in changes))
     held: dict[Cluster, tuple[list[Cluster], list[_Change]]] = {}
@@ -368,7 +370,7 @@ def _combined(
     term: Mapping[Cluster, float],
     size: int,
 ) -> tuple[_Part, bool]:
-    """The heaviest groupings by one change or several at once, and whether that is all of them."""
+    """The heaviest groupings by one or several changes, and whether these are all."""
     begin = math.fsum(term[cluster] for cluster in clusters)
     found: list[tuple[float, frozenset[Cluster], tuple[int, ...]]] = [(begin, frozenset(), ())]
     whole = True

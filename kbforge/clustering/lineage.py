@@ -1,9 +1,9 @@
 """Lineage: how the clusters of a run grew, so that a live table can be rebuilt the same way.
 
-A cluster grew by its fragments in order of arrival, and clusters that began alike share what they
-began with: a tree, of which a node is a cluster, now or once, and its parent the cluster without
-the newest fragment. A table that is extended along the tree has seen for each cluster the same
-additions in the same order as in the run, so that it holds the same bits.
+A cluster grew by its fragments in order of arrival, and clusters with the same beginning share it.
+This makes a tree: each node is a current or former cluster, and its parent is the cluster without
+the newest fragment. A table that is extended along the tree makes the same additions in the same
+order as the run, so it holds the same bits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kbforge.contracts import Cluster, FloatArray, Fragment, LiveClusters, Obser
 
 
 class Lineage:
-    """The tree of some clusters; `slots` is how many the run has numbered."""
+    """The tree of some clusters; `slots` is the number of slots in the run."""
 
     def __init__(self, members: Mapping[int, Cluster], slots: int) -> None:
         self._slots = slots
@@ -41,16 +41,16 @@ class Lineage:
         """Extend a table along the tree, fragment by fragment.
 
         The table holds no cluster in the tree's slots and knows of `known` slots: 0 if it is empty,
-        infinitely many if gaps are nothing to it.
+        infinitely many if it allows gaps.
         """
         self._extend(table, fragments, known, None)
 
     def score(
         self, table: LiveClusters, fragments: Mapping[int, Fragment], known: float
     ) -> dict[int, float]:
-        """As `replay`; L(C) by slot, nats, as the sums of what each fragment adds.
+        """Like `replay`; L(C) by slot, nats, as the sum of each fragment's contribution.
 
-        Whatever is raised, the table holds the clusters that it held.
+        The table keeps its clusters, whether or not an error is raised.
         """
         scores: list[float] = [0.0] * len(self._parent)
         self._extend(table, fragments, known, scores)
@@ -99,9 +99,9 @@ class Lineage:
     def _places(
         self, born: Mapping[int, Sequence[int]]
     ) -> tuple[list[int], dict[int, list[int]], int]:
-        """The slot of every node; by fragment, the slots that end with it; how many slots it takes.
+        """The slot of every node; the slots that end with each fragment; the number of slots used.
 
-        A cluster that is no more has a slot of no live cluster until its last child is made.
+        A former cluster has a slot of no live cluster until its last child is made.
         """
         slot_of = [-1] * len(self._parent)
         for slot, node in self._node.items():

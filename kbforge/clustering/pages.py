@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class RunTotals(NamedTuple):
-    """What a run knows beside its subproblems; the slot freed last is taken again first."""
+    """A run's data outside its subproblems; the slot freed last is used first."""
 
     slots: int
     free: list[int]
@@ -36,7 +36,7 @@ class RunTotals(NamedTuple):
 
 
 def subproblem_of(page: SubproblemData, called: Callable[[int], int] | None = None) -> Subproblem:
-    """A page as plain tuples; `called` gives the fragments other numbers."""
+    """A page as plain tuples; `called` renumbers the fragments."""
     # most pages are short, and lists are cut sooner than arrays
     held = _parts(page.members, page.lengths)
     if called is None:
@@ -52,14 +52,14 @@ def subproblem_of(page: SubproblemData, called: Callable[[int], int] | None = No
 
 
 def _parts(numbers: IntArray, lengths: IntArray) -> list[list[int]]:
-    """Parts of these lengths, one after another."""
+    """Parts of these lengths, in order."""
     cut = numbers.tolist()
     ends = accumulate(lengths.tolist(), initial=0)
     return [cut[begin:end] for begin, end in pairwise(ends)]
 
 
 def settings_of(spec: ModelSpec, rules: Rules) -> dict[str, Any]:
-    """What must be the same when a session goes on."""
+    """Settings that must match when a session continues."""
     return {
         "alpha": spec.alpha,
         "max_evals": spec.max_evals,
@@ -81,11 +81,11 @@ def require_same(
     settings: Mapping[str, Any],
     source: str,
 ) -> None:
-    """Refuse to go on from where another session was left.
+    """Refuse to continue from a session that does not match.
 
     Raises:
-        UsageError: the totals are of a session with other settings, other constraints than the
-            spec demands, or random numbers of another kind; the message calls them `source`.
+        UsageError: the totals are of a session with other settings, other constraints than the spec
+            demands, or another kind of random numbers; the message calls them `source`.
     """
     for name, value in settings.items():
         if totals.settings.get(name) != value:

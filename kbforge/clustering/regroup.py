@@ -1,12 +1,12 @@
-"""Regroup: gives subproblems other particles.
+"""Regroup: replaces the particles of subproblems.
 
-A removal, a decision and a revision each end here, with rows for the fragments of some subproblems.
-A row is one particle's clusters, by smallest fragment; the rows of one list group the same
-fragments. Every row weighs its target density, equal rows are one and are never summed, the
-heaviest P stay, and what no row connects falls apart.
+Removals, decisions and revisions all end here, with rows for the fragments of some subproblems. A
+row is one particle's clusters, by smallest fragment; the rows of one list group the same fragments.
+Every row weighs its target density, equal rows count once and are never summed, the heaviest P
+stay, and parts that no row connects become separate subproblems.
 
-`SessionState.plan` asks, may fail, and leaves everything as it was; `SessionState.replace` writes,
-and cannot fail.
+`SessionState.plan` prepares, may fail, and changes nothing; `SessionState.replace` writes, and
+cannot fail.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def terms_of(page: SubproblemData, prior: DirichletProcess) -> dict[Cluster, flo
 
 
 def fragments_of(row: Iterable[Cluster]) -> list[int]:
-    """What a row groups, ascending."""
+    """The fragments that a row groups, ascending."""
     return sorted(fragment for cluster in row for fragment in cluster)
 
 
 def without(row: Row, gone: Collection[int]) -> Row:
-    """A row without some fragments; a cluster of them alone is no more."""
+    """A row without some fragments; a cluster of only these disappears."""
     left = (tuple(f for f in cluster if f not in gone) for cluster in row)
     return in_order(cluster for cluster in left if cluster)
 
@@ -62,12 +62,12 @@ def in_order(clusters: Iterable[Cluster]) -> Row:
 
 
 def log_densities(rows: Sequence[Row], term: Mapping[Cluster, float]) -> FloatArray:
-    """Log target density of each row, shape [rows]; `term` is of every cluster."""
+    """Log target density of each row, shape [rows]; `term` returns that of a cluster."""
     return np.array([sum(term[cluster] for cluster in row) for row in rows], dtype=np.float64)
 
 
 def heaviest(rows: Sequence[Row], values: FloatArray, size: int) -> tuple[list[Row], FloatArray]:
-    """The distinct rows of most density, heaviest first; equals keep their order."""
+    """The distinct rows of highest density, heaviest first; equal ones keep their order."""
     place: dict[Row, int] = {}
     for at, row in enumerate(rows):
         place.setdefault(row, at)
@@ -80,7 +80,7 @@ def heaviest(rows: Sequence[Row], values: FloatArray, size: int) -> tuple[list[R
 def rank_pairs(n: int, m: int, reach: int | None) -> tuple[IntArray, IntArray]:
     """Pairs (i, j) of ranks below n and m, i-major, with (i + 1)(j + 1) <= reach.
 
-    So many pairs are at least as heavy as (i, j): only these can be among the `reach` heaviest.
+    This many pairs are at least as heavy as (i, j): only these can be among the `reach` heaviest.
     """
     widths = np.full(n, m) if reach is None else np.minimum(reach // np.arange(1, n + 1), m)
     ends = np.cumsum(widths)
@@ -93,7 +93,7 @@ def joint(
 ) -> tuple[list[Row], FloatArray]:
     """The `size` heaviest combinations of rows of several lists, exactly, heaviest first.
 
-    Each list is of fragments of its own, heaviest first, with its values.
+    Each list groups separate fragments, heaviest row first, with its values.
     """
     rows: list[Row] = [()]
     values: FloatArray = np.zeros(1)
@@ -108,7 +108,7 @@ def joint(
 
 
 def components(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows of every set of fragments that no row connects with others, smallest first."""
+    """The rows of each set of fragments that rows connect, smallest first."""
     bit = {fragment: 1 << i for i, fragment in enumerate(fragments_of(rows[0]))}
     mask = {c: sum(bit[f] for f in c) for c in dict.fromkeys(c for row in rows for c in row)}
     parts: list[int] = []
@@ -135,7 +135,7 @@ def components(rows: Sequence[Row]) -> list[list[Row]]:
 
 
 class JointParticles(NamedTuple):
-    """At most P particles of several subproblems together, heaviest first.
+    """At most P joint particles of several subproblems, heaviest first.
 
     `values` are their log target densities, `term` is log alpha + lgamma(|C|) + L(C) of every
     cluster, and `mass` the log of the sum of the densities of *all* combinations.
@@ -150,7 +150,7 @@ class JointParticles(NamedTuple):
 def joined(
     pages: Iterable[SubproblemData], prior: DirichletProcess, particles: int
 ) -> JointParticles:
-    """The particles of some subproblems, by ascending name, together, at most so many."""
+    """The joint particles of some subproblems, by ascending name, up to a maximum."""
     parts = []
     term: dict[Cluster, float] = {}
     mass = 0.0
@@ -168,7 +168,8 @@ def joined(
 def rests_of(
     rows: Sequence[Row], taken: Collection[int], term: Mapping[Cluster, float]
 ) -> tuple[list[Row], FloatArray]:
-    """Rows without the taken fragments, of those that group these by themselves; and values."""
+    """Of the rows that group the taken fragments by themselves: these rows without them, and
+    values."""
     wanted = set(taken)
     rests = []
     for row in rows:
@@ -179,21 +180,21 @@ def rests_of(
 
 
 class ImpossibleError(LikelihoodError):
-    """Every particle that is left is impossible."""
+    """Every remaining particle is impossible."""
 
 
 class Replacement(NamedTuple):
-    """What to write; it holds for the session as it was when it was made.
+    """The planned changes, valid for the session as it was when they were planned.
 
     Attributes:
-        gone: names of the subproblems that go.
-        pages: what takes their place.
-        new: by slot, the clusters that were made.
+        gone: names of the subproblems to drop.
+        pages: their replacements.
+        new: the new clusters, by slot.
         dropped: slots of the clusters, old and new, that no particle holds any more.
-        released: those of them that the table holds.
-        led: where keys lead from now on that led elsewhere.
-        removed: fragments that are no more.
-        table: that holds the clusters from now on.
+        released: the slots among them that the table holds.
+        led: the new families of keys that change.
+        removed: fragments that no longer exist.
+        table: the table that will hold the clusters.
     """
 
     gone: tuple[int, ...]
@@ -239,11 +240,11 @@ def postings_after(
     clusters: Iterable[Cluster],
     keys: Mapping[int, Sequence[int]],
 ) -> dict[int, KeyFamilies]:
-    """Where keys lead when some subproblems' clusters are others.
+    """The families of keys after the clusters of some subproblems change.
 
-    A key of their fragments leads where a cluster with such a fragment is, and no longer elsewhere
-    among them. A closed key does if it led to one of them before, and stays closed as long as it
-    leads anywhere. `before` has the first fragments of the old clusters, `keys` those of each
+    A key of their fragments leads to the clusters with such a fragment, and to no other of these
+    subproblems. A closed key does so only if it led to one of them before, and stays closed while
+    it leads anywhere. `before` has the first fragments of the old clusters, `keys` those of each
     fragment.
     """
     families_of: dict[int, set[int]] = {fragment: set() for fragment in keys}

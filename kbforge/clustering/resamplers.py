@@ -1,4 +1,4 @@
-"""Resamplers: from many weighted putative particles to at most P.
+"""Resamplers: reduce many weighted putative particles to at most P.
 
 One signature for the family:
 
@@ -11,10 +11,10 @@ One signature for the family:
 | stratified | one draw in each stratum, all at one offset (Carpenter et al. 1999) |
 | optimal | the heavy, and resamples the light (Fearnhead and Clifford 2003) |
 
-Laws: indices are distinct and ascending; `greedy` keeps the weights of what it keeps, and draws
-nothing; the others are unbiased, E[W_i] = w_i for each i, where W_i is the new weight (0 if i was
-dropped); n <= size returns everything unchanged; a constant that is added to the weights is added
-to the result; -inf is never kept while a finite weight is dropped.
+Laws: indices are distinct and ascending; `greedy` keeps the weights of the particles that it keeps,
+and draws no random numbers; the others are unbiased, E[W_i] = w_i for each i, where W_i is the new
+weight (0 if i was dropped); n <= size returns everything unchanged; a constant that is added to the
+weights is added to the result; -inf is never kept when a finite weight is dropped.
 
 Inputs arrive in the canonical order (heaviest first, ties broken by the caller).
 """
@@ -118,7 +118,7 @@ def _stratified_counts(share: FloatArray, size: int, offset: float) -> IntArray:
 
 
 def _threshold(weights: FloatArray, size: int) -> tuple[NDArray[np.bool_], float]:
-    """(which particles are heavy, c) for normalised weights, more than `size` of them."""
+    """(which particles are heavy, c) for normalised weights of more than `size` particles."""
     order = np.argsort(-weights, kind="stable")
     ranked = weights[order]
     # mass[k]: of all but the k heaviest; with k heavy ones, c = mass[k] / (size - k)

@@ -1,22 +1,22 @@
 """Revise: searches for more probable groupings of earlier fragments.
 
 *Revisit.* A step takes a few neighbouring clusters of the heaviest particles and clusters their
-fragments again, by themselves and in random order. The results stand beside the old particles:
-equal ones are one, every one weighs its target density, and the heaviest P stay. That is done only
-if the log of the sum of all target densities held grows, over the subproblems concerned. So neither
-it nor the density of the heaviest particle ever falls, and the reverse KL divergence to the
-posterior never grows. (Sequential Monte Carlo cannot move a whole cluster once no particle
-disagrees about it; Gibbs sampling goes through far less probable groupings on the way.)
+fragments again, separately and in random order. The results join the old particles: equal ones
+count once, each weighs its target density, and the heaviest P stay. The step is kept only if the
+log of the summed target densities grows, over the subproblems concerned. So neither this sum nor
+the density of the heaviest particle ever falls, and the reverse KL divergence to the posterior
+never grows. (Sequential Monte Carlo cannot move a whole cluster once all particles agree on it;
+Gibbs sampling would pass through far less probable groupings.)
 
-*Split or merge.* A cluster's fragments are hashed, and it is offered as those with the hash of one
-fragment, and the rest. The hash is the first of a fragment's keys, of the index or as features that
-the likelihood compares by, in a random order (MinHash); for vectors, the side of a random direction
-through the cluster's mean. If no split is better, the cluster is offered as one with the best of
-those that the fragment could belong to instead. Sampling would accept what is worse, too.
+*Split or merge.* A cluster's fragments are hashed; the proposal is a split into those with the hash
+of one fragment, and the rest. The hash is the first, in a random order, of a fragment's keys in the
+index or of the features that the likelihood compares (MinHash); for vectors, the side of a random
+direction through the cluster's mean. If no split is better, the proposal is a merge with the best
+other cluster that the fragment fits. Unlike sampling, this never accepts a worse grouping.
 
-*Move.* A fragment goes where the heaviest particle is heaviest with it.
+*Move.* A fragment moves to the cluster that makes the heaviest particle heaviest.
 
-*Exchange.* Under a linking attribute fragments take each other's places
+*Exchange.* With a linking attribute fragments swap places
 (`kbforge.clustering.exchange`).
 """
 
@@ -49,7 +49,7 @@ from kbforge.numerics import log_sum_exp
 
 
 class Rerun(NamedTuple):
-    """Groupings that a run over a few fragments found, as `JointParticles` has them."""
+    """Groupings of a few fragments found by a run, in the form of `JointParticles`."""
 
     rows: list[Row]
     values: FloatArray
@@ -57,7 +57,7 @@ class Rerun(NamedTuple):
 
 
 def clustered_again(state: SessionState, order: Sequence[int]) -> Rerun:
-    """The groupings that a run over these fragments alone ends with, at most P, heaviest first.
+    """The final groupings of a run over these fragments alone, at most P, heaviest first.
 
     The run has the session's likelihood, rules and constraints, and no index.
 
@@ -86,20 +86,20 @@ def clustered_again(state: SessionState, order: Sequence[int]) -> Rerun:
 
 
 MOST_TAKEN = 300
-"""Fragments that a step clusters again at most: what a step costs is bounded."""
+"""Maximum fragments that a step clusters again, to bound its cost."""
 
 MOST_NEIGHBOURS = 3
-"""Clusters that a step takes beside the one it begins with, at most."""
+"""Maximum neighbouring clusters per step."""
 
 LEAST_GAIN = 1e-9
-"""Nats: less is rounding."""
+"""Nats: smaller differences are rounding."""
 
 
 def revisit(state: SessionState, anchor: int, neighbours: int) -> tuple[list[int], float]:
-    """Cluster a fragment's cluster and at most so many neighbours again.
+    """Cluster a fragment's cluster and some of its neighbours again.
 
-    Returns the fragments taken, none if they are too many, and the gain in log mass, 0 for none.
-    If the likelihood fails, nothing has changed.
+    Returns the fragments concerned (none if they are too many) and the gain in log mass, 0 for
+    none. If the likelihood fails, nothing has changed.
     """
     taken = list(state.cluster_of(anchor)[0])
     if len(taken) > MOST_TAKEN:
@@ -114,13 +114,13 @@ def revisit(state: SessionState, anchor: int, neighbours: int) -> tuple[list[int
 
 
 def nearest_clusters(state: SessionState, fragment: int, most: int) -> list[Cluster]:
-    """The clusters that a fragment would join first instead of its own, at most so many."""
+    """The other clusters that a fragment would join first, up to a maximum."""
     slots, weights, _ = state.rivals(fragment)
     return state.run.clusters(slots[np.argsort(-weights, kind="stable")[:most]])[0]
 
 
 def offer(state: SessionState, taken: Sequence[int], again: Rerun) -> float:
-    """Take up other groupings of some fragments if that is worth it; the gain in log mass."""
+    """Adopt other groupings of some fragments if that helps; the gain in log mass."""
     names = sorted(set(state.run.homes(taken)))
     size = state.rules.particles
     both = joined(state.pages(names), state.prior, size)
@@ -146,7 +146,7 @@ def offer(state: SessionState, taken: Sequence[int], again: Rerun) -> float:
 
 
 def _mass(state: SessionState, rows: Sequence[Row], term: dict[Cluster, float]) -> float:
-    """Log of the sum of the target densities that rows stand for."""
+    """Log of the summed target densities of rows."""
     parts = components(rows) if state.rules.splits else [list(rows)]
     return float(sum(log_sum_exp(log_densities(part, term)) for part in parts))
 
@@ -156,9 +156,9 @@ def revised(
 ) -> Revision:
     """Revisit around some fragments, or around one of every cluster, in random order.
 
-    Then split or merge the clusters of those, and move each fragment revisited. In the end exchange
-    fragments between all clusters, if a link keeps some apart.
-    `after_step` is called after every step, and may raise to end it there.
+    Then split or merge the clusters of those, and move each fragment revisited. At the end exchange
+    fragments between all clusters, if a link separates some. `after_step` is called after every
+    step, and may raise to end the revision.
 
     Raises:
         LikelihoodError: as a session's `add`; the steps before it stay.
@@ -187,7 +187,8 @@ def revised(
 
 
 def move(state: SessionState, fragment: int) -> float:
-    """Put a fragment where the heaviest particle is heaviest with it; the gain in log mass."""
+    """Move a fragment to the cluster that makes the heaviest particle heaviest; the gain in log
+    mass."""
     here, own = state.cluster_of(fragment)
     left = tuple(other for other in here if other != fragment)
     slots, weights, _ = state.rivals(fragment)
@@ -218,12 +219,12 @@ def move(state: SessionState, fragment: int) -> float:
 
 
 def _held(*clusters: Cluster) -> Row:
-    """Those of the clusters that are not empty, as a row."""
+    """The clusters that are not empty, as a row."""
     return in_order(cluster for cluster in clusters if cluster)
 
 
 def _one_each(state: SessionState) -> list[int]:
-    """A fragment of every cluster of the heaviest particles."""
+    """One fragment of every cluster of the heaviest particles."""
     clusters: dict[int, Cluster] = {}
     for page in state.pages(state.run.names()):
         heaviest = set(page.slots[page.cells[: page.rows[0]]].tolist())
@@ -237,13 +238,13 @@ _HASHES = 4
 
 
 def split_or_merge(state: SessionState, fragment: int) -> float:
-    """Part a fragment's cluster by hashes, or make it one with another; the gain in log mass."""
+    """Split a fragment's cluster by hashes, or merge it with another; the gain in log mass."""
     here = state.cluster_of(fragment)[0]
     return _best_offered(state, [here], _parted(state, fragment, here)) or _merged(state, fragment)
 
 
 def _merged(state: SessionState, fragment: int) -> float:
-    """Make its cluster one with the best of some others; the gain in log mass."""
+    """Merge its cluster with the best of some others; the gain in log mass."""
     here = state.cluster_of(fragment)[0]
     gain = 0.0
     for there in nearest_clusters(state, fragment, MOST_NEIGHBOURS):
@@ -253,7 +254,7 @@ def _merged(state: SessionState, fragment: int) -> float:
 
 
 def _best_offered(state: SessionState, before: Sequence[Cluster], rows: Sequence[Row]) -> float:
-    """Offer the best of some groupings of the fragments of clusters; the gain in log mass."""
+    """Try the best of some groupings of the fragments of clusters; the gain in log mass."""
     rows = [row for row in rows if state.bindings.allow(row)]
     if not rows:
         return 0.0
@@ -269,7 +270,7 @@ def _best_offered(state: SessionState, before: Sequence[Cluster], rows: Sequence
 
 
 def _parted(state: SessionState, fragment: int, cluster: Cluster) -> list[Row]:
-    """The cluster in two, by each of some hash functions that do not hold it together."""
+    """The cluster split in two, by each of the hash functions that can split it."""
     if not 1 < len(cluster) <= MOST_TAKEN:
         return []
     rows = []
@@ -282,7 +283,7 @@ def _parted(state: SessionState, fragment: int, cluster: Cluster) -> list[Row]:
 
 
 def _buckets(state: SessionState, fragment: int, cluster: Cluster) -> list[set[int]]:
-    """The fragments of a cluster with the hash of one of them, by each hash function."""
+    """The fragments of a cluster that share one fragment's hash, by each hash function."""
     keys = _keys(state, cluster)
     if keys.get(fragment):
         place = {
@@ -303,7 +304,7 @@ def _buckets(state: SessionState, fragment: int, cluster: Cluster) -> list[set[i
 
 
 def _keys(state: SessionState, cluster: Cluster) -> Mapping[int, Sequence[int]]:
-    """By fragment, what it shares with those that are like it; none if nothing says."""
+    """For each fragment, the features that it shares with similar ones; empty if there are none."""
     if state.spec.index is not None:
         return state.keys(cluster)
     fragments = [state.fragment(number) for number in cluster]

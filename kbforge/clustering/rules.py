@@ -1,4 +1,4 @@
-"""Rules and prior of sequential Monte Carlo clustering, and what can become of a fragment.
+"""Rules and prior of sequential Monte Carlo clustering, and the possible results of a step.
 
 Sources: Fearnhead (2004) for the sampler on partitions; the split-SMC paper (Trojan et al.) for
 subproblems (section 3) and surrogates (appendix C.1).
@@ -10,11 +10,11 @@ subproblems (section 3) and surrogates (appendix C.1).
 | C | a cluster of that particle; |C| its size |
 | L | log marginal likelihood of a cluster, nats |
 | alpha | concentration of the Dirichlet process |
-| P | most particles a subproblem keeps |
+| P | maximum particles per subproblem |
 
 A putative particle puts x into C, with weight w_si + log|C| + L(C + x) - L(C), or into a cluster
 of its own, with weight w_si + log alpha + L({x}). The kernel takes the steps
-(`kbforge/kernel/src/step.cpp`); `tests/kernel/oracle.py` says in a page what a step is.
+(`kbforge/kernel/src/step.cpp`); `tests/kernel/oracle.py` defines a step in one page.
 """
 
 from __future__ import annotations
@@ -33,39 +33,39 @@ from kbforge.errors import UsageError
 from kbforge.numerics import on_grid
 
 Weights: TypeAlias = Literal["target", "marginal"]
-"""How a partial grouping is weighed: by the posterior's own value for it, which is the best
-choice for the stored support, or by the sum over the particles that showed it, as published."""
+"""The weight of a partial grouping: the posterior's own value, which is the best choice for the
+stored support, or the sum over the particles that contained it, as published."""
 
 WAVE = 32
-"""Enough for batches that fill a processor; with more, more of them is in vain."""
+"""Enough for batches that keep a processor busy; with more, more sets are in vain."""
 
 FATES = (Fate.OPENED, Fate.JOINED, Fate.MERGED)
-"""By how many subproblems took part."""
+"""Indexed by the number of subproblems involved."""
 
 _FLOOR_OF_INDEXED = 1e-3
 _NO_PAIRS = 1e9
-"""An alpha so many times the fragments leaves each alone."""
+"""An alpha this many times the number of fragments leaves each alone."""
 
 
 class InfeasibleFragment(Exception):
-    """Constraints leave the fragment no place among the particles that there are."""
+    """Constraints leave the fragment no place in the current particles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What distinguishes the members of the family of sequential Monte Carlo clusterers.
+    """The settings that distinguish the family of sequential Monte Carlo clusterers.
 
     Attributes:
         particles: P.
-        resampler: how a pool is cut to P.
-        splits: whether the set falls apart into subproblems; False is plain SMC.
+        resampler: how a pool is reduced to P.
+        splits: whether the set splits into subproblems; False is plain SMC.
         weights: how partial groupings are weighed after a split.
         sampled_merges: join by sampling when more than two subproblems with several particles
             meet, as the published code does, instead of exactly.
         floor: putative particles below this fraction of the heaviest are dropped; 0 drops none.
             None leaves it to the spec (`settled`).
-        wave: fragments for which a black box is asked ahead, in one batch, at most; 1 is none. The
-            result is the same (`kbforge.clustering.ahead`).
+        wave: maximum fragments whose sets a black box scores ahead in one batch; 1 turns it off.
+            The result is the same (`kbforge.clustering.ahead`).
 
     """
 
@@ -87,7 +87,7 @@ class Rules:
 
     @property
     def keeps_heaviest(self) -> bool:
-        """Whether the resampler keeps the heaviest, in the order given, and draws nothing."""
+        """Whether the resampler keeps the heaviest, in the given order, without random draws."""
         return self.resampler is greedy
 
     @property
@@ -97,11 +97,11 @@ class Rules:
 
     @property
     def limit(self) -> int | None:
-        """How many joins the resampler can use, None for all: it may look at more than P."""
+        """How many joins the resampler can use; None for all, because it may use more than P."""
         return self.particles if self.keeps_heaviest else None
 
     def settled(self, indexed: bool) -> Rules:
-        """The same with a floor: a low one if an index leaves out clusters anyway, else 0.
+        """The same rules with a floor: low if an index leaves out clusters anyway, else 0.
 
         A stochastic resampler is unbiased only without a floor.
         """

@@ -1,8 +1,8 @@
 """A sample of fragments with complete neighbourhoods, independent of their order.
 
-A sample drawn fragment by fragment would tear entities apart. So seeds are drawn, and all that
-share a key of an index with a seed come along: what was learned of the seeds' clusters holds for
-the file.
+A sample drawn fragment by fragment would break up entities. So seeds are drawn, and all fragments
+that share an index key with a seed are included: what is learned from the seeds' clusters is valid
+for the file.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import orjson
 from kbforge.contracts import CandidateIndex, Fragment
 
 MOST_RELATIVES = 12
-"""A key that more fragments share does not widen the sample."""
+"""A key that more fragments share does not extend the sample."""
 _AT_ONCE = 10_000
-"""Fragments whose keys are asked for at once."""
+"""Fragments whose keys are computed at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Some of the fragments, seeds first, with their places in the sequence sampled."""
+    """Some fragments, seeds first, with their places in the sampled sequence."""
 
     fragments: tuple[Fragment, ...]
     places: tuple[int, ...]
@@ -33,7 +33,7 @@ class Sample:
 
 
 def digest_of_properties(fragment: Fragment) -> bytes:
-    """What the properties of a fragment hash to."""
+    """A hash of a fragment's properties."""
     stated = orjson.dumps(dict(fragment.properties), option=orjson.OPT_SORT_KEYS)
     return hashlib.blake2b(stated, digest_size=8).digest()
 
@@ -44,10 +44,10 @@ def neighbourhoods(
     most: int,
     digest: Callable[[Fragment], bytes] = digest_of_properties,
 ) -> Sample:
-    """All fragments if there are at most so many, else seeds and all that share a key with them.
+    """All fragments up to a maximum, otherwise seeds and all that share a key with them.
 
-    Seeds are taken until the sample is full, so that their neighbourhoods are whole but for keys
-    that very many share. Which ones they are depends on the digests alone, not on order or names.
+    Seeds are added until the sample is full, so their neighbourhoods are complete except for keys
+    that very many share. The choice depends only on the digests, not on order or names.
     """
     order = by_digest(fragments, digest)
     if len(order) <= most:
@@ -74,7 +74,7 @@ def keys_of_each(fragments: Sequence[Fragment], index: CandidateIndex) -> list[l
 def holders_of(
     keys: Iterable[int], fragments: Iterable[Fragment], index: CandidateIndex, most: int
 ) -> dict[int, list[int]]:
-    """By key, the places of the fragments that have it, ascending; the first `most` + 1."""
+    """For each key, the places of the fragments that have it, ascending; the first `most` + 1."""
     wanted = np.unique(np.fromiter(keys, dtype=np.int64))
     found = [np.zeros(0, dtype=np.int64)]
     places = [np.zeros(0, dtype=np.int64)]
@@ -95,7 +95,7 @@ def holders_of(
 
 
 def _blocks(fragments: Iterable[Fragment]) -> Iterator[tuple[int, list[Fragment]]]:
-    """Fragments some at a time, each block after the place of its first one."""
+    """Fragments in blocks, each with the place of its first one."""
     left, first = iter(fragments), 0
     while block := list(islice(left, _AT_ONCE)):
         yield first, block
@@ -105,7 +105,7 @@ def _blocks(fragments: Iterable[Fragment]) -> Iterator[tuple[int, list[Fragment]
 def by_digest(
     fragments: Sequence[Fragment], digest: Callable[[Fragment], bytes] = digest_of_properties
 ) -> list[int]:
-    """The numbers of the fragments, by what they hash to."""
+    """The numbers of the fragments, by hash."""
     digests = list(map(digest, fragments))
     return sorted(range(len(fragments)), key=digests.__getitem__)
 
@@ -116,9 +116,9 @@ def drawn(
     relatives: Callable[[int], Iterable[int]],
     most: int,
 ) -> Sample:
-    """All fragments if there are at most so many, else seeds in order, and their relatives.
+    """All fragments up to a maximum, otherwise seeds in order, and their relatives.
 
-    `relatives` gives other places in the order; it is asked for seeds alone.
+    `relatives` returns other places in the order; it is called only for seeds.
     """
     if len(order) <= most:
         return Sample(tuple(fragments[i] for i in order), tuple(order), len(order))

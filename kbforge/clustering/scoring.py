@@ -1,7 +1,7 @@
-"""What is scored: the model of a run, and the scores of its sets.
+"""Scoring: the model of a run, and the scores of its sets.
 
-A black box is asked for L of whole sets, each distinct content once, through a cache
-(`ScoreCache`), so that sets of later fragments may be scored ahead (`kbforge.clustering.ahead`).
+A black box scores whole sets, each distinct content once, through a cache (`ScoreCache`), so sets
+of later fragments can be scored ahead (`kbforge.clustering.ahead`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from kbforge.models.scoring import Key, ScoreCache
 
 
 def without_model(spec: ModelSpec) -> ModelSpec:
-    """The spec itself, but with M = 0 the one that has the surrogate for its likelihood.
+    """The spec itself or, with M = 0, the spec with the surrogate as its likelihood.
 
     Raises:
-        UsageError: M = 0 without a surrogate to cluster by.
+        UsageError: M = 0 without a surrogate to cluster with.
 
     """
     if spec.max_evals != 0:
@@ -30,10 +30,10 @@ def without_model(spec: ModelSpec) -> ModelSpec:
 
 
 def shared(spec: ModelSpec) -> ModelSpec:
-    """The spec, with a black box as a cache of scores.
+    """The spec, with a cache of scores around a black box.
 
     Raises:
-        UsageError: M = 0 without a surrogate to cluster by.
+        UsageError: M = 0 without a surrogate to cluster with.
     """
     spec = without_model(spec)
     likelihood = spec.likelihood
@@ -43,9 +43,9 @@ def shared(spec: ModelSpec) -> ModelSpec:
 
 
 class StepDemand(NamedTuple):
-    """What a step would ask for.
+    """What a step needs.
 
-    `unknown` are the sets not scored yet, by content; `owners` the subproblem of each cluster that
+    `unknown` are the unscored sets, by content; `owners` the subproblem of each cluster that
     the fragment is proposed to; `likely` those it will probably change; `keys` its keys that are
     followed.
     """
@@ -63,9 +63,9 @@ class FragmentsByNumber(Protocol):
 
 
 class SessionScores:
-    """L of sets of a session's fragments, each distinct content once, and which were asked for.
+    """L of sets of a session's fragments, each distinct content once, and which were used.
 
-    `forgotten` counts sets asked for that had a fragment of which no equal is left here.
+    `forgotten` counts used sets with a fragment of which no equal is left here.
     """
 
     def __init__(self, likelihood: Likelihood) -> None:
@@ -76,19 +76,19 @@ class SessionScores:
 
     @property
     def evaluations(self) -> int:
-        """How many sets were asked for."""
+        """The number of sets used."""
         return self.forgotten + len(self.asked)
 
     def resume(self, evaluations: int) -> None:
-        """Count on from there."""
+        """Continue the count from here."""
         self.forgotten = evaluations - len(self.asked)
 
     def take_in(self, fragments: Mapping[int, Fragment]) -> None:
-        """These fragments are there, by number."""
+        """Add these fragments, by number."""
         self._numbers.update((i, self.cache.number(x)) for i, x in fragments.items())
 
     def put(self, fragment: int, number: int) -> None:
-        """A fragment is there, of which the content has a number in the cache."""
+        """Add a fragment whose content has a number in the cache."""
         self._numbers[fragment] = number
 
     def unknown(
@@ -98,7 +98,7 @@ class SessionScores:
         x: Fragment | None = None,
         number: int = -1,
     ) -> tuple[list[Key], dict[Key, Sequence[Fragment]]]:
-        """Sets of fragments by content, and those that have not been scored.
+        """Sets of fragments by content, and those that are unscored.
 
         If not None, each set also has x, whose content has `number` in the cache.
         """
@@ -118,13 +118,13 @@ class SessionScores:
         x: Fragment | None = None,
         number: int = -1,
     ) -> list[Key]:
-        """Have sets scored, as of `unknown`; they do not count. Errors as `ScoreCache`."""
+        """Score the sets of `unknown` without counting them. Errors as `ScoreCache`."""
         keys, unknown = self.unknown(held, sets, x, number)
         self.cache.learn(unknown)
         return keys
 
     def forget(self, gone: Mapping[int, Fragment]) -> None:
-        """These fragments are no more, by number."""
+        """Remove these fragments, by number."""
         left_of = {self._numbers.pop(number): x for number, x in gone.items()}
         for number in left_of.keys() & set(self._numbers.values()):
             del left_of[number]
@@ -136,7 +136,7 @@ class SessionScores:
                 self.cache.forget_fragment(fragment)
 
     def contents(self) -> dict[tuple[int, ...], float]:
-        """The sets asked for and their L, each by fragments with its contents."""
+        """The used sets and their L, each as fragments with their contents."""
         of_number: dict[int, int] = {}
         for fragment, number in sorted(self._numbers.items()):
             of_number.setdefault(number, fragment)
@@ -149,7 +149,7 @@ class SessionScores:
         return dict(sorted(by_fragments.items()))
 
     def remember(self, asked: Mapping[Cluster, float]) -> None:
-        """Sets of fragments have been asked for and counted before; by set, their L."""
+        """Restore sets of fragments that were used and counted before, with their L."""
         scores = {
             tuple(sorted(self._numbers[i] for i in members)): score
             for members, score in asked.items()

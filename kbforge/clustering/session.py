@@ -1,7 +1,7 @@
-"""A session of sequential Monte Carlo: adds fragments one after another and keeps the state.
+"""A session of sequential Monte Carlo: adds fragments one by one and keeps the state.
 
-The kernel takes the steps. Some of the next fragments are read ahead: what the likelihood reads of
-them, their keys, and, where subproblems lie elsewhere, those that their keys lead to.
+The kernel takes the steps. Some of the next fragments are read ahead: their encoding, their keys
+and, if subproblems are not in memory, those that their keys lead to.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from kbforge.contracts import (
 from kbforge.errors import LikelihoodError, UsageError, quoted
 
 _AT_ONCE = 512
-"""Fragments that are read before they are taken in."""
+"""Maximum fragments that are read ahead."""
 
 
 class _Batch(NamedTuple):
-    """Fragments read for a table; `begin` is the place of the first of them among all."""
+    """Fragments encoded for a table; `begin` is the place of the first one among all."""
 
     table: ClusterScorer
     fragments: Sequence[Fragment]
@@ -61,7 +61,7 @@ class SmcSession:
     """See `kbforge.contracts.Session`.
 
     Args:
-        spec: what to cluster by.
+        spec: what to cluster with.
         rules: how.
         rng: the session's own.
         snapshot: of a session with the same spec and rules, to go on with.
@@ -106,25 +106,25 @@ class SmcSession:
 
     @property
     def n_fragments(self) -> int:
-        """How many fragments there are."""
+        """The number of fragments."""
         return self._state.n_fragments
 
     @property
     def fragments(self) -> tuple[Fragment, ...]:
-        """Those that there are, in order of arrival."""
+        """The current fragments, in order of arrival."""
         self._state.have_all()
         return tuple(x for _, x in self._state.here())
 
     @property
     def constraints(self) -> Constraints:
-        """Those in force."""
+        """The constraints in force."""
         return self._state.bindings.constraints
 
     def number(self, id: str) -> int:
         """The number of a fragment.
 
         Raises:
-            UsageError: there is none of that id, or there are several.
+            UsageError: there is none with that id, or there are several.
 
         """
         return self._state.number(id)
@@ -144,14 +144,14 @@ class SmcSession:
         return tuple(found)
 
     def _require(self, name: int) -> None:
-        """Have a subproblem here."""
+        """Load a subproblem."""
         state = self._state
         state.have((name,))
         if not 0 <= name < len(state.held) or state.home(name) != name:
             raise KeyError(name)
 
     def posterior(self) -> Posterior:
-        """What is known about the grouping of the fragments that there are."""
+        """The posterior over the current fragments."""
         state, places = self._state, None
         state.have_all()
         if state.n_fragments < len(state.held):
@@ -161,7 +161,7 @@ class SmcSession:
         return state.run.posterior(places, state.n_fragments, evaluations, in_vain)
 
     def touched(self) -> SubproblemChanges:
-        """The subproblems changed since this was last asked, or else since the opening."""
+        """The subproblems changed since the last call, or since the opening."""
         changed, gone = self._state.changed, self._state.gone
         out = SubproblemChanges(tuple(sorted(changed)), tuple(sorted(gone)))
         changed.clear()
@@ -178,7 +178,7 @@ class SmcSession:
         return Snapshot(fragments, state.totals(), tuple(run.pages(run.names())), postings, scores)
 
     def checkpoint(self) -> Checkpoint:
-        """What is other than at the last checkpoint."""
+        """What changed since the last checkpoint."""
         state, run, since = self._state, self._state.run, self._state.since
         if since is None:
             there, gone = run.names().tolist(), list[int]()
@@ -194,7 +194,7 @@ class SmcSession:
     # -- more fragments -----------------------------------------------------------------------
 
     def _coming(self, x: Fragment, after: int) -> StepDemand:
-        """What a step with x would ask for now, with `after` fragments before it; may raise."""
+        """What a step with x needs now, with `after` fragments before it; may raise."""
         state, table = self._state, self._state.table
         assert isinstance(table, BlackBoxTable)
         records = state.read(x)
@@ -208,11 +208,11 @@ class SmcSession:
         return coming
 
     def foresee(self, fragments: Sequence[Fragment]) -> None:
-        """These are to be added next."""
+        """Announce the fragments to be added next."""
         self._ahead.foresee(fragments)
 
     def add(self, fragments: Sequence[Fragment]) -> list[StepResult]:
-        """Take in fragments, one after another."""
+        """Add fragments one by one."""
         if fragments and not self._ahead.expects(fragments[0]):
             self._ahead.foresee(fragments)
         state, compiled = self._state, self._state.table.compiled
@@ -222,7 +222,7 @@ class SmcSession:
         return self._add_together(fragments, compiled)
 
     def adding(self, fragments: Iterable[Fragment]) -> Iterator[StepResult]:
-        """Take in fragments, each when it is asked for."""
+        """Add fragments, each when its result is requested."""
         given, state, batch = list(fragments), self._state, None
         for at, x in enumerate(given):
             self._ahead.before(x)
@@ -243,7 +243,7 @@ class SmcSession:
             yield step
 
     def _read(self, given: Sequence[Fragment], at: int, batch: _Batch | None) -> _Batch:
-        """Have a fragment read, and some of the next ones."""
+        """Read a fragment, and some of the next ones."""
         state = self._state
         known = batch is not None and at < batch.begin + len(batch.fragments)
         if batch is not None and known and batch.table is state.table:
@@ -258,7 +258,7 @@ class SmcSession:
         return _Batch(state.table, part, records, at)
 
     def _take_in(self, batch: _Batch, k: int) -> StepResult:
-        """Take in one of the fragments read, after those before it; errors as those of `add`."""
+        """Add one of the fragments read, after those before it; errors as those of `add`."""
         state, x = self._state, batch.fragments[k]
         state.have_ids(state.bindings.mates(x))
         number = len(state.held)
@@ -277,7 +277,7 @@ class SmcSession:
         return step
 
     def _add_cornered(self, x: Fragment) -> StepResult:
-        """Take in a fragment that constraints leave no place."""
+        """Add a fragment that constraints leave no place."""
         try:
             return add_cornered(self._state, x)
         except LikelihoodError as error:
@@ -286,7 +286,7 @@ class SmcSession:
     def _add_together(
         self, fragments: Sequence[Fragment], compiled: CompiledClusters
     ) -> list[StepResult]:
-        """Take in fragments by a table of the kernel's own; while it does, the next are read."""
+        """Add fragments with a table of the kernel's own, while the next ones are read."""
         steps: list[StepResult] = []
         self._state.last = None
         parts = [fragments[i : i + _AT_ONCE] for i in range(0, len(fragments), _AT_ONCE)]
@@ -336,7 +336,7 @@ class SmcSession:
     def _encoded(
         self, compiled: CompiledClusters, fragments: Sequence[Fragment]
     ) -> tuple[list[_Batch], LikelihoodError | None]:
-        """Fragments that the kernel is still to be told of, and why it cannot read the next one."""
+        """Fragments that the kernel has not received yet, and why it cannot read the next one."""
         state = self._state
 
         def read(part: Sequence[Fragment]) -> _Batch:
@@ -357,7 +357,7 @@ class SmcSession:
     # -- other changes ------------------------------------------------------------------------
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Take fragments out again, all of them or, whatever is raised, none."""
+        """Remove fragments, all of them or, if an error is raised, none."""
         self._state.have_ids(ids)
         removed = dict.fromkeys(map(self.number, ids))
         if removed:
@@ -369,28 +369,28 @@ class SmcSession:
         ids: Sequence[str] | None = None,
         after_step: Callable[[], None] | None = None,
     ) -> Revision:
-        """Spend time on old mistakes."""
+        """Improve the grouping."""
         if ids is None:
             self._state.have_all()
         anchors = None if ids is None else [self.number(id) for id in ids]
         return revised(self._state, passes, anchors, after_step or (lambda: None))
 
     def bridge(self, id: str) -> float:
-        """Make one of the clusters that a new fragment belongs to."""
+        """Merge clusters that a new fragment fits."""
         state = self._state
         if state.last is not None and state.fragment(state.last[0]).id == id:
             return bridged(state, state.last[0])
         return bridged(state, self.number(id))
 
     def constrain(self, decisions: Sequence[Decision]) -> None:
-        """Have these decisions honoured, too, from now on."""
+        """Add decisions."""
         if decisions:
             known = self.constraints
             more = replace(known, decisions=(*known.decisions, *decisions))
             enforce(self._state, more, decisions)
 
     def lift(self, decisions: Sequence[Decision]) -> None:
-        """Honour these decisions no longer."""
+        """Withdraw decisions."""
         left = list(self.constraints.decisions)
         for decision in decisions:
             if decision not in left:
@@ -401,14 +401,14 @@ class SmcSession:
 
 
 class SequentialMonteCarlo(OnlineClusterer):
-    """What greedy, plain and split clustering share: all but their rules."""
+    """Common base of greedy, plain and split clustering: all but their rules."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
 
     @property
     def rules(self) -> Rules:
-        """What it does."""
+        """Its rules."""
         return self._rules
 
     def open(
@@ -422,10 +422,10 @@ class SequentialMonteCarlo(OnlineClusterer):
         return SmcSession(spec, self._rules, rng, snapshot, pages)
 
     def finishes_with(self, spec: ModelSpec) -> bool:
-        """Under a link, fragments are exchanged in the end (`kbforge.clustering.exchange`)."""
+        """With a link, fragments are exchanged at the end (`kbforge.clustering.exchange`)."""
         linked = spec.constraints.link is not None and self._rules.keeps_heaviest
         return self.finishes or linked
 
     def finish(self, session: Session, after_step: Callable[[], None]) -> None:
-        """Exchange fragments, if a link keeps some apart."""
+        """Exchange fragments, if a link separates some."""
         session.revise(0, after_step=after_step)

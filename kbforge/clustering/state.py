@@ -1,14 +1,14 @@
 """The parts of a session, and the subproblems that it has in memory.
 
-Pages may lie elsewhere; a session has here those that it has looked at. Where all clusters are here
-that a step looks at, the step decides as if all others were here, too.
+Pages may be stored elsewhere; a session loads those that it needs. If all clusters that a step
+compares are in memory, the result is the same as with all others.
 
-A live table is settled by the first fragment that it encodes, so it is shown the session's first
-fragment before any page comes in. Clusters keep their slots, and a page has them in the order in
-which they are to be freed, since sums over particles are taken in an order that slots decide. A
-page leaves out what can be worked out again to the same bits: membership masks, terms, and live
-tables, which are filled again along the clusters' lineage. It has a black box's scores: a network
-need not say the same to the last bit in another batch.
+The first fragment that a live table encodes determines what it reads, so the table encodes the
+session's first fragment before any page is loaded. Clusters keep their slots, and a page lists them
+in the order in which they are to be freed, because slots determine the order of sums over
+particles. A page omits what can be computed again to the same bits: membership masks, terms, and
+live tables, which are filled again along the clusters' lineage. It includes a black box's scores,
+because a network may return other last bits in another batch.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ from kbforge.kernel.binding import kernel_library
 from kbforge.models.scoring import ScoreCache
 
 _WINDOW = 64
-"""Numbers to look for the first fragment among; twice as many where none of them is there."""
+"""How many numbers to search for the first fragment at once; doubled until one is found."""
 _AT_ONCE = 10_000
-"""Pages that are fetched together, at most."""
+"""Maximum pages fetched together."""
 _SEVERAL = -1
 
 
@@ -67,21 +67,21 @@ class SessionState:
     """A session without its interface.
 
     Args:
-        spec: what to cluster by.
-        rules: how, settled.
+        spec: what to cluster with.
+        rules: the settled rules.
         rng: the session's own.
-        sparse: whether few of the subproblems may be here.
+        sparse: whether only few of the subproblems may be in memory.
 
     Attributes:
-        held: fragments by number; None: it is not here.
-        n_fragments: how many there are, here and elsewhere.
-        source: where the other subproblems lie; None: all are here.
-        last: the fragment taken in last, and where its record is; None: the table has been told of
-            other fragments since, and forgets what it had taken in by then.
-        changed: names of subproblems that are new since this was last asked.
-        gone: names of those that are no more.
-        since: by name, the subproblems replaced or new since the last checkpoint, and whether there
-            was one of that name then; None: there was no checkpoint.
+        held: fragments by number; None if it is not in memory.
+        n_fragments: the number of fragments, in memory or elsewhere.
+        source: where the other subproblems are; None if all are in memory.
+        last: the last added fragment, and its record; None if the table has read other fragments
+            since.
+        changed: names of subproblems that are new since the last query.
+        gone: names of those that no longer exist.
+        since: the subproblems replaced or new since the last checkpoint, by name, and whether that
+            name existed then; None before the first checkpoint.
     """
 
     def __init__(
@@ -134,7 +134,8 @@ class SessionState:
         return PythonTable(run, likelihood, held, index, self._sparse)
 
     def begin(self, totals: Totals, said: str, source: Pages | None = None) -> None:
-        """Go on, while empty, from another session's totals; its pages come later or from `source`.
+        """Continue, while empty, from another session's totals; its pages come later or from
+        `source`.
 
         Raises:
             UsageError: as `require_same`; the message calls the totals `said`.
@@ -152,17 +153,17 @@ class SessionState:
             self.run.changed_postings()  # from now on it is noted what changes
 
     def bind(self, constraints: Constraints, graph: DecisionGraph) -> None:
-        """From now on these constraints are in force; the particles are as they were."""
+        """Apply these constraints from now on; the particles stay."""
         self.bindings.bind(constraints, graph, self.here())
 
     # -- what is known ------------------------------------------------------------------------
 
     def here(self) -> Iterable[tuple[int, Fragment]]:
-        """The fragments that are here, by ascending number."""
+        """The fragments in memory, by ascending number."""
         return ((number, x) for number, x in enumerate(self.held) if x is not None)
 
     def fragment(self, number: int) -> Fragment:
-        """A fragment that is here."""
+        """A fragment in memory."""
         x = self.held[number]
         assert x is not None
         return x
@@ -171,7 +172,7 @@ class SessionState:
         """The number of a fragment.
 
         Raises:
-            UsageError: there is none of that id, or there are several.
+            UsageError: there is none with that id, or there are several.
 
         """
         self.have_ids((id,))
@@ -191,11 +192,11 @@ class SessionState:
                 self._numbers[x.id] = _SEVERAL if x.id in self._numbers else number
 
     def home(self, number: int) -> int:
-        """The subproblem of a fragment that is here."""
+        """The subproblem of a fragment in memory."""
         return self.run.homes([number])[0]
 
     def pages(self, names: Iterable[int]) -> list[SubproblemData]:
-        """Subproblems that are here."""
+        """Subproblems in memory."""
         return self.run.pages(np.array(list(names), dtype=np.int64))
 
     def cluster_of(self, number: int) -> tuple[Cluster, float]:
@@ -207,7 +208,7 @@ class SessionState:
         return held[at], float(self.prior.log_terms([held[at]], page.scores[at : at + 1])[0])
 
     def rivals(self, number: int, lone: bool = True) -> Rivals:
-        """Where a fragment could be instead; `lone`: even if its cluster has no other."""
+        """Other places for a fragment; `lone`: even if it is alone in its cluster."""
         x = self.fragment(number)
         if self.last is not None and self.last[0] == number:
             records, k = self.last[1:]
@@ -222,7 +223,7 @@ class SessionState:
         return found
 
     def keys(self, numbers: Sequence[int]) -> dict[int, list[int]]:
-        """The keys of fragments in the index; it is known from then on where they lead."""
+        """The keys of fragments in the index; their families are loaded."""
         if self.spec.index is None:
             return {}
         starts, flat = keys_of(self.spec.index, [self.fragment(n) for n in numbers])
@@ -231,7 +232,7 @@ class SessionState:
         return {n: keys[bounds[k] : bounds[k + 1]] for k, n in enumerate(numbers)}
 
     def totals(self) -> Totals:
-        """What it knows beside its subproblems."""
+        """The data outside the subproblems."""
         known = self.run.totals()
         return Totals(
             settings=dict(self.settings),
@@ -249,7 +250,7 @@ class SessionState:
     # -- have it here -------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Have a table that was shown the first fragment that there is. May raise."""
+        """Make a table that has encoded the first fragment. May raise."""
         if self._settled:
             return
         first = self._first()
@@ -259,7 +260,7 @@ class SessionState:
         self._settled = True
 
     def know(self, keys: Iterable[int]) -> None:
-        """Have it known where these keys lead."""
+        """Load the families of these keys."""
         if self.source is None:
             return
         unknown = [key for key in dict.fromkeys(keys) if key not in self._known]
@@ -268,7 +269,7 @@ class SessionState:
             self._known.update(unknown)
 
     def have(self, numbers: Iterable[int]) -> None:
-        """Have here the subproblems of fragments, of those that there are."""
+        """Load the subproblems of those of the fragments that exist."""
         wanted = [number for number in numbers if self._is_elsewhere(number)]
         if not wanted:
             return
@@ -280,7 +281,7 @@ class SessionState:
         self._fetch(sorted(set(homes.values())))
 
     def have_ids(self, ids: Iterable[str]) -> None:
-        """The same, of the fragments with these ids."""
+        """Load the same for the fragments with these ids."""
         if self.source is None:
             return
         unknown = [id for id in ids if id not in self._asked]
@@ -289,23 +290,23 @@ class SessionState:
             self._asked.update(unknown)
 
     def have_all(self) -> None:
-        """Have here all subproblems."""
+        """Load all subproblems."""
         if self.source is not None:
             self._fetch([name for name in self.source.names() if self._is_elsewhere(name)])
 
     def have_keys(self) -> None:
-        """Have it known where all keys lead."""
+        """Load the families of all keys."""
         if self.source is not None:
             self.know(self.source.keys())
 
     def read(self, x: Fragment) -> EncodedBatch:
-        """What a step with a fragment reads; what its open keys lead to is here then."""
+        """The encoded fragment for a step; loads what its open keys lead to."""
         records = self.read_all((x,))
         self.have_ids(self.bindings.mates(x))
         return records
 
     def read_all(self, fragments: Sequence[Fragment]) -> EncodedBatch:
-        """The same of several, but for those that decisions make one with them."""
+        """The same for several fragments, except those that decisions merge with them."""
         self.settle()
         if self._whole:
             self.have_all()
@@ -317,7 +318,7 @@ class SessionState:
         return records
 
     def reach(self, keys: IntArray, closed: bool) -> None:
-        """Have here what known keys lead to; `closed`: closed ones, too."""
+        """Load what known keys lead to; `closed`: also closed ones."""
         if self.source is not None:
             self.have(self.run.elsewhere(keys, closed))
 
@@ -328,7 +329,7 @@ class SessionState:
             self.put(pages, self.source.fragments(numbers_in(pages)))
 
     def put(self, pages: Sequence[SubproblemData], fragments: Mapping[int, Fragment]) -> None:
-        """Hold these subproblems, too; if anything is raised, nothing has changed."""
+        """Add these subproblems; if an error is raised, nothing has changed."""
         if not pages:
             return
         self.settle()
@@ -342,7 +343,7 @@ class SessionState:
         self._put_ids(new)
 
     def _is_elsewhere(self, number: int) -> bool:
-        """Whether a fragment may be there that is not here."""
+        """Whether a fragment may exist that is not in memory."""
         return (
             self.source is not None
             and 0 <= number < len(self.held)
@@ -351,7 +352,7 @@ class SessionState:
         )
 
     def _first(self, removed: Collection[int] = ()) -> int | None:
-        """The smallest number of a fragment that there is, here or elsewhere, but for some."""
+        """The smallest number of an existing fragment, in memory or elsewhere, except some."""
         width, begin = _WINDOW, self._searched
         while begin < len(self.held):
             stop = min(begin + width, len(self.held))
@@ -370,13 +371,13 @@ class SessionState:
     # -- what becomes of it -------------------------------------------------------------------
 
     def took_in(self, fragments: Sequence[Fragment], numbers: Sequence[int]) -> None:
-        """These have been taken in; their numbers are the next ones."""
+        """Record that these were added; their numbers are the next ones."""
         self.held += fragments
         self.n_fragments += len(fragments)
         self._put_ids(dict(zip(numbers, fragments, strict=True)))
 
     def note(self, before: Iterable[int], after: Iterable[int]) -> None:
-        """These subproblems have been replaced by those."""
+        """Record that these subproblems were replaced."""
         self.gone.update(before)
         self.gone.difference_update(after)
         self.changed.difference_update(before)
@@ -393,15 +394,15 @@ class SessionState:
         parts: Sequence[Sequence[Row]],
         removed: Collection[int] = (),
     ) -> Replacement:
-        """Decide what takes the place of subproblems. Whatever is raised, nothing has changed.
+        """Plan the replacement of subproblems. If an error is raised, nothing has changed.
 
-        Rows of one part group the same fragments, and all parts together those of `gone` but
-        `removed`.
+        The rows of one part group the same fragments, and all parts together group those of `gone`
+        without `removed`.
 
         Raises:
             ImpossibleError: every row of a part is impossible.
             LikelihoodError: a likelihood is NaN.
-            Exception: whatever the model or the index raises.
+            Exception: any error of the model or the index.
         """
         self.last = None
         pages, score = self.pages(gone), dict[int, float]()
@@ -446,7 +447,7 @@ class SessionState:
         )
 
     def _vacant(self, count: int) -> list[int]:
-        """The slots that the next clusters take: the latest freed first, then new ones."""
+        """The slots for the next clusters: the latest freed first, then new ones."""
         known = self.run.totals()
         reused = known.free[: -count - 1 : -1] if count else []
         return [*reused, *range(known.slots, known.slots + count - len(reused))]
@@ -454,9 +455,9 @@ class SessionState:
     def _table_after(
         self, removed: Collection[int], slot_of: Mapping[Cluster, int], gone: Collection[int]
     ) -> tuple[ClusterScorer, dict[int, Cluster]]:
-        """The table that is to hold the clusters, and those that it is to be filled with.
+        """The table for the clusters, and the clusters to fill it with.
 
-        It is another one if the first fragment goes, which settled what the table reads.
+        It is a new one if the first fragment, which determined what the table reads, is removed.
         """
         if not removed or self._first() not in removed:
             return self.table, {}
@@ -470,7 +471,7 @@ class SessionState:
         return table, others
 
     def replace(self, plan: Replacement) -> None:
-        """Write what was decided of subproblems."""
+        """Write a planned replacement of subproblems."""
         removed = {number: self.fragment(number) for number in plan.removed}
         plan.table.adopt(plan.new, removed)
         self.table = plan.table
@@ -511,7 +512,7 @@ class SessionState:
         self.run.absent(removed)
 
     def unnumber(self) -> None:
-        """The last number was given to no fragment after all, which is no more."""
+        """Release the last number, whose fragment was not added."""
         self.held.pop()
         self._absent.discard(len(self.held))
         self.run.resume(self.totals(), elsewhere=False)

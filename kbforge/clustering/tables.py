@@ -1,9 +1,10 @@
 """Live clusters of a run, for three kinds of likelihoods.
 
-One has a table in the kernel, another one in Python, asked between the run's steps. Both are
-settled by the first fragment that they are shown, and filled again along the lineage of clusters,
-to the same bits. A black box has no table: it is asked for L of whole sets, of those that a
-surrogate's table proposes, if there is one (split-SMC paper, appendix C.1).
+The first kind has a table in the kernel, the second a table in Python, which is called between the
+run's steps. The first fragment that they encode determines what both read; they are filled again
+along the lineage of clusters, to the same bits. The third kind, a black box, has no table: it
+scores whole sets, namely those that a surrogate's table proposes, if there is one (split-SMC paper,
+appendix C.1).
 """
 
 from __future__ import annotations
@@ -41,15 +42,15 @@ from kbforge.models.scoring import Key
 from kbforge.numerics import capacity_for, grown
 
 FragmentSource: TypeAlias = Callable[[], FragmentsByNumber]
-"""Gives the fragments by number."""
+"""Returns fragments by number."""
 _NOTHING: IntArray = np.zeros(0, dtype=np.int64)
 
 
 class Rivals(NamedTuple):
-    """Clusters of heaviest particles that a fragment could belong to instead of its own.
+    """Other clusters of heaviest particles that a fragment could belong to.
 
-    `slots` are ascending, `weights` log|C| + L(C + x) - L(C), and `alone` about L({x}), nats; None
-    if it is not known yet.
+    `slots` are ascending, `weights` log|C| + L(C + x) - L(C), and `alone` approximates L({x}),
+    nats; None if it is not known yet.
     """
 
     slots: IntArray
@@ -58,10 +59,10 @@ class Rivals(NamedTuple):
 
 
 class ClusterScorer(ABC):
-    """What a session asks of the likelihood of its clusters, whichever kind it is.
+    """A session's interface to the likelihood of its clusters, for all three kinds.
 
-    `compiled` is the kernel's own table; `asked` has the sets that the last step asked a black box
-    for.
+    `compiled` is the kernel's own table; `asked` has the sets that a black box scored for the last
+    step.
     """
 
     compiled: CompiledClusters | None = None
@@ -71,19 +72,19 @@ class ClusterScorer(ABC):
     @property
     @abstractmethod
     def evaluations(self) -> int:
-        """Sets scored: distinct ones, or for a live table clusters made."""
+        """The number of scored sets: distinct ones or, for a live table, clusters made."""
 
     @abstractmethod
     def read(self, fragments: Sequence[Fragment]) -> EncodedBatch:
-        """Fragments to be taken in, one after another."""
+        """Prepare fragments to be added in order."""
 
     @abstractmethod
     def add(
         self, fragments: Sequence[Fragment], records: EncodedBatch, k: int, apart: bool = False
     ) -> StepResult | None:
-        """Take in the k-th of these; None, and nothing done: its keys lead to what lies elsewhere.
+        """Add the k-th fragment; None, and no change, if its keys lead outside memory.
 
-        `apart` gives it a subproblem of its own, whatever else it could join.
+        `apart` gives it its own subproblem, even if it could join another.
 
         Raises:
             InfeasibleFragment: constraints leave it no place.
@@ -94,51 +95,51 @@ class ClusterScorer(ABC):
     def rivals(
         self, number: int, fragment: Fragment, records: EncodedBatch, k: int, lone: bool
     ) -> Rivals | None:
-        """Where a fragment that was taken in could be; None: its keys lead to what lies elsewhere.
+        """Other places for an added fragment; None if its keys lead outside memory.
 
-        `lone` says whether a fragment of a cluster of its own could be anywhere else, too.
+        `lone` says whether a fragment alone in its cluster can have other places.
         """
 
     @abstractmethod
     def count(self, evaluations: int) -> None:
-        """So many more sets have been scored, if they are counted one by one."""
+        """Count more sets as scored, if sets are counted one by one."""
 
     @abstractmethod
     def count_run(self, other: ClusterScorer) -> None:
-        """Sets that were scored for another run by the same spec count here, too."""
+        """Count sets that another run with the same spec scored."""
 
     @abstractmethod
     def score(self, clusters: Sequence[Cluster]) -> FloatArray:
-        """L of clusters of fragments that are here, nats, which counts. May raise."""
+        """L of clusters of fragments in memory, nats; the sets count. May raise."""
 
     @abstractmethod
     def make(
         self, new: Mapping[int, Cluster], others: Mapping[int, Cluster] | None = None
     ) -> dict[int, float]:
-        """L by slot, nats, of new clusters of fragments that are here; `others` are held, too.
+        """L by slot, nats, of new clusters of fragments in memory; `others` are kept, too.
 
-        Whatever is raised, nothing has changed. The result counts once the clusters are adopted.
+        If an error is raised, nothing has changed. The result counts once the clusters are adopted.
         """
 
     @abstractmethod
     def adopt(self, new: Mapping[int, Cluster], gone: Mapping[int, Fragment]) -> None:
-        """Clusters that were made are the session's, and some fragments are no more."""
+        """Adopt new clusters, and drop the removed fragments."""
 
     @abstractmethod
     def show(self, first: Fragment) -> None:
-        """Be as if this had been shown first. May raise."""
+        """Behave as if this fragment had been encoded first. May raise."""
 
     @abstractmethod
     def hold(self, pages: Sequence[SubproblemData], fragments: Mapping[int, Fragment]) -> None:
-        """Hold the clusters of subproblems, too. Whatever is raised, nothing has changed."""
+        """Add the clusters of subproblems. If an error is raised, nothing has changed."""
 
     @abstractmethod
     def release(self, slots: IntArray) -> None:
-        """Hold these clusters no longer."""
+        """Drop these clusters."""
 
 
 class ConjugateTable(ClusterScorer):
-    """Sufficient statistics; L of sets is that of the likelihood."""
+    """Sufficient statistics; L of sets comes from the likelihood."""
 
     def __init__(
         self,
@@ -162,7 +163,7 @@ class ConjugateTable(ClusterScorer):
         children: IntArray,
         dropped: IntArray,
     ) -> None:
-        """The fragment asked about last was taken in: there are other clusters. Cannot fail."""
+        """Record that the fragment scored last was added, which made new clusters. Cannot fail."""
 
     @property
     def evaluations(self) -> int:
@@ -195,7 +196,7 @@ class ConjugateTable(ClusterScorer):
 
     @abstractmethod
     def _filled(self, clusters: Mapping[int, Cluster]) -> dict[int, float]:
-        """Hold clusters, too, by slot; their L."""
+        """Add clusters, by slot; returns their L."""
 
     def _members(self, clusters: Collection[Cluster]) -> dict[int, Fragment]:
         """The fragments of clusters by number, ascending."""
@@ -261,7 +262,7 @@ class KernelTable(ConjugateTable):
         return None if found is None else Rivals(*found)
 
     def predictive(self, x: Fragment, records: EncodedBatch, k: int, slots: IntArray) -> FloatArray:
-        """Of no clusters, L({x}), shape [1]."""
+        """L({x}) without any clusters, shape [1]."""
         out = np.empty(max(len(slots), 1))
         record = records.at(k)[:3]
         asked = (len(slots), address(slots), address(out))
@@ -313,7 +314,7 @@ class KernelTable(ConjugateTable):
         fragments: Mapping[int, Fragment],
         scores: FloatArray | None,
     ) -> None:
-        """Have the table hold clusters, by lengths and members; take L of them, if `scores`."""
+        """Fill the table with clusters, by lengths and members; returns their L if `scores`."""
         encoded = self._told(list(fragments.values()))
         numbers = np.array(list(fragments), dtype=np.int64)
         records: tuple[NDArray[Any], ...] = encoded.starts, encoded.attributes, encoded.values
@@ -330,7 +331,7 @@ class KernelTable(ConjugateTable):
 
 
 class PythonTable(ConjugateTable):
-    """A table in Python; `sparse` if few of the slots may be held."""
+    """A table in Python; `sparse` if only few of the slots may be used."""
 
     def __init__(
         self,
@@ -445,7 +446,7 @@ class PythonTable(ConjugateTable):
 
 
 class BlackBoxTable(ClusterScorer):
-    """A black box, asked for L of sets, perhaps of those that a surrogate's table proposes."""
+    """A black box that scores sets, possibly those that a surrogate's table proposes."""
 
     sets: SessionScores
 
@@ -497,7 +498,7 @@ class BlackBoxTable(ClusterScorer):
         return step
 
     def coming(self, number: int, x: Fragment, records: EncodedBatch) -> StepDemand | None:
-        """What a step with a fragment would ask for; None: its keys lead to what lies elsewhere."""
+        """What a step with a fragment needs; None if its keys lead outside memory."""
         content = self.sets.cache.number(x)
         found = self._proposed(number, x, records, 0)
         if found is None:
@@ -516,9 +517,9 @@ class BlackBoxTable(ClusterScorer):
     def _proposed(
         self, number: int, x: Fragment, records: EncodedBatch, k: int
     ) -> tuple[IntArray, int | None] | None:
-        """The clusters to ask about, ascending, and the subproblem of a surrogate's heaviest join.
+        """The clusters to score, ascending, and the subproblem of a surrogate's heaviest join.
 
-        None: the keys lead to what lies elsewhere.
+        None if the keys lead outside memory.
         """
         slots = self._run.look_up(number, records.keys_of(k))
         if slots is None or self.surrogate is None:
@@ -546,7 +547,7 @@ class BlackBoxTable(ClusterScorer):
         return Rivals(slots, log_size + (sets.cache.recall(asked)[:-1] - scores), None)
 
     def count(self, evaluations: int) -> None:
-        """A set counts when it is first asked for, and once."""
+        """Count a set once, when it is first used."""
 
     def count_run(self, other: ClusterScorer) -> None:
         assert other.sets is not None
@@ -588,7 +589,7 @@ class BlackBoxTable(ClusterScorer):
 
 
 class CompactTable(LiveClusters):
-    """See `kbforge.contracts.likelihood`; slots may have any gaps."""
+    """See `kbforge.contracts.likelihood`; slots may have gaps."""
 
     def __init__(self, table: LiveClusters) -> None:
         self._table = table
@@ -625,7 +626,7 @@ class CompactTable(LiveClusters):
         self._free += places.tolist()
 
     def _taken(self, count: int) -> IntArray:
-        """Places that are free from now on no more: the latest freed first, then new ones."""
+        """Places that are no longer free: the latest freed first, then new ones."""
         reused = self._free[: -count - 1 : -1]
         del self._free[len(self._free) - len(reused) :]
         fresh = range(self._places, self._places + count - len(reused))
@@ -638,7 +639,7 @@ class CompactTable(LiveClusters):
 
 
 def keys_alone(index: CandidateIndex | None, fragments: Sequence[Fragment]) -> EncodedBatch:
-    """Fragments of which the run reads nothing but the keys."""
+    """Fragments of which the run reads only the keys."""
     nothing = np.zeros(0, dtype=np.int32)
     return EncodedBatch(
         EncodedFragments(_NOTHING, nothing, nothing, None), *keys_of(index, fragments)
@@ -648,7 +649,7 @@ def keys_alone(index: CandidateIndex | None, fragments: Sequence[Fragment]) -> E
 def keys_of(
     index: CandidateIndex | None, fragments: Sequence[Fragment]
 ) -> tuple[IntArray, IntArray]:
-    """Each fragment's keys: where they begin, shape [fragments + 1], and all of them."""
+    """The position of each fragment's first key, shape [fragments + 1], and all keys."""
     if index is None:
         return np.zeros(len(fragments) + 1, dtype=np.int64), _NOTHING
     try:
