@@ -1,6 +1,6 @@
 """The direction of imports, read from the syntax trees.
 
-    contracts <- {registry, files, numerics, serialize, evaluation}
+    contracts <- {registry, files, numerics, evaluation}
               <- {models, clustering, texts} <- indexes <- {fit, kb, store} <- jobs
               <- pictures <- cli
 
@@ -36,16 +36,16 @@ NEURAL = (
     "kbforge_lab.training.defaults",
 )
 TEST_ONLY = {"pytest", "hypothesis", "_pytest"}
-LIGHT_ROOMS = {"", "cli", "errors", "interrupts", "registry", "version", "words"}
+LIGHT_ROOMS = {"", "cli", "errors", "interrupts", "registry", "version"}
 LIGHT = {"typer", "kbforge", *sys.stdlib_module_names}
 
-LOOSE = {"errors", "interrupts", "version", "words"}
+LOOSE = {"errors", "interrupts", "version"}
 RANKS = {
     room: rank
     for rank, rooms in enumerate(
         [
             {"", "contracts", *LOOSE},
-            {"registry", "files", "numerics", "kernel", "serialize", "evaluation"},
+            {"registry", "files", "numerics", "kernel", "evaluation"},
             {"models", "clustering", "texts"},
             {"indexes"},
             {"fit", "kb", "store"},
@@ -159,7 +159,7 @@ def package(item: Import) -> str:
 def test_every_module_is_in_a_known_room():
     assert {"", *(room(i.module) for i in LIBRARY), *LOOSE} == RANKS.keys()
     assert len(RANKS.keys() - LOOSE - {""}) <= 20
-    assert len(LOOSE) <= 4
+    assert len(LOOSE) <= 3
     assert {room(i.module) for i in PLUGINS} <= PLUGIN_ROOMS
 
 
@@ -186,7 +186,7 @@ FORBIDDEN: dict[str, list[Import]] = {
         i
         for i in HOUSE
         if room(i.module) == "contracts"
-        and target_room(i.target) not in {"contracts", "errors", "words", ""}
+        and target_room(i.target) not in {"contracts", "errors", ""}
     ],
     "nobody imports the command line but itself": [
         i

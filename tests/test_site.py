@@ -40,7 +40,7 @@ def test_every_page_is_in_the_navigation_once():
 def test_every_contract_is_in_the_reference():
     page = (ROOT / "docs" / "contracts.md").read_text(encoding="utf-8")
     modules = {path.stem for path in Path(contracts.__file__).parent.glob("*.py")}
-    modules -= {"__init__", "markup"}  # what notebooks show of them
+    modules -= {"__init__"}
     assert set(re.findall(r"^::: kbforge\.contracts\.(\w+)$", page, re.MULTILINE)) == modules
 
 

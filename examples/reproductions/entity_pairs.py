@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import Fragment, Likelihood
-from kbforge.serialize import content_key, serialize
+from kbforge.contracts.serializer import content_key, serialize
 
 Floats = NDArray[np.float64]
 

@@ -18,8 +18,7 @@ import typer
 from kbforge import interrupts
 from kbforge.cli import console, options
 from kbforge.cli.options import option
-from kbforge.errors import OutputError, UsageError, quoted
-from kbforge.words import counted, listed
+from kbforge.errors import OutputError, UsageError, counted, listed, quoted
 
 if TYPE_CHECKING:
     from kbforge.contracts import Fragment

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbforge import interrupts
-from kbforge.errors import escaped, escaped_lines, quoted
-from kbforge.words import lasting
+from kbforge.errors import escaped, escaped_lines, lasting, quoted
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleRenderable

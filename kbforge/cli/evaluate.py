@@ -11,8 +11,7 @@ import typer
 
 from kbforge.cli import console, options
 from kbforge.cli.options import option
-from kbforge.errors import UsageError
-from kbforge.words import counted
+from kbforge.errors import UsageError, counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -8,8 +8,7 @@ import typer
 
 from kbforge.cli import console, options
 from kbforge.cli.options import option
-from kbforge.errors import UsageError, quoted
-from kbforge.words import counted, listed
+from kbforge.errors import UsageError, counted, listed, quoted
 
 if TYPE_CHECKING:
     from kbforge.contracts import View

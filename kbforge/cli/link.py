@@ -10,8 +10,7 @@ import typer
 from kbforge.cli import console, options
 from kbforge.cli.cluster import require_against, write_clustered
 from kbforge.cli.options import option
-from kbforge.errors import UsageError, quoted
-from kbforge.words import counted, listed
+from kbforge.errors import UsageError, counted, listed, quoted
 
 app = typer.Typer(add_completion=False)
 

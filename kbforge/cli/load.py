@@ -177,7 +177,7 @@ def _summary(report: LoadReport, output: str, aside: str | None) -> dict[str, An
 
 
 def _print(report: LoadReport, aside: str | None) -> None:
-    from kbforge.words import counted
+    from kbforge.errors import counted
 
     console.note(f"{counted(report.fragments, 'fragment')} in {report.seconds:.2f} s")
     for rule, count in report.counts.items():

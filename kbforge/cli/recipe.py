@@ -41,11 +41,10 @@ from typer.core import TyperGroup
 from kbforge import interrupts, registry
 from kbforge.cli import options
 from kbforge.cli.main import UsageMistake, verb_called
-from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.errors import KBForgeError, UsageError, did_you_mean, quoted
 from kbforge.files.io import bytes_of, open_output, read_small, require_apart
 from kbforge.files.records import Option, Record, toml_of
 from kbforge.version import DISTRIBUTION, __version__
-from kbforge.words import did_you_mean
 
 FILE_NAME = "pipeline.toml"
 _FORMAT = 1

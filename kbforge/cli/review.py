@@ -17,9 +17,10 @@ from kbforge.errors import (
     ContradictionError,
     LikelihoodError,
     UsageError,
+    counted,
+    percent,
     quoted,
 )
-from kbforge.words import counted, percent
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

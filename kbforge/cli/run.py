@@ -9,8 +9,7 @@ import typer
 
 from kbforge.cli import console, options
 from kbforge.cli.options import option
-from kbforge.errors import UsageError, quoted
-from kbforge.words import counted
+from kbforge.errors import UsageError, counted, quoted
 
 if TYPE_CHECKING:
     from kbforge.cli.recipe import StepReport

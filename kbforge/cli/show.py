@@ -9,8 +9,7 @@ import typer
 
 from kbforge.cli import console, options
 from kbforge.cli.options import option
-from kbforge.errors import UsageError, quoted
-from kbforge.words import counted, percent
+from kbforge.errors import UsageError, counted, percent, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

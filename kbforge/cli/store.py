@@ -9,8 +9,7 @@ import typer
 from kbforge import interrupts
 from kbforge.cli import console, options
 from kbforge.cli.options import option
-from kbforge.errors import UsageError, quoted
-from kbforge.words import counted, lasting
+from kbforge.errors import UsageError, counted, lasting, quoted
 
 if TYPE_CHECKING:
     from kbforge.jobs.report import Status

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from kbforge.clustering.compiled import CompiledRun
 from kbforge.contracts import Cluster, Constraints, Decision, Fragment
-from kbforge.contracts.session import KNOWN
+from kbforge.contracts.clusterer import KNOWN
 from kbforge.errors import ContradictionError, quoted
 
 

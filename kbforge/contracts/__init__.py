@@ -1,17 +1,29 @@
 """The terms of the domain, and a base class with laws for each kind of plugin."""
 
-from kbforge.contracts.additive import AdditiveLikelihood
 from kbforge.contracts.calibrator import CalibrationResult, Calibrator, Search
 from kbforge.contracts.clusterer import (
+    Checkpoint,
     Clusterer,
+    Constraints,
+    Decision,
+    Fate,
     Interrupted,
+    KeyFamilies,
     ModelSpec,
     OnlineClusterer,
     OnStage,
     OnStep,
+    Pages,
     Progress,
+    Revision,
     Rounds,
+    Session,
+    Snapshot,
     Stage,
+    StepResult,
+    SubproblemChanges,
+    SubproblemData,
+    Totals,
 )
 from kbforge.contracts.entity import (
     Alternative,
@@ -30,6 +42,7 @@ from kbforge.contracts.fragment import Fragment, OnBad, Source
 from kbforge.contracts.index import CandidateIndex, LearnedState
 from kbforge.contracts.likelihood import (
     UNREAD,
+    AdditiveLikelihood,
     CompiledClusters,
     ConjugateLikelihood,
     EncodedFragments,
@@ -51,21 +64,6 @@ from kbforge.contracts.posterior import (
     Subproblems,
 )
 from kbforge.contracts.serializer import Canonical, Serializer
-from kbforge.contracts.session import (
-    Checkpoint,
-    Constraints,
-    Decision,
-    Fate,
-    KeyFamilies,
-    Pages,
-    Revision,
-    Session,
-    Snapshot,
-    StepResult,
-    SubproblemChanges,
-    SubproblemData,
-    Totals,
-)
 
 __all__ = [
     "UNREAD",

@@ -38,25 +38,420 @@ A clusterer with its own budget reports in `ended` that it ran out.
 Each clusterer defines what a particle's weight means: a truncated and renormalised posterior
 probability in sequential Monte Carlo, the share of a Markov chain's visits, or 1 for a single
 grouping.
+
+*Numbers and places.* A fragment's number says how many came before it. No number is used twice,
+even if a removed fragment is added again. A subproblem's name is its smallest number. `StepResult`,
+`SubproblemChanges` and `Session.subproblem` use numbers, so a store may keep them. A `Posterior`
+uses places in `Session.fragments`, which are the same until a fragment is removed.
+
+*Constraints.* A decision says that two fragments are the same entity (a must-link) or that they are
+not (a cannot-link). If A and B are the same entity, anything that is the same as A is the same as
+B, and anything that differs from A differs from B. A decision may name fragments that do not exist
+yet or no longer. `link` names an attribute: no entity holds a value of it twice, as when two tables
+are linked and no table lists an entity twice. `known` separates the entities of an authority. A
+grouping that violates a constraint has no weight.
+
+*Paging.* A `Snapshot` holds a whole session. A store holds it in pages instead, one for each
+subproblem. A session that is opened on pages fetches those that a fragment's keys lead to before it
+adds the fragment. Its results equal those of a session that holds all pages, bit for bit.
+`Session.checkpoint` returns what changed, and the owner of the pages writes it.
 """
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import partial
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex
-from kbforge.contracts.likelihood import ConjugateLikelihood, Likelihood
-from kbforge.contracts.posterior import Ending, Posterior
-from kbforge.contracts.session import Constraints, Pages, Session, Snapshot, StepResult
+from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray, IntArray, Likelihood
+from kbforge.contracts.posterior import Cluster, Ending, Posterior, Subproblem
 from kbforge.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether the fragments with these two ids are the same entity.
+
+    `name` identifies the decision in messages, such as "decision 7"; it may be "".
+    """
+
+    same: bool
+    first: str
+    second: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """The constraints on groupings.
+
+    Two fragments that share a value of the attribute `link` are different entities; "source" is
+    where a fragment comes from, and None sets no such rule. With `known`, so are two fragments that
+    represent entities of an authority (`Fragment.known`).
+    """
+
+    decisions: tuple[Decision, ...] = ()
+    link: str | None = None
+    known: bool = False
+
+    def stated(self, fragment: Fragment) -> tuple[str, ...]:
+        """The fragment's values of `link`; no other fragment of its entity has one of them.
+
+        Entities of an authority also share the value `KNOWN`.
+        """
+        known = (KNOWN,) if self.known and fragment.known is not None else ()
+        if self.link is None:
+            return known
+        values = fragment.properties.get(self.link)
+        if values is None and self.link == "source" and fragment.source is not None:
+            return (fragment.source, *known)
+        return (*dict.fromkeys(values or ()), *known)
+
+    def __bool__(self) -> bool:
+        """Whether there are any constraints."""
+        return bool(self.decisions) or self.link is not None or self.known
+
+
+KNOWN = "\0known"
+"""The value that all entities of an authority share; no value of a record contains NUL."""
+
+
+class Fate(StrEnum):
+    """What happened to a fragment."""
+
+    OPENED = "opened"
+    """It has a subproblem of its own."""
+
+    JOINED = "joined"
+    """It joined one subproblem, which may have split since."""
+
+    MERGED = "merged"
+    """It connected several subproblems, which may have split differently."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """The result of adding one fragment."""
+
+    fragment: int  # its number
+    fate: Fate
+    before: tuple[int, ...]  # names of the subproblems that were replaced
+    after: tuple[int, ...]  # names of those in their place, the fragment's own among them
+    subproblems: int  # how many there are now
+    log10_effective_particles: float
+    model_evaluations: int  # sets scored so far, as `Posterior` counts them
+
+
+@dataclass(frozen=True, slots=True)
+class SubproblemChanges:
+    """Names of the subproblems that changed or no longer exist, ascending."""
+
+    changed: tuple[int, ...]  # also new ones
+    gone: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """The result of a revision."""
+
+    steps: int
+    changed: int  # the steps that changed anything
+    gain: float  # in the log of the sum of the target densities held, nats; >= 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """A session as plain data: all that another needs to continue.
+
+    Attributes:
+        fragments: all, in order of arrival.
+        totals: data outside the subproblems.
+        pages: of all subproblems, by ascending name.
+        led: the fragments that each index key leads to; keys without any are left out.
+        scores: the sets that a black box scored, as fragments with their contents, and their L in
+            nats; empty for a conjugate likelihood.
+
+    """
+
+    fragments: tuple[Fragment, ...]
+    totals: Totals
+    pages: tuple[SubproblemData, ...]
+    postings: Mapping[int, KeyFamilies]
+    scores: Mapping[tuple[int, ...], float]
+
+
+class Session(Protocol):
+    """A clustering that continues as fragments arrive.
+
+    The spec holds a fitted likelihood and its alpha, which never change: a value outside the fitted
+    data has the probability of an unseen value. To fit again, open a new session with a new spec
+    and add the fragments to it.
+    """
+
+    @property
+    def n_fragments(self) -> int:
+        """The number of fragments added and not removed."""
+        ...
+
+    @property
+    def fragments(self) -> tuple[Fragment, ...]:
+        """The current fragments, in order of arrival."""
+        ...
+
+    def number(self, id: str) -> int:
+        """The number of the fragment with this id; a UsageError if there is none, or several."""
+        ...
+
+    def foresee(self, fragments: Sequence[Fragment]) -> None:
+        """Announce the fragments to be added next, in any portions.
+
+        This is a hint: the session may prepare them together, with the same result. Adding other
+        fragments drops the hint.
+        """
+        ...
+
+    def add(self, fragments: Sequence[Fragment]) -> list[StepResult]:
+        """Add fragments one by one; the caller keeps ids unique.
+
+        Returns one result per fragment. If a fragment is refused, those before it have been added;
+        it and those after it have not.
+
+        Raises:
+            LikelihoodError: as `Clusterer.cluster`; the message names the fragment.
+            ContradictionError: decisions make a fragment the same entity as another that has the
+                same value of the linking attribute.
+
+        """
+        ...
+
+    def adding(self, fragments: Iterable[Fragment]) -> Iterator[StepResult]:
+        """Add fragments like `add`, each when its result is requested, with the same errors.
+
+        The session accepts other calls in between. It may look ahead at many fragments, so this is
+        faster than adding one by one.
+        """
+        ...
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Remove fragments from every particle.
+
+        Every particle's weight becomes its target density: the posterior of the other fragments, up
+        to a constant of the subproblem. Particles that become equal count once; their weights are
+        not summed. Subproblems split where no cluster connects them any more. A fragment with a
+        removed id may be added again, and gets a new number.
+
+        Raises:
+            UsageError: an id that no fragment has, or several have; nothing has changed then.
+            LikelihoodError: the likelihood fails on what is left of a cluster, or no grouping that
+                is left is possible; nothing has changed then.
+
+        """
+        ...
+
+    def revise(
+        self,
+        passes: int = 1,
+        ids: Sequence[str] | None = None,
+        after_step: Callable[[], None] | None = None,
+    ) -> Revision:
+        """Improve the grouping: cluster neighbours again, split, merge, move fragments.
+
+        Over all subproblems, neither the log of the summed target densities of the kept particles
+        nor the density of any heaviest particle falls.
+
+        Args:
+            passes: passes over the clusters, two steps each; then one step per fragment.
+            ids: visit these fragments instead of all clusters.
+            after_step: called after each step; an exception ends the revision and leaves the
+                session consistent.
+
+        Raises:
+            UsageError: an id that no fragment has, or several have.
+            LikelihoodError: the likelihood fails; the steps before stay.
+
+        """
+        ...
+
+    def bridge(self, id: str) -> float:
+        """Merge two clusters that a new fragment fits; `add` never merges clusters.
+
+        If the fragment would rather join a second cluster than be alone, this tries both as one.
+        Returns the gain in the log of the summed target densities, nats; >= 0.
+
+        Raises:
+            UsageError: an id that no fragment has, or several have.
+            LikelihoodError: the likelihood fails; merges before it stay.
+
+        """
+        ...
+
+    @property
+    def constraints(self) -> Constraints:
+        """the constraints in force: those of the spec, and those decided since."""
+        ...
+
+    def constrain(self, decisions: Sequence[Decision]) -> None:
+        """Make every particle satisfy these decisions from now on.
+
+        Particles that violate one are dropped. If none is left, the subproblems concerned are
+        merged, and the fragments of their clusters are removed and clustered again.
+
+        Raises:
+            ContradictionError: not all decisions can hold; nothing has changed then. The message
+                names those that cause it.
+            LikelihoodError: no grouping that satisfies them is possible; nothing has changed then.
+
+        """
+        ...
+
+    def lift(self, decisions: Sequence[Decision]) -> None:
+        """Drop these decisions, and cluster again the fragments that they affected.
+
+        The state differs from that of a session without them; a snapshot from before restores that.
+        Raises a UsageError if one of them is not in force; nothing has changed then.
+        """
+        ...
+
+    def posterior(self) -> Posterior:
+        """The posterior of the current fragments, by place."""
+        ...
+
+    def subproblem(self, name: int) -> Subproblem:
+        """One subproblem, by number, at a cost that grows with its size; a KeyError if there is
+        none."""
+        ...
+
+    def clusters(self, name: int) -> Sequence[Cluster]:
+        """The point estimate of one subproblem, at the same cost; a KeyError if there is none."""
+        ...
+
+    def touched(self) -> SubproblemChanges:
+        """The subproblems changed since the last call, or since the opening."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """The session as plain data, independent of the session."""
+        ...
+
+    def checkpoint(self) -> Checkpoint:
+        """What changed since the last checkpoint, or since the opening on pages.
+
+        If the session was opened otherwise, its first checkpoint has everything. The checkpoint
+        shares nothing with the session. The caller writes it, and `Pages` return it from then on;
+        if that fails, the session must not be used any more.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SubproblemData:
+    """One subproblem: its distinct clusters, and its particles as rows of them.
+
+    Attributes:
+        name: its smallest fragment.
+        slots: of its clusters, shape [clusters], in the order in which they are to be freed.
+        lengths: fragments of each cluster, shape [clusters].
+        members: the numbers of their fragments, cluster after cluster, each ascending.
+        scores: L of each cluster, nats, shape [clusters].
+        rows: clusters of each particle, shape [particles].
+        cells: places of these among the clusters, particle after particle.
+        weights: log weights, normalised, descending, shape [particles].
+
+    """
+
+    name: int
+    slots: IntArray
+    lengths: IntArray
+    members: IntArray
+    scores: FloatArray
+    rows: IntArray
+    cells: IntArray
+    weights: FloatArray
+
+
+class KeyFamilies(NamedTuple):
+    """Where an index key leads.
+
+    Attributes:
+        families: first fragments of the clusters that it leads to, in the order of the session;
+            some may be outdated now and valid again later.
+        closed: whether it leads to too many.
+
+    """
+
+    families: tuple[int, ...]
+    closed: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Totals:
+    """Session data outside its pages; small, whatever the number of pages."""
+
+    settings: Mapping[str, Any]  # the options that it was opened with; another clusterer is refused
+    constraints: Constraints  # in force
+    n_fragments: int
+    n_numbers: int  # how many were given
+    n_slots: int  # how many were used
+    free: IntArray  # slots to be taken again, the last one first
+    n_subproblems: int
+    log10_effective_particles: float
+    evaluations: int  # sets scored; a black box that a session asks again may count some again
+    rng: Mapping[str, Any]  # the state of the bit generator
+
+
+class Pages(Protocol):
+    """A session's pages, read only, as of the last checkpoint."""
+
+    @property
+    def totals(self) -> Totals:
+        """The session data outside the pages."""
+        ...
+
+    def page(self, name: int) -> SubproblemData:
+        """One subproblem; a KeyError if none has that name."""
+        ...
+
+    def names(self) -> Sequence[int]:
+        """All subproblems, ascending."""
+        ...
+
+    def fragments(self, numbers: Sequence[int]) -> Mapping[int, Fragment]:
+        """Fragments by number; all of them exist."""
+        ...
+
+    def numbers(self, ids: Sequence[str]) -> Mapping[str, int]:
+        """The numbers of fragments by id, without ids that no fragment has."""
+        ...
+
+    def homes(self, numbers: Sequence[int]) -> Mapping[int, int]:
+        """The subproblem of each fragment that exists."""
+        ...
+
+    def postings(self, keys: Sequence[int]) -> Mapping[int, KeyFamilies]:
+        """The families of each key, without keys that have none."""
+        ...
+
+    def keys(self) -> Sequence[int]:
+        """All keys that have families; only a snapshot asks for them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checkpoint:
+    """What changed in a session since the last checkpoint, or since its pages were opened."""
+
+    totals: Totals
+    pages: tuple[SubproblemData, ...]  # of the subproblems that changed, by ascending name
+    gone: tuple[int, ...]  # names, ascending
+    postings: Mapping[int, KeyFamilies]  # that changed; without families and not closed: nowhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +477,7 @@ class ModelSpec:
     surrogate: ConjugateLikelihood | None = None
     max_evals: int | None = None
     index: CandidateIndex | None = None
-    constraints: Constraints = Constraints()  # noqa: RUF009  # it is frozen
+    constraints: Constraints = Constraints()  # it is frozen
 
     def require_free(self) -> None:
         """Refuse constraints with a UsageError, as every offline method does."""

@@ -38,18 +38,17 @@ attributes) keeps law 4 by letting the entities wait in a temporary file.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from html import escape
 from typing import Annotated, Any, ClassVar, Protocol, TypeAlias
 
 from msgspec import Meta, Struct, to_builtins
 
+from kbforge.contracts.clusterer import Decision
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.markup import table_html
-from kbforge.contracts.session import Decision
-from kbforge.errors import quoted
-from kbforge.words import counted, listed, percent
+from kbforge.errors import counted, listed, percent, quoted
 
 _MOST_SHOWN = 4  # values of an attribute, and fragments that state one
 _MOST_ROWS = 40
@@ -353,3 +352,37 @@ class Change:
     before: tuple[str, ...]
     after: tuple[str, ...]
     others: tuple[str, ...]
+
+
+_CELL_CHARACTERS = 120
+_MOST_COLUMNS = 20
+_LEFT = ' style="text-align: left"'
+
+
+def cell_html(cell: object) -> str:
+    """A cell as HTML; nothing for None."""
+    if cell is None:
+        return ""
+    if isinstance(cell, float):
+        return f"{cell:.6g}"
+    return escape(quoted(str(cell), _CELL_CHARACTERS))
+
+
+def table_html(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    title: str = "",
+    below: str = "",
+) -> str:
+    """A table of the first columns, with a bold line above it and a line below; all are texts."""
+    head = "".join(f"<th{_LEFT}>{cell_html(column)}</th>" for column in columns[:_MOST_COLUMNS])
+    if len(columns) > _MOST_COLUMNS:
+        head += "<th>…</th>"
+    body = "".join(
+        f"<tr>{''.join(f'<td{_LEFT}>{cell_html(c)}</td>' for c in row[:_MOST_COLUMNS])}</tr>"
+        for row in rows
+    )
+    above = f"<p><b>{cell_html(title)}</b></p>" if title else ""
+    under = f"<p><small>{cell_html(below)}</small></p>" if below else ""
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<div>{above}{table}{under}</div>"

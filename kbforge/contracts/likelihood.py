@@ -17,7 +17,7 @@ There are three base classes. Take the last one that fits.
     ConjugateLikelihood    you write a table, `LiveClusters`, that scores a fragment against all
                            clusters at once; such a model is fast and can be a surrogate
     AdditiveLikelihood     you write what a fragment adds to a cluster's statistics, and L of
-                           statistics (see `kbforge.contracts.additive`); the table is derived
+                           statistics; the table is derived
 
 5. *Consistent*: along any order of insertion, log_predictive sums to log_marginal (to 1e-8).
 6. *Selective*: log_predictive_of some slots is log_predictive there, bit for bit, and
@@ -55,6 +55,23 @@ evidence would join the largest one. So one more law separates what cannot be co
     L(C + x) <= L(C) + L({x}) (to 1e-8), also for attributes that the model has never seen. A
     likelihood that reads nothing on one of the two sides subtracts `UNREAD` (`unread_marginal`),
     which outweighs the prior of any cluster.
+
+An `AdditiveLikelihood` is two functions, and has every ability:
+
+    statistics(fragment) -> [D]          what a fragment adds to its cluster
+    log_marginal_of(sums) -> [K]         L of clusters with these sums, shape [K, D]
+
+Counts, sums and the number of fragments (a statistic that is always 1) all fit: the
+Poisson, Bernoulli, multinomial, exponential and geometric families with their conjugate priors,
+among others. Its own laws:
+
+14. D is the same for all fragments of a run. Zero sums (no fragments) give 0.
+15. Sums are exact enough to be undone: whole numbers are; squares of large numbers, which cancel,
+    are not, and a Gaussian needs a table of its own.
+16. L is finite, and `log_marginal_of` does not raise: `statistics` refuses what cannot be read.
+
+Its table takes 8 D bytes a cluster and scores all clusters for each fragment, so it is for
+statistics of up to some hundreds of numbers. Where that is too slow, write `LiveClusters`.
 """
 
 from __future__ import annotations
@@ -70,6 +87,7 @@ from numpy.typing import NDArray
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex, LearnedState
+from kbforge.errors import LikelihoodError, quoted
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
@@ -425,3 +443,120 @@ class Features(NamedTuple):
     starts: NDArray[np.int64]
     names: NDArray[np.uint64]
     values: NDArray[np.float64]
+
+
+_FIRST_SLOTS = 64
+
+
+class AdditiveLikelihood(ConjugateLikelihood):
+    """A likelihood of sums of statistics; its tables are editable and mergeable."""
+
+    @abstractmethod
+    def statistics(self, fragment: Fragment) -> FloatArray:
+        """What a fragment adds to its cluster, shape [D].
+
+        Raises:
+            LikelihoodError: the fragment lacks what the model reads.
+
+        """
+
+    @abstractmethod
+    def log_marginal_of(self, sums: FloatArray) -> FloatArray:
+        """L of clusters by the sums of their fragments' statistics [K, D], in nats, shape [K]."""
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        out = np.zeros(len(clusters))
+        held = [i for i, cluster in enumerate(clusters) if cluster]
+        if held:
+            table = SumsOfClusters(self)
+            sums = [np.sum([table.encode(f) for f in clusters[i]], axis=0) for i in held]
+            out[held] = self.log_marginal_of(np.stack(sums))
+        return out
+
+    def live_clusters(self) -> LiveClusters:
+        return SumsOfClusters(self)
+
+
+class SumsOfClusters(LiveClusters):
+    """The clusters of an `AdditiveLikelihood`: row 0 is the empty cluster, row s + 1 slot s."""
+
+    editable = mergeable = True
+
+    def __init__(self, model: AdditiveLikelihood) -> None:
+        self._model = model
+        self._sums: FloatArray = np.zeros((0, 0))  # [rows, D]
+        self._scores: FloatArray = np.zeros(0)  # L of each row
+
+    def encode(self, fragment: Fragment) -> FloatArray:
+        """The fragment's statistics, shape [D]; the first fragment sets D.
+
+        Raises:
+            LikelihoodError: the fragment lacks what the model reads, or its D differs.
+
+        """
+        x = np.asarray(self._model.statistics(fragment), dtype=np.float64)
+        if not len(self._scores):
+            self._sums, self._scores = np.zeros((_FIRST_SLOTS, len(x))), np.zeros(_FIRST_SLOTS)
+        dimensions = self._sums.shape[1]
+        if x.shape != (dimensions,):
+            raise LikelihoodError(
+                f'fragment "{quoted(fragment.id)}" has {x.size} statistics, expected '
+                f"{dimensions} as the first one has"
+            )
+        return x
+
+    def log_predictive(self, x: FloatArray, slots: int) -> FloatArray:
+        self._reach(slots)
+        rows = slice(1, slots + 1)
+        return self._model.log_marginal_of(self._sums[rows] + x) - self._scores[rows]
+
+    def log_predictive_of(self, x: FloatArray, slots: IntArray) -> FloatArray:
+        rows = slots + 1
+        return self._model.log_marginal_of(self._sums[rows] + x) - self._scores[rows]
+
+    def log_predictive_new(self, x: FloatArray) -> float:
+        return float(self._model.log_marginal_of(x[None])[0])
+
+    def extend(self, x: FloatArray, parents: IntArray, children: IntArray) -> None:
+        self._reach(int(children.max(initial=-1)) + 1)
+        self._write(children, self._sums[parents + 1] + x)
+
+    def log_predictive_held(self, x: FloatArray, slot: int) -> float:
+        row = slot + 1
+        without = self._model.log_marginal_of(self._sums[row : row + 1] - x)
+        return float(self._scores[row] - without[0])
+
+    def add(self, x: FloatArray, slot: int) -> None:
+        slots = np.array([slot])
+        self._write(slots, self._sums[slots + 1] + x)
+
+    def remove(self, x: FloatArray, slot: int) -> None:
+        slots = np.array([slot])
+        self._write(slots, self._sums[slots + 1] - x)
+
+    def gather(self, xs: Sequence[FloatArray], slot: int) -> None:
+        self._reach(slot + 1)
+        self._write(np.array([slot]), np.sum(xs, axis=0)[None])
+
+    def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
+        self._reach(slots)
+        rows = slice(1, slots + 1)
+        ratio = self._model.log_marginal_of(self._sums[rows] + self._sums[slot + 1])
+        ratio = ratio - self._scores[rows]
+        ratio -= self._scores[slot + 1]
+        return ratio
+
+    def merge(self, slot: int, into: int) -> None:
+        self.add(self._sums[slot + 1], into)
+
+    def _write(self, slots: IntArray, sums: FloatArray) -> None:
+        rows, scores = slots + 1, self._model.log_marginal_of(sums)
+        self._sums[rows], self._scores[rows] = sums, scores
+
+    def _reach(self, slots: int) -> None:
+        """Grow the arrays to at least this many slots."""
+        have = len(self._scores)
+        if slots >= have:
+            more = max(slots + 1 - have, have)
+            self._sums = np.pad(self._sums, ((0, more), (0, 0)))
+            self._scores = np.pad(self._scores, (0, more))

@@ -41,8 +41,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from kbforge.contracts import Entity, FloatArray, Fragment, IntArray
-from kbforge.errors import UsageError, option, quoted
-from kbforge.words import counted
+from kbforge.errors import UsageError, counted, option, quoted
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ from typing import Any
 
 import orjson
 
+from kbforge.contracts.clusterer import Decision
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.session import Decision
 from kbforge.errors import BadRecord, KBForgeError, OutputError, quoted
 from kbforge.files.fragments import mistaken, read_json_lines, stop
 from kbforge.files.io import called, hold

@@ -14,9 +14,8 @@ import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from kbforge.contracts.markup import table_html
-from kbforge.errors import BadRecord, KBForgeError, UsageError, quoted
-from kbforge.words import counted, listed
+from kbforge.contracts.entity import table_html
+from kbforge.errors import BadRecord, KBForgeError, UsageError, counted, listed, quoted
 
 Cell: TypeAlias = str | int | float | None
 

@@ -16,10 +16,9 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 import orjson
 
-from kbforge.errors import BadRecord, KBForgeError, quoted
+from kbforge.errors import BadRecord, KBForgeError, did_you_mean, quoted
 from kbforge.files.io import called, read_small
 from kbforge.files.kinds import KINDS, kind_of_bytes, toml_tables
-from kbforge.words import did_you_mean
 
 T = TypeVar("T")
 

@@ -36,12 +36,11 @@ from kbforge.contracts import (
     Subproblem,
 )
 from kbforge.contracts.fragment import AUTHORITY
-from kbforge.errors import UsageError, option, quoted
+from kbforge.errors import UsageError, counted, option, quoted
 from kbforge.fit.choices import PreparedRun, RunOptions
 from kbforge.indexes import make_index
 from kbforge.kb.entities import assemble_subproblem, fragments_of, mean_vector
 from kbforge.kb.links import KnownLink
-from kbforge.words import counted
 
 WHOLE = 20_000
 """All entities of an authority with at most so many take part."""

@@ -27,7 +27,7 @@ from kbforge.contracts import (
     ModelSpec,
     Provenance,
 )
-from kbforge.errors import ModelError, UsageError, option, quoted
+from kbforge.errors import ModelError, UsageError, counted, did_you_mean, listed, option, quoted
 from kbforge.indexes import make_index
 from kbforge.models.bundle import (
     MANIFEST,
@@ -38,7 +38,6 @@ from kbforge.models.bundle import (
     takes,
 )
 from kbforge.version import __version__
-from kbforge.words import counted, did_you_mean, listed
 
 if TYPE_CHECKING:
     from kbforge.fit.confidence import ConfidenceMap

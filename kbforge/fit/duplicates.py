@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from kbforge.contracts import Constraints, Fragment
-from kbforge.errors import option, quoted
-from kbforge.words import counted, listed
+from kbforge.errors import counted, listed, option, quoted
 
 _MOST_SHARE = 0.05
 """Of the records of a table; above it, linking is likely the wrong question."""

@@ -27,7 +27,7 @@ import orjson
 
 from kbforge.clustering.sample import Sample
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
-from kbforge.errors import ModelError, quoted
+from kbforge.errors import ModelError, counted, quoted
 from kbforge.evaluation.reliability import BoolArray
 from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.description import PairModel, Prediction
@@ -52,7 +52,6 @@ from kbforge.fit.statistics import (
 )
 from kbforge.models.bundle import default_folder, read_default
 from kbforge.models.trees import Trees, load_parts, save_parts
-from kbforge.words import counted
 
 JUDGE_FILE = "judge.safetensors"
 _LARGEST_MARGIN = 1.0

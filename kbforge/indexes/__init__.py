@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 
 from kbforge.contracts import CandidateIndex
-from kbforge.errors import UsageError, quoted
+from kbforge.errors import UsageError, did_you_mean, quoted
 from kbforge.indexes.ngrams import Ngrams
 from kbforge.indexes.projection import Projection
 from kbforge.indexes.selective import Selective
 from kbforge.registry.options import bind_options
-from kbforge.words import did_you_mean
 
 INDEXES: Mapping[str, type[CandidateIndex]] = {
     "ngrams": Ngrams,

@@ -33,7 +33,7 @@ from kbforge.contracts import (
     Snapshot,
     View,
 )
-from kbforge.errors import UsageError, quoted, spelled
+from kbforge.errors import UsageError, counted, quoted, spelled
 from kbforge.evaluation.scores import Evaluation, score_entities
 from kbforge.files.arrow import ArrowTable, is_frame
 from kbforge.files.fragments import read, stop
@@ -63,7 +63,6 @@ from kbforge.kb.tables import table_of
 from kbforge.kb.view import MOST_STATED, EntitiesView, GoldenView, exporter_for, read_policy
 from kbforge.kb.view import export as export_view
 from kbforge.registry.options import bind_options
-from kbforge.words import counted
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 

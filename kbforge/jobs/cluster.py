@@ -43,8 +43,8 @@ from kbforge.contracts import (
     StepResult,
     SubproblemChanges,
 )
-from kbforge.contracts.markup import table_html
-from kbforge.errors import UsageError, option, quoted
+from kbforge.contracts.entity import table_html
+from kbforge.errors import UsageError, counted, option, percent, quoted
 from kbforge.evaluation.reliability import entity_probabilities
 from kbforge.files.arrow import ArrowTable
 from kbforge.fit.authority import Authority, KnownEntities, entered
@@ -58,7 +58,6 @@ from kbforge.kb.links import KnownLink, Link, known_links_of, links_of
 from kbforge.kb.read import largest, with_made
 from kbforge.kb.tables import table_of
 from kbforge.kb.view import MOST_STATED, EntitiesView, GoldenView, export, read_policy
-from kbforge.words import counted, percent
 
 _SHOWN_ENTITIES = 10
 

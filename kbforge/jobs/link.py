@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from kbforge.contracts import Fragment
-from kbforge.errors import BadRecord, UsageError, option, quoted
+from kbforge.errors import (
+    BadRecord,
+    UsageError,
+    columns_differ,
+    did_you_mean,
+    listed,
+    option,
+    quoted,
+)
 from kbforge.files.fragments import read_fragments
 from kbforge.files.kinds import kind_of
 from kbforge.fit.authority import Authority
@@ -21,7 +29,6 @@ from kbforge.jobs.authority import read_authority
 from kbforge.jobs.tables import Records, fragments_from, pairs_of
 from kbforge.registry import name_of
 from kbforge.store.database import is_store
-from kbforge.words import columns_differ, did_you_mean, listed
 
 _MOST_NAMED = 12  # attributes that an error lists
 

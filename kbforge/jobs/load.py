@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kbforge import registry
 from kbforge.contracts.fragment import Source
-from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.errors import KBForgeError, UsageError, counted, listed, quoted
 from kbforge.files.fragments import (
     Quarantine,
     open_quarantine,
@@ -18,7 +18,6 @@ from kbforge.files.fragments import (
     to_line,
 )
 from kbforge.files.io import called, open_output, require_apart, require_distinct
-from kbforge.words import counted, listed
 
 
 @dataclass(frozen=True, slots=True)

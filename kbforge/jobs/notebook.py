@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from kbforge.contracts import OnStage, OnStep, Progress, Stage
-from kbforge.words import lasting
+from kbforge.errors import lasting
 
 _PAUSE = 0.2  # seconds between two drawings
 _SECONDS_TO_TELL = 5.0  # before the time that is left is known well enough

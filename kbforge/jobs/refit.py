@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Sequence
 
 from kbforge.contracts import Interrupted, Revision
+from kbforge.errors import counted
 from kbforge.jobs.learn import OnWeighed, learn
 from kbforge.jobs.models import chosen
 from kbforge.jobs.opening import EventResult, locked, opened, require_all
 from kbforge.store.writing import begin
-from kbforge.words import counted
 
 REFITS = "refit"
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from kbforge.contracts import Entity, Explanation, ModelSpec, Run
 from kbforge.contracts.entity import Natural
-from kbforge.errors import KBForgeError, StoreError, UsageError, option, quoted
+from kbforge.errors import KBForgeError, StoreError, UsageError, counted, option, quoted
 from kbforge.files.io import called
 from kbforge.fit.review import explained
 from kbforge.jobs.decide import answered
@@ -24,7 +24,6 @@ from kbforge.kb.view import file_view
 from kbforge.store.changes import changes
 from kbforge.store.database import Database, is_store
 from kbforge.store.store import Store
-from kbforge.words import counted
 
 _MOST_EXPLAINED = 30  # fragments of an entity
 _MOST_DRIFTING = 5  # attributes whose drift is named

@@ -27,6 +27,7 @@ from kbforge.errors import (
     LikelihoodError,
     StrangeAttributesError,
     UsageError,
+    columns_differ,
     option,
     quoted,
 )
@@ -43,7 +44,6 @@ from kbforge.store.pages import fragment_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import create_tables, insert_rows, write_rows
 from kbforge.store.writing import FILLS, KNOWN
-from kbforge.words import columns_differ
 
 OnDuplicate = Literal["error", "replace"]
 

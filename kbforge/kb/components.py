@@ -16,8 +16,7 @@ from heapq import nlargest
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from kbforge.errors import quoted
-from kbforge.words import counted, percent
+from kbforge.errors import counted, percent, quoted
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -15,8 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kbforge.contracts import Alternative, Entity, Value
-from kbforge.errors import quoted
-from kbforge.words import counted, listed, percent
+from kbforge.errors import counted, listed, percent, quoted
 
 MOST_WIDTH = 120
 _MOST_VALUES = 6

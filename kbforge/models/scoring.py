@@ -20,8 +20,8 @@ from typing import TypeAlias
 import numpy as np
 
 from kbforge.contracts import FloatArray, Fragment, Likelihood
+from kbforge.contracts.serializer import content_key
 from kbforge.errors import LikelihoodError, quoted
-from kbforge.serialize import content_key
 
 Key: TypeAlias = tuple[int, ...]
 """The sorted content numbers of a set of fragments."""

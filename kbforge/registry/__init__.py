@@ -34,10 +34,9 @@ from pathlib import Path, PurePath
 from types import TracebackType
 from typing import Any
 
-from kbforge.errors import KBForgeError, PluginError, UsageError, quoted
+from kbforge.errors import KBForgeError, PluginError, UsageError, did_you_mean, quoted
 from kbforge.registry.options import bind_options
 from kbforge.version import DISTRIBUTION, __version__
-from kbforge.words import did_you_mean
 
 KINDS: Mapping[str, str] = {
     "sources": "read fragments from files",

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kbforge.errors import UsageError, quoted
-from kbforge.words import did_you_mean
+from kbforge.errors import UsageError, did_you_mean, quoted
 
 _TRUE = {"true", "yes", "on", "1"}
 _FALSE = {"false", "no", "off", "0"}

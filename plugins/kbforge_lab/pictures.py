@@ -26,10 +26,9 @@ from kbforge.contracts import (
     Rounds,
     Subproblem,
 )
-from kbforge.errors import UsageError, quoted
+from kbforge.errors import UsageError, counted, percent, quoted
 from kbforge.files.io import open_output
 from kbforge.pictures import FAINT, INK, PALETTE, look, new_figure
-from kbforge.words import counted, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from kbforge.contracts import Entity, Fragment, IntArray, Kind, SubproblemData, Value
 from kbforge.contracts.entity import Natural, Probability
-from kbforge.errors import NotFoundError, UsageError, quoted
+from kbforge.errors import NotFoundError, UsageError, how_sure, quoted
 from kbforge.jobs.report import Status, status_in
 from kbforge.kb.entities import Corpus, name_of
 from kbforge.kb.show import grouping
@@ -25,7 +25,6 @@ from kbforge.store.changes import known_of
 from kbforge.store.pages import fragment_from_bytes, numbers_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import ask, read_rows, row_of, rows_of
-from kbforge.words import how_sure
 from kbforge_serve.answers import Answer, EntityReference, Record, as_json, record_of
 from kbforge_serve.readers import Readers
 

@@ -8,8 +8,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from kbforge.contracts import Alternative, Entity, Value
+from kbforge.errors import counted, listed, percent
 from kbforge.kb.show import grouping, outsiders, show
-from kbforge.words import counted, listed, percent
 
 ADA = Entity(
     id="e-1",

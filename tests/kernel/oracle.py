@@ -22,9 +22,9 @@ import numpy as np
 from kbforge.clustering.resamplers import draw
 from kbforge.clustering.rules import FATES, DirichletProcess, InfeasibleFragment, Rules
 from kbforge.contracts import ConjugateLikelihood, Constraints, Fragment, ModelSpec, StepResult
+from kbforge.contracts.serializer import content_key
 from kbforge.errors import LikelihoodError
 from kbforge.numerics import GRID, in_units, normalised, on_grid, rounded
-from kbforge.serialize import content_key
 
 Group: TypeAlias = tuple[int, ...]
 """A cluster: its fragments, ascending."""

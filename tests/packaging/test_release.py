@@ -98,7 +98,7 @@ def test_the_first_change_of_the_guide_fits_and_does_what_it_says():
         words: dict[str, Any] = {}
         exec(compile(code, file[1], "exec"), words)
         names: dict[str, Any] = {}
-        exec(compile(test.replace("from kbforge.words import lasting", ""), "test", "exec"), names)
+        exec(compile(test.replace("from kbforge.errors import lasting", ""), "test", "exec"), names)
         names["lasting"] = words["lasting"]
         if passes:
             names["test_a_long_duration_is_in_days"]()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kbforge.contracts import Fragment
-from kbforge.errors import NotFoundError, UsageError
+from kbforge.errors import NotFoundError, UsageError, how_sure
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.report import status_of
@@ -19,7 +19,6 @@ from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import around, entities_of
 from kbforge.kb.similarity import block_of
 from kbforge.kb.similarity import similar as similar_fragments
-from kbforge.words import how_sure
 from kbforge_serve import facts as module
 from kbforge_serve.answers import plain
 from kbforge_serve.readers import Readers

@@ -38,10 +38,9 @@ from xml.sax.saxutils import escape, quoteattr
 
 from kbforge import registry
 from kbforge.contracts import Entity, Exporter, View
-from kbforge.errors import KBForgeError, UsageError, option, quoted
+from kbforge.errors import KBForgeError, UsageError, counted, option, quoted
 from kbforge.files.fragments import stop
 from kbforge.files.io import open_folder, open_output
-from kbforge.words import counted
 from kbforge_graphs.sources.graphrag import ENTITIES, RELATIONSHIPS, TEXT_UNITS, GraphRagSource
 from kbforge_graphs.sources.graphs import GraphEntity, GraphSource, Relation, fragment_id, said
 from kbforge_graphs.sources.lightrag import SEPARATOR, LightRagSource

@@ -40,8 +40,7 @@ from typing import ClassVar, NamedTuple, TypeAlias
 import orjson
 
 from kbforge.contracts.fragment import Fragment, OnBad, Source
-from kbforge.errors import BadRecord, KBForgeError, quoted
-from kbforge.words import counted, listed
+from kbforge.errors import BadRecord, KBForgeError, counted, listed, quoted
 
 NOTHING = frozenset({"", "NONE", "UNKNOWN", "NULL", "NAN", "N/A"})
 """Types and descriptions, in capitals, that graph builders write where they know nothing."""

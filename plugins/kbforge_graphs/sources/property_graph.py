@@ -30,11 +30,10 @@ import msgspec
 from msgspec import Struct, field
 
 from kbforge.contracts import OnBad
-from kbforge.errors import BadRecord, KBForgeError, quoted
+from kbforge.errors import BadRecord, KBForgeError, listed, quoted
 from kbforge.files.fragments import shown
 from kbforge.files.io import called, open_input, read_small
 from kbforge.files.records import convert
-from kbforge.words import listed
 from kbforge_graphs.sources.graphs import GraphEntity, GraphSource, Record, Relation
 from kbforge_plugins.sources.values import JsonValue, json_values, read_values
 

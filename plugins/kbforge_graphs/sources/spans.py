@@ -25,10 +25,9 @@ from typing import NamedTuple
 
 from kbforge.contracts import Fragment, OnBad, Source
 from kbforge.contracts.fragment import ROW
-from kbforge.errors import BadRecord, quoted
+from kbforge.errors import BadRecord, counted, quoted
 from kbforge.files.fragments import shown
 from kbforge.files.io import called
-from kbforge.words import counted
 from kbforge_plugins.sources.rows import TableName, table_name
 
 _MOST_NEIGHBOURS = 10

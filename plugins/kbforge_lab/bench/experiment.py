@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from kbforge import interrupts, registry
-from kbforge.errors import KBForgeError, quoted
+from kbforge.errors import KBForgeError, counted, quoted
 from kbforge.pictures import require_matplotlib
-from kbforge.words import counted
 from kbforge_lab.bench.report import draw, reached, write_report, write_table
 from kbforge_lab.bench.results import Results, Row, alone_in
 from kbforge_lab.bench.runs import BenchRun, BenchSettings, described, narrowed, runs_of, select

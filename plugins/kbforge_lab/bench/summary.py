@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kbforge.words import counted
+from kbforge.errors import counted
 from kbforge_lab.bench.results import Row, TraceRow
 from kbforge_lab.bench.runs import BenchRun
 from kbforge_lab.bench.workers import Failure

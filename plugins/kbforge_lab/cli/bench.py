@@ -200,7 +200,7 @@ def _said(last: Row | Failure | None, names: Mapping[str, str]) -> str:
 
 
 def _print(done: BenchResult, folder: str) -> None:
-    from kbforge.words import counted
+    from kbforge.errors import counted
     from kbforge_lab.bench.summary import footnotes
 
     screen: Any = console.stdout()

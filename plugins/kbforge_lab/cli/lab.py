@@ -49,9 +49,9 @@ def confusable(
 
         kbforge lab sample confusable fragments.jsonl -o sample/ --splits dev --seed 7
     """
+    from kbforge.errors import counted
     from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_apart
-    from kbforge.words import counted
     from kbforge_lab.sampling import sample_confusable, write_splits
 
     names = [name.strip() for name in splits.split(",")]

@@ -136,8 +136,8 @@ def _cluster_and_draw(
     animate: str | None,
     frames: int,
 ) -> None:
+    from kbforge.errors import counted
     from kbforge.pictures import save
-    from kbforge.words import counted
     from kbforge_lab.pictures import Recorder, draw, scene_of_posterior, write_animation
 
     recorder = Recorder(fragments, frames) if animate is not None else None

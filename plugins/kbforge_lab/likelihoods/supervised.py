@@ -55,14 +55,21 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist
 
 from kbforge.contracts import AdditiveLikelihood, FloatArray, Fragment, IntArray
-from kbforge.errors import BadRecord, LikelihoodError, ModelError, UsageError, quoted
+from kbforge.errors import (
+    BadRecord,
+    LikelihoodError,
+    ModelError,
+    UsageError,
+    counted,
+    did_you_mean,
+    quoted,
+)
 from kbforge.evaluation.scores import compare
 from kbforge.files.records import Record, json_value
 from kbforge.fit.alpha import CALIBRATION_FILE
 from kbforge.fit.confidence import IN_BUNDLE
 from kbforge.models.bundle import Bundle, read_bundle
 from kbforge.texts.kinds import Kind, kind_of, stated
-from kbforge.words import counted, did_you_mean
 from kbforge_lab.features import ALL, FEATURES, Feature
 from kbforge_lab.scdp.references import embedding
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kbforge.errors import UsageError, quoted
+from kbforge.errors import UsageError, did_you_mean, quoted
 from kbforge.registry.options import bind_options
-from kbforge.words import did_you_mean
 
 if TYPE_CHECKING:
     from kbforge_lab.suites.plan import Suite

@@ -45,14 +45,13 @@ from numpy.typing import NDArray
 from kbforge.contracts import LearnedState
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import ConjugateLikelihood, Features, FloatArray
-from kbforge.errors import ModelError, UsageError, quoted
+from kbforge.errors import ModelError, UsageError, listed, quoted
 from kbforge.files.fragments import DigestSet
 from kbforge.indexes.hashed import gram_counts
 from kbforge.indexes.ngrams import Ngrams
 from kbforge.models.bundle import read_bundle
 from kbforge.models.keeping import KeptReader
 from kbforge.texts import END, START, normalised
-from kbforge.words import listed
 from kbforge_lm.likelihoods.counts import (
     CompiledRows,
     DirichletRows,

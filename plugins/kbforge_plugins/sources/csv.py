@@ -29,11 +29,10 @@ from functools import partial
 from typing import Any, BinaryIO, ClassVar, cast
 
 from kbforge.contracts import Fragment, OnBad
-from kbforge.errors import BadRecord, UsageError, option, quoted
+from kbforge.errors import BadRecord, UsageError, counted, option, quoted
 from kbforge.files.io import called, lines_of, open_input, stream_of
 from kbforge.files.kinds import require_readable_as
 from kbforge.registry import ending_of
-from kbforge.words import counted
 from kbforge_plugins.sources.rows import BLANK, TableName, TableSource
 
 _MOST_CHARACTERS = 131_072

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kbforge.contracts import Fragment, OnBad
-from kbforge.errors import BadRecord, KBForgeError, quoted
+from kbforge.errors import BadRecord, KBForgeError, counted, quoted
 from kbforge.files.io import called, open_input
 from kbforge.files.kinds import require_readable_as
-from kbforge.words import counted
 from kbforge_plugins.sources.rows import TableName, TableSource, UnreadableValue
 
 _BATCH_ROWS = 256

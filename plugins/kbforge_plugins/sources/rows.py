@@ -28,10 +28,9 @@ import orjson
 
 from kbforge.contracts import Fragment, OnBad, Source
 from kbforge.contracts.fragment import ROW
-from kbforge.errors import BadRecord, UsageError, option, quoted
+from kbforge.errors import BadRecord, UsageError, counted, did_you_mean, listed, option, quoted
 from kbforge.files.fragments import DigestSet
 from kbforge.files.io import called
-from kbforge.words import counted, did_you_mean, listed
 
 _PACKED = (".gz", ".bz2", ".zst", ".zstd")
 NULL = (

@@ -26,9 +26,8 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from kbforge.contracts import Fragment, OnBad
-from kbforge.errors import BadRecord, option, quoted
+from kbforge.errors import BadRecord, counted, option, quoted
 from kbforge.files.io import called, require_openpyxl
-from kbforge.words import counted
 from kbforge_plugins.sources.parquet import seekable
 from kbforge_plugins.sources.rows import BLANK, TableName, TableSource, row_json
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from kbforge.contracts import Fragment
-from kbforge.serialize import serialize
+from kbforge.contracts.serializer import serialize
 from kbforge_grammars import grammar as grammar_called
 from tests.scripts import script
 

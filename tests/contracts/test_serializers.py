@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
-from kbforge.serialize import CanonicalJson, FlatJson, canonical, content_key, parse, serialize
+from kbforge.contracts.serializer import (
+    CanonicalJson,
+    FlatJson,
+    canonical,
+    content_key,
+    parse,
+    serialize,
+)
 from tests.profile import examples
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
