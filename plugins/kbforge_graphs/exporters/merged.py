@@ -33,7 +33,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 from xml.sax.saxutils import escape, quoteattr
 
 from kbforge import registry
@@ -69,34 +69,6 @@ CREATE UNIQUE INDEX by_one ON degrees (one);
 CREATE INDEX by_unit ON texts (kind, text);
 CREATE INDEX by_relation_unit ON relation_texts (kind, text);
 """
-
-
-class MergedEntity(NamedTuple):
-    """An entity of the merged graph; `degree` counts the entities that it has relations with."""
-
-    id: str
-    title: str
-    type: str
-    confidence: float
-    degree: int
-    descriptions: list[str]
-    units: list[str]
-
-
-class MergedRelation(NamedTuple):
-    """A relation of the merged graph; the id of an end is "" if it is in no entity."""
-
-    id: str
-    head_id: str
-    head: str
-    tail_id: str
-    tail: str
-    type: str
-    weight: float
-    degree: int  # of both ends
-    descriptions: list[str]
-    keywords: list[str]
-    units: list[str]
 
 
 @dataclass
@@ -266,30 +238,35 @@ class _Merged:
             )
         return out
 
-    def entities(self) -> Iterator[MergedEntity]:
-        """All entities, in the order of the view."""
+    def entities(self) -> Iterator[dict[str, Any]]:
+        """All entities, in the order of the view; `degree` counts those that each relates to."""
         query = (
-            "SELECT e.number, e.id, e.title, e.type, e.confidence, coalesce(d.degree, 0) "
+            "SELECT e.number, e.id, e.title, e.type, e.confidence, "
+            "coalesce(d.degree, 0) AS degree "
             "FROM entities e LEFT JOIN degrees d ON d.one = e.number ORDER BY e.number"
         )
-        for number, *cells in self._store.execute(query):
-            texts = [self._texts("texts", number, kind) for kind in ("description", "unit")]
-            yield MergedEntity(*cells, *texts)
+        return self._rows(query, "texts", ("description", "unit"))
 
-    def relations(self) -> Iterator[MergedRelation]:
-        """All relations, in the order of the graph."""
+    def relations(self) -> Iterator[dict[str, Any]]:
+        """All relations, in the order of the graph; the id of an end in no entity is ""."""
         query = (
-            "SELECT r.number, r.id, coalesce(h.id, ''), coalesce(h.title, r.head), "
-            "coalesce(t.id, ''), coalesce(t.title, r.tail), r.type, r.weight, "
+            "SELECT r.number, r.id, coalesce(h.id, '') AS head_id, "
+            "coalesce(h.title, r.head) AS source, coalesce(t.id, '') AS tail_id, "
+            "coalesce(t.title, r.tail) AS target, r.type, r.weight, "
             "(SELECT degree FROM degrees WHERE one = r.head) "
-            "+ (SELECT degree FROM degrees WHERE one = r.tail) "
+            "+ (SELECT degree FROM degrees WHERE one = r.tail) AS combined_degree "
             "FROM relations r LEFT JOIN entities h ON h.number = r.head "
             "LEFT JOIN entities t ON t.number = r.tail ORDER BY r.number"
         )
-        kinds = ("description", "keyword", "unit")
-        for number, *cells in self._store.execute(query):
-            texts = [self._texts("relation_texts", number, kind) for kind in kinds]
-            yield MergedRelation(*cells, *texts)
+        return self._rows(query, "relation_texts", ("description", "keyword", "unit"))
+
+    def _rows(self, query: str, table: str, kinds: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """The rows of a query by column, each with its texts by kind."""
+        found = self._store.execute(query)
+        columns = [column for column, *_ in found.description]
+        for cells in found:
+            texts = {kind: self._texts(table, cells[0], kind) for kind in kinds}
+            yield {**dict(zip(columns, cells, strict=True)), **texts}
 
     def of_unit(self, unit: str) -> tuple[list[str], list[str]]:
         """The ids of the entities and of the relations of a text unit."""
@@ -335,8 +312,8 @@ class GraphRagExporter(_GraphExporter):
             self.merged(view) as merged,
         ):
             entity, relation = _schemas()
-            _write(folder / ENTITIES, entity, _entity_rows(merged))
-            _write(folder / RELATIONSHIPS, relation, _relation_rows(merged))
+            _write(folder / ENTITIES, entity, _numbered(merged.entities()))
+            _write(folder / RELATIONSHIPS, relation, _numbered(merged.relations()))
             units = Path(self.graph) / TEXT_UNITS
             if units.is_file():
                 import pyarrow.parquet as pq
@@ -357,31 +334,15 @@ def _schemas() -> tuple[pa.Schema, pa.Schema]:
     return pa.schema([*first, *entity, *counts]), pa.schema([*first, *ends, *last])
 
 
-def _entity_rows(merged: _Merged) -> Iterator[dict[str, Any]]:
-    for number, entity in enumerate(merged.entities()):
+def _numbered(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Rows of the merged graph with GraphRAG's columns; `_write` leaves out what it lacks."""
+    for number, row in enumerate(rows):
         yield {
-            "id": entity.id,
+            **row,
             "human_readable_id": number,
-            "title": entity.title,
-            "type": entity.type,
-            "description": "\n".join(entity.descriptions),
-            "text_unit_ids": entity.units,
-            "frequency": len(entity.units),
-            "degree": entity.degree,
-        }
-
-
-def _relation_rows(merged: _Merged) -> Iterator[dict[str, Any]]:
-    for number, relation in enumerate(merged.relations()):
-        yield {
-            "id": relation.id,
-            "human_readable_id": number,
-            "source": relation.head,
-            "target": relation.tail,
-            "description": "\n".join(relation.descriptions),
-            "weight": relation.weight,
-            "combined_degree": relation.degree,
-            "text_unit_ids": relation.units,
+            "description": "\n".join(row["description"]),
+            "text_unit_ids": row["unit"],
+            "frequency": len(row["unit"]),
         }
 
 
@@ -448,20 +409,20 @@ def _graphml_head(is_directed: bool) -> str:
     )
 
 
-def _node(entity: MergedEntity) -> str:
+def _node(entity: Mapping[str, Any]) -> str:
     data = (
-        *(entity.title, entity.type, SEPARATOR.join(entity.descriptions)),
-        *(SEPARATOR.join(entity.units), entity.id, repr(entity.confidence)),
+        *(entity["title"], entity["type"], SEPARATOR.join(entity["description"])),
+        *(SEPARATOR.join(entity["unit"]), entity["id"], repr(entity["confidence"])),
     )
-    return f"<node id={_attribute(entity.title)}>{_data('node', _NODE_KEYS, data)}</node>\n"
+    return f"<node id={_attribute(entity['title'])}>{_data('node', _NODE_KEYS, data)}</node>\n"
 
 
-def _edge(relation: MergedRelation) -> str:
+def _edge(relation: Mapping[str, Any]) -> str:
     data = (
-        *(repr(relation.weight), SEPARATOR.join(relation.descriptions)),
-        *(",".join(relation.keywords), SEPARATOR.join(relation.units), relation.type),
+        *(repr(relation["weight"]), SEPARATOR.join(relation["description"])),
+        *(",".join(relation["keyword"]), SEPARATOR.join(relation["unit"]), relation["type"]),
     )
-    ends = f"source={_attribute(relation.head)} target={_attribute(relation.tail)}"
+    ends = f"source={_attribute(relation['source'])} target={_attribute(relation['target'])}"
     return f"<edge {ends}>{_data('edge', _EDGE_KEYS, data)}</edge>\n"
 
 
@@ -492,7 +453,6 @@ class TriplesExporter(_GraphExporter, TableExporter):
         yield TRIPLE_COLUMNS
         with self.merged(view) as merged:
             for relation in merged.relations():
-                head = (self.safe(relation.head_id), self.safe(relation.head))
-                tail = (self.safe(relation.tail_id), self.safe(relation.tail))
-                units = self.safe("|".join(relation.units))
-                yield (*head, self.safe(relation.type), *tail, repr(relation.weight), units)
+                ends = (relation[key] for key in ("head_id", "source", "type", "tail_id", "target"))
+                units = self.safe("|".join(relation["unit"]))
+                yield (*map(self.safe, ends), repr(relation["weight"]), units)

@@ -22,12 +22,14 @@ import codecs
 import hashlib
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import PurePath
-from typing import Any, Literal, TypeAlias
+from types import GenericAlias
+from typing import Any, Literal, TypeAlias, get_origin
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import field
 
 from kbforge.contracts import OnBad
 from kbforge.errors import BadRecord, KBForgeError, listed, quoted
@@ -72,18 +74,11 @@ class PropertyGraphSource(GraphSource):
 
         def whole(found: JsonValue) -> list[Record]:
             """All records of a document, so that a bad one sets the document aside."""
-            document = Document(found.value, found.where, f"{stem}-{found.number}")
-            return list(_READERS[self._flavor or _flavor(document)](document))
+            flavor = self._flavor or _flavor(found.value, found.where)
+            return list(_of_document(flavor, found.value, found.where, f"{stem}-{found.number}"))
 
         for records in read_values(json_values(path, on_bad), whole, on_bad):
             yield from records
-
-
-class Document:
-    """One document: its JSON value, where it is, and the text unit that it makes if it has none."""
-
-    def __init__(self, value: Any, where: str, unit: str) -> None:
-        self.value, self.where, self.unit = value, where, unit
 
 
 def _is_llama(path: str) -> bool:
@@ -101,13 +96,12 @@ def _head(path: str) -> bytes:
             return b""
 
 
-def _flavor(document: Document) -> Flavor:
+def _flavor(value: Any, where: str) -> Flavor:
     """Whose document it is, by its keys and those of its first node and relation."""
-    value = document.value
     if isinstance(value, dict):
         if isinstance(value.get("nodes"), dict):
             expected = "documents of one line or in an array, or --set source.flavor=llamaindex"
-            raise BadRecord(document.where, expected, "a graph of LlamaIndex")
+            raise BadRecord(where, expected, "a graph of LlamaIndex")
         first = _first(value.get("relationships"))
         if "edges" in value:
             return "cognee"
@@ -117,52 +111,94 @@ def _flavor(document: Document) -> Flavor:
             return "langchain"
     expected = f"a document of {_FLAVORS} (--set source.flavor names it)"
     got = f"an object with {listed(list(value), 5)}" if value and isinstance(value, dict) else ""
-    raise BadRecord(document.where, expected, got or shown(value))
+    raise BadRecord(where, expected, got or shown(value))
 
 
 def _first(items: object) -> Mapping[str, Any]:
     return items[0] if isinstance(items, list) and items and isinstance(items[0], dict) else {}
 
 
-Id: TypeAlias = str | int
-Properties: TypeAlias = dict[str, Any]
+def _shape(required: Mapping[str, Any], **optional: Any) -> Any:
+    """A JSON object with these keys; an optional one that is not there is null, or empty."""
+    empty: dict[Any, Any] = {list: field(default_factory=list), dict: field(default_factory=dict)}
+    others = [(key, kind, empty.get(get_origin(kind))) for key, kind in optional.items()]
+    return msgspec.defstruct("Shape", [*required.items(), *others])
 
 
-class _LangNode(Struct):
-    id: Id
-    type: str | None = None
-    properties: Properties | None = None
+def _many(shape: Any) -> Any:
+    return GenericAlias(list, (shape,))
 
 
-class _LangRelation(Struct):
-    source: _LangNode
-    target: _LangNode
-    type: str | None = None
+def _by_id(shape: Any) -> Any:
+    return GenericAlias(dict, (str, shape))
 
 
-class _LangSource(Struct):
-    page_content: str | None = None
-    metadata: Properties | None = None
-    id: Id | None = None
+_ID, _TEXT, _PROPERTIES = str | int, str | None, dict[str, Any] | None
+_LANG_NODE = _shape({"id": _ID}, type=_TEXT, properties=_PROPERTIES)
+_LANG_RELATION = _shape({"source": _LANG_NODE, "target": _LANG_NODE}, type=_TEXT)
+_LANG_SOURCE = _shape({}, page_content=_TEXT, metadata=_PROPERTIES, id=_ID | None)
+_LANG_GRAPH = _shape(
+    {},
+    nodes=_many(_LANG_NODE),
+    relationships=_many(_LANG_RELATION),
+    source=_LANG_SOURCE | None,
+)
+_NEO_NODE = _shape({"id": _ID}, label=_TEXT, properties=_PROPERTIES)
+_NEO_RELATION = _shape({"start_node_id": _ID, "end_node_id": _ID}, type=_TEXT)
+_NEO_GRAPH = _shape({"nodes": _many(_NEO_NODE)}, relationships=_many(_NEO_RELATION))
+_COGNEE_NODE = _shape({"id": _ID}, name=_TEXT, type=_TEXT, description=_TEXT)
+_COGNEE_EDGE = _shape(
+    {"source_node_id": _ID, "target_node_id": _ID}, relationship_name=_TEXT, description=_TEXT
+)
+_COGNEE_GRAPH = _shape({"nodes": _many(_COGNEE_NODE)}, edges=_many(_COGNEE_EDGE))
+_LLAMA_NODE = _shape({}, label=_TEXT, name=_TEXT, properties=_PROPERTIES)
+_LLAMA_RELATION = _shape({"source_id": str, "target_id": str}, label=_TEXT, properties=_PROPERTIES)
+_LLAMA_STORE = _shape({"nodes": _by_id(_LLAMA_NODE)}, relations=_by_id(_LLAMA_RELATION))
+
+# the document of a flavor; the keys of its relations, a node's kind, a relation's ends and its type
+_FORMATS: Mapping[Flavor, tuple[Any, str, str, tuple[str, str], str]] = {
+    "langchain": (_LANG_GRAPH, "relationships", "type", ("source.id", "target.id"), "type"),
+    "neo4j-graphrag": (
+        *(_NEO_GRAPH, "relationships", "label"),
+        *(("start_node_id", "end_node_id"), "type"),
+    ),
+    "cognee": (
+        *(_COGNEE_GRAPH, "edges", "type"),
+        *(("source_node_id", "target_node_id"), "relationship_name"),
+    ),
+}
 
 
-class _LangDocument(Struct):
-    nodes: list[_LangNode] = field(default_factory=list)
-    relationships: list[_LangRelation] = field(default_factory=list)
-    source: _LangSource | None = None
-
-
-def _of_langchain(document: Document) -> Iterator[Record]:
-    graph = convert(document.value, _LangDocument, document.where)
-    units = [_lang_unit(graph.source) or document.unit]
+def _of_document(flavor: Flavor, value: Any, where: str, unit: str) -> Iterator[Record]:
+    """The records of a document, which is the text unit `unit` if it has none of its own."""
+    shape, relations, kind, ends, type_of = _FORMATS[flavor]
+    graph = convert(value, shape, where)
+    ends_of = attrgetter(*ends)
+    links = [(*map(str, ends_of(link)), link) for link in getattr(graph, relations)]
+    units: dict[str, list[str]] = {}
+    texts: set[str] = set()
+    if flavor == "langchain":
+        unit = _lang_unit(graph.source) or unit
+    elif flavor == "neo4j-graphrag":
+        texts = {str(node.id) for node in graph.nodes if node.label in _TEXTS}
+        for head, tail, link in links:
+            if link.type == "FROM_CHUNK" and head not in texts:
+                units.setdefault(head, []).append(tail)
+                texts.add(tail)
     for node in graph.nodes:
-        yield _entity(str(node.id), node.type, node.properties, units, document.where)
-    for relation in graph.relationships:
-        head, tail = str(relation.source.id), str(relation.target.id)
-        yield Relation(head, tail, units, relation.type or "", place=document.where)
+        if (key := str(node.id)) not in texts:
+            stated = {k: getattr(node, k) for k in ("name", "description") if hasattr(node, k)}
+            stated |= getattr(node, "properties", None) or {}
+            yield _entity(key, getattr(node, kind), stated, units.get(key, [unit]), where)
+    for head, tail, link in links:
+        if head not in texts and tail not in texts:
+            shared = [one for one in units.get(head, ()) if one in units.get(tail, ())]
+            of_it = shared or units.get(head) or units.get(tail) or [unit]
+            said = getattr(link, "description", None) or ""
+            yield Relation(head, tail, of_it, getattr(link, type_of) or "", said, place=where)
 
 
-def _lang_unit(source: _LangSource | None) -> str:
+def _lang_unit(source: Any) -> str:
     if source is None:
         return ""
     for unit in (source.id, (source.metadata or {}).get("id")):
@@ -174,106 +210,10 @@ def _lang_unit(source: _LangSource | None) -> str:
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
-class _NeoNode(Struct):
-    id: Id
-    label: str | None = None
-    properties: Properties | None = None
-
-
-class _NeoRelation(Struct):
-    start_node_id: Id
-    end_node_id: Id
-    type: str | None = None
-
-
-class _NeoDocument(Struct):
-    nodes: list[_NeoNode]
-    relationships: list[_NeoRelation] = field(default_factory=list)
-
-
-def _of_neo4j(document: Document) -> Iterator[Record]:
-    graph = convert(document.value, _NeoDocument, document.where)
-    texts = {str(node.id) for node in graph.nodes if node.label in _TEXTS}
-    units: dict[str, list[str]] = {}
-    between = []
-    for relation in graph.relationships:
-        head, tail = str(relation.start_node_id), str(relation.end_node_id)
-        if relation.type == "FROM_CHUNK" and head not in texts:
-            units.setdefault(head, []).append(tail)
-            texts.add(tail)
-        else:
-            between.append((head, tail, relation.type or ""))
-    for node in graph.nodes:
-        key = str(node.id)
-        if key not in texts:
-            of_it = units.get(key, [document.unit])
-            yield _entity(key, node.label, node.properties, of_it, document.where)
-    for head, tail, kind in between:
-        if head in texts or tail in texts:
-            continue
-        shared = [unit for unit in units.get(head, ()) if unit in units.get(tail, ())]
-        of_it = shared or units.get(head) or units.get(tail) or [document.unit]
-        yield Relation(head, tail, of_it, kind, place=document.where)
-
-
-class _CogneeNode(Struct):
-    id: Id
-    name: str | None = None
-    type: str | None = None
-    description: str | None = None
-
-
-class _CogneeEdge(Struct):
-    source_node_id: Id
-    target_node_id: Id
-    relationship_name: str | None = None
-    description: str | None = None
-
-
-class _CogneeGraph(Struct):
-    nodes: list[_CogneeNode]
-    edges: list[_CogneeEdge] = field(default_factory=list)
-
-
-def _of_cognee(document: Document) -> Iterator[Record]:
-    graph = convert(document.value, _CogneeGraph, document.where)
-    units = [document.unit]
-    for node in graph.nodes:
-        said = {"name": node.name, "description": node.description}
-        yield _entity(str(node.id), node.type, said, units, document.where)
-    for edge in graph.edges:
-        yield Relation(
-            head=str(edge.source_node_id),
-            tail=str(edge.target_node_id),
-            units=units,
-            type=edge.relationship_name or "",
-            description=edge.description or "",
-            place=document.where,
-        )
-
-
-class _LlamaNode(Struct):
-    label: str | None = None
-    name: str | None = None
-    properties: Properties | None = None
-
-
-class _LlamaRelation(Struct):
-    source_id: str
-    target_id: str
-    label: str | None = None
-    properties: Properties | None = None
-
-
-class _LlamaStore(Struct):
-    nodes: dict[str, _LlamaNode]
-    relations: dict[str, _LlamaRelation] = field(default_factory=dict)
-
-
 def _of_llama(path: str) -> Iterator[Record]:
     content = read_small(path, "a property graph of LlamaIndex", _MOST_BYTES)
     try:
-        store = msgspec.json.decode(content, type=_LlamaStore)
+        store = msgspec.json.decode(content, type=_LLAMA_STORE)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         got = f"something else ({quoted(str(error), 160)})"
         raise KBForgeError(
@@ -300,22 +240,15 @@ def _is_copied(key: str) -> bool:
     return key.startswith("_") or key in _OF_DOCUMENT
 
 
-def _llama_units(properties: Properties | None) -> list[str]:
+def _llama_units(properties: Mapping[str, Any] | None) -> list[str]:
     unit = (properties or {}).get("triplet_source_id")
     return [unit] if isinstance(unit, str) and unit else []
-
-
-_READERS: Mapping[Flavor, Callable[[Document], Iterator[Record]]] = {
-    "langchain": _of_langchain,
-    "neo4j-graphrag": _of_neo4j,
-    "cognee": _of_cognee,
-}
 
 
 def _entity(
     key: str,
     kind: str | None,
-    properties: Properties | None,
+    properties: Mapping[str, Any] | None,
     units: Sequence[str],
     where: str,
 ) -> GraphEntity:
