@@ -18,13 +18,11 @@ pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
 from kbforge.testing.clusterer import (  # noqa: E402
     CalibratorContract,
     ClustererContract,
-    OnlineClustererContract,
 )
 from kbforge.testing.contract import CommandContract, Contract  # noqa: E402
 from kbforge.testing.examples import (  # noqa: E402
     BlackBox,
     Categorical,
-    MemoryPages,
     UniformLikelihood,
 )
 from kbforge.testing.formats import (  # noqa: E402
@@ -43,8 +41,6 @@ __all__ = [
     "Contract",
     "ExporterContract",
     "LikelihoodContract",
-    "MemoryPages",
-    "OnlineClustererContract",
     "SerializerContract",
     "SourceContract",
     "UniformLikelihood",

@@ -1,4 +1,4 @@
-"""Example fragments, entities, likelihoods and pages for contract tests.
+"""Example fragments, entities and likelihoods for contract tests.
 
 `Categorical` is a Dirichlet-multinomial over one attribute with K known values. For a cluster of n
 fragments, n_v of which have value v,
@@ -12,25 +12,20 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from kbforge.contracts import (
     Alternative,
-    Checkpoint,
     ConjugateLikelihood,
     Entity,
     FloatArray,
     Fragment,
     IntArray,
-    KeyFamilies,
     Likelihood,
     LiveClusters,
-    Pages,
-    SubproblemData,
-    Totals,
     Value,
 )
 
@@ -161,7 +156,7 @@ class Categorical(ConjugateLikelihood):
         return np.array([self._log_marginal(cluster) for cluster in clusters], dtype=np.float64)
 
     def live_clusters(self) -> LiveClusters:
-        return _CategoricalTable(self)
+        return _CountTable(lambda fragment: fragment.properties[self.attribute][0], self._gain)
 
     def _log_marginal(self, cluster: Sequence[Fragment]) -> float:
         total, beta = self.values * self.beta, self.beta
@@ -169,14 +164,21 @@ class Categorical(ConjugateLikelihood):
         gains = sum(math.lgamma(beta + n) - math.lgamma(beta) for n in sorted(counts.values()))
         return math.lgamma(total) - math.lgamma(total + len(cluster)) + gains
 
+    def _gain(self, x: str, counts: Counter[str]) -> float:
+        return math.log((self.beta + counts[x]) / (self.values * self.beta + counts.total()))
 
-class _CategoricalTable(LiveClusters):
-    def __init__(self, model: Categorical) -> None:
-        self._model = model
+
+class _CountTable(LiveClusters):
+    """Counts of what is read of fragments, and what one more gains a cluster with these counts."""
+
+    def __init__(
+        self, read: Callable[[Fragment], str], gain: Callable[[str, Counter[str]], float]
+    ) -> None:
+        self._read, self._gain = read, gain
         self._counts: dict[int, Counter[str]] = {}
 
     def encode(self, fragment: Fragment) -> str:
-        return fragment.properties[self._model.attribute][0]
+        return self._read(fragment)
 
     def log_predictive(self, x: str, slots: int) -> FloatArray:
         return np.array([self._gain(x, self._counts.get(slot, Counter())) for slot in range(slots)])
@@ -193,10 +195,6 @@ class _CategoricalTable(LiveClusters):
         for slot in slots.tolist():
             del self._counts[slot]
 
-    def _gain(self, x: str, counts: Counter[str]) -> float:
-        model = self._model
-        return math.log((model.beta + counts[x]) / (model.values * model.beta + counts.total()))
-
 
 class UniformLikelihood(ConjugateLikelihood):
     """Every grouping is equally likely: L(C) = `per_fragment` |C|. Only the prior decides."""
@@ -208,24 +206,7 @@ class UniformLikelihood(ConjugateLikelihood):
         return self.per_fragment * np.array([len(cluster) for cluster in clusters], np.float64)
 
     def live_clusters(self) -> LiveClusters:
-        return _UniformTable(self.per_fragment)
-
-
-class _UniformTable(LiveClusters):
-    def __init__(self, per_fragment: float) -> None:
-        self._per_fragment = per_fragment
-
-    def encode(self, fragment: Fragment) -> None:
-        return None
-
-    def log_predictive(self, x: None, slots: int) -> FloatArray:
-        return np.full(slots, self._per_fragment)
-
-    def log_predictive_new(self, x: None) -> float:
-        return self._per_fragment
-
-    def extend(self, x: None, parents: IntArray, children: IntArray) -> None:
-        return None
+        return _CountTable(lambda fragment: "", lambda x, counts: self.per_fragment)
 
 
 class BlackBox(Likelihood):
@@ -236,66 +217,3 @@ class BlackBox(Likelihood):
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         return self._likelihood.log_marginal(clusters)
-
-
-class MemoryPages(Pages):
-    """The pages of the last checkpoint that was written, in memory.
-
-    The first checkpoint has everything; `fragments` are all of the session's, by number, and
-    `fetched` names the pages that were asked for, in order.
-    """
-
-    def __init__(self, first: Checkpoint, fragments: Mapping[int, Fragment]) -> None:
-        self.fetched: list[int] = []
-        self._pages: dict[int, SubproblemData] = {}
-        self._fragments: dict[int, Fragment] = {}
-        self._homes: dict[int, int] = {}
-        self._led: dict[int, KeyFamilies] = {}
-        self.write(first, fragments)
-
-    def write(self, checkpoint: Checkpoint, fragments: Mapping[int, Fragment]) -> None:
-        """Take up a checkpoint of a session with these pages.
-
-        `fragments` are by number; those of the checkpoint's pages at least.
-        """
-        self._totals = checkpoint.totals
-        for name in checkpoint.gone:
-            del self._pages[name]
-        self._pages |= {page.name: page for page in checkpoint.pages}
-        for key, postings in checkpoint.postings.items():
-            if postings.families or postings.closed:
-                self._led[key] = postings
-            else:
-                self._led.pop(key, None)
-        self._homes = {
-            number: page.name for page in self._pages.values() for number in page.members.tolist()
-        }
-        known = self._fragments | dict(fragments)
-        self._fragments = {number: known[number] for number in self._homes}
-
-    @property
-    def totals(self) -> Totals:
-        return self._totals
-
-    def page(self, name: int) -> SubproblemData:
-        page = self._pages[name]
-        self.fetched.append(name)
-        return page
-
-    def names(self) -> Sequence[int]:
-        return sorted(self._pages)
-
-    def fragments(self, numbers: Sequence[int]) -> Mapping[int, Fragment]:
-        return {n: self._fragments[n] for n in numbers if n in self._fragments}
-
-    def numbers(self, ids: Sequence[str]) -> Mapping[str, int]:
-        return {x.id: n for n, x in self._fragments.items() if x.id in ids}
-
-    def homes(self, numbers: Sequence[int]) -> Mapping[int, int]:
-        return {n: self._homes[n] for n in numbers if n in self._homes}
-
-    def postings(self, keys: Sequence[int]) -> Mapping[int, KeyFamilies]:
-        return {key: self._led[key] for key in keys if key in self._led}
-
-    def keys(self) -> Sequence[int]:
-        return sorted(self._led)

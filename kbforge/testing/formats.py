@@ -175,7 +175,7 @@ class ExporterContract(Contract):
         """
         target = folder / f"kb-{len(list(folder.iterdir()))}"
         fragments = [f for entity in entities for f in with_sources(entity)] if known else None
-        self.make().export(_Once(lambda: iter(entities), fragments), str(target))
+        self.make().export(EntitiesView(_once(entities), fragments), str(target))
         return target
 
     @pytest.mark.parametrize("known", [False, True])
@@ -291,19 +291,15 @@ def content(target: Path) -> dict[str, bytes]:
     return {"" if file == target else file.name: file.read_bytes() for file in files}
 
 
-class _Once(EntitiesView):
-    """A view that is read once."""
+def _once(entities: list[Entity]) -> Callable[[], Iterator[Entity]]:
+    """What gives the entities once."""
+    left = [entities]
 
-    def __init__(
-        self, entities: Callable[[], Iterator[Entity]], fragments: list[Fragment] | None
-    ) -> None:
-        super().__init__(entities, fragments)
-        self._asked = False
+    def read() -> Iterator[Entity]:
+        assert left, "the exporter reads the view twice"
+        return iter(left.pop())
 
-    def entities(self) -> Iterator[Entity]:
-        assert not self._asked, "the exporter reads the view twice"
-        self._asked = True
-        return super().entities()
+    return read
 
 
 def _stdout() -> Any:

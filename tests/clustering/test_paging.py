@@ -30,14 +30,14 @@ from kbforge.contracts import (
 )
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
 from kbforge.indexes.selective import Selective
-from kbforge.testing import BlackBox, Categorical, MemoryPages
+from kbforge.testing import BlackBox, Categorical
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.contents import contents
 from tests.clustering.invariants import check_session
 from tests.clustering.test_constraints import check_bindings, sided
 from tests.clustering.test_failures import LIKELIHOODS, RULES, Broken, Trap, problem_of
-from tests.clustering.toys import Chain, Keys, normal, opened
+from tests.clustering.toys import Chain, Keys, MemoryPages, normal, opened
 from tests.installed import BIGRAM
 from tests.profile import examples
 

@@ -7,7 +7,7 @@ same function for every slot, so that the kernel and the oracle see the same bit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,18 @@ import numpy as np
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import (
     CandidateIndex,
+    Checkpoint,
     ConjugateLikelihood,
     FloatArray,
     Fragment,
     IntArray,
+    KeyFamilies,
     Likelihood,
     LiveClusters,
     ModelSpec,
+    Pages,
+    SubproblemData,
+    Totals,
 )
 from kbforge_plugins.clusterers.sequential import Smc, SplitSmc
 
@@ -180,3 +185,66 @@ class ChainTable(LiveClusters):
     def release(self, slots: IntArray) -> None:
         for slot in slots.tolist():
             del self._members[slot]
+
+
+class MemoryPages(Pages):
+    """The pages of the last checkpoint that was written, in memory.
+
+    The first checkpoint has everything; `fragments` are all of the session's, by number, and
+    `fetched` names the pages that were asked for, in order.
+    """
+
+    def __init__(self, first: Checkpoint, fragments: Mapping[int, Fragment]) -> None:
+        self.fetched: list[int] = []
+        self._pages: dict[int, SubproblemData] = {}
+        self._fragments: dict[int, Fragment] = {}
+        self._homes: dict[int, int] = {}
+        self._led: dict[int, KeyFamilies] = {}
+        self.write(first, fragments)
+
+    def write(self, checkpoint: Checkpoint, fragments: Mapping[int, Fragment]) -> None:
+        """Take up a checkpoint of a session with these pages.
+
+        `fragments` are by number; those of the checkpoint's pages at least.
+        """
+        self._totals = checkpoint.totals
+        for name in checkpoint.gone:
+            del self._pages[name]
+        self._pages |= {page.name: page for page in checkpoint.pages}
+        for key, postings in checkpoint.postings.items():
+            if postings.families or postings.closed:
+                self._led[key] = postings
+            else:
+                self._led.pop(key, None)
+        self._homes = {
+            number: page.name for page in self._pages.values() for number in page.members.tolist()
+        }
+        known = self._fragments | dict(fragments)
+        self._fragments = {number: known[number] for number in self._homes}
+
+    @property
+    def totals(self) -> Totals:
+        return self._totals
+
+    def page(self, name: int) -> SubproblemData:
+        page = self._pages[name]
+        self.fetched.append(name)
+        return page
+
+    def names(self) -> Sequence[int]:
+        return sorted(self._pages)
+
+    def fragments(self, numbers: Sequence[int]) -> Mapping[int, Fragment]:
+        return {n: self._fragments[n] for n in numbers if n in self._fragments}
+
+    def numbers(self, ids: Sequence[str]) -> Mapping[str, int]:
+        return {x.id: n for n, x in self._fragments.items() if x.id in ids}
+
+    def homes(self, numbers: Sequence[int]) -> Mapping[int, int]:
+        return {n: self._homes[n] for n in numbers if n in self._homes}
+
+    def postings(self, keys: Sequence[int]) -> Mapping[int, KeyFamilies]:
+        return {key: self._led[key] for key in keys if key in self._led}
+
+    def keys(self) -> Sequence[int]:
+        return sorted(self._led)

@@ -8,7 +8,6 @@ from kbforge.testing import (
     CalibratorContract,
     CommandContract,
     LikelihoodContract,
-    OnlineClustererContract,
     SerializerContract,
 )
 from tests.contracts.conftest import Plugins
@@ -38,16 +37,6 @@ class TestSerializers(SerializerContract):
 
 class TestCalibrators(CalibratorContract):
     plugins: ClassVar[Plugins] = ["pseudo-likelihood", "bcubed"]
-
-
-class TestOnlineClusterers(OnlineClustererContract):
-    plugins: ClassVar[Plugins] = [
-        "greedy",
-        ("smc", {"particles": 20}),
-        ("split-smc", {"particles": 20}),
-        ("split-smc", {"particles": 10, "weights": "marginal", "merge": "multinomial"}),
-        ("split-smc", {"particles": 10, "resampler": "stratified"}),
-    ]
 
 
 class TestLikelihoods(LikelihoodContract):
