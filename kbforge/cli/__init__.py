@@ -1,1 +1,1 @@
-"""The command line: each verb has a module that parses, calls the library and prints."""
+"""The command line: one module per verb, which parses, calls the library and prints."""

@@ -32,7 +32,7 @@ app = typer.Typer(add_completion=False)
 
 @dataclass(frozen=True, slots=True)
 class _OfAStore:
-    """What `--set store.OPTION=VALUE` says of taking fragments into a store."""
+    """The `--set store.OPTION=VALUE` options for adding fragments to a store."""
 
     on_duplicate: Literal["error", "replace"] = "error"  # one whose content has changed
 
@@ -61,8 +61,8 @@ def cluster(
         list[str] | None,
         option(
             "--map",
-            "Rename an attribute; COLUMN= leaves it out, and with --into COLUMN=COLUMN takes a new "
-            "one. May be repeated.",
+            "Rename an attribute; COLUMN= leaves it out, and with --into COLUMN=COLUMN adds a "
+            "new one. May be repeated.",
             metavar="COLUMN=ATTRIBUTE",
         ),
     ] = None,
@@ -87,7 +87,7 @@ def cluster(
 ) -> None:
     """Group fragments into entities; write a knowledge base.
 
-    Unless options name likelihood and alpha, they are chosen to suit the file, and a note says why.
+    Without options for likelihood and alpha, both are chosen to suit the file, and a note says why.
     NAME is the name of the input: people.kb.jsonl for data/people.jsonl.
 
     Examples:
@@ -150,7 +150,7 @@ def cluster(
 
 
 def require_against(against: str | None, fragments: str) -> None:
-    """Refuse standard input twice."""
+    """Refuse to read standard input twice."""
     if against == fragments == "-":
         raise UsageError(
             "--against -: standard input has the fragments; write one of the two to a file"
@@ -158,7 +158,7 @@ def require_against(against: str | None, fragments: str) -> None:
 
 
 def read_known(against: str | None) -> Authority | None:
-    """The authority of a file, if there is one."""
+    """The authority in a file, if one was given."""
     if against is None:
         return None
     from kbforge.jobs.authority import read_authority
@@ -177,10 +177,10 @@ def write_clustered(
     against: Authority | None = None,
     all_known: bool = False,
 ) -> None:
-    """Cluster fragments, whose reading took so many seconds; write and report the result.
+    """Cluster fragments, write and report the result; `reading` took this many seconds.
 
     `links` and `records` are files for the links and for the fragments. An interrupted run ends
-    with the exit code that says so.
+    with its own exit code.
     """
     from kbforge.files.fragments import write_fragments
     from kbforge.jobs.cluster import cluster as run
@@ -222,7 +222,7 @@ def write_clustered(
 
 
 def _share(kb: KnowledgeBase, total: int) -> str:
-    """How far an interrupted run got, in words."""
+    """The progress of an interrupted run, in words."""
     count = kb.posterior.n_fragments
     if count < total:
         return f"the first {count:,} of {total:,} fragments"
@@ -230,7 +230,7 @@ def _share(kb: KnowledgeBase, total: int) -> str:
 
 
 def _warnings(kb: KnowledgeBase) -> Iterator[str]:
-    """Warnings about a result that looks wrong: one entity holds most of the fragments."""
+    """Warnings about results that look wrong: one entity holds most of the fragments."""
     total = kb.posterior.n_fragments
     found = chain.from_iterable(kb.posterior.estimates())
     largest = max(map(len, found), default=0)
@@ -357,7 +357,7 @@ def _print_taken(taken: UpdateResult, into: str) -> None:
 
 
 def _save(write: Callable[[str], None], target: str) -> None:
-    """Write a result, by a function that writes it to a file; it may be called several times.
+    """Write a result with a function that writes it to a file; it may be called several times.
 
     Raises:
         OutputError: the result is in another file, or no file could be written.
@@ -386,7 +386,7 @@ def _save(write: Callable[[str], None], target: str) -> None:
 
 
 def _elsewhere(target: str) -> Iterator[str]:
-    """Names of new files in the current folder and in the folder of temporary files."""
+    """Possible names of new files in the current folder and in the folder of temporary files."""
     name = "kb.jsonl" if target == "-" else Path(target).name
     plain = name.removesuffix(".gz")
     folders = [os.getcwd()]

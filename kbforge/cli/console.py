@@ -99,7 +99,7 @@ def print_json(value: Any) -> None:
 
 
 def print_done(done: EventResult, store: str, what: str, as_json: bool) -> None:
-    """Say what a verb changed in a store: one JSON object on stdout, or a sentence on stderr."""
+    """Report what a verb changed in a store: one JSON object on stdout, or a sentence on stderr."""
     if as_json:
         print_json(done.summary())
         return
@@ -124,7 +124,7 @@ def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
 
 def figures_of(rows: Iterable[tuple[str, str]]) -> Table:
-    """A table of two columns: bold names, and figures."""
+    """A table of two columns: bold names, and values."""
     from rich.table import Table
     from rich.text import Text
 
@@ -141,9 +141,9 @@ def figures_of(rows: Iterable[tuple[str, str]]) -> Table:
 
 @contextlib.contextmanager
 def working(doing: str) -> Iterator[Callable[[str], None]]:
-    """Show a moving sign on a terminal, and a line every ten seconds elsewhere.
+    """Show a spinner on a terminal, and a line every ten seconds elsewhere.
 
-    Yields a function that names the current work.
+    Yields a function that sets the text of the current work.
     """
     console = stderr()
     if console.is_terminal:
@@ -173,7 +173,8 @@ def working(doing: str) -> Iterator[Callable[[str], None]]:
 
 
 class Bar:
-    """A progress bar on a terminal (`shown`, of rich); a plain line every ten seconds elsewhere."""
+    """A progress bar on a terminal (`shown`, from rich); a plain line every ten seconds
+    elsewhere."""
 
     def __init__(self, shown: Any, description: str, total: float | None) -> None:
         self._shown, self._description, self._total = shown, description, total
@@ -182,7 +183,7 @@ class Bar:
         self._first: tuple[float, float] | None = None  # time and count of the first update
 
     def update(self, completed: float, **fields: str) -> None:
-        """Show `completed` units and the fields that the columns name."""
+        """Show `completed` units and the fields named by the columns."""
         if self._shown is None:
             self._note(completed, fields)
             return
@@ -226,7 +227,7 @@ def progress(*columns: str, total: float | None, description: str) -> Iterator[B
     from rich.text import Text
 
     class TwoLines(RichProgress):
-        """The bar, and the fields below it: most terminals are too narrow for one line of both.
+        """The bar, with the fields on a second line, because most terminals are too narrow for one.
 
         Neither wraps: a narrow terminal gets a shorter bar, and the fields end in an ellipsis.
         """
@@ -272,7 +273,7 @@ _LONG = 120.0  # seconds left that are worth a note
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[Callable[[], None]]:
-    """A signal ends a run between two steps; before the first there is nothing to keep.
+    """A signal ends a run between two steps; before the first step there is nothing to keep.
 
     Yields a function to call before each step; it raises `Interrupted` after a signal.
     """
@@ -302,8 +303,8 @@ def following(
 ) -> Iterator[tuple[OnStep, OnStage]]:
     """Show the progress of a clustering: the stages before the first step, then a bar.
 
-    Yields functions for the run to call: after a step, and at the begin of each stage before.
-    `check`, of `stoppable`, is called before each step.
+    Yields functions for the run to call: after a step, and at the start of each stage before.
+    `check`, from `stoppable`, is called before each step.
     """
     begin = time.monotonic()
     shown = -math.inf
@@ -355,7 +356,7 @@ def speed(done: int, seconds: float, unit: str) -> str:
 
 
 def time_left(measured: int, done: int, total: int | None, seconds: float) -> float:
-    """Seconds to the end by the speed of the measured units, which took `seconds`; 0: unknown."""
+    """Seconds left at the speed of the measured units, which took `seconds`; 0 if unknown."""
     if total is None or measured < _ENOUGH or seconds < _SECONDS_TO_TELL:
         return 0.0
     return seconds / measured * (total - done)
@@ -373,7 +374,7 @@ def figures(
 ) -> tuple[int, int | None, dict[str, str]]:
     """The units done, their total (None if unknown), and the bar's fields.
 
-    The speed is that of the units after the `first`, which took `seconds`.
+    The speed is measured after the `first` units, over `seconds`.
     """
     rounds, evaluations = step.rounds, {"model_evaluations": f"{step.model_evaluations:,}"}
     if rounds is None:

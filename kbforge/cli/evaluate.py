@@ -75,11 +75,11 @@ def evaluate(
 
     Fragments are matched by id. Fragments without a label are left out and counted.
 
-    --reliability clusters labelled fragments, without reading their labels, and puts the reported
-    probabilities into bins: for pairs above 1 %, that they share an entity; for entities, that they
-    are exactly right. The options of clustering need --reliability. kbforge calibrate --confidence
-    fits a map that corrects the probabilities. One remedy needs no labels, but may not help: the
-    mean over --shuffles of the data.
+    --reliability clusters labelled fragments, without reading their labels, and bins the reported
+    probabilities: for pairs above 1 %, of sharing an entity; for entities, of being exactly right.
+    Options for clustering need --reliability. kbforge calibrate --confidence fits a map that
+    corrects the probabilities. Averaging over --shuffles of the data needs no labels, but may not
+    help.
 
     Examples:
 
@@ -136,7 +136,8 @@ def _measure(context: typer.Context, fragments: str) -> None:
 
 @contextlib.contextmanager
 def _bar_of_orders(description: str, shuffles: int) -> Iterator[OnOrder]:
-    """A bar of the fragments of all orders; of the orders, for a method that counts none."""
+    """A bar of the fragments of all orders, or of the orders if the method does not count
+    fragments."""
     with console.progress(total=shuffles, description=description) as bar:
         shown = 0.0
 
@@ -175,7 +176,7 @@ def _print_reliability(done: ReliabilityReport, as_json: bool) -> None:
 
 
 def _render_scores(evaluation: Evaluation) -> RenderableType:
-    """The scores by family, and below them what was left out."""
+    """The scores by family, and then what was left out."""
     from rich.console import Group
     from rich.text import Text
 
@@ -245,7 +246,7 @@ def _digits(*values: float) -> Iterator[str]:
 def _render_reliability(
     title: str, truth: str, raw: Reliability, mapped: Reliability | None
 ) -> RenderableType:
-    """One kind of claims: what was reported beside what was true, and the errors below."""
+    """One kind of claims: reported and true frequencies, and then the errors."""
     from rich.console import Group
     from rich.text import Text
 
@@ -358,18 +359,19 @@ def calibrate(
 ) -> None:
     """Choose alpha, or fit a confidence map.
 
-    Calibrate on labelled fragments that are like the data to come, and never on the data that the
-    result is evaluated on.
+    Calibrate on labelled fragments that resemble future data, and never on the data used for
+    evaluation.
 
-    The concentration alpha decides how readily a new entity is opened. Calibrators of alpha:
+    The concentration alpha controls how readily clustering opens a new entity. Calibrators of
+    alpha:
 
     - pseudo-likelihood: how well alpha predicts each label from all others. It is fast and smooth.
 
     - bcubed: the B-cubed F1 of clustering with alpha. It clusters once per alpha that it tries.
 
     --confidence fits a map from the reported probabilities to how often they are right, by size of
-    subproblem, and tests it on entities that it was not fitted on. kbforge cluster reads it and
-    gives every entity its calibrated confidence.
+    subproblem, and tests it on other entities. With this map, kbforge cluster gives every entity
+    its calibrated confidence.
 
     Examples:
 

@@ -150,11 +150,12 @@ def report(
 ) -> None:
     """Write a knowledge base as one HTML page.
 
-    The page loads nothing from elsewhere, so it can be mailed, and prints well. It shows the sizes
-    and confidences of the entities; the most important uncertain ones, with their alternatives and
-    what speaks for the fragment that fits least; attributes with conflicting values; and a table of
-    entities to sort and search. For a store it also shows what was chosen and why, what the last
-    run changed, decisions, runs with their times, drift, and the answers of reviews.
+    The page loads nothing from elsewhere, so you can mail it, and it prints well. It shows the
+    sizes and confidences of the entities; the most important uncertain ones, with their
+    alternatives and the evidence about the worst-fitting fragment; attributes with conflicting
+    values; and a table of entities to sort and search. For a store it also shows what was chosen
+    and why, what the last run changed, decisions, runs with their times, drift, and the answers of
+    reviews.
 
     Examples:
 

@@ -50,7 +50,7 @@ def link(
         list[str] | None,
         option(
             "--id",
-            "Column of ids; repeat it if tables call it differently.",
+            "Column of ids; repeat it if the tables name it differently.",
             show_default="a column called id, if safe",
         ),
     ] = None,
@@ -59,7 +59,7 @@ def link(
         list[str] | None,
         option(
             "--map",
-            "Rename a column, so that tables share it; COLUMN= leaves it out. May be repeated.",
+            "Rename a column to match other tables; COLUMN= leaves it out. May be repeated.",
             metavar="COLUMN=ATTRIBUTE",
         ),
     ] = None,
@@ -67,7 +67,7 @@ def link(
     all_known: Annotated[
         bool,
         option(
-            "--all-known", "With --against: also write the known entities that took in nothing."
+            "--all-known", "With --against: also write the known entities that no record joined."
         ),
     ] = False,
     likelihood: options.Likelihood = None,
@@ -78,12 +78,12 @@ def link(
 ) -> None:
     """Find the records that tables have in common, one to one.
 
-    Each table has an entity at most once, so a record has at most one partner in another table.
-    Tables are called by their files' names without endings. If tables share ids, every id gets the
-    table's name in front (table:id). It is what kbforge cluster --link source does of one file.
+    Each table lists an entity at most once, so a record has at most one partner in another table. A
+    table is named after its file, without the ending. If tables share ids, the table's name is put
+    before every id (table:id). For one file, kbforge cluster --link source does the same.
 
-    With --against, any number of records of the one table may belong to a known entity. NAME is the
-    names of the tables: abt-buy.kb.jsonl for abt.csv and buy.csv.
+    With --against, any number of records of a single table may belong to a known entity. NAME joins
+    the names of the tables: abt-buy.kb.jsonl for abt.csv and buy.csv.
 
     Examples:
 

@@ -25,7 +25,7 @@ def load(
         typer.Argument(
             metavar="[SOURCE] FILE",
             help="Files, or folders of a graph; - for standard input. Name the source first if "
-            "their endings do not tell it.",
+            "the endings do not imply it.",
         ),
     ],
     output: Annotated[
@@ -90,9 +90,9 @@ def load(
 ) -> None:
     """Read fragments from files of any known format.
 
-    The endings of the files choose the source: .csv, .tsv, .xlsx, .jsonl, .json, .parquet, .spacy,
-    .nt and those of plugins, also before .gz, .bz2 or .zst. A first argument that names a source is
-    the source, even if a file has that name. Delimiter and encoding of a csv file are detected, and
+    The file endings choose the source: .csv, .tsv, .xlsx, .jsonl, .json, .parquet, .spacy, .nt and
+    those of plugins, also before .gz, .bz2 or .zst. A first argument that names a source is the
+    source, even if a file has that name. The delimiter and encoding of a csv file are detected, and
     a note names them.
 
     Examples:
@@ -115,9 +115,9 @@ def load(
 
         zcat dump.gz | kbforge load jsonl - --on-error quarantine -o f.jsonl
 
-    A row of a table is one fragment: csv, xlsx, parquet, jsonl, hf (data sets of the Hugging Face
-    hub). An entity in a text unit of a graph is one: graphrag, lightrag, property-graph, triples.
-    So is an entity in a text or document: spacy, gliner, rebel, tweetnerd, wikidata.
+    Each row of a table is one fragment: csv, xlsx, parquet, jsonl, hf (data sets of the Hugging
+    Face hub). So is each entity in a text unit of a graph: graphrag, lightrag, property-graph,
+    triples; and each entity in a text or document: spacy, gliner, rebel, tweetnerd, wikidata.
 
     kbforge plugins list --kind sources lists the installed sources; kbforge plugins show source csv
     explains one and its options for --set.

@@ -75,7 +75,7 @@ class _Verbs(TyperGroup):
         return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the verbs by panel where there is no rich text."""
+        """List the verbs by panel if rich is not installed."""
         panels: dict[str, list[tuple[str, str]]] = {}
         for name in self.list_commands(ctx):
             help_line = self.get_command(ctx, name).get_short_help_str(200)
@@ -114,7 +114,7 @@ def verb_called(name: str) -> Any:
 
 
 def _checked(command: Any, plugin: registry.Plugin) -> Any:
-    """The command, which refuses numbers of more than 64 bits, and to run without its extra."""
+    """The command; it refuses numbers of more than 64 bits, and names a missing extra."""
     for member in getattr(command, "commands", {}).values():
         _checked(member, plugin)
     run = command.callback
@@ -138,7 +138,7 @@ def _checked(command: Any, plugin: registry.Plugin) -> Any:
 
 @contextlib.contextmanager
 def _ended_in_words() -> Iterator[None]:
-    """End on an interrupt with a sentence, and on a closed pipe without an error."""
+    """End with a sentence after an interrupt, and without an error after a closed pipe."""
     try:
         yield
     except KeyboardInterrupt:
@@ -149,7 +149,7 @@ def _ended_in_words() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _escaped_usage() -> Iterator[None]:
-    """Escape what the user typed, which Typer repeats in its messages."""
+    """Escape the user's input, which Typer repeats in its messages."""
     try:
         yield
     except UsageMistake as error:
@@ -158,7 +158,7 @@ def _escaped_usage() -> Iterator[None]:
 
 
 def _panel(verb: str) -> str:
-    """The panel of the help page that shows a verb."""
+    """The panel of the help page that lists a verb."""
     distribution = registry.find("commands", verb).distribution
     if distribution != DISTRIBUTION:
         return f"Commands of {distribution}"
@@ -174,13 +174,13 @@ def _shorten_help(command: Any) -> None:
 
 
 def _unwrapped(text: str) -> str:
-    """One line per paragraph: the terminal's width then decides where lines end."""
+    """One line per paragraph, so the terminal's width decides where lines end."""
     paragraphs = text.split("\n\n")
     return "\n\n".join(p if p.startswith(" ") else " ".join(p.split()) for p in paragraphs)
 
 
 def _broken(name: str, error: PluginError) -> Any:
-    """A stand-in for a verb that cannot be loaded: it is listed, and says why when it is run."""
+    """A placeholder for a broken verb: it is listed, and reports the reason when it is run."""
     app = typer.Typer(add_completion=False)
 
     @app.command(
@@ -259,10 +259,10 @@ def main() -> None:
 
 
 def _occupy_closed_streams() -> None:
-    """Replace closed standard streams by files that can be neither read nor written.
+    """Replace closed standard streams with files that can be neither read nor written.
 
-    Otherwise the next file that is opened would take their number, and receive the output. Text for
-    a closed standard error is discarded.
+    Otherwise the next opened file would get their number and receive the output. Text for a closed
+    standard error is discarded.
     """
     if sys.stdin is None:
         sys.stdin = _unusable(0, os.O_WRONLY, "r")
@@ -286,20 +286,20 @@ def _fail(sentence: str, code: int) -> NoReturn:
 
 
 def _end_quietly() -> NoReturn:
-    """Exit without an error after the reader of a pipe went away; flush nothing."""
+    """Exit without an error after the reader of a pipe closed it; flush nothing."""
     _drop_output()
     sys.exit(0)
 
 
 def _sentence(error: OSError) -> str:
-    """The sentence for a file, or a standard stream, that failed."""
+    """The error message for a file or a standard stream."""
     from kbforge.files.io import reason_of
 
     return f"{error.filename or 'cannot write standard output'}: {reason_of(error)}"
 
 
 def _leave(code: str | int | None) -> NoReturn:
-    """Flush and exit; a full disk is an error, and then nothing may be flushed again."""
+    """Flush and exit; if the disk is full, exit with an error without flushing again."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -1,6 +1,7 @@
-"""The options that several verbs share, and the choices that they stand for.
+"""The options that several verbs share, and the choices that they represent.
 
-What is rarely set has no option of its own: `--set NAME=VALUE` takes the names of `OF_A_RUN`.
+Rarely used settings have no options of their own: `--set NAME=VALUE` accepts the names in
+`OF_A_RUN`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ KINDS = ("likelihood", "surrogate", "index", "clusterer")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What `--set NAME=VALUE` sets of a run: the form of its value, the default, and the help."""
+    """A setting of a run by `--set NAME=VALUE`: the form of its value, the default, and the
+    help."""
 
     value: str
     default: str
@@ -58,7 +60,7 @@ OF_A_RUN = {
     "confidence-map": Setting(
         "FILE",
         "the model's",
-        "Calibrate confidence by this file, which kbforge calibrate --confidence wrote.",
+        "Calibrate confidence with this file, which kbforge calibrate --confidence wrote.",
     ),
     "defaults": Setting(
         "FOLDER",
@@ -77,15 +79,15 @@ OF_A_RUN = {
         "Other groupings to keep for an entity: the three most probable above 1 %, or all.",
     ),
 }
-"""What a run can set by `--set NAME=VALUE`; each is a field of `RunOptions`."""
+"""The settings of a run by `--set NAME=VALUE`; each is a field of `RunOptions`."""
 
 _TYPED = ("N", "true|false")  # the values of others are texts
 
 NAME_VALUE = "NAME=VALUE"
-"""What `--set` takes of the verbs that have a use for these names."""
+"""The options that `--set` accepts for a verb that uses these names."""
 
 OF_CLUSTERING = ("clusterer", "particles", "surrogate", "max-evals", "index", "exact")
-"""The names of `OF_A_RUN` that say how to cluster."""
+"""The names in `OF_A_RUN` about how to cluster."""
 
 
 def option(*words: str, **settings: Any) -> Any:
@@ -95,18 +97,18 @@ def option(*words: str, **settings: Any) -> Any:
 
 
 def names_explained() -> str:
-    """The names of `OF_A_RUN`, for the end of a help page."""
+    """The names in `OF_A_RUN`, for the end of a help page."""
     lines = (f"{n}={s.value}: {s.help} (default: {s.default})" for n, s in OF_A_RUN.items())
     return "\n\n".join(("Names for --set:", *lines))
 
 
 def names_listed(names: Iterable[str], when: str = "") -> str:
-    """Some names of `OF_A_RUN`, for the end of a help page."""
+    """Some names in `OF_A_RUN`, for the end of a help page."""
     return f"Names for --set{when}: {', '.join(names)}. kbforge cluster --help explains them."
 
 
 def complete_setting(incomplete: str) -> Iterator[tuple[str, str]]:
-    """The names, or the values of a name, that begin as the user typed."""
+    """Completions of a name, or of a name's value."""
     from kbforge import registry
 
     name, equals, begun = incomplete.partition("=")
@@ -146,22 +148,22 @@ Answers: TypeAlias = Annotated[
     str | None,
     option(
         "--answers",
-        "Answers that kbforge review collected: kbforge cluster honours them, and they choose "
-        "likelihood and alpha.",
+        "Answers that kbforge review collected; clustering honours them, and they guide the "
+        "choice of likelihood and alpha.",
     ),
 ]
 Fragments: TypeAlias = Annotated[
     str,
     typer.Argument(
-        help="Fragments, JSON lines; or a table: .csv, .tsv, .xlsx, .parquet, or what else kbforge "
-        "load takes by its ending; - for standard input."
+        help="Fragments, JSON lines; or a table: .csv, .tsv, .xlsx, .parquet, or another ending "
+        "that kbforge load knows; - for standard input."
     ),
 ]
 IdColumn: TypeAlias = Annotated[
     str | None,
     option(
         "--id",
-        "Column of a table's ids; --set source.OPTION=VALUE sets what else kbforge load can.",
+        "Column of a table's ids; --set source.OPTION=VALUE sets other options of kbforge load.",
         show_default="a column called id, if safe",
     ),
 ]
@@ -169,8 +171,9 @@ Against: TypeAlias = Annotated[
     str | None,
     option(
         "--against",
-        "Known entities, which are never merged: fragments (those of one label are one entity), a "
-        "knowledge base or a table. Each takes in what belongs to it; the rest forms new entities.",
+        "Known entities, which are never merged: fragments (one entity per label), a knowledge "
+        "base or a table. Fragments join the known entities that they match; the others form "
+        "new entities.",
         metavar="AUTHORITY",
     ),
 ]
@@ -221,8 +224,8 @@ def choices_of(
 ) -> RunOptions:
     """The user's choices, by the options that the verb has; defaults for the others.
 
-    `--set` takes these names of `OF_A_RUN`, options of these kinds of plugin and, if the verb has a
-    use for them, those of the source of a table and of a store (`set_of`).
+    `--set` accepts these names in `OF_A_RUN`, options of these kinds of plugin and, if the verb
+    uses them, those of a table's source and of a store (`set_of`).
     """
     from kbforge.fit.choices import RunOptions
     from kbforge.registry.options import bind_options, parse_settings
@@ -240,7 +243,8 @@ def choices_of(
 
 
 def read(context: typer.Context, path: str) -> Iterator[Fragment]:
-    """The fragments of a file, as the verb's options say; notes tell what a table was taken for."""
+    """The fragments of a file, read with the verb's options; notes report what a table was read
+    as."""
     from kbforge.cli import console
     from kbforge.files.fragments import read_fragments
 
@@ -249,7 +253,7 @@ def read(context: typer.Context, path: str) -> Iterator[Fragment]:
 
 
 def source_options(context: typer.Context) -> dict[str, object]:
-    """The options of the source that reads a table: `--set source.OPTION=VALUE`, and `--id`."""
+    """The options of a table's source: `--set source.OPTION=VALUE`, and `--id`."""
     found: dict[str, object] = {**set_of(context, "source")}
     if isinstance(column := context.params["id_column"], str):
         found["id"] = column
@@ -257,7 +261,7 @@ def source_options(context: typer.Context) -> dict[str, object]:
 
 
 def set_of(context: typer.Context, kind: str) -> dict[str, str]:
-    """What `--set` says of one kind."""
+    """The `--set` values for one kind of plugin."""
     from kbforge.registry.options import parse_settings
 
     settings = context.params["settings"] or ()
@@ -282,7 +286,7 @@ def files_of(settings: Iterable[str] | None, *models: str | None) -> list[str]:
 
 
 def first_given(context: typer.Context, names: Iterable[str]) -> str | None:
-    """The first of these parameters that the command line sets, as the user types it."""
+    """The first of these parameters set on the command line, as the user types it."""
     wanted = set(names)
     for parameter in context.command.params:
         if parameter.name in wanted and is_given(context, parameter.name):

@@ -32,8 +32,8 @@ def list_plugins(
 ) -> None:
     """List the plugins: kind, name, distribution, version, status.
 
-    This reads metadata only and imports nothing; --check loads each plugin and says why a
-    plugin is broken. A plugin that needs an extra is not broken: its line says what to install.
+    This reads only metadata and imports nothing; --check loads each plugin and reports why a plugin
+    is broken. A plugin that needs an extra is not broken: its line names what to install.
 
     Examples:
 
@@ -110,10 +110,10 @@ def new_plugin(
         option("--output", "-o", "The new folder.", show_default="kbforge-NAME"),
     ] = None,
 ) -> None:
-    """Begin a plugin: write a distribution of your own, whose tests pass.
+    """Begin a plugin: write your own distribution, whose tests pass.
 
-    The folder holds one module, its tests, pyproject.toml and README.md. Change the module,
-    which is a small working example, until it is your plugin.
+    The folder holds one module, its tests, pyproject.toml and README.md. The module is a small
+    working example; change it into your plugin.
 
     Examples:
 

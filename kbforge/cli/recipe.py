@@ -1,4 +1,4 @@
-"""Pipeline files: reads them, runs their steps, and remembers them so that none runs twice.
+"""Pipeline files: reads them, runs their steps, and records them so that none runs twice.
 
     [[step]]
     verb = "cluster"                    # any verb, a plugin's too; or "plugins list"
@@ -58,7 +58,7 @@ _WRITTEN = ("quarantine", "animate", "tree")  # options that name other outputs
 
 @dataclass(frozen=True, slots=True)
 class PipelineStep:
-    """One step of a pipeline, which its verb can run as written; paths are normalised."""
+    """One step of a pipeline, runnable as written; paths are normalised."""
 
     name: str
     where: str  # file and step, for errors
@@ -72,7 +72,7 @@ class PipelineStep:
 
     @property
     def program(self) -> str:
-        """Name and version of the distribution; another version runs the step again."""
+        """Name and version of the distribution; the step runs again if the version changes."""
         plugin, ours = registry.find("commands", self.verb[0]), f"kbforge {__version__}"
         if plugin.distribution == DISTRIBUTION:
             return ours
@@ -80,14 +80,14 @@ class PipelineStep:
 
     @property
     def files(self) -> dict[str, str]:
-        """The fingerprints of the files and folders that it reads and writes, as far as there."""
+        """The fingerprints of the files and folders that it reads and writes, if they exist."""
         paths = (*self.named, *filter(None, [self.output]))
         return {path: fingerprint(path) for path in paths if _is_readable(path)}
 
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """How one step ends."""
+    """The result of one step."""
 
     step: str
     number: int
@@ -105,7 +105,7 @@ def read_pipeline(path: str) -> list[PipelineStep]:
 
     Raises:
         KBForgeError: the file cannot be read.
-        UsageError: not TOML, or a step that cannot run as written; names file and step.
+        UsageError: the file is not TOML, or a step cannot run as written; names file and step.
 
     """
     if path == "-":
@@ -125,7 +125,7 @@ def read_pipeline(path: str) -> list[PipelineStep]:
 
 
 def _step(table: object, file: str, number: int) -> PipelineStep:
-    """A step of a table, which its verb can run as written."""
+    """One step of the file, runnable as written."""
     where = f"{file}: step {number}"
 
     def wrong(field: str, expected: str, got: str) -> UsageError:
@@ -174,7 +174,7 @@ def _step(table: object, file: str, number: int) -> PipelineStep:
 
 
 def _texts(values: Sequence[object], where: str) -> tuple[str, ...]:
-    """Values as a command line has them."""
+    """Values in the form of command-line arguments."""
     for value in values:
         if not isinstance(value, Option) or "\0" in str(value):
             raise UsageError(f"{where}: expected texts or numbers, got {quoted(value)}")
@@ -184,7 +184,7 @@ def _texts(values: Sequence[object], where: str) -> tuple[str, ...]:
 def _command_of(words: Sequence[str], where: str) -> Any:
     """The command of a verb and its sub-commands."""
     if words[0] == "run":
-        raise UsageError(f'{where}: a pipeline cannot hold the verb "run"')
+        raise UsageError(f'{where}: a pipeline cannot contain the verb "run"')
     try:
         command = verb_called(words[0])
     except KBForgeError as error:
@@ -205,7 +205,7 @@ def _command_of(words: Sequence[str], where: str) -> Any:
 def _on_the_command_line(
     command: Any, option: str, value: object, texts: Sequence[str]
 ) -> Sequence[str]:
-    """An option, or a name that `--set` takes; a switch that cannot be turned off is left out."""
+    """An option, or a name that `--set` accepts; a switch that cannot be turned off is left out."""
     flag = f"--{option}"
     parameter = next((p for p in command.params if flag in p.opts), None)
     if parameter is None and option in options.OF_A_RUN:
@@ -218,7 +218,7 @@ def _on_the_command_line(
 def _output(
     command: Any, words: Sequence[str], arguments: Sequence[str], args: Sequence[str], where: str
 ) -> str:
-    """Where the verb writes with these arguments, which it is asked to parse."""
+    """The verb's output for these arguments, found by parsing them."""
     called = " ".join(("kbforge", *words))
     try:
         given = command.make_context(called, list(arguments)).params
@@ -248,7 +248,7 @@ def _require_not_this_file(step: PipelineStep, path: str) -> None:
 
 
 def _check_order(steps: Sequence[PipelineStep], file: str) -> None:
-    """Refuse a name or an output that is there twice, and to read the output of a later step."""
+    """Refuse duplicate names or outputs, and steps that read the output of a later step."""
     names: set[str] = set()
     writer = {step.output: number for number, step in reversed(list(enumerate(steps)))}
     for number, step in enumerate(steps):
@@ -287,7 +287,7 @@ def run_pipeline(
     """Run a pipeline file: all steps, those from `first` on, or `only` one.
 
     `announce` gets a report before and after each step. A dry run decides which steps would run;
-    `force` runs every chosen step. A step that fails ends the run; the next one continues there.
+    `force` runs every selected step. A step that fails ends the run; the next run continues there.
 
     Raises:
         UsageError: the file cannot run as written; nothing has run then.
@@ -353,14 +353,14 @@ def _run_and_remember(step: PipelineStep, journal: Journal, print_to_stderr: boo
     with _captured(print_to_stderr) as printed:
         _call(step)
     if step.output and not os.path.exists(step.output):
-        raise KBForgeError(f"{step.where}: it ended well but {quoted(step.output)} is missing")
+        raise KBForgeError(f"{step.where}: it succeeded, but {quoted(step.output)} is missing")
     outputs = {path: digest for path, digest in step.files.items() if path not in before}
     record = StepRecord(step.program, step.settings, before, outputs, printed.text())
     journal.put(step.name, record)
 
 
 def _call(step: PipelineStep) -> None:
-    """Run the verb; its failure becomes a sentence that names the step, with its exit code."""
+    """Run the verb; turn its failure into a sentence that names the step, with its exit code."""
     called = " ".join(("kbforge", *step.verb))
     try:
         with registry.blamed():
@@ -385,7 +385,7 @@ def _call(step: PipelineStep) -> None:
 
 
 class _Tee(io.BytesIO):
-    """Passes everything on to a stream, and keeps a copy unless it is long."""
+    """Passes everything on to a stream, and keeps a copy up to a maximum length."""
 
     def __init__(self, target: BinaryIO) -> None:
         super().__init__()
@@ -399,7 +399,7 @@ class _Tee(io.BytesIO):
         return len(data)
 
     def text(self) -> str | None:
-        """All that was written; None if it is too long to keep."""
+        """All that was written, or None if it is too long."""
         kept = self.getvalue()
         return kept.decode("utf-8", "replace") if len(kept) <= _MAX_PRINTED else None
 
@@ -440,7 +440,7 @@ class StepRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Journal:
-    """The records of a pipeline by step, and their file; `problem` says why that is unusable."""
+    """The records of a pipeline by step, and their file; `problem` is why the file is unusable."""
 
     def __init__(self, file: Path) -> None:
         self.file, self.problem = file, ""
@@ -456,7 +456,8 @@ class Journal:
             self.problem = f"{quoted(str(file), 400)} cannot be used; every step runs"
 
     def put(self, step: str, record: StepRecord | None) -> None:
-        """Save the record of a successful run; None deletes it, because the step starts again."""
+        """Save the record of a successful run; None deletes the record, because the step starts
+        again."""
         if self.records.pop(step, None) is None and record is None:
             return
         self.records |= {} if record is None else {step: record}
@@ -466,7 +467,7 @@ class Journal:
 
 
 def _why(step: PipelineStep, record: StepRecord | None, pending: Mapping[str, str]) -> str:
-    """Why a step must run, as a clause; "" if it need not.
+    """Why a step must run, as a clause; "" if it need not run.
 
     Pending outputs are those of steps that a dry run would run.
     """
@@ -525,7 +526,7 @@ def _file_digest(path: str | Path) -> str:
 
 
 def write_template(folder: str, force: bool = False) -> Path:
-    """Write a commented `pipeline.toml` into a folder; overwrite one only if forced."""
+    """Write a commented `pipeline.toml` into a folder; overwrite an old one only with `force`."""
     target = Path(folder) / FILE_NAME
     if Path(folder).exists() and not Path(folder).is_dir():
         raise UsageError(f"{quoted(folder, 400)} is not a folder")

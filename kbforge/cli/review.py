@@ -77,20 +77,20 @@ def review(
     """Answer questions about uncertain pairs, most useful first.
 
     For a file of fragments, it asks about the pairs on which likely groupings differ most, and
-    about some random pairs. kbforge cluster --answers honours the answers, and chooses likelihood
-    and alpha by them; a dozen are enough.
+    about some random pairs. kbforge cluster --answers honours the answers and uses them to choose
+    likelihood and alpha; a dozen are enough.
 
     For a store, it asks first about the pair whose answer is expected to correct most fragments,
     and shows the evidence for and against. Each answer is a decision, which every later grouping
     honours. kbforge decide --list shows the decisions and --undo takes one back.
 
-    Each answer is saved before the next question. At a terminal: y (same entity), n (not), s
-    (skip), u (undo the last answer), q (quit).
+    Each answer is saved before the next question. At a terminal, type y (same entity), n (not), s
+    (skip), u (undo the last answer) or q (quit).
 
     Without a terminal, or with --json, each question is a line on standard output and each answer a
     line on standard input: {"same": true}, {"same": false}, {"same": null} to skip, {"undo": true}
-    or {"quit": true}. If an answer contradicts decisions, it is not kept, and a line
-    {"refused": why} says so.
+    or {"quit": true}. An answer that contradicts decisions is not kept, and a line {"refused": why}
+    explains it.
 
     Examples:
 
@@ -149,7 +149,7 @@ def _review_file(
 
 
 def _say(review: FileReview, file: AnswerFile, fragments: str) -> None:
-    """What the answers changed, and the next command."""
+    """Print what the answers changed, and the next command."""
     if not file.answers:
         console.note("no answers")
         return
@@ -189,7 +189,7 @@ def _review_store(store: str, count: int, by_line: bool) -> None:
 # --- asking ---------------------------------------------------------------------------------------
 
 Reply: TypeAlias = bool | Literal["undo", "quit"] | None
-"""Whether the two are one entity, None if unknown, or a command."""
+"""Whether the two are one entity (None if unknown), or a command."""
 
 _KEYS: dict[str, Reply] = {
     "y": True,
@@ -211,7 +211,7 @@ _SHOWN_CHARACTERS = 60
 def at_terminal(
     review: Review[Q], count: int, show: Callable[[Evidence[Q]], RenderableType]
 ) -> None:
-    """Show pairs of fragments, at most `count`, and read the answers that a person types."""
+    """Show at most `count` pairs of fragments, and read the answers that the user types."""
     done = 0
     while done < count and (question := review.question()) is not None:
         screen = console.stdout()
@@ -229,7 +229,7 @@ def at_terminal(
 def by_lines(review: Review[Q], count: int) -> None:
     """Write each question as a JSON line, and read each answer as one.
 
-    An answer that contradicts others is not kept, and a line says why.
+    An answer that contradicts others is not kept, and a line explains why.
     """
     from kbforge.files.io import called, lines_of
 
@@ -389,7 +389,7 @@ def _line(fragment: Fragment) -> str:
 
 
 def _reasons(explanation: Explanation) -> Table:
-    """What each attribute contributes, the largest contributions first."""
+    """The contribution of each attribute, the largest first."""
     from rich.table import Table
     from rich.text import Text
 

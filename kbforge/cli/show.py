@@ -43,7 +43,7 @@ def show(
         ),
     ] = None,
     entity_id: Annotated[
-        str | None, option("--id", "Show this entity; in a store, the entities that it became.")
+        str | None, option("--id", "Show this entity or, in a store, the entities that it became.")
     ] = None,
     fragment_id: Annotated[
         str | None, option("--fragment", "Show the entity that holds this fragment.")
@@ -75,7 +75,7 @@ def show(
         str | None,
         option(
             "--confidence-map",
-            "With --similarity: calibrate probabilities by this file, which kbforge calibrate "
+            "With --similarity: calibrate probabilities with this file, which kbforge calibrate "
             "--confidence wrote.",
         ),
     ] = None,
@@ -85,7 +85,7 @@ def show(
 
     Without --id or --fragment it shows the entities with the most fragments.
 
-    --similarity says how probable it is that two fragments are the same entity. With one id it
+    --similarity reports how probable it is that two fragments are the same entity. With one id it
     lists every fragment that may be the same entity. The probability is exact if kbforge cluster
     kept all groupings (--set alternatives=all). Otherwise it is a range, because groupings that
     were not kept may add to it.
@@ -277,13 +277,14 @@ def explain(
 ) -> None:
     """Explain why a fragment is in its entity.
 
-    The numbers say what each attribute contributes, in nats: the log odds of joining the entity's
+    The numbers show what each attribute contributes, in nats: the log odds of joining the entity's
     other fragments against staying alone. They add up to the total; above 0, joining is more
-    probable. The prior is the log of the number of the others, less log alpha. The likelihoods
-    pairs and names give scores, not probabilities, so their numbers are parts of a score.
+    probable. The prior is the log of the number of other fragments, minus log alpha. The
+    likelihoods pairs and names give scores, not probabilities, so their numbers are parts of a
+    score.
 
-    Without --likelihood, the explanation uses what the knowledge base was made with: likelihood,
-    options and alpha. A store keeps what the likelihood learned; for a file of entities the
+    Without --likelihood, the explanation uses the likelihood, options and alpha that the knowledge
+    base was made with. A store keeps what the likelihood learned; for a file of entities the
     likelihood learns again.
 
     Examples:

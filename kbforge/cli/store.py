@@ -27,7 +27,7 @@ def status(
 ) -> None:
     """Describe a store: contents, models, runs and drift.
 
-    It also says whether learning again (kbforge refit) is worth it.
+    It also reports whether learning again (kbforge refit) is worth it.
 
     Examples:
 
@@ -117,16 +117,16 @@ def changes(
         bool,
         option(
             "--json",
-            "Write one object with the changes up to the last run that has ended; its to is the "
-            "next --since.",
+            "Write one object with the changes up to the last completed run; its field to is "
+            "the next --since.",
         ),
     ] = False,
 ) -> None:
     """List the entities that changed between two runs.
 
     Each line is a JSON object: the entity's id; kind (created, changed, merged, split or removed);
-    the ids of its fragments before and after; and others, the entities that took fragments from it
-    or gave fragments to it. An entity whose fragments were erased is there without their ids.
+    the ids of its fragments before and after; and others, the entities that exchanged fragments
+    with it. An entity whose fragments were erased is listed without their ids.
 
     Examples:
 
@@ -168,10 +168,10 @@ def backup(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Copy a store as it is at one moment, and verify the copy.
+    """Copy a store as it is now, and verify the copy.
 
-    Other commands and a server can write the store meanwhile. The copy appears under its name when
-    it is whole. It is a store like any other: to go back to it, give its name instead.
+    Other commands and a server can write to the store meanwhile. The copy appears under its name
+    when it is complete. It is a normal store: to go back to it, use its name instead.
 
     Examples:
 
@@ -204,8 +204,8 @@ def check(
 ) -> None:
     """Verify every page, index and row of a store.
 
-    It also says if the store had more than its file has, as when a file was copied without its log
-    while a program wrote it. The exit code is 1 if anything is damaged or missing.
+    It also reports data missing from the file, for example because the file was copied without its
+    log while a program wrote to it. The exit code is 1 if anything is damaged or missing.
 
     Examples:
 
@@ -261,19 +261,19 @@ def decide(
         bool, option("--unknown", "Allow fragments that the store does not have yet.")
     ] = False,
     list_them: Annotated[
-        bool, option("--list", "List the decisions, and which were undone.")
+        bool, option("--list", "List the decisions, including undone ones.")
     ] = False,
     undo: Annotated[
-        int | None, option("--undo", "Take back decision number N (see --list).", metavar="N")
+        int | None, option("--undo", "Withdraw decision number N (see --list).", metavar="N")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Decide that two fragments are the same entity or not.
 
     Every later grouping honours a decision. A decision that contradicts others is refused, and one
-    that is already in force is not made again.
+    that is already in force is not repeated.
 
-    --undo takes a decision back. If the store has not changed since, it is restored exactly;
+    --undo withdraws a decision. If the store has not changed since, it is restored exactly;
     otherwise the fragments that the decision affected are clustered again without it.
 
     Examples:
@@ -374,14 +374,13 @@ def remove(
 ) -> None:
     """Remove fragments from a store.
 
-    The stored groupings lose the fragments and get new weights. Either all of the named fragments
-    are removed or none. Fragments that were removed before are skipped, so the same command can be
-    given again.
+    The stored groupings lose the fragments and get new weights. Either all or none of the named
+    fragments are removed. Fragments removed earlier are skipped, so you can repeat the command.
 
     Without --secure the models keep what they learned from the fragments. With it they learn again
     from the rest, decisions about the fragments are deleted, and the file is rewritten, so that no
-    trace remains. If that is interrupted, kbforge status says so, and the next command that writes
-    finishes it.
+    trace remains. If that is interrupted, kbforge status reports it, and the next command that
+    writes finishes it.
 
     Examples:
 
@@ -425,14 +424,14 @@ def refit(
 ) -> None:
     """Learn the models again, or search for better groupings.
 
-    Rates, base counts and alpha are learned from all fragments that the store holds, and the
-    groupings that it keeps get new weights. Decisions count as answers. kbforge status says when
-    this is worth it.
+    Rates, base counts and alpha are learned again from all fragments in the store, and the stored
+    groupings get new weights. Decisions count as answers. kbforge status reports when this is worth
+    it.
 
-    --search clusters neighbouring clusters again and keeps what is more probable. It also splits
+    --search clusters neighbouring clusters again and keeps more probable groupings. It also splits
     and merges clusters by hashes and moves single fragments. The log posterior never falls. Ctrl-C
-    ends the search after the current step and keeps what it found; a process that is killed leaves
-    the store as it was.
+    ends the search after the current step and keeps its result; a process that is killed leaves the
+    store unchanged.
 
     Examples:
 

@@ -4,9 +4,10 @@
     df.merge(kb.members().to_pandas(), on="id")
     kb.write("kb.jsonl")
 
-Each function is the verb of its name with keywords for options. Same input and choices, same bytes.
+Each function is the verb of its name, with keywords for options. The same input and choices give
+the same bytes.
 
-Keywords are checked like options, and sentences name them as keywords: where the command line says
+Keywords are checked like options, and messages name them as keywords: where the command line says
 "--alpha and --set calibration both set alpha", Python says "alpha and calibration both set alpha".
 """
 
@@ -77,7 +78,7 @@ _OBJECTS = (*PLUGINS, "index")
 
 
 class ChoiceKeywords(TypedDict, total=False):
-    """The keywords of a clustering: the fields of `RunOptions`, which explains them."""
+    """The keywords of a clustering: the fields of `RunOptions`, which documents them."""
 
     clusterer: str | Clusterer
     likelihood: str | Path | Likelihood | None
@@ -100,7 +101,7 @@ class ChoiceKeywords(TypedDict, total=False):
 
 
 class ClusterKeywords(ChoiceKeywords, total=False):
-    """The keywords of a clustering of tables: `ChoiceKeywords`, and what the columns mean.
+    """The keywords for clustering tables: `ChoiceKeywords`, and the meaning of columns.
 
     Each is an option of `kbforge load csv`; they do not apply to fragments.
     """
@@ -114,14 +115,14 @@ class ClusterKeywords(ChoiceKeywords, total=False):
 
 
 def _columns_from(keywords: dict[str, Any]) -> dict[str, object]:
-    """Take out of the keywords those that say what columns mean."""
+    """Pop the keywords about the meaning of columns."""
     return {name: keywords.pop(name) for name in COLUMNS if name in keywords}
 
 
 def choices_from(keywords: Mapping[str, object], function: str) -> RunOptions:
-    """The choices that keywords make, of the types that the fields of `RunOptions` have.
+    """The choices given as keywords, with the types of the fields of `RunOptions`.
 
-    The function is named in the error of an unknown keyword, or of a value of the wrong type.
+    Errors about an unknown keyword or a value of the wrong type name the function.
     """
     own: dict[str, Any] = {}
     named: dict[str, object] = {}
@@ -154,7 +155,7 @@ def as_keyword(name: str, value: object) -> str:
 
 
 def _in_python(verb: _Verb) -> _Verb:
-    """A verb whose sentences speak of keywords."""
+    """Mark a verb whose messages use keywords."""
     return spelled(as_keyword)(verb)
 
 
@@ -187,7 +188,7 @@ def load(
     Args:
         inputs: paths; "-" is standard input.
         source: the format: "jsonl", "csv", "xlsx", "parquet", "rebel", "tweetnerd", "hf" or a
-            plugin's; None goes by the ending of the inputs.
+            plugin's; None uses the ending of the inputs.
         limit: read no more than this many fragments.
         on_bad: called with the error and the bytes of a bad record; the default raises the error.
         options: of the source, such as `id="key"` for a table.
@@ -213,23 +214,23 @@ def cluster(
     all_known: bool = False,
     **chosen: Unpack[ClusterKeywords],
 ) -> chain.KnowledgeBase:
-    """Group the fragments, or the rows of a table, into entities, one after another.
+    """Group fragments, or the rows of a table, into entities.
 
     Args:
-        fragments: each with an id of its own, or a table: a data frame of pandas or polars, a table
+        fragments: with unique ids, or a table: a data frame of pandas or polars, a table
             of PyArrow, a relation of DuckDB, or a list of dictionaries; or the path of a file, read
             as `load` reads it. Labels are not read.
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
-        against: known entities, which are never merged: fragments (those of one label are one
-            entity), entities, the path of either, or an `Authority`. Each takes in what belongs to
-            it, the rest forms new entities; `kb.links` tells of each fragment.
-        all_known: whether known entities that took in nothing are in the result, too.
+        against: known entities, which are never merged: fragments (one entity per label), entities,
+            the path of either, or an `Authority`. Fragments join the known entities that they
+            match, the others form new entities; `kb.links` lists each fragment.
+        all_known: whether the result includes known entities that no fragment joined.
         chosen: `clusterer`, `likelihood`, `surrogate` and `index`, by name or as objects;
             `particles`, `max_evals`, `alpha`, `calibration`, `confidence_map`, `answers`,
             `seed`, `device`; and `options`, such as {"likelihood": {"scale": 10}}.
-            All mean what `kbforge cluster --help` says. Of a table also `id`, `label`, `map`,
-            `vector`, `separator` and `null`, which mean what `kbforge load csv --help` says; every
-            other column is an attribute.
+            `kbforge cluster --help` explains all of these. For a table also `id`, `label`, `map`,
+            `vector`, `separator` and `null`, which `kbforge load csv --help` explains; every other
+            column is an attribute.
 
     Raises:
         KBForgeError: no fragments, an unknown keyword, plugin or option, or no usable GPU.
@@ -256,18 +257,18 @@ def link(
     all_known: bool = False,
     **chosen: Unpack[ClusterKeywords],
 ) -> chain.KnowledgeBase:
-    """Link tables: no entity has two records of one table. `kb.links` tells of each record.
+    """Link tables: no entity has two records of one table. `kb.links` lists each record.
 
     Args:
-        tables: two or more, each as `cluster` takes it, or one dictionary of them by name. If
-            tables share ids, every id gets its table's name in front (`table:id`).
-        names: of the tables, which are their records' sources; None calls them "1", "2", and so on.
+        tables: two or more, each in a form that `cluster` accepts, or one dictionary of them by
+            name. If tables share ids, every id is prefixed with its table's name (`table:id`).
+        names: of the tables, used as their records' sources; None names them "1", "2", and so on.
         on_step: as of `cluster`.
-        against: link the mentions of one table to known entities instead, as `cluster` does. Any
+        against: link the mentions of one table to known entities instead, like `cluster`. Any
             number of mentions may belong to one entity.
         all_known: as of `cluster`.
-        chosen: as of `cluster`. Some tables may lack a column that is named; `id` may name several
-            columns, and a record has its id in the first that it has.
+        chosen: as of `cluster`. Some tables may lack a named column; `id` may name several columns,
+            and a record uses the first that it has.
 
     Raises:
         KBForgeError: as `cluster`; or fewer than two tables, two of one name, or a table that has
@@ -309,12 +310,12 @@ def open_session(
     snapshot: Snapshot | None = None,
     **chosen: Unpack[ClusterKeywords],
 ) -> LiveClustering:
-    """Open a clustering that fragments can be added to as they come.
+    """Open a clustering to which fragments can be added as they arrive.
 
     Args:
-        fragments: vocabulary, rates and alpha are learned from these, where they are learned; none
+        fragments: vocabulary, rates and alpha are learned from these, unless they are given; none
             of them is added.
-        snapshot: of an earlier session, opened with the same fragments and choices; it goes on.
+        snapshot: of an earlier session to continue, opened with the same fragments and choices.
         chosen: as of `cluster`.
 
     Raises:
@@ -338,19 +339,19 @@ def update(
     against: Authority | Records | Iterable[Entity] | str | Path | None = None,
     **chosen: Unpack[ClusterKeywords],
 ) -> UpdateResult:
-    """Add fragments to a store, which is created if it does not exist; returns what came of it.
+    """Add fragments to a store, which is created if it does not exist; returns the result.
 
     Args:
         store: path of its file.
-        fragments: as `cluster` takes them; those that are there already are skipped.
-        on_duplicate: what to do with one that is there with other content, "error" or "replace".
+        fragments: in a form that `cluster` accepts; those already in the store are skipped.
+        on_duplicate: what to do with a stored id and different content, "error" or "replace".
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
-        against: known entities, as of `cluster`; all of them come into the store, and are honoured
-            later, too. Only for a store that was made with some.
-        chosen: as of `cluster`, for a new store; one that exists has its own choices.
+        against: known entities, as for `cluster`; the store keeps all of them, also for later
+            updates. Only for a store that was made with some.
+        chosen: as for `cluster`, for a new store; an existing store has its own choices.
 
     Raises:
-        UsageError: other choices than the store's, or a fragment that is there with other content;
+        UsageError: choices that differ from the store's, or a stored id with different content;
             nothing was added then.
         KBForgeError: the store cannot be written.
         LikelihoodError: the likelihood failed on a fragment; those before it were added.
@@ -377,12 +378,12 @@ def remove(
     source: str | None = None,
     secure: bool = False,
 ) -> EventResult:
-    """Remove fragments from a store, as if they had not come: all of them, or none.
+    """Remove fragments from a store: all of them, or none.
 
     Args:
         store: path of its file.
         ids: of fragments.
-        source: all fragments from there, too.
+        source: also remove all fragments from this source.
         secure: also erase their content from the file and from what models learned.
 
     Raises:
@@ -395,13 +396,14 @@ def remove(
 
 @_in_python
 def decide(store: str | Path, decisions: Iterable[tuple[str, str, str]]) -> EventResult:
-    """Have a store honour decisions from now on; `told["decisions"]` has their numbers.
+    """Add decisions to a store, which it honours from now on; `told["decisions"]` has their
+    numbers.
 
     Each decision is "same" or "different" and the ids of two fragments.
 
     Raises:
         UsageError: the store lacks a fragment.
-        ContradictionError: a decision cannot hold beside the others, which the message names.
+        ContradictionError: a decision contradicts others, which the message names.
 
     """
     return deciding.decide(str(store), deciding.decisions_of(decisions))
@@ -409,10 +411,10 @@ def decide(store: str | Path, decisions: Iterable[tuple[str, str, str]]) -> Even
 
 @_in_python
 def undo(store: str | Path, number: int) -> EventResult:
-    """Have a store honour a decision no longer; exactly as before if nothing came since.
+    """Withdraw a decision; the store is exactly as before if nothing was added since.
 
     Raises:
-        UsageError: there is no decision of this number in force.
+        UsageError: no decision of this number is in force.
 
     """
     return deciding.undo(str(store), number)
@@ -424,20 +426,20 @@ def review(
     ask: Callable[[Evidence[PairQuestion]], bool | None],
     count: int | None = None,
 ) -> EventResult:
-    """Ask about uncertain pairs; answers are decisions, whose numbers `told["decisions"]` has.
+    """Ask about uncertain pairs; answers become decisions, numbered in `told["decisions"]`.
 
-    Each is in the store before the next question.
+    Each answer is stored before the next question.
 
     Args:
         store: path of its file.
-        ask: is given a question: `first.fragment` and `second.fragment`, whom they are with, and
-            why; it says whether they are one entity, or None if nobody knows. It may raise
-            `Interrupted` to end the review there.
-        count: most questions; None asks until nothing is in doubt.
+        ask: called with a question: `first.fragment` and `second.fragment`, their clusters, and the
+            evidence. It returns whether they are one entity, or None if unknown. It may raise
+            `Interrupted` to end the review.
+        count: maximum questions; None asks until nothing is uncertain.
 
     Raises:
         KBForgeError: the store cannot be opened, or written.
-        ContradictionError: an answer cannot hold beside decisions, which the message names.
+        ContradictionError: an answer contradicts decisions, which the message names.
         LikelihoodError: no grouping that satisfies an answer is possible.
 
     """
@@ -461,14 +463,14 @@ def report(
     labels: bool = False,
     title: str | None = None,
 ) -> Report:
-    """Write a knowledge base as one page of HTML; returns the facts that the page tells.
+    """Write a knowledge base as one page of HTML; returns the facts on the page.
 
     Args:
         kb: path of a file of entities, or of a store.
         output: path of the page; "-" is standard output.
-        fragments: path of the file that was clustered, whose labels tell which entities are right.
+        fragments: path of the clustered file, whose labels show which entities are right.
         labels: whether to read the labels of a store's fragments.
-        title: what the page calls it; None is the name of the file.
+        title: of the page; None is the name of the file.
 
     Raises:
         KBForgeError: the knowledge base cannot be read, or the page cannot be written.
@@ -485,10 +487,10 @@ def report(
 def evaluate(
     entities: Iterable[Entity], gold: Iterable[Fragment], partial: bool = False
 ) -> Evaluation:
-    """Score entities against the labels of their fragments, which are matched by id.
+    """Score entities against the labels of their fragments, matched by id.
 
-    Fragments without labels are left out and counted; with `partial`, so are those that one side
-    lacks.
+    Fragments without labels are left out and counted; with `partial`, so are fragments that one
+    side lacks.
 
     Raises:
         UsageError: nothing to compare, or one side lacks fragments and `partial` is False.
@@ -506,15 +508,15 @@ def export(
     policy: str | Path | None = None,
     **options: object,
 ) -> int:
-    """Write entities in the format of an exporter; returns how many there were.
+    """Write entities in the format of an exporter; returns their number.
 
     Args:
         entities: a knowledge base.
         output: path of a file, or of a folder for a format of several; "-" is standard output.
-        format: "jsonl", "csv" or a plugin's; None goes by the ending of the output.
-        fragments: those that were clustered; adds sources and metadata to formats that have them.
+        format: "jsonl", "csv" or a plugin's; None uses the ending of the output.
+        fragments: the clustered ones; adds sources and metadata to formats that have them.
         policy: golden records: "most-stated", "latest", "longest", "all", or a TOML file; None
-            takes all values.
+            keeps all values.
         options: of the exporter, such as `separator=";"`.
 
     Raises:
@@ -543,7 +545,7 @@ def read_entities(path: str | Path) -> Iterator[Entity]:
 def _authority(
     given: Authority | Records | Iterable[Entity] | str | Path | None, columns: Mapping[str, object]
 ) -> Authority | None:
-    """The known entities that a user gives; `columns` say what the columns of a table mean."""
+    """The known entities that a user gives; `columns` map the columns of a table."""
     if given is None or isinstance(given, Authority):
         return given
     if isinstance(given, str | Path):
@@ -560,7 +562,7 @@ def _authority(
 
 @_in_python
 def members(kb: str | Path) -> ArrowTable:
-    """One row a fragment of a file of entities, or of a store, as `KnowledgeBase.members`.
+    """One row per fragment of a file of entities, or of a store, like `KnowledgeBase.members`.
 
     Raises:
         KBForgeError: the knowledge base cannot be read.
@@ -571,7 +573,7 @@ def members(kb: str | Path) -> ArrowTable:
 
 @_in_python
 def wide(kb: str | Path, policy: str | Path = MOST_STATED) -> ArrowTable:
-    """One row an entity of a file of entities, or of a store, as `KnowledgeBase.wide`.
+    """One row per entity of a file of entities, or of a store, like `KnowledgeBase.wide`.
 
     Raises:
         KBForgeError: the knowledge base cannot be read, or there is no such policy.
@@ -582,11 +584,11 @@ def wide(kb: str | Path, policy: str | Path = MOST_STATED) -> ArrowTable:
 
 @_in_python
 def pairs(kb: str | Path, threshold: float = 0.5) -> ArrowTable:
-    """One row a probable pair of a file of entities, or of a store, as `KnowledgeBase.pairs`.
+    """One row per probable pair of a file of entities, or of a store, like `KnowledgeBase.pairs`.
 
     Raises:
         KBForgeError: the knowledge base cannot be read.
-        UsageError: a threshold that is no probability below 1.
+        UsageError: the threshold is not a probability below 1.
 
     """
     return table_of(views.view_of(str(kb)), "pairs", threshold=threshold)

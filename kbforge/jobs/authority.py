@@ -12,7 +12,7 @@ from kbforge.store.database import is_store
 
 
 def read_authority(path: str) -> Authority:
-    """The known entities of a file.
+    """The known entities in a file.
 
     These are the entities of a knowledge base (a file or a store), or else the fragments of each
     label, as `read_fragments` reads them.

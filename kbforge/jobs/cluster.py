@@ -13,7 +13,8 @@ A live clustering adds fragments at any time and keeps the knowledge base up to 
     live.add(more)
     live.knowledge_base().write("kb.jsonl")
 
-Vocabulary, base counts and alpha are fixed when it is opened, by the fragments it is opened with.
+Vocabulary, base counts and alpha are fixed when it is opened, and learned from the fragments given
+then.
 """
 
 from __future__ import annotations
@@ -70,17 +71,16 @@ def cluster(
     against: Authority | None = None,
     all_known: bool = False,
 ) -> KnowledgeBase:
-    """Cluster fragments of distinct ids, in the order given.
+    """Cluster fragments with distinct ids, in the given order.
 
     Args:
         fragments: to cluster.
-        choices: likelihood, clusterer, alpha and the rest.
-        on_step: is told of every step; it may raise `Interrupted` to end the run there.
-        on_stage: is told what is learned and tried before the first step.
-        against: known entities, which the fragments may belong to. Those that are near to one of
-            them come first.
-        all_known: whether entities of the authority that took in nothing are entities of the
-            knowledge base, too.
+        choices: likelihood, clusterer, alpha and other options.
+        on_step: called after every step; it may raise `Interrupted` to end the run.
+        on_stage: called at each stage before the first step.
+        against: known entities, which the fragments may belong to. Fragments close to one of them
+            come first.
+        all_known: whether the knowledge base includes known entities that no fragment joined.
 
     Raises:
         KBForgeError: as `prepare`.
@@ -126,14 +126,14 @@ def cluster(
 def _note_of_tables(
     fragments: Sequence[Fragment], prepared: PreparedRun, choices: RunOptions
 ) -> str:
-    """A sentence on tables and their duplicates; "" if the likelihood's own note says it."""
+    """A sentence about tables and their duplicates; "" if the likelihood's own note has it."""
     if choices.link is None and "link" in prepared.options:
         return ""
     return duplicates_note(fragments, choices.link)
 
 
 def _too_large(posterior: Posterior, estimate: str) -> str:
-    """A sentence on subproblems that are too large for an estimate, if there are any."""
+    """A sentence about subproblems that are too large for an estimate, if there are any."""
     if estimate == "map":
         return ""
     large = sum(len(s.fragments) > MOST and len(s.particles) > 1 for s in posterior.subproblems)
@@ -143,7 +143,7 @@ def _too_large(posterior: Posterior, estimate: str) -> str:
 
 
 def _telling_scores(on_step: OnStep) -> OnStep:
-    """As `on_step`, which is told that log posteriors are scores."""
+    """Wrap `on_step` to mark log posteriors as scores."""
 
     def told(progress: Progress) -> None:
         rounds = progress.rounds
@@ -158,7 +158,7 @@ def _telling_scores(on_step: OnStep) -> OnStep:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Wall time of the parts of a run, in seconds; commands also read and write."""
+    """Wall time of the parts of a run, in seconds; commands add reading and writing."""
 
     reading: float = 0.0
     preparing: float = 0.0  # choosing likelihood and alpha, and learning from the file
@@ -167,30 +167,31 @@ class Times:
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """The sum."""
         return self.reading + self.preparing + self.clustering + self.writing
 
 
 @dataclass(frozen=True, repr=False)
 class KnowledgeBase:
-    """What a clustering found, ready to be read and written.
+    """The result of a clustering, ready to read and write.
 
     Attributes:
-        fragments: those that were clustered, in order.
+        fragments: the clustered fragments, in order.
         posterior: the groupings and their probabilities.
-        times: what each part of the run took.
+        times: of each part of the run.
         alpha: the concentration used.
-        confidence: how to read the confidence of the entities, None if nothing says.
-        notes: sentences for the user: what was fitted, what was ignored.
+        confidence: the map of the entities' confidence, None if there is none.
+        notes: sentences for the user about what was fitted and ignored.
         likelihood: name of the likelihood used, or the path of its bundle.
-        alternatives: which other groupings an entity keeps, as of `RunOptions`.
-        probability: whether the likelihood is of a probability model; else the log posterior is a
+        alternatives: which other groupings an entity keeps, as in `RunOptions`.
+        probability: whether the likelihood is a probability model; otherwise the log posterior is a
             score.
         made: how it was made.
-        known: what the fragments were clustered against, if anything; these entities come first.
-        n_given: how many fragments there were to cluster.
-        number_ids: whether the ids were whole numbers in the table that was clustered, and are
-            again in the tables of `members` and `pairs`.
+        known: the known entities that the fragments were clustered against, if any; these come
+            first.
+        n_given: the number of fragments to cluster.
+        number_ids: whether the clustered table had integer ids, so that `members` and `pairs`
+            return integers, too.
 
     """
 
@@ -232,7 +233,7 @@ class KnowledgeBase:
 
     @property
     def complete(self) -> bool:
-        """Whether the clusterer came to its end; not so when it was interrupted."""
+        """Whether the run was completed, not interrupted."""
         return self.posterior.complete
 
     @cached_property
@@ -251,7 +252,7 @@ class KnowledgeBase:
 
     @cached_property
     def links(self) -> tuple[Link, ...] | tuple[KnownLink, ...]:
-        """The links between tables, or those of mentions to the entities of an authority."""
+        """The links between tables, or from mentions to the entities of an authority."""
         if self.known is not None:
             return tuple(known_links_of(self.fragments, self.posterior))
         return tuple(links_of(self.fragments, self.posterior))
@@ -270,16 +271,16 @@ class KnowledgeBase:
         return dict(zip(entities.clusters, sure.tolist(), strict=True))
 
     def members(self) -> ArrowTable:
-        """One row a fragment: id, entity_id, entity_name, confidence, reported."""
+        """One row per fragment: id, entity_id, entity_name, confidence, reported."""
         view = EntitiesView(lambda: iter(self.entities))
         return table_of(view, "members", self.number_ids)
 
     def wide(self, policy: str | Path = MOST_STATED) -> ArrowTable:
-        """One row an entity: a golden record, with one column an attribute.
+        """One row per entity: a golden record, with one column per attribute.
 
         Args:
-            policy: which values it has: "most-stated", "latest", "longest", "all" (joined by `|`),
-                or a TOML file.
+            policy: which values it keeps: "most-stated", "latest", "longest", "all" (joined by
+                `|`), or a TOML file.
 
         Raises:
             KBForgeError: no such policy, or a bad file.
@@ -291,7 +292,7 @@ class KnowledgeBase:
         return table_of(GoldenView(view, rule), "wide")
 
     def pairs(self, threshold: float = 0.5) -> ArrowTable:
-        """One row a pair of fragments that are one entity with more than this probability.
+        """One row per pair of fragments that are one entity with more than this probability.
 
         Only the groupings that entities keep count: `cluster(..., alternatives="all")` keeps all.
 
@@ -305,10 +306,9 @@ class KnowledgeBase:
     def write(self, output: str | Path) -> str:
         """Write the entities as JSON lines; "-" is standard output, `.gz` compresses.
 
-        An interrupted run never passes for a finished one: it goes to OUTPUT.partial.
+        An interrupted run never passes for a completed one: it is written to OUTPUT.partial.
 
-        Returns:
-            The file that was written.
+        Returns the file that was written.
 
         Raises:
             KBForgeError: it cannot be written.
@@ -319,16 +319,16 @@ class KnowledgeBase:
         return target
 
     def target(self, output: str) -> str:
-        """Where `write` puts what is meant for OUTPUT."""
+        """The file that `write` uses for OUTPUT."""
         return output if self.complete or output == "-" else partial_name(output)
 
     def write_as(self, target: str) -> None:
-        """Write under exactly this name, also what is not complete."""
+        """Write under exactly this name, even if the run is incomplete."""
         view = EntitiesView(self.assembled)
         export(view, registry.create("exporters", "jsonl"), target)
 
     def summary(self) -> dict[str, Any]:
-        """The figures that `kbforge cluster --json` prints."""
+        """The summary of `kbforge cluster --json`."""
         posterior, times = self.posterior, self.times
         entities = sum(map(len, posterior.estimates()))
         against: dict[str, Any] = {}
@@ -366,14 +366,14 @@ def _first_values(entity: Entity) -> str:
 
 
 def partial_name(output: str) -> str:
-    """Where an interrupted run goes: OUTPUT.partial, which still says whether it is compressed."""
+    """The file of an interrupted run: OUTPUT.partial, with the ending for compression."""
     plain = output.removesuffix(".gz")
     return f"{plain}.partial{output[len(plain) :]}"
 
 
 @dataclass(slots=True, repr=False)
 class LiveClustering:
-    """A session, the fragments that it has taken in, and what was prepared for it."""
+    """A session, its fragments, and the prepared run."""
 
     session: Session  # for what is not here, such as `snapshot`
     prepared: PreparedRun
@@ -390,12 +390,12 @@ class LiveClustering:
         return f"LiveClustering({counted(len(self.fragments), 'fragment')}, {likelihood})"
 
     def add(self, fragments: Sequence[Fragment]) -> list[StepResult]:
-        """Take in fragments, one after another; returns what became of each.
+        """Add fragments one by one; returns the result of each.
 
-        If one is refused, those before it have been taken in, it and those after it have not.
+        If one is refused, those before it have been added; it and those after it have not.
 
         Raises:
-            UsageError: an id that is there already; nothing has been taken in then.
+            UsageError: an id that was already added; nothing has been added then.
             LikelihoodError: the likelihood failed on a fragment, which the message names.
 
         """
@@ -415,11 +415,11 @@ class LiveClustering:
             self._ids.update(fragment.id for fragment in taken)
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Take fragments out, as if they had not come: all of these, or none.
+        """Remove fragments: all of these, or none.
 
         Raises:
-            UsageError: an id that is not there.
-            LikelihoodError: the likelihood failed on what is left.
+            UsageError: an unknown id.
+            LikelihoodError: the likelihood failed on the other fragments.
 
         """
         begin = time.perf_counter()
@@ -434,11 +434,11 @@ class LiveClustering:
         self.times = replace(self.times, clustering=self.times.clustering + seconds)
 
     def touched(self) -> SubproblemChanges:
-        """The subproblems changed since this was last asked, or else since the opening."""
+        """The subproblems changed since the last call, or since the opening."""
         return self.session.touched()
 
     def knowledge_base(self) -> KnowledgeBase:
-        """What is known by now; adding more does not change it."""
+        """The current knowledge base; later additions do not change it."""
         made = self.prepared
         return KnowledgeBase(
             tuple(self.fragments),
@@ -460,7 +460,7 @@ def open_live(
 ) -> LiveClustering:
     """Open a clustering: `kbforge.open_session` with choices.
 
-    Models are fitted to the fragments; none of them is taken in.
+    Models are fitted to the fragments, which are not added.
     """
     begin = time.perf_counter()
     prepared = honoured(prepare(fragments, choices), fragments)

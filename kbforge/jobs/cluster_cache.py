@@ -36,11 +36,11 @@ def fragments_in(store: Store, clusters: Iterable[Cluster]) -> Mapping[int, Frag
 
 
 class ClusterCache:
-    """Clusters of a store in live tables, for one match after another with the same models.
+    """Clusters of a store in live tables, reused by matches with the same models.
 
-    A number stays with its fragment, so that a cluster of these numbers and of this L is always the
-    same. Those asked for last are held, at most `most`. The cache lasts until the likelihood
-    forgets what it has read.
+    A fragment keeps its number, so a cluster with these numbers and this L is always the same. The
+    cache keeps the last used clusters, at most `most`, until the likelihood forgets what it has
+    read.
     """
 
     def __init__(self, most: int = _MOST_HELD) -> None:
@@ -65,7 +65,7 @@ class ClusterCache:
 
 
 class _KernelClusters:
-    """Clusters in a table of the kernel; a fragment is read as its record among others."""
+    """Clusters in a table of the kernel, which encodes a fragment as a record."""
 
     def __init__(self, kernel: CDLL, table: CompiledClusters) -> None:
         self._kernel, self._table = kernel, table
@@ -119,7 +119,7 @@ class _PythonClusters:
 
 
 class _Table:
-    """A live table with the clusters that were asked for last."""
+    """A live table with the last used clusters."""
 
     def __init__(self, likelihood: ConjugateLikelihood, first: Fragment, most: int) -> None:
         self._most = most
@@ -143,7 +143,7 @@ class _Table:
         return np.array(gains, dtype=np.float64), alone
 
     def slots_of(self, store: Store, asked: Sequence[ScoredCluster]) -> IntArray:
-        """The slots of clusters, which are made where they are not there."""
+        """The slots of clusters; missing ones are built."""
         known = self._slots
         for key in asked:
             if key in known:
@@ -155,7 +155,7 @@ class _Table:
         return slots
 
     def _make(self, store: Store, keys: Sequence[ScoredCluster]) -> None:
-        """Make clusters; those of one lineage share their beginnings."""
+        """Build clusters; those with a common lineage share their beginnings."""
         fragments = fragments_in(store, [cluster for cluster, _ in keys])
         read = dict(zip(fragments, self._live.encode_all(list(fragments.values())), strict=True))
         made: dict[Cluster, int] = {(): -1}

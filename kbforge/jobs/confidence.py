@@ -1,11 +1,11 @@
 """Recomputes the confidence of a store's changed entities when a run ends.
 
-What a map reads of an entity is mostly its own. Some of it is the file's: how rare words and values
-are, which attributes name entities, what groupings are expected to be worth. That is read once all
-fragments are in that the models learned from, and is then frozen until `kbforge refit`. A map also
-compares an entity with others like it. In a store with few fragments, or where much has changed,
-these are all others, and all entities are told anew. Otherwise they are those that keys of the
-index lead to, and entities of subproblems that did not change keep their confidence.
+Most of a map's inputs describe the entity itself. Others describe the file: how rare words and
+values are, which attributes name entities, the expected quality of groupings. These are read once
+all fragments that the models learned from are in, and are then frozen until `kbforge refit`. A map
+also compares an entity with others like it. In a store with few fragments, or after many changes,
+it compares with all, and recomputes all entities. Otherwise it compares with those that share index
+keys, and entities of unchanged subproblems keep their confidence.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from kbforge.store.store import Confidences, Store, kept_row
 from kbforge.store.tables import ask, insert_rows, read_rows, rows_of, write_rows
 
 WHOLE = "whole"
-"""The fact that has the digest of what is frozen of the file."""
+"""The fact with the digest of the frozen figures."""
 _FEW = 2000  # fragments, all of which are compared with
 _SHARE = 10  # if one in so many has changed, all are compared with
 
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """What is reported of some subproblems."""
+    """Reported figures of some subproblems."""
 
     numbers: Sequence[int]  # of the fragments, by place among them, shape [fragments]
     reported: ClusteringReport
@@ -53,11 +53,11 @@ def write_confidence(
     undoable: int | None = None,
     most: int | None = None,
 ) -> None:
-    """Tell the confidence of the entities that changed, within the transaction at hand.
+    """Recompute the confidence of the entities that changed, within the current transaction.
 
-    Without a map (`reading`) entities keep what is reported. `index` finds what to compare with;
-    `undoable` is as of `kbforge.store.tables.write_rows`. At `most` so many of the subproblems that
-    changed are told, unless what is frozen of the file has not been read yet.
+    Without a map (`reading`) entities keep the reported probability. `index` finds entities to
+    compare with; `undoable` is as in `kbforge.store.tables.write_rows`. At `most` this many of the
+    changed subproblems are recomputed, unless the frozen figures have not been read yet.
     """
     digest = store.fact(WHOLE)
     limit = -1 if most is None or digest is None else most
@@ -96,9 +96,9 @@ def write_confidence(
 def confidence_of(
     store: Store, names: Sequence[int], prepared: PreparedRun | None = None
 ) -> Confidences:
-    """The confidence of the entities of subproblems that changed, by first fragment; only read.
+    """The confidence of the entities of changed subproblems, by first fragment; reads only.
 
-    `prepared` are the store's models, where somebody has made them.
+    `prepared` are the store's models, if they are loaded.
     """
     if prepared is None:
         prepared, _ = restore(store, confidence=True)
@@ -114,7 +114,8 @@ def confidence_of(
 
 
 def complete_confidence(path: str) -> None:
-    """Tell what a killed run or an older version left untold, if the store can be written now."""
+    """Compute confidences that a killed run or an older version left out, if the store can be
+    written now."""
     with Database(path) as database:
         store = Store(database)
         if not store.has_stale:
@@ -150,7 +151,7 @@ def _confidence(store: Store, reading: ConfidenceMap | None, report: _Report) ->
 
 
 def _freeze(rows: sqlite3.Connection, reading: ConfidenceMap, report: _Report) -> None:
-    """Keep what a map reads of the whole file, which the report is on."""
+    """Save the figures of the whole file that a map reads, based on the report."""
     from kbforge.fit.maps import whole_of
 
     kept = whole_of(reading, report.reported)
@@ -167,7 +168,7 @@ def _report(
     index: CandidateIndex | None,
     known: bool,
 ) -> _Report:
-    """What is reported of subproblems and of those to compare them with."""
+    """The reported figures of subproblems and of those to compare them with."""
     connection = store.database.connection
     names, told = [*stale], frozenset(stale)
     n = store.n_fragments

@@ -6,12 +6,12 @@
         print(review.done().told["decisions"])
 
 Each answer of a review is a decision, which is written before the next question is asked.
-Subproblems of which one grouping was kept have no question, and their fragments are not read.
+Subproblems with a single kept grouping have no questions, and their fragments are not read.
 
-What was reported of a pair when it was asked about is kept beside its decision, and the report
-compares it with the answers. The confidence map does not hear them: pairs are asked about because
-much depends on them, so they do not stand for the others, and once decided they hold.
-`kbforge.jobs.refit` hears them as all decisions, where it learns alpha.
+The reported probability of a pair is stored with its decision, and the report compares it with the
+answers. The confidence map does not use them: the pairs are selected because much depends on them,
+so they do not represent the others, and decided pairs are certain. `kbforge.jobs.refit` uses them
+like all decisions when it learns alpha.
 """
 
 from __future__ import annotations
@@ -72,19 +72,19 @@ from kbforge.store.tables import (
 from kbforge.store.writing import ActiveRun, begin, write_run
 
 _REPORTED = "reported"
-"""The fact that has, by decision, the probability that its pair is one entity."""
+"""The fact with the reported probability of each decided pair."""
 
 
 def decide(path: str, decisions: Sequence[Decision], unknown: bool = False) -> EventResult:
-    """Have a store honour decisions from now on, one after another.
+    """Add decisions to a store, which it honours from now on, one after another.
 
-    A decision that is in force is not made again, so that the command can be given again. With
-    `unknown`, decisions may name fragments that have not come.
+    A decision in force is not made again, so the command can be repeated. With `unknown`, decisions
+    may name fragments that do not exist yet.
 
     Raises:
         UsageError: the store lacks a fragment.
-        ContradictionError: a decision cannot hold beside the others, which the message names; those
-            before it are in force.
+        ContradictionError: a decision contradicts others, which the message names; those before it
+            are in force.
         LikelihoodError: no grouping that satisfies a decision is possible; likewise.
 
     """
@@ -100,10 +100,10 @@ def honour(
     reported: float | None = None,
     told: bool = True,
 ) -> EventResult:
-    """Have an open store honour decisions; the run ends. As `decide`.
+    """Add decisions to an open store and end the run. Errors as `decide`.
 
-    `reported` is the probability that was reported of the pairs when they were asked about; `told`
-    is as of `OpenStore.commit`.
+    `reported` has the pairs' reported probabilities when they were asked about; `told` is as in
+    `OpenStore.commit`.
     """
     if not unknown:
         ids = [id for one in decisions for id in (one.first, one.second)]
@@ -124,16 +124,16 @@ def honour(
 
 
 def _said(decision: Decision) -> tuple[bool, frozenset[str]]:
-    """What a decision says, whichever fragment it names first."""
+    """A decision's content, regardless of the order of its fragments."""
     return decision.same, frozenset((decision.first, decision.second))
 
 
 def _honour_one(
     held: OpenStore, decision: Decision, reported: float | None = None
 ) -> tuple[DecisionRecord, SubproblemChanges]:
-    """Have a store honour one decision, or change nothing and raise as `decide`.
+    """Add one decision to a store, or change nothing and raise as `decide`.
 
-    What was `reported` of the pair is kept beside it. Returns the decision with its number, and
+    The pair's `reported` probability is stored with it. Returns the decision with its number, and
     what changed.
     """
     number = held.store.next_decision
@@ -142,7 +142,7 @@ def _honour_one(
         held.session.constrain([named])
     except ContradictionError as error:
         if any(name not in ("", named.name) for name in error.decisions):
-            error.args = (f"{error}; kbforge decide STORE --undo NUMBER takes a decision back",)
+            error.args = (f"{error}; kbforge decide STORE --undo NUMBER withdraws a decision",)
         raise
     touched = held.writing.followed()
     decided = DecisionRecord(
@@ -159,9 +159,9 @@ def _honour_one(
 
 
 def answers_decided(held: OpenStore, answers: Sequence[Decision]) -> list[str]:
-    """Have an open store honour answers; sentences on those that cannot hold beside others.
+    """Add answers to an open store; returns sentences about those that contradict others.
 
-    Of answers that contradict each other the later one holds. Decisions that are in force hold.
+    If answers contradict each other, the later one holds. Decisions in force hold.
     """
     answers, reasons = reconciled(answers, Constraints(), ())
     in_force = {_said(one.decision) for one in held.store.decisions() if one.undone is None}
@@ -175,10 +175,10 @@ def answers_decided(held: OpenStore, answers: Sequence[Decision]) -> list[str]:
 
 
 def undo(path: str, number: int) -> EventResult:
-    """Honour a decision no longer.
+    """Withdraw a decision.
 
-    If nothing was written since it was made, all is exactly as it was before. Otherwise what it had
-    decided is clustered again without it. A decision that was undone stays so.
+    If nothing was written since, the store is exactly as before. Otherwise the fragments that it
+    affected are clustered again without it. An undone decision stays undone.
 
     Raises:
         UsageError: there is no such decision.
@@ -197,11 +197,10 @@ def take_back(
     resumed: Callable[[str], OpenStore],
     told: bool = True,
 ) -> EventResult:
-    """Honour a decision of an open store no longer; as `undo`.
+    """Withdraw a decision of an open store; as `undo`.
 
-    `resumed` opens the store for a run that undoes what it is given, if models are needed. If the
-    result says `exact`, sessions that were open are not those of the store any more. `told` is as
-    of `OpenStore.commit`.
+    `resumed` opens the store for the run that undoes, if models are needed. If the result is
+    `exact`, sessions opened before are outdated. `told` is as in `OpenStore.commit`.
     """
     decided = next((one for one in store.decisions() if one.number == number), None)
     if decided is None:
@@ -227,9 +226,10 @@ def take_back(
 
 
 def _undo_exactly(store: Store, run: ActiveRun, decision: int, finished: bool) -> None:
-    """Undo the last decision in one transaction: every row is what it was before.
+    """Undo the last decision in one transaction: every row is restored.
 
-    Entities that the decision made are no more; their ids lead to those that have their fragments.
+    Entities that the decision made no longer exist; their ids redirect to those with their
+    fragments.
     """
 
     def all_of_it(rows: sqlite3.Connection) -> None:
@@ -247,9 +247,9 @@ def _undo_exactly(store: Store, run: ActiveRun, decision: int, finished: bool) -
 def _images(
     store: Store, rows: sqlite3.Connection, run: int, decision: int
 ) -> Mapping[str, Sequence[int]]:
-    """Note what the entities are that will be what they were, if the run has not noted it.
+    """Record the current form of the entities to be restored, unless the run has done so.
 
-    Returns the entities that will be no more, with their fragments' numbers.
+    Returns the entities that will no longer exist, with their fragments' numbers.
     """
     images, vanishing = [], dict[str, Sequence[int]]()
     where = "WHERE decision = ? AND name = 'entity'"
@@ -272,7 +272,7 @@ def in_words(decision: Decision) -> str:
 
 
 def read_decisions(path: str) -> list[Decision]:
-    """Decisions of JSON lines such as `kbforge review` writes; "-" is standard input."""
+    """Decisions in the JSON lines of `kbforge review`; "-" is standard input."""
     found = []
     for where, _, value in read_json_lines(path, stop):
         if not isinstance(value, dict):
@@ -288,7 +288,7 @@ def read_decisions(path: str) -> list[Decision]:
 
 
 def decisions_of(pairs: Iterable[tuple[str, str, str]]) -> list[Decision]:
-    """Decisions of ("same" or "different", id, other id); anything else is a `UsageError`."""
+    """Decisions from ("same" or "different", id, other id); a `UsageError` for anything else."""
     out = []
     for said, first, second in pairs:
         if said not in ("same", "different"):
@@ -317,7 +317,7 @@ class StoreReview(PosteriorReview):
         return self._held.store.pages.fragments([number])[number]
 
     def _honour(self, question: PairQuestion, same: bool) -> SubproblemChanges:
-        """After an `OutputError` the review is at its end."""
+        """After an `OutputError` the review ends."""
         first, second = (self._fragment(n).id for n in (question.first, question.second))
         decision = Decision(same, first, second)
         decided, touched = _honour_one(self._held, decision, question.reported)
@@ -325,7 +325,7 @@ class StoreReview(PosteriorReview):
         return touched
 
     def _withdraw(self) -> SubproblemChanges:
-        """All is exactly as it was."""
+        """Whether the undo restored the store exactly."""
         held, number = self._held, self._made[-1].number
         rows = held.store.database.connection
         where = "WHERE decision = ? AND name = 'page'"
@@ -339,13 +339,13 @@ class StoreReview(PosteriorReview):
         return SubproblemChanges(tuple(sorted(there)), tuple(sorted(names - there)))
 
     def done(self) -> EventResult:
-        """What came of it by now."""
+        """The result so far."""
         return self._held.result(decisions=[decided.number for decided in self._made])
 
 
 @contextlib.contextmanager
 def reviewed(path: str) -> Iterator[StoreReview]:
-    """A store that is open to be reviewed, one run from begin to end."""
+    """A store that is open for a review, one run from start to end."""
     with opened(path, "review", "") as held:
         try:
             yield StoreReview(held)
@@ -358,7 +358,7 @@ def reviewed(path: str) -> Iterator[StoreReview]:
 
 
 def answered(store: Store) -> Reliability:
-    """How often pairs that a review asked about are one entity, by what was reported of them.
+    """How often reviewed pairs are one entity, by their reported probability.
 
     Decisions in force are the answers.
     """
@@ -376,7 +376,8 @@ def answered(store: Store) -> Reliability:
 
 
 def forget(rows: sqlite3.Connection) -> None:
-    """Forget what was reported of pairs whose decisions are no more, within a transaction."""
+    """Delete the reported probabilities of pairs whose decisions no longer exist, within a
+    transaction."""
     there = {str(number) for number, *_ in read_rows(rows, "decision")}
     found = row_of(rows, "meta", _REPORTED)
     if found is not None:

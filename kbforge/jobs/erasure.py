@@ -1,15 +1,16 @@
-"""Erasing what removed fragments said: the steps that are left after they have gone.
+"""Erases the content of removed fragments: the steps that follow the removal.
 
-An erasure takes three steps, each of one transaction. The fact `ERASING` says which are left:
+An erasure takes three steps, each of one transaction. The fact `ERASING` records which are left:
 
-1. The fragments and the decisions about them go (`kbforge.jobs.remove`). The fact has their ids.
-2. The models learn again from what is left, because counts and rates had learned from what was
-   removed. Images of entities lose the fragments, and runs lose what they were given. The fact
-   has no ids any more. An image says that it lost some, not which or how many: whoever follows
-   the changes hears that an entity is gone or has changed, and nothing of what it was.
-3. The search index is removed; the file is written anew, and its log is emptied. The fact goes.
+1. The fragments and the decisions about them are deleted (`kbforge.jobs.remove`). The fact has
+   their ids.
+2. The models learn again from the other fragments, because counts and rates had learned from the
+   removed ones. Images of entities lose the fragments, and runs lose their inputs. The fact has no
+   ids any more. An image records that it lost some, not which or how many: a reader of the changes
+   learns only that an entity is gone or has changed.
+3. The search index is removed, the file is rewritten, and its log is emptied. The fact is deleted.
 
-Whoever opens a store to write finishes an erasure that was killed in between.
+The next program that opens the store to write finishes an interrupted erasure.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ from kbforge.store.tables import change_rows, insert_rows, read_rows, write_rows
 from kbforge.store.writing import FILLS, begin, write_run
 
 ERASES = "remove --secure"
-"""The verb of runs that erase."""
+"""The verb of erasing runs."""
 ERASING = "erasing"
-"""The fact that an erasure has begun and not ended, see above."""
+"""The fact that an erasure has begun and not ended; see above."""
 
 
 def finish_erasing(store: Store) -> None:
-    """Take the steps of an erasure that are left, if one was begun.
+    """Finish an erasure, if one was begun.
 
     Raises:
-        KBForgeError: as `prepare`, or the file cannot be written anew; it stays to be finished.
+        KBForgeError: as `prepare`, or the file cannot be rewritten; the erasure stays unfinished.
         LikelihoodError: no particle of a subproblem is possible any more; likewise.
 
     """
@@ -64,9 +65,9 @@ def finish_erasing(store: Store) -> None:
 
 
 def _forget(rows: sqlite3.Connection, gone: set[str], source: str | None) -> None:
-    """Delete what images, redirects and runs tell of the fragments.
+    """Delete the fragments from images, redirects and runs.
 
-    The entity of an authority had the id of a fragment, and is told by a digest of it.
+    The entity of an authority had the id of a fragment, which a digest replaces.
     """
     images = []
     for run, entity, told in list(read_rows(rows, "image")):
@@ -103,10 +104,10 @@ def _forget(rows: sqlite3.Connection, gone: set[str], source: str | None) -> Non
 def _empty(
     rows: sqlite3.Connection, gone: set[str], source: str | None, rest: Mapping[str, object]
 ) -> None:
-    """Delete what models learned when nothing is left to learn from.
+    """Delete what models learned if there are no fragments left to learn from.
 
-    The store is as if new, but for the numbers of its runs and the ids that entities had: whoever
-    follows the changes goes on.
+    The store is like a new one, except that the numbers of its runs and the ids of former entities
+    are not reused, so readers of the changes can continue.
     """
     _forget(rows, gone, source)
     rows.execute("DELETE FROM meta WHERE name <> ?", (MARK,))

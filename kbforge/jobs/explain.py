@@ -37,9 +37,9 @@ from kbforge.store.store import Store
 from kbforge.store.tables import damaged, read_rows, rows_of
 
 _MOST_NEAR = 32
-"""Families of clusters whose entities are compared with a fragment."""
+"""Maximum families of clusters whose entities are compared with a fragment."""
 _MOST_COMPARED = 100
-"""Fragments of each of two entities that are compared."""
+"""Maximum fragments compared of each of two entities."""
 
 OnFragments: TypeAlias = Callable[[int], None]
 """Called with a number of fragments."""
@@ -47,7 +47,7 @@ OnFragments: TypeAlias = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """An entity, and what speaks for a fragment's being one of its fragments."""
+    """An entity, and the evidence that a fragment belongs to it."""
 
     entity: Entity
     own: bool  # whether the fragment is in it
@@ -63,12 +63,12 @@ class Reason:
 class Explainer:
     """A knowledge base and the likelihood that explains it.
 
-    Choices that are not given are as the knowledge base was made. A likelihood without a model
-    learns from the entities; a store's has learned.
+    The defaults are the choices that the knowledge base was made with. A likelihood without a model
+    learns from the entities; a store's likelihood has learned already.
 
     Raises:
         KBForgeError: an empty knowledge base, or one whose model has changed; or as `prepare`.
-        UsageError: the likelihood does not tell attributes apart.
+        UsageError: the likelihood has no contributions by attribute.
 
     """
 
@@ -85,15 +85,15 @@ class Explainer:
 
     @property
     def fragments(self) -> int:
-        """How many the knowledge base has."""
+        """The number of fragments."""
         return sum(map(len, self._fragments.values()))
 
     def reasons(
         self, fragment_id: str, rivals: int, on_fragments: OnFragments | None = None
     ) -> list[Reason]:
-        """For the fragment's own entity, then those `rivals` others that it would fit best.
+        """Explain the fragment in its own entity, then in the `rivals` others that fit it best.
 
-        `on_fragments` is called with how many fragments were compared with so far.
+        `on_fragments` is called with the number of fragments compared so far.
         """
         own = with_fragment(self._entities.values(), fragment_id)
         x = next(f for f in self._fragments[own.id] if f.id == fragment_id)
@@ -108,9 +108,9 @@ class Explainer:
         return [Reason(own, True, len(rest), why), *found[:rivals]]
 
     def explained(self, on_fragments: OnFragments | None = None) -> Iterator[Entity]:
-        """Every entity with the explanation of each fragment that is not alone in it.
+        """Every entity with explanations of its fragments, unless it has only one.
 
-        `on_fragments` is called with how many fragments were explained so far.
+        `on_fragments` is called with the number of fragments explained so far.
         """
         done = 0
         for name, entity in self._entities.items():
@@ -159,7 +159,7 @@ def _require_explaining(prepared: PreparedRun) -> None:
 def _prepared(
     kb: str, fragments: Sequence[Fragment], given: RunOptions, ways: Sequence[Provenance]
 ) -> PreparedRun:
-    """The models that the knowledge base was made with, but for what is given instead."""
+    """The models that the knowledge base was made with, except those given instead."""
     made = ways[0] if len(ways) == 1 else None
     if given.likelihood is not None or given.calibration is not None:
         return _saying(prepare(fragments, given), made)
@@ -187,7 +187,7 @@ def _prepared(
 
 
 def _saying(prepared: PreparedRun, made: Provenance | None, options: bool = False) -> PreparedRun:
-    """Add a note if these are not the models that the knowledge base was made with."""
+    """Add a note if these models differ from those that the knowledge base was made with."""
     if made is None:
         return prepared
     mine, own = (prepared.likelihood, prepared.alpha), (made.likelihood, made.alpha)
@@ -210,14 +210,14 @@ def _total(reason: Reason) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An entity of a store, and what speaks for a fragment's being one of its fragments.
+    """An entity of a store, and the evidence that a fragment belongs to it.
 
     Attributes:
         entity: its id.
-        others: fragments that it has besides that one.
+        others: the number of its other fragments.
         total: the log odds of joining them against staying alone, nats; None without others.
-        explanation: what each attribute says; None without others, or if the likelihood does not
-            tell attributes apart.
+        explanation: the contributions of attributes; None without others, or if the likelihood has
+            none.
 
     """
 
@@ -228,7 +228,7 @@ class Place:
 
 
 def reasons_in_store(path: str, fragment_id: str, rivals: int) -> tuple[list[Reason], PreparedRun]:
-    """What `Explainer` says of a fragment by the models that a store has, and these.
+    """Explain a fragment like `Explainer`, with a store's models.
 
     Raises as `Explainer`, and as `why`.
     """
@@ -247,10 +247,10 @@ def reasons_in_store(path: str, fragment_id: str, rivals: int) -> tuple[list[Rea
 
 
 def why(store: Store, fit: PreparedRun, fragment_id: str, rivals: int = 5) -> list[Place]:
-    """The fragment's own entity, then those `rivals` others that it would fit best.
+    """Explain the fragment in its own entity, then in the `rivals` others that fit it best.
 
-    Others are those that the index leads to by most keys, a bounded number: an entity that shares
-    only what is common may be missing. `fit` is as of `kbforge.jobs.match.match`.
+    The others are the bounded number of entities that share most index keys: an entity that shares
+    only common values may be missing. `fit` is as in `kbforge.jobs.match.match`.
 
     Raises:
         NotFoundError: the store has no such fragment.
@@ -275,7 +275,7 @@ def why(store: Store, fit: PreparedRun, fragment_id: str, rivals: int = 5) -> li
 
 
 def _near(store: Store, spec: ModelSpec, x: Fragment) -> list[tuple[str, Cluster]]:
-    """The entities that the keys of a fragment lead to, and their fragments' numbers."""
+    """The entities that share keys with a fragment, and their fragments' numbers."""
     rows = store.database.connection
     if spec.index is None:
         return [
@@ -299,7 +299,7 @@ def _near(store: Store, spec: ModelSpec, x: Fragment) -> list[tuple[str, Cluster
 
 
 def _share_keys(store: Store, spec: ModelSpec, x: Fragment, members: Cluster) -> bool:
-    """Whether a fragment has a key in common with one of others."""
+    """Whether a fragment shares a key with others."""
     if spec.index is None:
         return True
     fragments, keys = store.pages.fragments(members), set(spec.index.keys(x))
@@ -309,7 +309,7 @@ def _share_keys(store: Store, spec: ModelSpec, x: Fragment, members: Cluster) ->
 def _places(
     store: Store, spec: ModelSpec, x: Fragment, entities: Sequence[tuple[str, Cluster]]
 ) -> list[Place]:
-    """What speaks for a fragment's being in entities, by their ids and other fragments."""
+    """The evidence for a fragment in entities, given by ids and other fragments."""
     fragments = store.pages.fragments(sorted({n for _, members in entities for n in members}))
     sets = [[fragments[n] for n in members] for _, members in entities]
     if spec.likelihood.explains:
@@ -327,18 +327,17 @@ def _places(
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What speaks for two entities' being one.
+    """The evidence about whether two entities are one.
 
     Attributes:
-        first: the id of the one.
-        second: of the other.
-        compared: how many fragments of each were read; of large entities only some are.
+        first: the id of the first.
+        second: the id of the second.
+        compared: how many fragments of each were read, at most a bounded number.
         total: the log odds of one entity against two, nats.
-        explanation: of these, what each attribute says; None if the likelihood does not tell
-            attributes apart.
-        together: the probability, by the groupings that the store keeps, that all fragments of both
-            are in one entity.
-        mixed: that any fragments of both are.
+        explanation: the contributions of attributes to them; None if the likelihood has none.
+        together: the probability, under the stored groupings, that all fragments of both are in one
+            entity.
+        mixed: the probability that any fragments of both are.
         values: by attribute, the values of both, of the first alone, and of the second alone.
 
     """
@@ -354,9 +353,10 @@ class Comparison:
 
 
 def compare(store: Store, fit: PreparedRun, first: str, second: str) -> Comparison:
-    """Why two entities of a store are not one; of former ids, the first that they became.
+    """Why two entities of a store are separate; a former id stands for the first entity that it
+    became.
 
-    `fit` is as of `kbforge.jobs.match.match`.
+    `fit` is as in `kbforge.jobs.match.match`.
 
     Raises:
         NotFoundError: the store never had one of them.
@@ -386,7 +386,8 @@ def compare(store: Store, fit: PreparedRun, first: str, second: str) -> Comparis
 
 
 def _grouped(page: SubproblemData, first: Cluster, second: Cluster) -> tuple[float, float]:
-    """The weight of the particles with all of two entities in a cluster, and with some of both."""
+    """The weight of the particles with all of both entities in one cluster, and with some of
+    both."""
     one, two = set(first), set(second)
     together = mixed = 0.0
     for particle in subproblem_of(page).particles:
@@ -400,10 +401,10 @@ def _grouped(page: SubproblemData, first: Cluster, second: Cluster) -> tuple[flo
 def _merged(
     spec: ModelSpec, first: Sequence[Fragment], second: Sequence[Fragment]
 ) -> tuple[float, Explanation | None]:
-    """The log odds of two clusters' being one, nats, and what each attribute says of them.
+    """The log odds of merging two clusters, nats, and the contributions of attributes.
 
-    L(C + D) - L(C) - L(D) is a sum over the fragments of D, each of which joins C and those before
-    it, less the same without C.
+    L(C + D) - L(C) - L(D) is a sum over the fragments of D: each joins C and the fragments before
+    it, minus the same without C.
     """
     likelihood, n, m = spec.likelihood, len(first), len(second)
     prior = math.lgamma(n + m) - math.lgamma(n) - math.lgamma(m) - math.log(spec.alpha)
@@ -426,7 +427,7 @@ def _merged(
 def _values(
     first: Sequence[Fragment], second: Sequence[Fragment]
 ) -> dict[str, tuple[list[str], list[str], list[str]]]:
-    """By attribute, the values that both state, and each alone, most stated first."""
+    """For each attribute, the values that both state, and each alone, most stated first."""
     one, two = collect(first), collect(second)
     out = {}
     for attribute in dict.fromkeys([*one, *two]):

@@ -1,8 +1,8 @@
 """Compares two runs of a store: which entities merged, split or exchanged fragments.
 
-`kbforge.store.changes` says what became of each entity. Here changes that belong together are
-one: entities are connected if a fragment is in one of them before and in the other after, and what
-is connected is one *regrouping*. With the fragments that exist at both times,
+`kbforge.store.changes` reports what happened to each entity. Here related changes are combined: two
+entities are connected if a fragment moved from one to the other, and connected entities form one
+*regrouping*. With the fragments that exist at both times,
 
 | before | after | kind |
 |---|---|---|
@@ -33,7 +33,7 @@ Grouping: TypeAlias = Mapping[str, tuple[str, ...]]
 
 
 class RegroupingKind(StrEnum):
-    """What became of connected entities."""
+    """What happened to connected entities."""
 
     MERGED = "merged"
     PARTED = "parted"
@@ -45,7 +45,7 @@ class RegroupingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Regrouping:
-    """Entities that share fragments across two moments, and only with each other."""
+    """Entities that share fragments at two times, and with no others."""
 
     kind: RegroupingKind
     before: Grouping
@@ -63,13 +63,14 @@ class Regrouping:
 
     @property
     def size(self) -> int:
-        """How many fragments it is about."""
+        """The number of fragments involved."""
         return len(
             {id for side in (self.before, self.after) for ids in side.values() for id in ids}
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The kind, the entities of both moments with their fragments, and what came and went."""
+        """The kind, the entities at both times with their fragments, and the added and removed
+        ones."""
         return {
             "kind": str(self.kind),
             "before": [{"id": id, "fragments": list(ids)} for id, ids in self.before.items()],
@@ -81,15 +82,15 @@ class Regrouping:
 
 @dataclass(frozen=True, slots=True)
 class StoreHistory:
-    """What changed in a store between two runs.
+    """The changes of a store between two runs.
 
     Attributes:
         first: the earlier run; 0 is the time before any.
         second: the later run.
-        entities: how many there were when each of the two had ended.
-        unchanged: how many entities have the same fragments at both times.
-        kinds: how many regroupings there are of each kind that occurs.
-        fragments: how many fragments these are about, likewise.
+        entities: the number at the end of each run.
+        unchanged: the number of entities with the same fragments at both times.
+        kinds: the number of regroupings of each kind.
+        fragments: the number of fragments in them, of each kind.
         regroupings: the largest of each kind, most fragments first.
 
     """
@@ -118,10 +119,10 @@ class StoreHistory:
 
 
 def between(store: Store, first: int, second: int, most: int | None = None) -> StoreHistory:
-    """What changed from the end of one run to that of another; 0 is the time before the first.
+    """The changes from the end of one run to the end of another; 0 is the time before the first.
 
-    `most` limits the regroupings that are kept of each kind. Raises a UsageError if there is no
-    such run, or the second one is the earlier.
+    At `most` this many regroupings of each kind are kept. Raises a UsageError if there is no such
+    run, or the second one is earlier.
     """
     kinds, fragments = Counter[RegroupingKind](), Counter[RegroupingKind]()
     kept: dict[RegroupingKind, list[Regrouping]] = defaultdict(list)
@@ -151,7 +152,7 @@ def between(store: Store, first: int, second: int, most: int | None = None) -> S
 
 
 def entities_at(store: Store, run: int) -> int:
-    """How many entities there were when a run had ended; fragments erased since do not count."""
+    """The number of entities at the end of a run; fragments erased since do not count."""
     if run == 0:
         return 0
     rows = store.database.connection
@@ -225,7 +226,7 @@ def _regrouping(before: Grouping, after: Grouping) -> Regrouping:
 
 
 def _is_renamed(one: Regrouping) -> bool:
-    """Whether the same fragments are one entity, under another id."""
+    """Whether the same fragments form one entity with another id."""
     return one.kind == RegroupingKind.CHANGED and not one.came and not one.went
 
 
@@ -235,5 +236,5 @@ def _missing(some: Grouping, others: Grouping) -> tuple[str, ...]:
 
 
 def _largest(some: list[Regrouping], most: int | None) -> list[Regrouping]:
-    """The largest, those of equal size in their order."""
+    """The largest; equal sizes keep their order."""
     return nlargest(len(some) if most is None else most, some, key=lambda one: one.size)

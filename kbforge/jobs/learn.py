@@ -1,7 +1,7 @@
-"""Learning again: models fitted to all fragments of a store, and its particles weighed by them.
+"""Learning again: fits models to all fragments of a store, and reweights its particles.
 
-The groupings stay those that the particles hold, each with the target density under the models of
-today. The index leads where its new keys lead.
+The particles keep their groupings, and each gets its target density under the new models. The index
+uses its new keys.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _AT_ONCE = 2000  # clusters scored in one question
 
 @dataclass(frozen=True, slots=True)
 class RefittedModels:
-    """Models that have learned again, and what is to be written of them."""
+    """Models that have learned again, and the changes to write."""
 
     prepared: PreparedRun
     seed: int
@@ -60,7 +60,8 @@ class RefittedModels:
         on_step: OnWeighed | None = None,
         also: Callable[[sqlite3.Connection], None] | None = None,
     ) -> None:
-        """Weigh all particles by what was learned; write it, and what `also` writes, at once.
+        """Reweight all particles under the new models; write this, and what `also` writes, in one
+        transaction.
 
         Raises:
             LikelihoodError: no particle of a subproblem is possible any more.
@@ -87,9 +88,9 @@ class RefittedModels:
 
 
 def learn(store: Store) -> RefittedModels:
-    """Fit the models to all that a store holds; nothing is written.
+    """Fit the models to all fragments of a store; nothing is written.
 
-    The likelihood stays. The models of before are not read, so that damaged ones can be replaced.
+    The likelihood stays. The old models are not read, so damaged ones can be replaced.
     """
     choices, likelihood, _ = chosen(store)
     fragments = list(store.fragments())
@@ -110,7 +111,7 @@ def learn(store: Store) -> RefittedModels:
 
 @dataclass(frozen=True, slots=True)
 class ReweighedSession:
-    """All pages of a session under other models, and all that is to be written of it."""
+    """All pages of a session under new models, and all changes to write."""
 
     pages: Mapping[int, SubproblemData]
     of_all: Checkpoint
@@ -133,7 +134,7 @@ class ReweighedSession:
 def _weighed(
     store: Store, prepared: PreparedRun, fresh: Session, on_step: OnWeighed | None
 ) -> ReweighedSession:
-    """The pages of a store under other models; a fresh session by them knows their settings."""
+    """The pages of a store under new models; a fresh session with them has their settings."""
     totals = store.pages.totals
     spec = without_model(prepared.spec)
     prior = DirichletProcess(spec.alpha)
@@ -169,7 +170,8 @@ def reweighed(
     likelihood: Likelihood,
     prior: DirichletProcess,
 ) -> SubproblemData:
-    """A page with the scores of another likelihood, its particles by their target density."""
+    """A page with the scores of another likelihood, its particles weighted by their target
+    density."""
     clusters = clusters_of(page)
     sets = [[fragments[number] for number in cluster] for cluster in clusters]
     parts = [
@@ -213,9 +215,9 @@ def _lead(
     page: SubproblemData,
     fragments: Mapping[int, Fragment],
 ) -> None:
-    """Have each key of a page lead to the families of all clusters with a fragment that has it.
+    """Connect each key of a page to the families of all clusters with a fragment that has it.
 
-    `families` says by key and family whether it is of a heaviest particle.
+    `families` maps key and family to whether the family is in a heaviest particle.
     """
     heaviest = set(page.cells[: page.rows[0]].tolist())
     keys = {number: index.keys(fragment) for number, fragment in fragments.items()}

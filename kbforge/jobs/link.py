@@ -1,7 +1,7 @@
 """Links tables one to one: reads each table as one source and clusters their records.
 
-A record's source is the name of its table, and `--link source` keeps the records of a table apart.
-The links themselves are read of the posterior (`kbforge.kb.links`).
+A record's source is the name of its table, and `--link source` separates the records of a table.
+The links are read from the posterior (`kbforge.kb.links`).
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _MOST_NAMED = 12  # attributes that an error lists
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which columns of tables mean what; a table may lack some of them.
+    """The meaning of columns in tables; a table may lack some of them.
 
     Attributes:
-        ids: columns of ids; a record's id is in the first of them that it has.
+        ids: columns of ids; a record uses the first of them that it has.
         label: column of the gold entity.
         renamed: column -> attribute; an empty attribute leaves the column out.
 
@@ -53,17 +53,17 @@ class Columns:
 
     @property
     def named(self) -> list[str]:
-        """All columns that are named."""
+        """All named columns."""
         label = [] if self.label is None else [self.label]
         return [*self.ids, *label, *(self.renamed or {})]
 
     @property
     def attributes(self) -> frozenset[str]:
-        """All attributes that columns get."""
+        """All attributes that columns are mapped to."""
         return frozenset(filter(None, (self.renamed or {}).values()))
 
     def applied(self, x: Fragment) -> Fragment:
-        """A record as these columns say; BadRecord if it has two ids, or nothing is left of it."""
+        """A record with these columns applied; BadRecord if it has two ids, or is empty."""
         where = x.place or x.id
         of = x.properties
         id = next((self._only(of, column, where) for column in self.ids if column in of), x.id)
@@ -101,11 +101,11 @@ def columns_of(ids: Sequence[str], label: str | None, pairs: Sequence[str]) -> C
 def renamed(
     fragments: Sequence[Fragment], pairs: Sequence[str], strict: bool = True
 ) -> tuple[Sequence[Fragment], frozenset[str]]:
-    """Fragments with the attributes that `column=attribute` pairs name, and these attributes.
+    """Fragments renamed by `column=attribute` pairs, and the new attributes.
 
     Raises:
-        UsageError: a pair that is none, or, if `strict`, a column that no fragment has.
-        BadRecord: nothing is left of a fragment.
+        UsageError: a malformed pair or, if `strict`, a column that no fragment has.
+        BadRecord: a fragment is empty.
 
     """
     if not pairs:
@@ -127,7 +127,7 @@ def read_tables(
     options: Mapping[str, object],
     tell: Callable[[str], None] | None = None,
 ) -> dict[str, list[Fragment]]:
-    """The records of tables by the tables' names; `options` and `tell` as of `read_fragments`.
+    """The records of tables, by table name; `options` and `tell` as in `read_fragments`.
 
     Raises:
         UsageError: fewer than two tables, two of one name, or a column that no table has.
@@ -157,7 +157,7 @@ def read_tables(
 def tables_from(
     tables: Mapping[str, Records], options: Mapping[str, object]
 ) -> dict[str, list[Fragment]]:
-    """The records of tables in memory by the tables' names; `options` say what columns mean.
+    """The records of tables in memory, by table name; `options` give the meaning of columns.
 
     Raises:
         UsageError: a table that cannot be read, or a column that no table has.
@@ -187,7 +187,7 @@ def _texts(given: object, keyword: str) -> list[str]:
 
 
 def applied(columns: Columns, tables: Mapping[str, list[Fragment]]) -> dict[str, list[Fragment]]:
-    """The records of tables as columns say; UsageError: no table has one of them."""
+    """The records of tables with columns applied; a UsageError if no table has one of them."""
     _require_columns(tables, columns)
     return {name: list(_distinct(map(columns.applied, of))) for name, of in tables.items()}
 
@@ -199,9 +199,9 @@ def read_against(
     options: Mapping[str, object],
     tell: Callable[[str], None] | None = None,
 ) -> tuple[list[Fragment], Authority]:
-    """The records of one table, and the authority that they may belong to: a table, or a KB.
+    """The records of one table, and the authority that they may belong to (a table or a KB).
 
-    Options, notes and errors are those of `read_tables` and `read_authority`.
+    Options, notes and errors are as in `read_tables` and `read_authority`.
     """
     if len(tables) != 1:
         raise UsageError(f"link --against: expected one table of mentions, got {len(tables)}")
@@ -253,9 +253,9 @@ def _attributes(fragments: Iterable[Fragment]) -> list[str]:
 
 
 def joined(tables: Mapping[str, Sequence[Fragment]]) -> list[Fragment]:
-    """The records of all tables, each with its table as the source, and with ids of their own.
+    """The records of all tables, with their table as the source, and with unique ids.
 
-    If tables share an id, every id gets its table's name in front (`table:id`).
+    If tables share an id, every id is prefixed with its table's name (`table:id`).
 
     Raises:
         UsageError: a table that shares no attribute with another one, or has an attribute `source`.
@@ -289,5 +289,5 @@ def _require_comparable(tables: Mapping[str, Sequence[Fragment]]) -> None:
 
 
 def one_to_one(choices: RunOptions) -> RunOptions:
-    """The choices for linking tables."""
+    """The options for linking tables."""
     return replace(choices, link=SOURCE)

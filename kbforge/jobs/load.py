@@ -22,7 +22,7 @@ from kbforge.files.io import called, open_output, require_apart, require_distinc
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What a run of `load` did. `counts` is the source's own account (see `Source`)."""
+    """The result of `load`. `counts` is the source's own account (see `Source`)."""
 
     fragments: int
     set_aside: int
@@ -35,7 +35,7 @@ def source_and_files(given: Sequence[str]) -> tuple[str, list[str]]:
 
     Raises:
         PluginError: the first word is neither a source nor a file.
-        UsageError: no file, or files whose endings do not say one source.
+        UsageError: no file, or files whose endings do not imply one source.
 
     """
     first = given[0]
@@ -50,12 +50,12 @@ def source_and_files(given: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def source_of(inputs: Sequence[str]) -> str:
-    """The source that the endings of all files say; a `UsageError` if they say none, or several."""
+    """The source that all file endings imply; a `UsageError` if they imply none, or several."""
     found: dict[str, str] = {}
     for path in inputs:
         if path == "-":
             raise UsageError(
-                "standard input has no ending that says its format; name the source, as in "
+                "standard input has no ending that implies its format; name the source, as in "
                 "kbforge load csv -"
             )
         how = f"name the source, as in kbforge load csv {quoted(path, 400)}"
@@ -80,20 +80,20 @@ def load(
 ) -> LoadReport:
     """Write the fragments of a source as canonical JSON lines, one at a time.
 
-    Files appear under their names only when the whole run is done.
+    Files appear under their names only when the run has succeeded.
 
     Args:
         source: where fragments come from.
         inputs: paths, or "-".
         output: path, or "-".
-        quarantine: path for bad records; None stops at the first. A run without bad records leaves
-            no such file, and removes that of an earlier run.
+        quarantine: path for bad records; None stops at the first. A run without bad records writes
+            no such file, and removes one of an earlier run.
         limit: write no more than this many fragments.
         on_fragment: called with the number of fragments so far.
         also_read: files that the source reads besides the inputs.
 
     Raises:
-        UsageError: an output that is an input, or the quarantine.
+        UsageError: an output that is also an input, or the quarantine.
         KBForgeError: an input or output that cannot be used, or every record is bad.
         BadRecord: the first bad record, if there is no quarantine.
 

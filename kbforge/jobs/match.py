@@ -7,12 +7,12 @@ subproblem s, or none, with weight
     w_si |C| exp(L(C + x) - L(C))        alpha exp(L({x}))
 
 Subproblems are independent and their particles' weights sum to 1, so other subproblems cancel out,
-and a cluster counts by the weight of all particles that have it. A cluster of an improbable
-particle counts for the entity that has most of its fragments.
+and a cluster counts with the weight of all particles that contain it. A cluster of an improbable
+particle counts for the entity with most of its fragments.
 
-Clusters to compare x with are those that the step would find: the index gives keys, the store where
-they lead. With a surrogate only its best joins are scored. Values that `--link` keeps apart keep x
-apart; decisions do not concern a fragment that the store does not have.
+x is compared with the same clusters as in the step: the index returns keys, the store their
+families. With a surrogate only its best joins are scored. `--link` separates x from entities with
+its value; decisions do not affect a fragment outside the store.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ from kbforge.store.store import Store
 from kbforge.store.tables import ask, rows_of
 
 _MOST_ASKED = 8
-"""Fragments of an entity that a map of pairs is asked about; what it says is their mean."""
+"""Maximum fragments of an entity that a map of pairs compares; the result is their mean."""
 _READ_AT_ONCE = 32
 """Families whose subproblems are read together."""
 _LEAST_ASKED = 0.1
-"""Reported probability from which on a map is asked."""
+"""Minimum reported probability for using a map."""
 _LEAST_EXPLAINED = 1e-3
-"""Reported probability from which on an entity is explained; the first one always is."""
+"""Minimum reported probability for an explanation; the first entity always has one."""
 _MOST_EXPLAINED = 100
-"""Fragments of an entity that an explanation compares with, as in a review."""
+"""Maximum fragments of an entity that an explanation compares, as in a review."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,10 @@ class Candidate:
     Attributes:
         entity: its id.
         reported: the probability that the fragment joins it.
-        probability: the same, calibrated where the store has a map of confidence.
+        probability: the same, calibrated if the store has a map of confidence.
         total: the log odds of joining its clusters against staying alone, nats.
-        explanation: what each attribute says for joining the entity as it is; None if the
-            likelihood does not tell attributes apart.
+        explanation: the contributions of attributes to joining the entity as it is; None if the
+            likelihood has none.
 
     """
 
@@ -83,7 +83,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Where a fragment would go.
+    """The result of matching a fragment.
 
     Attributes:
         candidates: the most probable first.
@@ -107,12 +107,12 @@ class _Rival(NamedTuple):
 
     @property
     def scored(self) -> ScoredCluster:
-        """The cluster and L of it."""
+        """The cluster and its L."""
         return self.cluster, self.score
 
     @property
     def mass(self) -> float:
-        """The weight of all particles that have it."""
+        """The weight of all particles that contain it."""
         return float(self.weights.sum())
 
 
@@ -123,11 +123,11 @@ def match(
     most: int = 10,
     clusters: ClusterCache | None = None,
 ) -> Match:
-    """The entities that a fragment may belong to, at most so many.
+    """The entities that a fragment may belong to, up to a maximum.
 
-    `fit` has the models of the store (`kbforge.jobs.models.restore`); a likelihood may remember
-    what it reads, so that one match at a time may use it. `clusters` are those of other matches
-    with these models.
+    `fit` has the models of the store (`kbforge.jobs.models.restore`). A likelihood may cache what
+    it reads, so only one match at a time may use it. `clusters` is the cache shared by matches with
+    these models.
 
     Raises:
         LikelihoodError: the likelihood cannot read the fragment.
@@ -156,7 +156,7 @@ def match(
 
 
 def _rivals(store: Store, spec: ModelSpec, fragment: Fragment) -> list[_Rival]:
-    """The clusters that the step would compare a fragment with."""
+    """The clusters to which the step would compare a fragment."""
     index = spec.index
     if index is None:
         names = [name for (name,) in ask(store.database.connection, _NAMES)]
@@ -167,10 +167,10 @@ def _rivals(store: Store, spec: ModelSpec, fragment: Fragment) -> list[_Rival]:
 
 
 class _Reach:
-    """Where keys lead in a store, by the rules of the kernel's index.
+    """The families of keys in a store, by the rules of the kernel's index.
 
-    What a closed key leads to may be a thousand subproblems, so that they are read the nearest
-    first, and no more than are compared.
+    A closed key may lead to a thousand subproblems, so the nearest are read first, and no more than
+    are compared.
     """
 
     def __init__(self, store: Store, index: CandidateIndex) -> None:
@@ -181,13 +181,13 @@ class _Reach:
         self._heaviest = set[int]()  # families of clusters of heaviest particles
 
     def nearest(self, postings: Iterable[KeyFamilies]) -> list[int]:
-        """The families to compare a fragment with, by where its keys lead."""
+        """The families to compare a fragment with, given the families of its keys."""
         keys = list(postings)
         left = [found for found in keys if not found.closed and not self._is_too_far(found)]
         return self._most_shared(left) or self._most_shared(keys)
 
     def _is_too_far(self, postings: KeyFamilies) -> bool:
-        """Whether an open key leads to so many families that it is closed."""
+        """Whether an open key leads to so many families that it must be closed."""
         most = self._index.families
         if len(postings.families) <= most:
             return False
@@ -195,14 +195,14 @@ class _Reach:
         return len(self._heaviest.intersection(postings.families)) > most
 
     def _most_shared(self, postings: Iterable[KeyFamilies]) -> list[int]:
-        """The live families that most keys lead to, by at least `shared` keys if any is."""
+        """The live families with most keys, and at least `shared` keys if any has them."""
         counts = Counter(family for found in postings for family in found.families)
         nearest = sorted(counts, key=lambda family: (-counts[family], family))
         enough = sum(n >= self._index.shared for n in counts.values())
         return self._first_live(nearest[:enough]) or self._first_live(nearest[enough:])
 
     def _first_live(self, families: Sequence[int]) -> list[int]:
-        """The first of them that are live, as many as are compared."""
+        """The first live ones, up to the maximum compared."""
         most, out = self._index.compared or len(families), list[int]()
         for begin in range(0, len(families), _READ_AT_ONCE):
             part = families[begin : begin + _READ_AT_ONCE]
@@ -254,7 +254,7 @@ def _of_page(page: SubproblemData, families: Collection[int] | None = None) -> l
 
 
 def _allowed(store: Store, rivals: list[_Rival], x: Fragment) -> list[_Rival]:
-    """Those clusters that constraints let a fragment join."""
+    """The clusters that constraints let a fragment join."""
     constraints = store.pages.totals.constraints
     own = set(constraints.stated(x))
     if not own:
@@ -270,7 +270,7 @@ def _allowed(store: Store, rivals: list[_Rival], x: Fragment) -> list[_Rival]:
 def _scored(
     store: Store, spec: ModelSpec, rivals: list[_Rival], x: Fragment, cache: ClusterCache
 ) -> tuple[list[_Rival], FloatArray, float]:
-    """The clusters that are scored, L(C + x) - L(C) of each, and L({x}), nats."""
+    """The scored clusters, L(C + x) - L(C) of each, and L({x}), nats."""
     likelihood, surrogate = spec.likelihood, spec.surrogate
     if surrogate is not None and spec.max_evals is not None:
         gains, _ = cache.gains(store, surrogate, [rival.scored for rival in rivals], x)
@@ -286,14 +286,14 @@ def _scored(
 
 
 def _scores(x: Fragment, gains: FloatArray, alone: float) -> tuple[FloatArray, float]:
-    """Refuse what is no score."""
+    """Refuse NaN."""
     if np.isnan(alone) or alone == np.inf or not (gains < np.inf).all():
         raise LikelihoodError(f'the likelihood of fragment "{quoted(x.id)}" is no number')
     return gains, alone
 
 
 def _proposed(rivals: Sequence[_Rival], gains: FloatArray, most: int) -> list[_Rival]:
-    """The clusters of the `most` heaviest putative particles, with the weights of these alone."""
+    """The clusters of the `most` heaviest putative particles, with their weights."""
     values = [
         on_grid(gain + math.log(len(rival.cluster)) + np.log(rival.weights)).tolist()
         for rival, gain in zip(rivals, gains.tolist(), strict=True)
@@ -318,7 +318,7 @@ class _Best(NamedTuple):
 
 
 def _by_entity(store: Store, rivals: Sequence[_Rival], shares: Sequence[float]) -> list[_Best]:
-    """The entities that clusters are of, the most probable first."""
+    """The entities of clusters, the most probable first."""
     names = sorted({rival.subproblem for rival in rivals})
     rows = rows_of(store.database.connection, "entity", "subproblem", names)
     holder: dict[int, int] = {}
@@ -345,7 +345,7 @@ def _by_entity(store: Store, rivals: Sequence[_Rival], shares: Sequence[float]) 
 def _candidates(
     store: Store, fit: PreparedRun, x: Fragment, best: Sequence[_Best], new: float
 ) -> tuple[Candidate, ...]:
-    """Entities with what a map of confidence and the likelihood's attributes say of them."""
+    """Entities with their calibrated probabilities and explanations."""
     wanted = [one.members[:_MOST_EXPLAINED] for one in best]
     fragments = fragments_in(store, wanted)
     probability = [one.share for one in best]
@@ -366,10 +366,11 @@ def _candidates(
 def _calibrated(
     reading: ConfidenceMap, x: Fragment, best: Sequence[_Best], fragments: Mapping[int, Fragment]
 ) -> list[float]:
-    """The probabilities of entities, the most probable first, by a map of pairs.
+    """The probabilities of entities, the most probable first, under a map of pairs.
 
-    Of an entity it is the mean of what the map says of the fragment with each of its own. Maps are
-    fitted to what a posterior reports as possible; less stays as it is, but below what is read.
+    An entity's probability is the mean over its fragments' pairs with this one. Maps are fitted to
+    probabilities that a posterior reports as possible; smaller ones stay, but below the mapped
+    ones.
     """
     likely = [one for one in best if one.share >= _LEAST_ASKED]
     if not likely:

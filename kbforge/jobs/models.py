@@ -1,10 +1,10 @@
 """Saves the models of a store, and restores them for the next command.
 
-Vocabulary, base counts, rates, alpha and confidence map are those of the fragments that the store
-was made with, or that `kbforge refit` learned from since. Another command makes the same models of
-them, and fits nothing: what a fragment is worth does not depend on when it comes.
+Vocabulary, base counts, rates, alpha and confidence map come from the fragments that the store was
+made with, or from the last `kbforge refit`. Every command restores the same models and fits
+nothing, so a fragment's score does not depend on when it arrives.
 
-`Drift` says how far new fragments differ from those that the models learned from.
+`Drift` measures how far new fragments differ from those that the models learned from.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ if TYPE_CHECKING:
 _PAIRS = "pairs"
 _FAULT = "so no store can hold it; this is a fault of the plugin: name another one"
 _FREE = ("device",)
-"""What may be another from command to command."""
+"""Options that may differ between commands."""
 
 
 def freeze(
     prepared: PreparedRun, choices: RunOptions, fragments: Sequence[Fragment], drift: Drift
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """What to keep of what was prepared for fragments: facts by name, and states by digest.
+    """What to save of a prepared run: facts by name, and states by digest.
 
     Raises:
-        UsageError: a choice is an object, which no file can hold.
-        ModelError: a plugin cannot read what it keeps, or reads something else.
+        UsageError: a choice is an object, which cannot be saved.
+        ModelError: a plugin cannot load what it dumps, or loads something else.
 
     """
     # .1 s to import, and what adds to a store reads no confidence
@@ -103,10 +103,10 @@ def freeze(
 def _require_readable(
     prepared: PreparedRun, choices: RunOptions, content: Mapping[str, bytes]
 ) -> None:
-    """Refuse what cannot be read back: fresh plugins take it up, and must keep the same bytes.
+    """Refuse states that cannot be loaded: fresh plugins load them, and must dump the same bytes.
 
-    A plugin that does not keep is fitted again to the fragments kept; nothing of it can differ.
-    `content` is by role.
+    A plugin without `dump` is fitted again to the stored fragments, so it cannot differ. `content`
+    is by role.
     """
     name = prepared.likelihood
     fresh = _unfitted(choices, name, prepared.models.max_evals, many="index" in content)
@@ -139,7 +139,7 @@ def _require_readable(
 
 @contextlib.contextmanager
 def _blaming(called: str) -> Iterator[None]:
-    """An error of what reads its own bytes is one of the plugin's."""
+    """Attribute an error in loading its own bytes to the plugin."""
     try:
         yield
     except KBForgeError as error:
@@ -152,12 +152,12 @@ def _require_equal(called: str, again: LearnedState | None, content: bytes) -> N
 
 
 def restore(store: Store, confidence: bool = False) -> tuple[PreparedRun, RunOptions]:
-    """What was prepared, made again of what was kept, and what the user had chosen.
+    """The restored run, and the user's choices.
 
-    The confidence map, which may need another model, is made if it is asked for.
+    The confidence map, which may need another model, is restored on request.
 
     Raises:
-        KBForgeError: it is damaged, or names a model or plugin that is not there any more.
+        KBForgeError: it is damaged, or names a model or plugin that is missing.
 
     """
     choices, name, alpha = chosen(store)
@@ -189,7 +189,7 @@ def restore(store: Store, confidence: bool = False) -> tuple[PreparedRun, RunOpt
 
 
 def chosen(store: Store) -> tuple[RunOptions, str, float]:
-    """What the user chose for a store, and the likelihood and alpha that it has."""
+    """The user's choices for a store, and its likelihood and alpha."""
     frozen = store.fact("frozen")
     require_untempered(store.fact("choices"), store.database.path)
     return _from_json(store.fact("choices")), frozen["likelihood"], float(frozen["alpha"])
@@ -198,9 +198,9 @@ def chosen(store: Store) -> tuple[RunOptions, str, float]:
 def with_likelihood(
     choices: RunOptions, likelihood: str, found: Mapping[str, object] | None = None
 ) -> RunOptions:
-    """The choices with the likelihood that was taken, with its own options if it was a default.
+    """The choices with the selected likelihood, including its own options if it was a default.
 
-    `found` are options that its file gave it.
+    `found` are options from its file.
     """
     options = dict(choices.options)
     if choices.likelihood is None and not choices.of("likelihood"):
@@ -217,7 +217,7 @@ def _unfitted(choices: RunOptions, likelihood: str, max_evals: int | None, many:
 
 
 def seen_of(store: Store) -> NDArray[np.uint8]:
-    """The bits of the values that the models learned from."""
+    """The digests of the values that the models learned from."""
     kept = _kept(store, "seen")
     if kept is None or "seen" not in kept.arrays:
         raise KBForgeError(
@@ -228,7 +228,7 @@ def seen_of(store: Store) -> NDArray[np.uint8]:
 
 
 def require_same(store: Store, given: RunOptions) -> None:
-    """Refuse choices that differ from the store's; what was not given does not."""
+    """Refuse choices that differ from the store's; omitted choices do not."""
     asked, frozen = _from_json(store.fact("choices")), store.fact("frozen")
     given, plain = _from_json(_as_json(given)), RunOptions()
     for name in (one.name for one in fields(RunOptions)):
@@ -267,7 +267,7 @@ def _from_json(told: Mapping[str, Any]) -> RunOptions:
 
 
 def _learned(likelihood: Likelihood, fragments: Sequence[Fragment]) -> LearnedState:
-    """What a likelihood keeps; if it does not, the fragments that it was fitted to."""
+    """The state that a likelihood dumps or, without `dump`, the fragments that it was fitted to."""
     return likelihood.dump() if likelihood.keeps else _reference(fragments)
 
 
@@ -276,12 +276,13 @@ def _reference(fragments: Sequence[Fragment]) -> LearnedState:
 
 
 def _is_reference(kept: LearnedState, plugin: Likelihood | CandidateIndex) -> bool:
-    """Whether these are the fragments that a plugin was fitted to, as it does not keep."""
+    """Whether these are the fragments that a plugin without `dump` was fitted to."""
     return "fragments" in kept.values and not getattr(plugin, "keeps", False)
 
 
 def _take_up(store: Store, plugin: Likelihood | CandidateIndex, role: str) -> None:
-    """Restore what was kept for a role, if anything; of another model, learn anew of the store."""
+    """Restore a role's saved state, if there is one; if it belongs to another model, learn again
+    from the store."""
     kept = _kept(store, role)
     if kept is None:
         return
@@ -295,7 +296,7 @@ def _take_up(store: Store, plugin: Likelihood | CandidateIndex, role: str) -> No
 
 
 def _kept(store: Store, role: str) -> LearnedState | None:
-    """What was kept for a role; it is read now, and may be large."""
+    """The saved state of a role; it is read now, and may be large."""
     digest = store.fact("frozen")["kept"].get(role)
     return None if digest is None else store.kept(digest)
 
@@ -303,7 +304,7 @@ def _kept(store: Store, role: str) -> LearnedState | None:
 def reading_of(
     store: Store, likelihood: Likelihood, name: str, choices: RunOptions
 ) -> ConfidenceMap | None:
-    """The confidence map, which may ask a model of pairs: the likelihood, if `name` is pairs."""
+    """The confidence map, which may use a model of pairs: the likelihood, if `name` is pairs."""
     found = _kept(store, "confidence")
     if found is None:
         return None
@@ -328,7 +329,7 @@ def _reading_from(
 
 
 def _bundle_digest(likelihood: str) -> str | None:
-    """The digest of a bundle's manifest, which has those of its files."""
+    """The digest of a bundle's manifest, which includes those of its files."""
     manifest = Path(likelihood) / MANIFEST
     if is_name(likelihood) or not manifest.is_file():
         return None
@@ -344,11 +345,11 @@ def _bundle_digest(likelihood: str) -> str | None:
 # standard errors of a share among what came since. A share of fewer than `LEAST` is not compared.
 
 WORTH_IT = 0.1
-"""A drift from which on learning again is worth it."""
+"""Minimum drift at which learning again is worth it."""
 GROWN = 2.0
-"""So many times the fragments that were learned from make it worth it, too."""
+"""Growth of the data, as a multiple, at which learning again is worth it, too."""
 LEAST = 30
-"""Of fewer fragments or values that came since, a share says nothing."""
+"""Minimum number of new fragments or values for a meaningful share."""
 _MOST_ATTRIBUTES = 200
 _MOST_COLUMNS = 1_000
 _BITS = 16  # a value; a value never seen passes for seen about one time in seventy
@@ -360,7 +361,7 @@ _MOST_BITS = 1 << 30
 class Tally:
     """One attribute: the fragments that have it, their statements, and the new values among them.
 
-    Among what was learned from, new values are those seen once; later, those never seen.
+    In the learned data, new values are those seen once; later, those never seen.
     """
 
     stated: int = 0
@@ -370,18 +371,18 @@ class Tally:
 
 @dataclass(slots=True)
 class Drift:
-    """Tallies of what was learned from, and of what came since.
+    """Tallies of the learned data, and of later fragments.
 
     Attributes:
-        fragments: learned from.
-        due: of them, those that have not come themselves yet: a store learns from a whole file
-            before it takes in the first fragment.
-        came: since.
-        learned: by attribute.
-        since: likewise.
-        columns: the attributes as they stand in the file that was learned from, and those of later
-            fragments behind them, a bounded number; empty in a store of a version before 0.3.
-        seen: of the values that were learned from, two bits each.
+        fragments: the number learned from.
+        due: those of them that were not added yet, because a store learns from a whole file before
+            it adds the first fragment.
+        came: the number added since.
+        learned: tallies by attribute.
+        since: tallies of later fragments by attribute.
+        columns: the attributes in the order of the learned file, then those of later fragments, up
+            to a maximum; empty in a store of a version before 0.3.
+        seen: a filter of the learned values, two bits each.
 
     """
 
@@ -394,7 +395,7 @@ class Drift:
     seen: NDArray[np.uint8] = field(repr=False)
 
     def add(self, fragment: Fragment) -> None:
-        """A fragment has come."""
+        """Count an added fragment."""
         if self.due:
             self.due -= 1
             return
@@ -419,7 +420,7 @@ class Drift:
 
     @property
     def figures(self) -> dict[str, float]:
-        """By attribute, the larger of its two differences, from 0 to 1."""
+        """For each attribute, the larger of its two differences, from 0 to 1."""
         out = {}
         for attribute in sorted({*self.learned, *self.since}):
             old = self.learned.get(attribute, Tally())
@@ -447,7 +448,7 @@ class Drift:
         return self.came >= LEAST and (grown or self.figure > WORTH_IT)
 
     def to_json(self) -> dict[str, Any]:
-        """As a store has it."""
+        """The form in which a store saves it."""
 
         def rows(tallies: Mapping[str, Tally]) -> dict[str, list[int]]:
             return {name: [t.stated, t.values, t.new] for name, t in sorted(tallies.items())}
@@ -463,7 +464,7 @@ class Drift:
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any], seen: NDArray[np.uint8]) -> Drift:
-        """Of the tallies that `to_json` wrote, and the bits."""
+        """The tallies in the form of `to_json`, and the filter."""
         learned, since = (
             {name: Tally(*numbers) for name, numbers in told[which].items()}
             for which in ("learned", "since")
@@ -478,7 +479,7 @@ class Drift:
 
 
 def attributes_of(store: Store) -> set[str]:
-    """The attributes that fragments of a store have; none where there are too many to be known."""
+    """The attributes that fragments of a store have; none if there are too many to list."""
     told = store.fact("drift")
     if len(told["learned"]) >= _MOST_ATTRIBUTES or len(told["since"]) >= _MOST_ATTRIBUTES:
         return set()
@@ -486,7 +487,7 @@ def attributes_of(store: Store) -> set[str]:
 
 
 def drift_of(fragments: Sequence[Fragment], due: bool) -> Drift:
-    """Nothing has come since the models learned from these; due: they are yet to come."""
+    """Start new tallies: nothing was added since the models learned; `due` are to be added."""
     stated: Counter[str] = Counter()
     counts: dict[str, Counter[str]] = {}
     for fragment in fragments:
@@ -517,7 +518,8 @@ def _bits(attribute: str, value: str, size: int) -> tuple[int, int]:
 
 
 def _difference(old: int, of_old: int, new: int, of_new: int) -> float:
-    """How much two shares differ, less two standard errors of the second; 0 if it is of few."""
+    """The difference of two shares, minus two standard errors of the second; 0 if the second has
+    few."""
     if not of_old or of_new < LEAST:
         return 0.0
     a, b = old / of_old, new / of_new

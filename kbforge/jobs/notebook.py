@@ -1,6 +1,6 @@
 """A progress bar for notebooks.
 
-rich needs ipywidgets to draw in a notebook; the bar is an element of HTML, which needs nothing.
+rich needs ipywidgets to draw in a notebook; this bar is an HTML element, which needs nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SECONDS_TO_TELL = 5.0  # before the time that is left is known well enough
 
 
 def in_notebook() -> bool:
-    """Whether a kernel of Jupyter runs this, so that `display` reaches a page."""
+    """Whether this runs in a Jupyter kernel, so that `display` reaches a page."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return getattr(shell, "kernel", None) is not None
@@ -29,7 +29,7 @@ def in_notebook() -> bool:
 
 @contextlib.contextmanager
 def followed(on_step: OnStep | None) -> Iterator[tuple[OnStep | None, OnStage | None]]:
-    """What a run is to call: `on_step` itself, or in a notebook without one a bar."""
+    """The callback of a run: `on_step` itself or, in a notebook without one, a bar."""
     if on_step is not None or not in_notebook():
         yield on_step, None
         return

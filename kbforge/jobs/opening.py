@@ -1,4 +1,4 @@
-"""Opening a store to write: lock, recovery, models and session, for all verbs that write."""
+"""Opens a store to write: lock, recovery, models and session, for all verbs that write."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from kbforge.store.store import Store
 from kbforge.store.writing import KNOWN, StoreWriter, begin, write_run
 
 COMMIT_SECONDS = 1.0
-"""Between two transactions, at least."""
+"""Minimum seconds between two transactions."""
 COMMIT_SHARE = 0.05
-"""Of the time that transactions may take: rows are all over the tables, so that many write much."""
+"""Maximum share of time for transactions: rows are spread over the tables, so each writes much."""
 COMMIT_LATEST = 30.0
-"""Seconds after which there is one in any case: a crash loses at most these."""
+"""Maximum seconds between transactions: a crash loses at most these."""
 COMMIT_FRAGMENTS = 100_000
-"""Steps after which there is one in any case: what they did is held in memory."""
+"""Maximum steps between transactions, because their results stay in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class EventResult:
     """What a command did to a store.
 
     Attributes:
-        run: its number; of a command that changed nothing, that of the last run.
-        fragments: how many there are now.
-        entities: likewise.
-        told: figures of its own, by name.
+        run: its number or, if nothing changed, that of the last run.
+        fragments: the number now.
+        entities: the number now.
+        told: figures of the command, by name.
 
     """
 
@@ -48,7 +48,7 @@ class EventResult:
     told: Mapping[str, Any]
 
     def summary(self) -> dict[str, Any]:
-        """The figures that the verb's `--json` prints."""
+        """The summary of the verb's `--json`."""
         return {
             "run": self.run,
             "fragments": self.fragments,
@@ -59,9 +59,9 @@ class EventResult:
 
 @contextlib.contextmanager
 def locked(path: str, make: bool = False) -> Iterator[Store]:
-    """A store that nobody else can write until the end; an interrupted erasure is finished first.
+    """A store, locked for writing until the end; an interrupted erasure is finished first.
 
-    With `make`, a store that does not exist is made, and has no tables yet.
+    With `make`, a missing store is created, and has no tables yet.
 
     Raises:
         KBForgeError: it cannot be opened, is written by another program, or is no store.
@@ -77,7 +77,7 @@ def locked(path: str, make: bool = False) -> Iterator[Store]:
 
 @contextlib.contextmanager
 def opened(path: str, verb: str, about: str) -> Iterator[OpenStore]:
-    """A store, open for a run; the verb and what it was given are for people."""
+    """A store, open for a run; the verb and its inputs are for readers of the log."""
     began = time.perf_counter()
     with locked(path) as store:
         store.require_made()
@@ -85,15 +85,15 @@ def opened(path: str, verb: str, about: str) -> Iterator[OpenStore]:
 
 
 def resume(store: Store, verb: str, about: str, began: float) -> OpenStore:
-    """Open a store with the models that it keeps; arguments as of `OpenStore`."""
+    """Open a store with its saved models; arguments as for `OpenStore`."""
     prepared, choices = restore(store)
     return OpenStore(store, prepared, choices, verb, about, began)
 
 
 class OpenStore:
-    """A store that is open to be written: its models, its session and the run at hand.
+    """A store open for writing: its models, its session and the current run.
 
-    `about` says to people what the run was given. The run's seconds count from `began`, by
+    `about` describes the run's inputs to readers. The run's seconds count from `began`, by
     `time.perf_counter`. `facts` are written at the next commit.
     """
 
@@ -114,12 +114,12 @@ class OpenStore:
         self._written, self._due, self._steps = time.perf_counter(), COMMIT_SECONDS, 0
 
     def next_run(self, verb: str, about: str, began: float) -> None:
-        """Begin another run, with all of the one before committed; the session goes on."""
+        """Begin another run after committing the current one; the session continues."""
         self.run = begin(self.store, verb, about, began)
         self.writing = self._writer()
 
     def reopen(self) -> None:
-        """Begin from the tables; they may differ from what the session knew."""
+        """Begin from the tables, which may differ from the session."""
         store = self.store
         rng = np.random.default_rng(self.choices.seed)
         pages = store.pages if store.has_session else None
@@ -135,10 +135,10 @@ class OpenStore:
     def commit(
         self, finished: bool = False, decided: DecisionRecord | None = None, told: bool = True
     ) -> None:
-        """Write what has happened since the last time, in one transaction, or nothing.
+        """Write all changes since the last commit, in one transaction, or nothing.
 
-        `finished`: the run has come to its end, and the confidence of what it changed is `told` or
-        left for later. `decided` is as of `StoreWriter.write`.
+        `finished`: the run is complete, and the confidence of what it changed is `told` now or left
+        for later. `decided` is as in `StoreWriter.write`.
         """
         begin = time.perf_counter()
         last = None if decided is None else decided.number
@@ -151,14 +151,14 @@ class OpenStore:
         self._due = min(max(lasted / COMMIT_SHARE, COMMIT_SECONDS), COMMIT_LATEST)
 
     def stepped(self) -> None:
-        """A step is done: commit if the last time is long ago."""
+        """Count a step: commit if the last commit was long ago."""
         self._steps += 1
         late = time.perf_counter() - self._written > self._due
         if late or self._steps >= COMMIT_FRAGMENTS:
             self.commit()
 
     def finish(self, told: bool = True) -> None:
-        """Note that the run has ended, if it has written anything; `told` as of `commit`."""
+        """Record the end of the run, if it has written anything; `told` as in `commit`."""
         if self.run.written:
 
             def note(rows: sqlite3.Connection) -> None:
@@ -169,20 +169,20 @@ class OpenStore:
             self.store.database.transaction(note)
 
     def tell(self, most: int) -> None:
-        """Tell the confidence that was left for later, of so many subproblems at most."""
+        """Compute the confidence left for later, of a bounded number of subproblems."""
         self.store.database.transaction(lambda rows: self._write_confidence(rows, most))
 
     def result(self, **told: Any) -> EventResult:
-        """What the run has done to the store, with figures of its own."""
+        """The run's changes to the store, with its own figures."""
         return EventResult(self.run_number, self.session.n_fragments, self.writing.n_entities, told)
 
     @property
     def run_number(self) -> int:
-        """Of the run at hand, or of the one before if this one has written nothing."""
+        """The number of the current run, or of the previous one if this one wrote nothing."""
         return self.run.number if self.run.written else self.run.number - 1
 
     def _write_confidence(self, rows: sqlite3.Connection, most: int | None = None) -> None:
-        """Tell the confidence of what the run changed, within the transaction at hand."""
+        """Compute the confidence of what the run changed, within the current transaction."""
         from kbforge.jobs.confidence import write_confidence  # .1 s to import
 
         made, store = self.prepared, self.store
@@ -194,7 +194,7 @@ class OpenStore:
 
 
 def unchanged(store: Store, **told: Any) -> EventResult:
-    """The result of a command that changed nothing, because it had been given before."""
+    """The result of a command that changed nothing, because it had run before."""
     last = store.last_run
     return EventResult(
         0 if last is None else last.number, store.n_fragments, store.n_entities, told
@@ -202,7 +202,7 @@ def unchanged(store: Store, **told: Any) -> EventResult:
 
 
 def require_all(store: Store, ids: Iterable[str], known: Collection[str]) -> None:
-    """Refuse ids that are not among those known."""
+    """Refuse unknown ids."""
     for id in ids:
         if id not in known:
             where = quoted(store.database.path, 400)

@@ -1,6 +1,6 @@
-"""`kbforge refit`: learns the models of a store again, or searches for better groupings.
+"""`kbforge refit`: learns a store's models again, or searches for better groupings.
 
-No source is read. Decisions are heard as answers where likelihood or alpha follow from the file.
+No source is read. Decisions count as answers when likelihood or alpha are chosen from the file.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ REFITS = "refit"
 
 
 def refit(path: str, on_step: OnWeighed | None = None) -> EventResult:
-    """Learn again from all fragments of a store, and weigh its particles by what was learned.
+    """Learn again from all fragments of a store, and reweight its particles.
 
-    If nothing was written since the last time, nothing changes. `on_step` is told how many
-    subproblems are weighed, of how many.
+    Nothing changes if nothing was written since the last time. `on_step` is called with the number
+    of reweighted subproblems and their total.
 
     Raises:
         KBForgeError: as `prepare`.
@@ -57,11 +57,11 @@ def revisit(
     ids: Sequence[str] | None = None,
     on_step: Callable[[int], None] | None = None,
 ) -> EventResult:
-    """Spend time on old mistakes: neighbouring clusters are clustered again.
+    """Search for better groupings: cluster neighbouring clusters again.
 
-    Each pass goes over all clusters, or over these fragments. What was found is written when it
-    ends, in one transaction; a revisit that is killed leaves the store as it was. `on_step` is told
-    how many steps are done, and may raise `Interrupted` to end there.
+    Each pass covers all clusters, or these fragments. The result is written at the end, in one
+    transaction; if the process is killed, the store is unchanged. `on_step` is called with the
+    number of completed steps, and may raise `Interrupted` to end the search.
     """
     about = counted(passes, "pass", "passes") if ids is None else ", ".join(ids)
     with opened(path, "revisit", about) as held:

@@ -1,7 +1,7 @@
-"""`kbforge remove`: removes fragments from a store, and with --secure their content from its files.
+"""`kbforge remove`: removes fragments from a store and, with --secure, erases their content.
 
-An erasure that was killed is finished by whoever opens the store to write (`kbforge.jobs.erasure`).
-So the command can be given again, and ends with the same content.
+The next program that opens the store to write finishes an interrupted erasure
+(`kbforge.jobs.erasure`). So the command can be repeated, and ends with the same content.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ REMOVES = "remove"
 
 
 def remove(path: str, ids: Sequence[str], source: str | None = None) -> EventResult:
-    """Take fragments, and all from a source, out of a store as if they had not come, or none.
+    """Remove fragments, and all from a source, from a store: all of them, or none.
 
-    Fragments that were removed before are passed over, so that the command can be given again.
+    Fragments removed earlier are skipped, so the command can be repeated.
 
     Raises:
         UsageError: the store never had one of them, or has none from that source.
-        LikelihoodError: the likelihood fails on what is left.
+        LikelihoodError: the likelihood fails on the other fragments.
 
     """
     began = time.perf_counter()
@@ -59,14 +59,14 @@ def _no_source(store: Store, source: str) -> UsageError:
 
 
 def erase(path: str, ids: Sequence[str], source: str | None = None) -> EventResult:
-    """Take fragments out of a store and erase what they said: all of them, or none.
+    """Remove fragments from a store and erase their content: all of them, or none.
 
-    Of fragments that were removed before, it erases what is left. Right after an erasure, fragments
-    of which nothing is there are passed over, so that the command can be given again.
+    It also erases the remains of fragments removed earlier. Right after an erasure, fragments
+    without remains are skipped, so the command can be repeated.
 
     Raises:
-        UsageError: the store has nothing of one of them, or nothing from that source.
-        KBForgeError: as `finish_erasing`; what is removed by then stays removed.
+        UsageError: the store has no trace of one of them, or nothing from that source.
+        KBForgeError: as `finish_erasing`; fragments removed before the error stay removed.
 
     """
     began = time.perf_counter()
@@ -93,7 +93,7 @@ def erase(path: str, ids: Sequence[str], source: str | None = None) -> EventResu
 
 
 def _remove(store: Store, gone: Sequence[str], source: str | None, began: float) -> tuple[int, int]:
-    """The first step; returns the number of the run, and of fragments."""
+    """The first step; returns the run's number, and the number of fragments."""
     held = resume(store, ERASES, "", began)
     numbers = store.pages.numbers(gone)
     about = [

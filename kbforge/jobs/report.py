@@ -32,7 +32,7 @@ _LEAST_DRIFT = 0.005  # less reads as none
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """A page of HTML, and the facts that it tells."""
+    """A page of HTML, and the facts on it."""
 
     facts: Facts
     html: str
@@ -42,7 +42,7 @@ class Report:
         return f"Report({counted(self.facts.fragments, 'fragment')}, {entities})"
 
     def summary(self) -> dict[str, Any]:
-        """The figures that `kbforge report --json` prints."""
+        """The summary of `kbforge report --json`."""
         facts = self.facts
         known = sum(share.known for share in facts.confidences)
         return {
@@ -64,9 +64,9 @@ def report(
 
     Args:
         kb: the file or the store.
-        fragments: the file that was clustered, whose labels are read; a store has its own.
+        fragments: the clustered file, whose labels are read; a store has its own fragments.
         labels: whether to read the labels of a store's fragments.
-        title: what the page calls it; None is the name of the file.
+        title: of the page; None is the name of the file.
 
     Raises:
         KBForgeError: it cannot be read.
@@ -111,7 +111,8 @@ def report(
 
 
 def _explaining(store: Store) -> Explain:
-    """Why fragments are in an entity, by the models of a store; of large entities the first."""
+    """Explanations of fragments in an entity, from a store's models; of a large entity only the
+    first ones."""
 
     @functools.cache
     def spec() -> ModelSpec | None:
@@ -136,7 +137,7 @@ def _explaining(store: Store) -> Explain:
 
 
 def _in_words(drift: Drift) -> str:
-    """What a drift means."""
+    """A drift, in words."""
     if not drift.came:
         return "no fragment has come since the models learned"
     if drift.came < LEAST:
@@ -192,28 +193,28 @@ def _chosen(store: Store, drift: Drift) -> list[tuple[str, str]]:
 
 
 class Status(Struct, frozen=True):
-    """A store at a glance.
+    """A summary of a store.
 
     Attributes:
         path: of its file.
         megabytes: of the file.
-        fragments: that it has.
-        entities: likewise.
-        subproblems: likewise.
+        fragments: their number.
+        entities: their number.
+        subproblems: their number.
         log10_effective_particles: of all subproblems.
         decisions: in force.
-        link: the attribute of which no entity has a value twice, if any.
+        link: the attribute whose values are unique within an entity, if any.
         likelihood: name, or path of its bundle.
         alpha: concentration.
-        kbforge: the version that learned the models, None if it did not say.
-        learned_from: fragments.
-        came_since: fragments.
+        kbforge: the version that learned the models, None if unknown.
+        learned_from: the number of fragments that the models learned from.
+        came_since: the number of fragments added since.
         drift: from 0 to 1, see `kbforge.jobs.models.Drift`.
         drift_by_attribute: the attributes that differ most, by name.
         refit_is_worth_it: whether `kbforge refit` is.
-        erasing: fragments that are removed, and not erased yet: `kbforge remove --secure` was
-            interrupted, and the next command that writes finishes it.
-        chosen: sentences that said so when the models learned.
+        erasing: fragments removed but not yet erased, because `kbforge remove --secure` was
+            interrupted; the next command that writes finishes it.
+        chosen: the notes from when the models learned.
         runs: all of them.
 
     """
@@ -240,13 +241,13 @@ class Status(Struct, frozen=True):
 
 
 def status_of(path: str) -> Status:
-    """A store at a glance; an empty one is a `UsageError`."""
+    """A summary of a store; a `UsageError` if the store is empty."""
     with Database(path) as database, database.snapshot():
         return status_in(Store(database))
 
 
 def status_in(store: Store) -> Status:
-    """A store that is open, within one snapshot; an empty one is a `UsageError`."""
+    """A summary of an open store, within one snapshot; a `UsageError` if the store is empty."""
     path = store.database.path
     erasing = store.fact(ERASING, {"fragments": 0})["fragments"]
     if erasing and store.fact("choices") is None:

@@ -1,7 +1,7 @@
 """Writes a new plugin as a distribution with passing tests: `kbforge plugins new`.
 
 The files come from templates: `kbforge/templates/KIND/` has the module and its tests, and
-`kbforge/templates/` the files that all kinds share.
+`kbforge/templates/` the files shared by all kinds.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ def new_plugin(kind: str, name: str, target: str | None = None) -> list[Path]:
     """Write the distribution of a new plugin; returns its files.
 
     Args:
-        kind: in the plural, as the registry has it.
-        name: of the plugin: small letters, digits and dashes.
+        kind: in the plural, as in the registry.
+        name: of the plugin: lower-case letters, digits and dashes.
         target: the new folder; None is kbforge-NAME in the working directory.
 
     Raises:
-        UsageError: the name cannot be one or is taken.
-        OutputError: there is something under the folder's name, or it cannot be written.
+        UsageError: the name is invalid or taken.
+        OutputError: the folder exists already, or cannot be written.
 
     """
     _require_name(kind, name)
@@ -67,7 +67,7 @@ def _require_name(kind: str, name: str) -> None:
 
 
 def _values(kind: str, name: str) -> dict[str, str]:
-    """What the templates insert."""
+    """The values that the templates insert."""
     major, minor = __version__.split(".")[:2]
     singular, prefix = registry.singular(kind), _camel(name)
     return {

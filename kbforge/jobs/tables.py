@@ -1,7 +1,7 @@
 """Turns the tables that Python functions accept into fragments.
 
-Columns become attributes as in `kbforge load csv`, by the same code and with the same options. A
-path is a file that the verbs of the command line take.
+Columns become attributes by the code and options of `kbforge load csv`. A path names a file that
+the verbs of the command line accept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kbforge.files.arrow import ArrowStream, dict_rows, frame_rows, is_frame
 from kbforge.files.fragments import accounts, read_fragments, stop
 
 Records: TypeAlias = Iterable[Fragment] | Iterable[Mapping[str, object]] | ArrowStream | str | Path
-"""Fragments, dictionaries, a table that speaks Arrow, or the path of a file."""
+"""Fragments, dictionaries, a table that supports Arrow, or the path of a file."""
 
 COLUMNS = ("id", "label", "map", "vector", "separator", "null")
 """The options of `kbforge load csv` that apply to a table in memory."""
@@ -26,7 +26,7 @@ _SOURCE = "csv"  # its class maps rows to fragments
 
 
 class Taken(NamedTuple):
-    """Fragments, whether their ids were whole numbers in a table, and what it was taken for."""
+    """Fragments, whether their ids were integers in a table, and what the table was read as."""
 
     fragments: list[Fragment]
     number_ids: bool = False
@@ -42,13 +42,13 @@ def fragments_from(
     """Fragments with distinct ids.
 
     Args:
-        records: fragments, dictionaries, a table that speaks Arrow, or the path of a file.
+        records: fragments, dictionaries, a table that supports Arrow, or the path of a file.
         options: some of `COLUMNS`, for tables.
-        function: what errors name.
-        source: of the fragments of a table, and what errors call it; None leaves it open.
+        function: the name in errors.
+        source: of a table's fragments, also used in errors; None sets none.
 
     Raises:
-        UsageError: something else, options for fragments, an option that is wrong, or an id twice.
+        UsageError: another type, options for fragments, a wrong option, or a repeated id.
         BadRecord: the first bad row.
 
     """
@@ -78,7 +78,7 @@ def fragments_from(
 
 
 def _renamed(fragments: list[Fragment], options: Mapping[str, object]) -> list[Fragment]:
-    """Fragments with other names of attributes, if the option `map` gives any."""
+    """Fragments with renamed attributes, if the option `map` is given."""
     from kbforge.jobs.link import renamed  # which builds on this module
 
     return list(renamed(fragments, pairs_from(options))[0])
@@ -87,7 +87,7 @@ def _renamed(fragments: list[Fragment], options: Mapping[str, object]) -> list[F
 def _noting(
     rows: Iterable[Sequence[object]], place: int, kinds: set[type]
 ) -> Iterator[Sequence[object]]:
-    """The rows; notes the types of a column."""
+    """The rows; records the types of a column."""
     for row in rows:
         kinds.add(type(row[place]))
         yield row
@@ -102,7 +102,7 @@ def _as_options(given: Mapping[str, object]) -> dict[str, object]:
 
 
 def pairs_from(options: Mapping[str, object]) -> list[str]:
-    """The `column=attribute` pairs of the option `map`; a UsageError if it is something else."""
+    """The `column=attribute` pairs of the option `map`; a UsageError for anything else."""
     given = options.get("map") or ()
     if isinstance(given, Mapping):
         return pairs_of(given)
@@ -117,7 +117,7 @@ def pairs_of(renamed: Mapping[Any, Any]) -> list[str]:
 
 
 def _distinct(fragments: Iterable[object], function: str) -> list[Fragment]:
-    """The fragments, if they are fragments and no two have one id."""
+    """The fragments, after checking that their ids are unique."""
     held: list[Fragment] = []
     seen: set[str] = set()
     for number, fragment in enumerate(fragments):

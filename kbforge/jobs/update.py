@@ -50,24 +50,24 @@ OnDuplicate = Literal["error", "replace"]
 
 @dataclass(frozen=True, slots=True)
 class UpdateResult:
-    """What a run added.
+    """The result of an update.
 
     Attributes:
-        run: its number; if it added nothing, that of the last run.
-        added: fragments, those that replace others among them.
-        replaced: fragments that were there with other content.
-        skipped: fragments that were there already.
-        fragments: that the store has now.
-        entities: likewise.
-        subproblems: likewise.
-        log10_effective_particles: likewise.
+        run: its number or, if nothing was added, that of the last run.
+        added: fragments, including those that replaced others.
+        replaced: stored fragments that had different content.
+        skipped: fragments that the store had already.
+        fragments: in the store now.
+        entities: in the store now.
+        subproblems: in the store now.
+        log10_effective_particles: of the store now.
         seconds: of the run: reading, opening, choosing, learning, clustering and writing.
-        likelihood: that the store clusters by.
-        alpha: likewise.
-        drift: of what came since the models learned.
+        likelihood: of the store.
+        alpha: of the store.
+        drift: of the fragments added since the models learned.
         worth_it: whether `kbforge refit` is worth it.
         notes: sentences for the user.
-        complete: whether all that was given was added.
+        complete: whether all given fragments were added.
 
     """
 
@@ -88,7 +88,7 @@ class UpdateResult:
     complete: bool
 
     def summary(self) -> dict[str, Any]:
-        """The figures that `kbforge cluster --into --json` prints."""
+        """The summary of `kbforge cluster --into --json`."""
         names = [name for name in self.__slots__ if name != "notes"]
         return {name: getattr(self, name) for name in names}
 
@@ -108,21 +108,22 @@ def add_fragments(
     against: Authority | None = None,
     accepted: Collection[str] = (),
 ) -> UpdateResult:
-    """Add fragments to a store, one after another; create it if it does not exist.
+    """Add fragments to a store; create it if it does not exist.
 
-    After a kill, the same call goes on, to the same bytes. Errors are those of `kbforge.update`.
+    After a kill, the same call continues, and the result is the same to the last byte. Errors as in
+    `kbforge.update`.
 
     Args:
         path: of the store.
         fragments: distinct ids.
-        choices: of a new store; for one that exists, the same or none.
-        on_duplicate: what to do with a fragment that is there with other content.
-        about: what was given, for people.
-        on_step: is told of every step; it may raise `Interrupted` to end the run there.
-        on_stage: is told what a new store learns and tries before that.
+        choices: for a new store; for an existing one, the same or none.
+        on_duplicate: what to do with a stored id and different content.
+        about: a description of the input for readers.
+        on_step: called after every step; it may raise `Interrupted` to end the run.
+        on_stage: called at each stage before the first step of a new store.
         began: when the command began, by `time.perf_counter`; None is now.
         against: known entities, which come first and are never merged.
-        accepted: attributes that are welcome although the store does not have them.
+        accepted: attributes to accept although the store does not have them.
 
     """
     began = time.perf_counter() if began is None else began
@@ -155,7 +156,7 @@ def add_fragments(
 
 
 def _result_of(held: OpenStore, added: int, began: float, notes: Sequence[str]) -> UpdateResult:
-    """What a store is like after so many fragments were added to it."""
+    """The state of a store after fragments were added to it."""
     totals = held.store.pages.totals
     return UpdateResult(
         run=held.run_number,
@@ -183,9 +184,9 @@ def _create(
     on_stage: OnStage | None,
     against: Authority | None,
 ) -> PreparedRun:
-    """Fit the models of a new store to the fragments, and keep them; no fragment is added yet.
+    """Fit the models of a new store to the fragments, and save them; no fragment is added yet.
 
-    If there is an authority, its entities are among the fragments.
+    With an authority, its entities are among the fragments.
     """
     from kbforge.fit.prepare import prepare
 
@@ -209,14 +210,14 @@ def _create(
 
 
 def _given(fragments: Sequence[Fragment], against: Authority | None) -> list[Fragment]:
-    """The entities of an authority, if there is one, and then the fragments, which are unmarked."""
+    """The entities of an authority, if there is one, and then the fragments, without marks."""
     if against is not None:
         return [*against.entities, *mentions_of(fragments, against)]
     return [unmarked(x) if x.known is not None else x for x in fragments]
 
 
 def _require_made_so(store: Store, choices: RunOptions, against: Authority | None) -> None:
-    """Refuse other choices than a store's, and an authority if it was made without one."""
+    """Refuse choices that differ from a store's, and an authority if it was made without one."""
     require_same(store, choices)
     if against is not None and store.fact(KNOWN) is None:
         raise UsageError(
@@ -226,7 +227,7 @@ def _require_made_so(store: Store, choices: RunOptions, against: Authority | Non
 
 
 def _answered(store: Store, path: str | None, fragments: Sequence[Fragment]) -> list[Decision]:
-    """What a file of answers says about fragments of a store and such as are to come."""
+    """The answers in a file about present and future fragments of a store."""
     if path is None:
         return []
     decisions = decisions_of(read_answers(path))
@@ -239,12 +240,12 @@ def _answered(store: Store, path: str | None, fragments: Sequence[Fragment]) -> 
 def require_comparable(
     store: Store, new: Sequence[Fragment], accepted: Collection[str] = ()
 ) -> None:
-    """Refuse fragments of which most values are of attributes that a store does not have.
+    """Refuse fragments most of whose values are in attributes that a store does not have.
 
-    Its models read none of these. `accepted` are attributes that are welcome all the same.
+    Its models read none of these. `accepted` are attributes to accept anyway.
 
     Raises:
-        StrangeAttributesError: with a sentence that says which they are.
+        StrangeAttributesError: its sentence lists them.
 
     """
     has = attributes_of(store)
@@ -257,8 +258,8 @@ def require_comparable(
     if 2 * n > values.total():
         differ = columns_differ("they have", strange, "it has", sorted(has))
         raise StrangeAttributesError(
-            f"most values of the new records, {n:,} of {values.total():,}, are of attributes that "
-            f"the store does not have: {differ}; {option('map', 'COLUMN=COLUMN')} takes a "
+            f"most values of the new records, {n:,} of {values.total():,}, are of attributes "
+            f"that the store does not have: {differ}; {option('map', 'COLUMN=COLUMN')} adds a "
             "new one"
         )
 
@@ -266,9 +267,9 @@ def require_comparable(
 def known_in(
     store: Store, fragments: Sequence[Fragment], on_duplicate: OnDuplicate
 ) -> Mapping[str, bool]:
-    """By id of the fragments that are there already, whether they are the same.
+    """For each id already stored, whether the fragment is the same.
 
-    Raises a DuplicateError if one is not, and duplicates are an error.
+    Raises a DuplicateError if one differs, and duplicates are an error.
     """
     given = {fragment.id: fragment for fragment in fragments}
     known = {}
@@ -283,7 +284,7 @@ def known_in(
 
 
 def _says_the_same(given: Fragment, line: bytes) -> bool:
-    """Whether a stored fragment differs at most in its row, which moves when a table changes."""
+    """Whether a stored fragment differs at most in its row, which changes when a table changes."""
 
     def without_row(fragment: Fragment) -> Fragment:
         metadata = {key: value for key, value in (fragment.metadata or {}).items() if key != ROW}
@@ -296,7 +297,7 @@ def _says_the_same(given: Fragment, line: bytes) -> bool:
 def _run(
     held: OpenStore, new: Sequence[Fragment], known: Mapping[str, bool], on_step: OnStep | None
 ) -> int:
-    """Add the new fragments until something stops it; returns how many were added."""
+    """Add the new fragments until something ends it; returns the number added."""
     added = 0
     try:
         for step in take_in(held, new, known):
@@ -329,9 +330,10 @@ def _run(
 def take_in(
     held: OpenStore, new: Sequence[Fragment], known: Collection[str]
 ) -> Iterator[StepResult]:
-    """Add fragments, each when it is asked for, in the places of those known; commits nothing.
+    """Add fragments, each when its result is requested, replacing known ones; commits nothing.
 
-    Raises a LikelihoodError for one that cannot be added; the one that it replaces has gone then.
+    Raises a LikelihoodError for one that cannot be added; the fragment that it replaces is removed
+    then.
     """
     held.session.foresee(new)
     steps = held.session.adding(new)
@@ -342,7 +344,7 @@ def take_in(
 def _add(
     held: OpenStore, fragment: Fragment, replaces: bool, steps: Iterator[StepResult]
 ) -> StepResult:
-    """Add the next fragment, in the place of the one with its id if there is one."""
+    """Add the next fragment, replacing the one with its id if there is one."""
     place = None
     if replaces:
         number = held.session.number(fragment.id)

@@ -16,7 +16,7 @@ from kbforge.store.store import Confidences, Store, StoreView, Tell
 def view_of(kb: str, fragments: str | None = None) -> View:
     """A view of a file of entities ("-" is standard input), or of a store.
 
-    Sources come from the file of fragments that was clustered; a store has its own.
+    Sources come from the clustered file of fragments; a store has its own.
     """
     if not is_store(kb):
         return file_view(kb, fragments)
@@ -26,7 +26,8 @@ def view_of(kb: str, fragments: str | None = None) -> View:
 
 
 def _opened(path: str) -> Store:
-    """A store to read; what a killed run left untold is told first, if it can be written."""
+    """A store to read; confidences that a killed run left out are computed first, if the store can
+    be written."""
     store = Store(Database(path))
     if not store.has_stale:
         return store
@@ -43,10 +44,10 @@ def store_view(
     tell: Tell | None = None,
     by_name: bool = False,
 ) -> StoreView:
-    """A view of an open store, with "few" or "all" alternatives; None is as it was made.
+    """A view of an open store, with "few" or "all" alternatives; None is as the store was made.
 
-    `tell` gives the confidence of entities that changed, for somebody who has the store's models;
-    `by_name` is as of `StoreView`.
+    `tell` returns the confidence of changed entities, if the caller has the store's models;
+    `by_name` is as in `StoreView`.
     """
     store.require_made()
 
@@ -67,7 +68,7 @@ def entities_of(kb: str) -> Iterator[Entity]:
 
 
 class EntitySelector:
-    """Some entities of a knowledge base: of a store read by themselves, of a file among all.
+    """Some entities of a knowledge base; a store reads only these, a file is read to its end.
 
     Standard input ("-") is read once and kept.
     """
@@ -91,7 +92,7 @@ class EntitySelector:
         return None if first is None else first.made
 
     def with_id(self, entity: str) -> list[Entity]:
-        """The entity of an id, or in a store those that have its fragments now."""
+        """The entity of an id or, in a store, those that have its fragments now."""
         if self._store is not None:
             return self._view.with_ids(self._store.now(entity))
         return read.with_ids(self._entities(), (entity,))
@@ -103,7 +104,7 @@ class EntitySelector:
         return read.with_fragment(self._entities(), fragment)
 
     def top(self, count: int, least_sure: bool) -> list[Entity]:
-        """The largest entities, or those with the lowest confidence; of equals the earlier."""
+        """The largest entities, or those with the lowest confidence; ties go to the earlier."""
         entities = self._entities
         if self._store is not None:
             found = self._view.top(count, least_sure)
@@ -113,7 +114,7 @@ class EntitySelector:
         return (read.least_sure if least_sure else read.largest)(entities(), count)
 
     def names_of(self, fragments: Collection[str]) -> dict[str, str]:
-        """By fragment the name of the entity that holds it."""
+        """For each fragment the name of its entity."""
         if self._store is None:
             return read.names_of(fragments, self._entities())
         found = self._view.holding(sorted(fragments))
@@ -121,7 +122,7 @@ class EntitySelector:
 
 
 def around(kb: str, fragments: Sequence[str]) -> list[Entity]:
-    """The entities of the subproblems that fragments of a store are in, with all alternatives."""
+    """The entities in the subproblems of some fragments of a store, with all alternatives."""
     store = Store(Database(kb))
     numbers = store.pages.numbers(fragments)
     for fragment in fragments:

@@ -105,7 +105,7 @@ BAD = [
         "[[step]]\nverb = 'fly'",
         'step "fly": there is no command "fly"; available: backup',
     ),
-    ("[[step]]\nverb = 'run'", 'step "run": a pipeline cannot hold the verb "run"'),
+    ("[[step]]\nverb = 'run'", 'step "run": a pipeline cannot contain the verb "run"'),
     ("[[step]]\nverb = 'plugins'", 'step "plugins": expected a sub-command: list, new, show'),
     ("[[step]]\nverb = 'plugins odd'", 'no sub-command "odd"; expected list, new, show'),
     ("[[step]]\nverb = 'load x'", 'no sub-command "x"; expected none'),

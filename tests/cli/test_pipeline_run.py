@@ -292,7 +292,7 @@ def test_a_file_that_a_step_makes_beside_its_output_is_an_output(run, folder):
 def test_a_step_that_does_not_write_its_output_failed(run, folder):
     edit(folder, 'verb = "upper"', 'verb = "forget"')
     edit(folder, 'set = ["x.extra=c.txt"]', "")
-    with pytest.raises(KBForgeError, match=r"ended well but out/upper.txt is missing"):
+    with pytest.raises(KBForgeError, match=r"succeeded, but out/upper.txt is missing"):
         run()
 
 

@@ -177,7 +177,7 @@ def test_answers_reach_fragments_that_are_there_and_that_come(tmp_path: Path, pa
     (note,) = add_fragments(str(store), [], RunOptions(answers=str(contrary))).notes[-1:]
     assert note == (
         f'answer 1 does not hold: decision 3 (different "{a}" "{last}") contradicts decision 1 '
-        f'(same "{a}" "{last}"); kbforge decide STORE --undo NUMBER takes a decision back'
+        f'(same "{a}" "{last}"); kbforge decide STORE --undo NUMBER withdraws a decision'
     )
     with pytest.raises(NotFoundError, match='has no fragment "nobody"'):
         add_fragments(str(store), [], RunOptions(answers=str(write(path, [(a, "nobody", True)]))))

@@ -46,7 +46,7 @@ def test_strangers_are_refused_with_a_sentence_and_nothing_is_added(store: Path)
     assert str(refused.value) == (
         "most values of the new records, 1,000 of 1,500, are of attributes that the store does not "
         "have: they have Nombre, Calle, it has born, name, town; --map COLUMN=ATTRIBUTE makes two "
-        "columns one attribute; --map COLUMN=COLUMN takes a new one"
+        "columns one attribute; --map COLUMN=COLUMN adds a new one"
     )
     assert len(list(entities_of(str(store)))) == before
 

@@ -152,7 +152,7 @@ def test_records_of_strange_columns_are_refused_until_map_names_them(
     assert refused.status_code == 422
     said = schemas.Failure.model_validate_json(refused.content, strict=True).error
     assert said.startswith("most values of the new records, 3 of 3, are of attributes that the ")
-    assert said.endswith("; map COLUMN=COLUMN takes a new one")
+    assert said.endswith("; map COLUMN=COLUMN adds a new one")
     assert in_store(store, "s0") is None
     other = client.post("/api/fragments", params={"map": "Calle=town"}, json=many)
     assert other.status_code == 422

@@ -187,7 +187,7 @@ def test_records_of_strange_columns_are_refused_until_map_names_them(service: Se
     new = [{"id": f"s{n}", "properties": {"Nombre": [f"Juan {n}"]}} for n in range(3)]
     said = refusal(service, "add_fragments", fragments=new)
     assert "of attributes that the store does not have: they have Nombre, it has born" in said
-    assert "map COLUMN=COLUMN takes a new one" in said
+    assert "map COLUMN=COLUMN adds a new one" in said
     assert "--" not in said
     renamed = {"fragments": new[:1], "map": {"Nombre": "name"}}
     assert found(service, "add_fragments", **renamed)["added"] == 1

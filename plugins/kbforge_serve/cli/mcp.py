@@ -25,12 +25,12 @@ def mcp(
 ) -> None:
     """Serve a store to language models (Model Context Protocol).
 
-    A client, such as a desktop assistant or a code editor, starts this command and talks to it by
-    standard input and output. With --http it listens at http://127.0.0.1:PORT/mcp instead, for
-    programs on this machine only.
+    A client, such as a desktop assistant or a code editor, starts this command and talks to it
+    through standard input and output. With --http it listens at http://127.0.0.1:PORT/mcp instead,
+    for programs on this machine only.
 
     Tools: search_entities, get_entity, why, match_fragment, add_fragments, review_next, decide and
-    changes. Clients can ask before they call those that write: add_fragments and decide.
+    changes. Clients can ask before they call tools that write: add_fragments and decide.
 
     Examples:
 
