@@ -7,14 +7,12 @@ import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from ctypes import CDLL, POINTER, byref, c_double, c_int64, memmove
 from itertools import accumulate, chain, islice
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.clustering.pages import RunTotals
-from kbforge.clustering.resamplers import draw
-from kbforge.clustering.rules import FATES, DirichletProcess, InfeasibleFragment, Rules
+from kbforge.clustering.rules import FATES, DirichletProcess, InfeasibleFragment, Rules, draw
 from kbforge.contracts import (
     CandidateIndex,
     Cluster,
@@ -48,6 +46,16 @@ _REFUSALS = {
 
 Refusal: TypeAlias = LikelihoodError | InfeasibleFragment
 """Why a fragment is refused, without its name."""
+
+
+class RunTotals(NamedTuple):
+    """A run's data outside its subproblems; the slot freed last is used first."""
+
+    slots: int
+    free: list[int]
+    subproblems: int
+    log10_effective: float
+    evaluations: int
 
 
 class EncodedBatch:

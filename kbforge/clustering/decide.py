@@ -30,7 +30,6 @@ from dataclasses import replace
 import numpy as np
 
 from kbforge.clustering.constraints import DecisionGraph
-from kbforge.clustering.pages import numbers_in
 from kbforge.clustering.regroup import (
     ImpossibleError,
     Replacement,
@@ -51,7 +50,7 @@ from kbforge.clustering.revise import (
     offer,
     revisit,
 )
-from kbforge.clustering.state import SessionState
+from kbforge.clustering.state import SessionState, numbers_in
 from kbforge.contracts import Cluster, Constraints, Decision, Fate, Fragment, StepResult
 
 _MARGIN = 1e-6

@@ -18,7 +18,6 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from kbforge.clustering.pages import clusters_of
 from kbforge.clustering.rules import DirichletProcess, Rules
 from kbforge.clustering.tables import ClusterScorer
 from kbforge.contracts import Cluster, FloatArray, IntArray, KeyFamilies, SubproblemData
@@ -31,7 +30,7 @@ Row: TypeAlias = tuple[Cluster, ...]
 
 def rows_of(page: SubproblemData) -> list[Row]:
     """The particles of a subproblem, heaviest first."""
-    members, cells = list(clusters_of(page).values()), page.cells.tolist()
+    members, cells = list(page.clusters().values()), page.cells.tolist()
     bounds = itertools.accumulate(page.rows.tolist(), initial=0)
     return [
         tuple(members[cell] for cell in cells[begin:end])
@@ -41,7 +40,7 @@ def rows_of(page: SubproblemData) -> list[Row]:
 
 def terms_of(page: SubproblemData, prior: DirichletProcess) -> dict[Cluster, float]:
     """log alpha + lgamma(|C|) + L(C) of the clusters of a subproblem."""
-    members = list(clusters_of(page).values())
+    members = list(page.clusters().values())
     return dict(zip(members, prior.log_terms(members, page.scores).tolist(), strict=True))
 
 

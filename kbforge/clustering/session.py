@@ -14,15 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kbforge.clustering.ahead import LookAhead
 from kbforge.clustering.compiled import EncodedBatch
 from kbforge.clustering.constraints import DecisionGraph, called
 from kbforge.clustering.decide import add_cornered, bridged, enforce, lift, plan_removal
-from kbforge.clustering.pages import numbers_in, subproblem_of
 from kbforge.clustering.revise import revised
 from kbforge.clustering.rules import InfeasibleFragment, Rules
-from kbforge.clustering.scoring import StepDemand
-from kbforge.clustering.state import SessionState
+from kbforge.clustering.scoring import LookAhead, StepDemand
+from kbforge.clustering.state import SessionState, numbers_in
 from kbforge.clustering.tables import BlackBoxTable, ClusterScorer, keys_of
 from kbforge.contracts import (
     Checkpoint,
@@ -132,7 +130,7 @@ class SmcSession:
     def subproblem(self, name: int) -> Subproblem:
         """One subproblem, its fragments by their numbers."""
         self._require(name)
-        return subproblem_of(self._state.run.page(name))
+        return self._state.run.page(name).subproblem()
 
     def clusters(self, name: int) -> tuple[Cluster, ...]:
         """The heaviest particle of one subproblem, its fragments by their numbers."""
@@ -422,7 +420,7 @@ class SequentialMonteCarlo(OnlineClusterer):
         return SmcSession(spec, self._rules, rng, snapshot, pages)
 
     def finishes_with(self, spec: ModelSpec) -> bool:
-        """With a link, fragments are exchanged at the end (`kbforge.clustering.exchange`)."""
+        """With a link, fragments are exchanged at the end (`kbforge.clustering.revise`)."""
         linked = spec.constraints.link is not None and self._rules.keeps_heaviest
         return self.finishes or linked
 

@@ -17,12 +17,12 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from kbforge.clustering.compiled import CompiledRun, EncodedBatch
 from kbforge.clustering.constraints import Bindings, DecisionGraph
-from kbforge.clustering.pages import clusters_of, numbers_in, require_same, settings_of
 from kbforge.clustering.regroup import (
     Replacement,
     Row,
@@ -31,7 +31,7 @@ from kbforge.clustering.regroup import (
     settled_pages,
 )
 from kbforge.clustering.rules import DirichletProcess, Rules
-from kbforge.clustering.scoring import SessionScores, shared
+from kbforge.clustering.scoring import ScoreCache, SessionScores, shared
 from kbforge.clustering.tables import (
     BlackBoxTable,
     ClusterScorer,
@@ -54,7 +54,6 @@ from kbforge.contracts import (
 )
 from kbforge.errors import UsageError, quoted
 from kbforge.kernel.binding import kernel_library
-from kbforge.models.scoring import ScoreCache
 
 _WINDOW = 64
 """How many numbers to search for the first fragment at once; doubled until one is found."""
@@ -202,7 +201,7 @@ class SessionState:
     def cluster_of(self, number: int) -> tuple[Cluster, float]:
         """A fragment's cluster in the heaviest particle, and log alpha + lgamma(|C|) + L(C)."""
         page = self.run.page(self.home(number))
-        held = list(clusters_of(page).values())
+        held = list(page.clusters().values())
         heaviest = page.cells[: page.rows[0]].tolist()
         at = next(cell for cell in heaviest if number in held[cell])
         return held[at], float(self.prior.log_terms([held[at]], page.scores[at : at + 1])[0])
@@ -408,7 +407,7 @@ class SessionState:
         pages, score = self.pages(gone), dict[int, float]()
         before: dict[Cluster, int] = {}
         for page in pages:
-            before |= {cluster: slot for slot, cluster in clusters_of(page).items()}
+            before |= {cluster: slot for slot, cluster in page.clusters().items()}
             score |= dict(zip(page.slots.tolist(), page.scores.tolist(), strict=True))
         wanted = {cluster for rows in parts for row in rows for cluster in row}
         unknown = sorted(wanted.difference(before))
@@ -467,7 +466,7 @@ class SessionState:
             table.show(self.fragment(first))
         others = {slot: cluster for cluster, slot in slot_of.items()}
         for page in self.pages(name for name in self.run.names().tolist() if name not in gone):
-            others |= clusters_of(page)
+            others |= page.clusters()
         return table, others
 
     def replace(self, plan: Replacement) -> None:
@@ -516,3 +515,55 @@ class SessionState:
         self.held.pop()
         self._absent.discard(len(self.held))
         self.run.resume(self.totals(), elsewhere=False)
+
+
+def settings_of(spec: ModelSpec, rules: Rules) -> dict[str, Any]:
+    """Settings that must match when a session continues."""
+    return {
+        "alpha": spec.alpha,
+        "max_evals": spec.max_evals,
+        "surrogate": spec.surrogate is not None,
+        "index": spec.index is not None,
+        "particles": rules.particles,
+        "resampler": rules.resampler.__name__.capitalize(),  # as stores have it
+        "splits": rules.splits,
+        "weights": rules.weights,
+        "sampled_merges": rules.sampled_merges,
+        "floor": rules.floor,
+    }
+
+
+def require_same(
+    spec: ModelSpec,
+    rng: np.random.Generator,
+    totals: Totals,
+    settings: Mapping[str, Any],
+    source: str,
+) -> None:
+    """Refuse to continue from a session that does not match.
+
+    Raises:
+        UsageError: the totals are of a session with other settings, other constraints than the spec
+            demands, or another kind of random numbers; the message calls them `source`.
+    """
+    for name, value in settings.items():
+        if totals.settings.get(name) != value:
+            raise UsageError(
+                f"{source} of a session with {name} {quoted(totals.settings.get(name))}, "
+                f"this one has {quoted(value)}"
+            )
+    kind = type(rng.bit_generator).__name__
+    if totals.rng.get("bit_generator") != kind:
+        raise UsageError(
+            f"{source} of random numbers by {quoted(totals.rng.get('bit_generator'))}, "
+            f"these are by {kind}"
+        )
+    wanted, held = spec.constraints, totals.constraints
+    # decisions may have been made since; the rules of the whole stay
+    if wanted and wanted not in (held, replace(held, decisions=())):
+        raise UsageError(f"{source} of a session with other constraints")
+
+
+def numbers_in(pages: Sequence[SubproblemData]) -> list[int]:
+    """The numbers of their fragments, ascending."""
+    return sorted({number for page in pages for number in page.members.tolist()})

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from kbforge.clustering.compiled import CompiledRun, EncodedBatch, not_told
 from kbforge.clustering.lineage import Lineage
-from kbforge.clustering.pages import clusters_of
-from kbforge.clustering.scoring import FragmentsByNumber, SessionScores, StepDemand
+from kbforge.clustering.scoring import FragmentsByNumber, Key, SessionScores, StepDemand
 from kbforge.contracts import (
     CandidateIndex,
     Cluster,
@@ -38,7 +37,6 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError
 from kbforge.kernel.binding import address
-from kbforge.models.scoring import Key
 from kbforge.numerics import capacity_for, grown
 
 FragmentSource: TypeAlias = Callable[[], FragmentsByNumber]
@@ -416,7 +414,7 @@ class PythonTable(ConjugateTable):
         self.live = live
 
     def hold(self, pages: Sequence[SubproblemData], fragments: Mapping[int, Fragment]) -> None:
-        clusters = {slot: c for page in pages for slot, c in clusters_of(page).items()}
+        clusters = {slot: c for page in pages for slot, c in page.clusters().items()}
         self._replayed(clusters, fragments, scored=False)
 
     def _filled(self, clusters: Mapping[int, Cluster]) -> dict[int, float]:
@@ -580,7 +578,7 @@ class BlackBoxTable(ClusterScorer):
             self.surrogate.hold(pages, fragments)
         self.sets.take_in(fragments)
         for page in pages:
-            clusters = clusters_of(page).values()
+            clusters = page.clusters().values()
             self.sets.remember(dict(zip(clusters, page.scores.tolist(), strict=True)))
 
     def release(self, slots: IntArray) -> None:

@@ -65,6 +65,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -72,7 +73,7 @@ import numpy as np
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray, IntArray, Likelihood
-from kbforge.contracts.posterior import Cluster, Ending, Posterior, Subproblem
+from kbforge.contracts.posterior import Cluster, Ending, Particle, Posterior, Subproblem
 from kbforge.errors import UsageError
 
 
@@ -375,6 +376,38 @@ class SubproblemData:
     rows: IntArray
     cells: IntArray
     weights: FloatArray
+
+    def clusters(self) -> dict[int, Cluster]:
+        """The fragments of each cluster, by slot."""
+        held = np.split(self.members, np.cumsum(self.lengths)[:-1])
+        return {
+            slot: tuple(members.tolist())
+            for slot, members in zip(self.slots.tolist(), held, strict=True)
+        }
+
+    def subproblem(self, called: Callable[[int], int] | None = None) -> Subproblem:
+        """The page as plain tuples; `called` gives the fragments other numbers."""
+        # most pages are short, and lists are cut sooner than arrays
+        held = _parts(self.members, self.lengths)
+        if called is None:
+            clusters = [tuple(members) for members in held]
+        else:
+            clusters = [tuple(sorted(map(called, members))) for members in held]
+        particles = tuple(
+            Particle(weight, tuple(sorted([clusters[k] for k in row])))
+            for weight, row in zip(
+                self.weights.tolist(), _parts(self.cells, self.rows), strict=True
+            )
+        )
+        fragments = sorted(fragment for cluster in particles[0].clusters for fragment in cluster)
+        return Subproblem(tuple(fragments), particles)
+
+
+def _parts(numbers: IntArray, lengths: IntArray) -> list[list[int]]:
+    """Parts of these lengths, in order."""
+    cut = numbers.tolist()
+    ends = accumulate(lengths.tolist(), initial=0)
+    return [cut[begin:end] for begin, end in pairwise(ends)]
 
 
 class KeyFamilies(NamedTuple):

@@ -58,6 +58,7 @@ import orjson
 from scipy.optimize import brentq
 from scipy.special import expit
 
+from kbforge.clustering.scoring import ScoreCache
 from kbforge.contracts import CandidateIndex, FloatArray, Fragment, Likelihood
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.files.io import open_output
@@ -70,7 +71,6 @@ from kbforge.fit.confidence import (
     parse_confidence,
 )
 from kbforge.indexes.selective import Selective
-from kbforge.models.scoring import ScoreCache
 from kbforge.version import __version__
 
 CALIBRATION_FILE = "calibration.toml"

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 import orjson
 
-from kbforge.clustering.pages import subproblem_of
 from kbforge.contracts import CandidateIndex, Fragment, Posterior
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import BoolArray, ReportedEntities, entity_probabilities
@@ -194,7 +193,7 @@ def _report(
     fragments = [fragment_from_bytes(line) for _, _, line in lines]
     del lines
     rank = {number: at for at, number in enumerate(numbers)}
-    subproblems = tuple(subproblem_of(page, rank.__getitem__) for page in pages)
+    subproblems = tuple(page.subproblem(rank.__getitem__) for page in pages)
     posterior = Posterior(subproblems, float("nan"), len(fragments), 0)
     entities = entity_probabilities([posterior])
     placed = None if n <= _FEW else _changed(entities, names, {*stale}, len(fragments))

@@ -25,7 +25,6 @@ import numpy as np
 import orjson
 
 from kbforge.clustering.constraints import reconciled
-from kbforge.clustering.pages import subproblem_of
 from kbforge.contracts import (
     Constraints,
     Decision,
@@ -311,7 +310,7 @@ class StoreReview(PosteriorReview):
         super().__init__(held.prepared.spec, PosteriorQueue(), _in_doubt(held.store.pages))
 
     def _subproblem(self, name: int) -> Subproblem:
-        return subproblem_of(self._held.store.pages.page(name))
+        return self._held.store.pages.page(name).subproblem()
 
     def _fragment(self, number: int) -> Fragment:
         return self._held.store.pages.fragments([number])[number]
@@ -389,4 +388,4 @@ def _in_doubt(pages: Pages) -> Iterator[Subproblem]:
     for name in pages.names():
         page = pages.page(name)
         if len(page.rows) > 1:
-            yield subproblem_of(page)
+            yield page.subproblem()

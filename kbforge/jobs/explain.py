@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kbforge.clustering.pages import subproblem_of
 from kbforge.clustering.rules import DirichletProcess
 from kbforge.clustering.scoring import without_model
 from kbforge.contracts import (
@@ -390,7 +389,7 @@ def _grouped(page: SubproblemData, first: Cluster, second: Cluster) -> tuple[flo
     both."""
     one, two = set(first), set(second)
     together = mixed = 0.0
-    for particle in subproblem_of(page).particles:
+    for particle in page.subproblem().particles:
         weight = math.exp(particle.log_weight)
         both = [c for c in particle.clusters if not (one.isdisjoint(c) or two.isdisjoint(c))]
         mixed += weight if both else 0.0

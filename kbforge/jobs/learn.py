@@ -123,7 +123,7 @@ class ReweighedSession:
     def clusters(self, name: int) -> Sequence[Cluster]:
         """The heaviest particle of a subproblem."""
         page = self.pages[name]
-        clusters = clusters_of(page)
+        clusters = list(page.clusters().values())
         return [clusters[cell] for cell in page.cells[: page.rows[0]].tolist()]
 
     def checkpoint(self) -> Checkpoint:
@@ -172,7 +172,7 @@ def reweighed(
 ) -> SubproblemData:
     """A page with the scores of another likelihood, its particles weighted by their target
     density."""
-    clusters = clusters_of(page)
+    clusters = list(page.clusters().values())
     sets = [[fragments[number] for number in cluster] for cluster in clusters]
     parts = [
         likelihood.log_marginal(sets[start : start + _AT_ONCE])
@@ -203,12 +203,6 @@ def reweighed(
     )
 
 
-def clusters_of(page: SubproblemData) -> list[Cluster]:
-    """The clusters of a page, by their places."""
-    ends = np.cumsum(page.lengths)
-    return [tuple(held.tolist()) for held in np.split(page.members, ends[:-1])]
-
-
 def _lead(
     families: dict[int, dict[int, bool]],
     index: CandidateIndex,
@@ -221,7 +215,7 @@ def _lead(
     """
     heaviest = set(page.cells[: page.rows[0]].tolist())
     keys = {number: index.keys(fragment) for number, fragment in fragments.items()}
-    for cell, cluster in enumerate(clusters_of(page)):
+    for cell, cluster in enumerate(page.clusters().values()):
         for key in {key for number in cluster for key in keys[number]}:
             postings = families.setdefault(key, {})
             postings[cluster[0]] = postings.get(cluster[0], False) or cell in heaviest

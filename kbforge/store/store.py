@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from kbforge.clustering.pages import subproblem_of
 from kbforge.contracts import (
     Cluster,
     DecisionRecord,
@@ -470,7 +469,7 @@ class StoreView(View):
             if len(sure.keys() & firsts.values()) < len(set(firsts.values())):
                 damaged(self._rows, "the confidence of entities")
         for name, number in zip(names, numbered, strict=True):
-            subproblem = subproblem_of(pages[name][1], place.__getitem__)
+            subproblem = pages[name][1].subproblem(place.__getitem__)
             for cluster in subproblem.clusters:
                 if cluster[0] not in ids:
                     damaged(self._rows, f"the entity of fragment {fragments[cluster[0]].id}")

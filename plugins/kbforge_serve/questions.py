@@ -26,7 +26,6 @@ from typing import Any, TypeAlias
 import orjson
 from msgspec import UNSET, UnsetType
 
-from kbforge.clustering.pages import subproblem_of
 from kbforge.contracts import Explanation, Subproblem
 from kbforge.contracts.entity import Natural
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError, quoted
@@ -265,7 +264,7 @@ class Questions:
                     continue
                 page = page_from_bytes(name, content)
                 if len(page.rows) > 1:
-                    found.append(subproblem_of(page))
+                    found.append(page.subproblem())
                     self._known[name] = digest
                 else:
                     gone.add(name)
@@ -298,7 +297,7 @@ class Questions:
 
     def _asking(self, store: Store, question: PairQuestion) -> Question:
         pages = store.pages
-        subproblem = subproblem_of(pages.page(question.subproblem))
+        subproblem = pages.page(question.subproblem).subproblem()
         numbers = pages.fragments(subproblem.fragments)
         spec = self._readers.models(store)[0].spec
         with self._readers.scoring:

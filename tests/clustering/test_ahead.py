@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import registry
-from kbforge.clustering.resamplers import greedy
-from kbforge.clustering.rules import Rules
+from kbforge.clustering.rules import Rules, greedy
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import (
     CandidateIndex,

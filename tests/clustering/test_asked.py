@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kbforge.clustering.resamplers import multinomial
-from kbforge.clustering.rules import Rules
+from kbforge.clustering.rules import Rules, multinomial
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import FloatArray, Fragment, IntArray, ModelSpec
 from kbforge.errors import LikelihoodError, UsageError

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from kbforge.clustering.exchange import exchanged
+from kbforge.clustering.revise import exchanged
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import Cluster, Constraints, Fragment, Interrupted, ModelSpec
 from kbforge.evaluation.reliability import pair_probabilities

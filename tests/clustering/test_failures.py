@@ -19,8 +19,7 @@ from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 from kbforge import registry
-from kbforge.clustering.resamplers import greedy, multinomial, optimal, stratified
-from kbforge.clustering.rules import Rules
+from kbforge.clustering.rules import Rules, greedy, multinomial, optimal, stratified
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import (
     CandidateIndex,

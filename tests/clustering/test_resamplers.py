@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.resamplers import RESAMPLERS, ResamplerName, greedy
+from kbforge.clustering.rules import RESAMPLERS, ResamplerName, greedy
 from kbforge.contracts import FloatArray, ModelSpec
 from kbforge.errors import UsageError
 from kbforge_plugins.clusterers.sequential import Smc, SplitSmc

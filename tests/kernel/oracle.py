@@ -19,8 +19,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kbforge.clustering.resamplers import draw
-from kbforge.clustering.rules import FATES, DirichletProcess, InfeasibleFragment, Rules
+from kbforge.clustering.rules import FATES, DirichletProcess, InfeasibleFragment, Rules, draw
 from kbforge.contracts import ConjugateLikelihood, Constraints, Fragment, ModelSpec, StepResult
 from kbforge.contracts.serializer import content_key
 from kbforge.errors import LikelihoodError

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import registry
-from kbforge.clustering.resamplers import RESAMPLERS, greedy, multinomial, optimal, stratified
-from kbforge.clustering.rules import Rules
+from kbforge.clustering.rules import RESAMPLERS, Rules, greedy, multinomial, optimal, stratified
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import ConjugateLikelihood, Constraints, Decision, Fate, Fragment, ModelSpec
 from kbforge.errors import LikelihoodError

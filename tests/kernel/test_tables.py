@@ -9,8 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kbforge.clustering.resamplers import greedy
-from kbforge.clustering.rules import Rules
+from kbforge.clustering.rules import Rules, greedy
 from kbforge.clustering.session import SmcSession
 from kbforge.clustering.tables import KernelTable
 from kbforge.contracts import Constraints, Decision, Fragment, ModelSpec

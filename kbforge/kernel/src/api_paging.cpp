@@ -1,4 +1,4 @@
-// Copies of a run, and subproblems that come and go: kbforge/clustering/pages.py.
+// Copies of a run, and subproblems that come and go: kbforge/clustering/compiled.py.
 #include <algorithm>
 
 #include "api.hpp"

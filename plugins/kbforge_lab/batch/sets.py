@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import gammaln
 
+from kbforge.clustering.scoring import Key, ScoreCache
 from kbforge.contracts import FloatArray, Fragment, IntArray, Likelihood
-from kbforge.models.scoring import Key, ScoreCache
 from kbforge_plugins.likelihoods.gaussian import Gaussian, PlacedPoints
 
 

@@ -32,7 +32,7 @@ from scipy.optimize import isotonic_regression
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from kbforge.clustering.resamplers import optimal
+from kbforge.clustering.rules import optimal
 from kbforge.contracts import Cluster, FloatArray, IntArray, Particle, Subproblem
 
 _MOST_BYTES = 2**26

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from kbforge.clustering.resamplers import RESAMPLERS, ResamplerName, greedy
-from kbforge.clustering.rules import WAVE, Rules, Weights
+from kbforge.clustering.rules import RESAMPLERS, WAVE, ResamplerName, Rules, Weights, greedy
 from kbforge.clustering.session import SequentialMonteCarlo
 from kbforge.contracts import Session
 from kbforge.errors import UsageError

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kbforge.clustering.rules import DirichletProcess
+from kbforge.clustering.scoring import ScoreCache
 from kbforge.contracts import (
     Constraints,
     Decision,
@@ -19,7 +20,6 @@ from kbforge.contracts import (
     Progress,
 )
 from kbforge.errors import LikelihoodError, UsageError
-from kbforge.models.scoring import ScoreCache
 from kbforge_lab.batch import run as offline
 from kbforge_lab.batch.agglomerate import agglomerate
 from kbforge_lab.batch.chain import MarkovChain
