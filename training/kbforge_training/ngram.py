@@ -20,7 +20,6 @@ from scipy.special import gammaln
 
 from kbforge import registry
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.likelihood import FloatArray, IntArray
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.fit.alpha import fingerprint
 from kbforge.models.bundle import Bundle, write_bundle
@@ -44,25 +43,6 @@ class TrainedNgram:
     scale: float
     evidence: float | None  # sum of L(C) over those clusters, in nats
     at_edge: str  # "low" or "high" if the best scale lies at that edge of the range
-
-
-@dataclass(frozen=True, slots=True)
-class NgramEvidence:
-    """The labelled clusters' counts, ready to be scored at any scale.
-
-    Some cluster has `counts[i]` n-grams of probability `probabilities[i]`; `totals` are the counts
-    of (cluster, history) pairs.
-    """
-
-    probabilities: FloatArray
-    counts: IntArray
-    totals: IntArray
-
-    def at(self, scale: float) -> float:
-        """The sum of L(C) over the clusters, in nats."""
-        a = scale * self.probabilities
-        draws = (gammaln(self.counts + a) - gammaln(a)).sum()
-        return float(draws - (gammaln(self.totals + scale) - gammaln(scale)).sum())
 
 
 def train(
@@ -144,13 +124,13 @@ def _count(
 
 def evidence_of(
     clusters: Iterable[Mapping[str, Counter[str]]], counts: NgramCounts
-) -> NgramEvidence:
-    """The evidence of clusters, each given by its n-gram counts by attribute."""
+) -> Callable[[float], float]:
+    """The sum of L(C), in nats, by scale, over clusters given by n-gram counts by attribute."""
     prior = NgramPrior(counts)
     known: dict[tuple[str, str], float] = {}
     probabilities: list[float] = []
-    numbers: list[int] = []
-    totals: list[int] = []
+    numbers: list[int] = []  # of n-grams of these probabilities in some cluster
+    totals: list[int] = []  # of (cluster, history) pairs
     for cluster in clusters:
         for attribute, counter in cluster.items():
             histories: Counter[str] = Counter()
@@ -162,14 +142,21 @@ def evidence_of(
                 probabilities.append(p)
                 numbers.append(count)
             totals.extend(histories.values())
-    return NgramEvidence(np.array(probabilities), np.array(numbers), np.array(totals))
+    p_of, n_of, n_after = np.array(probabilities), np.array(numbers), np.array(totals)
+
+    def at(scale: float) -> float:
+        a = scale * p_of
+        draws = (gammaln(n_of + a) - gammaln(a)).sum()
+        return float(draws - (gammaln(n_after + scale) - gammaln(scale)).sum())
+
+    return at
 
 
-def tune(evidence: NgramEvidence) -> tuple[float, float, str]:
+def tune(evidence: Callable[[float], float]) -> tuple[float, float, str]:
     """The scale of greatest evidence: (scale, evidence in nats, "low" or "high" if at an edge)."""
     low, high = _LOG_SCALES
     found: Any = minimize_scalar(
-        lambda log_scale: -evidence.at(math.exp(log_scale)),
+        lambda log_scale: -evidence(math.exp(log_scale)),
         bounds=(low, high),
         method="bounded",
         options={"xatol": 1e-3},

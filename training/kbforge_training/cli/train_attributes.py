@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kbforge.cli import console
+from kbforge.cli import console, options
+from kbforge.cli.options import option
 from kbforge.errors import UsageError, quoted
+from kbforge_training.cli import Inputs, LimitPerFile, Output, read_all
 
 if TYPE_CHECKING:
     from kbforge_training.attributes import TrainedAttributes
@@ -21,29 +23,20 @@ _SHOWN = 0.03
 
 @app.command()
 def train_attributes(
-    fragments: Annotated[
-        list[str], typer.Argument(help="Files of fragments, JSON lines; - for standard input.")
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the model; replaces an old model.")
-    ],
-    labels: Annotated[
-        bool, typer.Option("--labels", help="Learn the rates from the gold labels.")
-    ] = False,
+    fragments: Inputs,
+    output: Output,
+    labels: Annotated[bool, option("--labels", "Learn the rates from the gold labels.")] = False,
     kind: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--kind",
-            metavar="ATTRIBUTE=KIND",
-            help="Kind of an attribute: text, title, date, month first (of dates), code, number, "
+            "Kind of an attribute: text, title, date, month first (of dates), code, number, "
             "category, set, email, phone or nothing (not read). May be repeated.",
+            metavar="ATTRIBUTE=KIND",
         ),
     ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", min=1, help="Read at most this many fragments per file."),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    limit: LimitPerFile = None,
+    json: options.Json = False,
 ) -> None:
     """Learn how records of one entity differ, without labels.
 
@@ -63,15 +56,12 @@ def train_attributes(
 
         kbforge cluster people.jsonl --likelihood model/ -o kb.jsonl
     """
-    from itertools import chain
-
-    from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_apart
     from kbforge_training.attributes import train
 
     require_apart(output, fragments, whole=True)
     kinds = _kinds(kind or [])
-    read = list(chain.from_iterable(read_fragments(path, limit=limit) for path in fragments))
+    read = list(read_all(fragments, limit))
     with console.working("learning"):
         trained = train(read, output, kinds, labels)
     if json:

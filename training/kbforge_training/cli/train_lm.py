@@ -10,7 +10,9 @@ import typer
 
 from kbforge import interrupts
 from kbforge.cli import console, options
+from kbforge.cli.options import option
 from kbforge.errors import UsageError
+from kbforge_training.cli import Inputs, LimitPerFile, Output, read_all
 
 if TYPE_CHECKING:
     from kbforge.contracts import Fragment
@@ -33,69 +35,55 @@ _MOST_WORKERS = 14  # more than feed the fastest GPU
 
 @app.command()
 def train_lm(
-    fragments: Annotated[
-        list[str], typer.Argument(help="Files of fragments, JSON lines; - for standard input.")
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the model; replaces an old model.")
-    ],
+    fragments: Inputs,
+    output: Output,
     recipe: Annotated[
-        str,
-        typer.Option("--recipe", help="Recipe: tiny, small, tune, rebel-8m, h100 or a TOML file."),
+        str, option("--recipe", "Recipe: tiny, small, tune, rebel-8m, h100 or a TOML file.")
     ] = "small",
     start: Annotated[
         str | None,
-        typer.Option(
-            "--from", help="Continue from this model (gpt: the one that ships); see --recipe tune."
-        ),
+        option("--from", "Continue from this model (gpt: the one that ships); see --recipe tune."),
     ] = None,
     tokens: Annotated[
         int | None,
-        typer.Option(
-            "--tokens", min=1, help="Number of tokens to read.", show_default="the recipe's"
-        ),
+        option("--tokens", "Number of tokens to read.", min=1, show_default="the recipe's"),
     ] = None,
     dev: Annotated[
         str | None,
-        typer.Option(
-            "--dev", help="Fragments to validate on.", show_default="some held-out entities"
-        ),
+        option("--dev", "Fragments to validate on.", show_default="some held-out entities"),
     ] = None,
     calibrate_on: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--calibrate-on",
-            help="Labelled fragments to choose alpha on.",
+            "Labelled fragments to choose alpha on.",
             show_default="the held-out ones",
         ),
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(
+        option(
             "--minutes",
+            "Train at most this long; the learning rate falls in time.",
             min=0,
-            help="Train at most this long; the learning rate falls in time.",
             show_default="until all tokens are read",
         ),
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--workers",
+            "Processes that draw the training sets; the model is the same.",
             min=0,
-            help="Processes that draw the training sets; the model is the same.",
             show_default="0; with --gpu the cores but two",
         ),
     ] = None,
     checkpoint_minutes: Annotated[
-        float, typer.Option("--checkpoint-minutes", min=0, help="Minutes between checkpoints.")
+        float, option("--checkpoint-minutes", "Minutes between checkpoints.", min=0)
     ] = 5.0,
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", min=1, help="Read at most this many fragments per file."),
-    ] = None,
+    limit: LimitPerFile = None,
     gpu: options.Gpu = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: options.Json = False,
 ) -> None:
     """Train a language model of sets of fragments.
 
@@ -160,13 +148,10 @@ def train_lm(
 
 
 def _read(paths: list[str], limit: int | None) -> list[Fragment]:
-    from itertools import chain
-
-    from kbforge.files.fragments import held, read_fragments
+    from kbforge.files.fragments import held
 
     def shown() -> Iterator[Fragment]:
-        every = chain.from_iterable(read_fragments(path, limit=limit) for path in paths)
-        for done, fragment in enumerate(every, start=1):
+        for done, fragment in enumerate(read_all(paths, limit), start=1):
             if done % _SHOWN_EVERY == 0:
                 bar.update(done)
             yield fragment

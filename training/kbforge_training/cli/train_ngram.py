@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbforge.cli import console
+from kbforge.cli import console, options
+from kbforge.cli.options import option
 from kbforge.errors import UsageError
+from kbforge_training.cli import Inputs, LimitPerFile, Output, read_all
 
 if TYPE_CHECKING:
     from kbforge_training.ngram import TrainedNgram
@@ -20,28 +22,18 @@ _SHOWN_EVERY = 256
 
 @app.command()
 def train_ngram(
-    fragments: Annotated[
-        list[str], typer.Argument(help="Files of fragments, JSON lines; - for standard input.")
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the model; replaces an old model.")
-    ],
-    order: Annotated[int, typer.Option("--order", help="2 for bigrams, 3 for trigrams.")] = 2,
+    fragments: Inputs,
+    output: Output,
+    order: Annotated[int, option("--order", "2 for bigrams, 3 for trigrams.")] = 2,
     attributes: Annotated[
-        str, typer.Option("--attributes", help="Attributes to count, separated by commas.")
+        str, option("--attributes", "Attributes to count, separated by commas.")
     ] = "name",
     scale: Annotated[
         str,
-        typer.Option(
-            "--scale",
-            help="Pseudo-observations of each history; auto tunes the scale on labels.",
-        ),
+        option("--scale", "Pseudo-observations of each history; auto tunes the scale on labels."),
     ] = "auto",
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", min=1, help="Read at most this many fragments per file."),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    limit: LimitPerFile = None,
+    json: options.Json = False,
 ) -> None:
     """Train a character n-gram model of names.
 
@@ -57,24 +49,22 @@ def train_ngram(
 
         kbforge cluster fragments.jsonl --likelihood model/ -o kb.jsonl
     """
-    from itertools import chain
+    from dataclasses import asdict
 
-    from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_apart
     from kbforge_training.ngram import train
 
     require_apart(output, fragments, whole=True)
     names = tuple(name for name in attributes.split(",") if name)
-    read = chain.from_iterable(read_fragments(path, limit=limit) for path in fragments)
     with console.progress(total=None, description="counting") as bar:
 
         def show(done: int) -> None:
             if done % _SHOWN_EVERY == 0:
                 bar.update(done)
 
-        trained = train(read, output, order, names, _scale(scale), show)
+        trained = train(read_all(fragments, limit), output, order, names, _scale(scale), show)
     if json:
-        console.print_json({"model": str(output), **_summary(trained)})
+        console.print_json({"model": str(output), **asdict(trained)})
     else:
         _print_summary(trained, output)
 
@@ -86,12 +76,6 @@ def _scale(text: str) -> float | None:
         return float(text)
     except ValueError:
         raise UsageError(f'--scale: expected auto or a number, got "{text}"') from None
-
-
-def _summary(trained: TrainedNgram) -> dict[str, object]:
-    from dataclasses import asdict
-
-    return asdict(trained)
 
 
 def _print_summary(trained: TrainedNgram, output: Path) -> None:
