@@ -12,11 +12,11 @@ import gc
 import os
 import sys
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path, PurePath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import orjson
 
@@ -38,6 +38,8 @@ WANTED = {
 """What errors call a kind of JSON lines that is expected."""
 _KEYS = {"where", "reason", "raw"}
 _LONGEST = 1 << 28
+_Item = TypeVar("_Item")
+_Read = TypeVar("_Read")
 
 
 def stop(error: BadRecord, raw: bytes) -> None:
@@ -60,13 +62,40 @@ def parse_json(line: bytes, where: str) -> Any:
     try:
         return json_value(line, where)
     except orjson.JSONDecodeError as error:
-        try:
-            line.decode()
-        except UnicodeDecodeError as undecodable:
-            got = f"the byte 0x{line[undecodable.start]:02x} at byte {undecodable.start + 1}"
-            raise BadRecord(where, "UTF-8 text", got) from None
+        decoded(line, where)
         got = f"invalid JSON at column {error.colno} ({error.msg})"
         raise BadRecord(where, "a JSON object", got) from None
+
+
+def decoded(line: bytes, where: str) -> str:
+    """The text of a line; BadRecord names the byte that is no UTF-8."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        got = f"the byte 0x{line[error.start]:02x} at byte {error.start + 1}"
+        raise BadRecord(where, "UTF-8 text", got) from None
+
+
+def read_each(
+    items: Iterable[_Item],
+    read: Callable[[_Item], _Read],
+    raw_of: Callable[[_Item], bytes],
+    on_bad: OnBad,
+) -> Iterator[_Read]:
+    """What `read` makes of each item; one that it calls a bad record goes to `on_bad`."""
+    for item in items:
+        try:
+            found = read(item)
+        except BadRecord as error:
+            on_bad(error, raw_of(item))
+            continue
+        yield found
+
+
+def located_lines(path: str, on_bad: OnBad) -> Iterator[tuple[str, bytes]]:
+    """(`file:line`, the line) of a file."""
+    for number, line in read_lines(path, on_bad):
+        yield f"{called(path)}:{number}", line
 
 
 def read_json_lines(path: str, on_bad: OnBad) -> Iterator[tuple[str, bytes, Any]]:

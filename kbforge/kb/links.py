@@ -11,8 +11,6 @@ As CSV each field is a column. Records are quoted so that no spreadsheet compute
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -22,7 +20,7 @@ import orjson
 
 from kbforge.contracts import Fragment, Posterior
 from kbforge.evaluation.reliability import LEAST, pair_probabilities
-from kbforge.files.cells import safe
+from kbforge.files.cells import csv_writer, safe
 from kbforge.files.io import open_output
 from kbforge.kb.entities import known_in
 from kbforge.kb.similarity import DIGITS
@@ -170,13 +168,9 @@ def write_links(links: Sequence[Link] | Sequence[KnownLink], target: str) -> Non
             for link in links:
                 out.write(orjson.dumps(link._asdict(), option=orjson.OPT_APPEND_NEWLINE))
             return
-        text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
-        try:
-            writer = csv.writer(text, quoting=csv.QUOTE_ALL)
+        with csv_writer(out) as writer:
             writer.writerow(links[0]._fields if links else Link._fields)
             writer.writerows(map(_cells, links))
-        finally:
-            text.detach()  # the stream is closed by what opened it
 
 
 def _cells(link: Link | KnownLink) -> list[str]:

@@ -15,14 +15,7 @@ from typing import Any
 from kbforge.contracts import OnBad
 from kbforge.errors import BadRecord
 from kbforge.files.fragments import shown
-from kbforge_graphs.sources.spans import (
-    AnnotatedText,
-    Span,
-    SpanRelation,
-    SpanSource,
-    span_of,
-    words_at,
-)
+from kbforge_graphs.sources.spans import AnnotatedText, Span, SpanSource, span_of, words_at
 from kbforge_plugins.sources.values import (
     JsonValue,
     json_values,
@@ -67,7 +60,7 @@ class GlinerSource(SpanSource):
                 ends = (_span(record.get(end), where, f"{path}.{end}") for end in ("head", "tail"))
                 head, tail = ends
                 kind = text_in(record, "relation", where, path)
-                relations.append(SpanRelation(head, kind, tail))
+                relations.append((head, kind, tail))
             else:
                 spans.append(_span(record, where, path))
         return AnnotatedText(value.number, where, value.raw, text, spans, relations)

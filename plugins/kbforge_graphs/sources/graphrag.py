@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from kbforge.contracts import OnBad
 from kbforge.errors import BadRecord, KBForgeError, quoted
-from kbforge.files.fragments import shown
+from kbforge.files.fragments import read_each, shown
 from kbforge_graphs.sources.graphs import GraphEntity, GraphSource, Record, Relation
 from kbforge_plugins.sources.parquet import rows_of
 from kbforge_plugins.sources.rows import row_json
@@ -41,74 +41,62 @@ class GraphRagSource(GraphSource):
         yield from table(os.fspath(folder / RELATIONSHIPS), _relation, on_bad)
 
 
-def table(path: str, made: Callable[[Row], Record], on_bad: OnBad) -> Iterator[Record]:
+Made: TypeAlias = Callable[[Mapping[str, Any], str], Record]
+"""Makes a record of a row and its place."""
+_FITS: Mapping[str, Callable[[Any], bool]] = {
+    "text": lambda value: isinstance(value, str),
+    "a list of ids": lambda value: (
+        isinstance(value, list) and all(isinstance(one, str) and one for one in value)
+    ),
+    "a number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+}
+
+
+def table(path: str, made: Made, on_bad: OnBad) -> Iterator[Record]:
     """What `made` makes of each row of a table of GraphRAG."""
     with rows_of(path, on_bad) as (columns, rows):
-        for number, cells in rows:
-            try:
-                record = made(Row(dict(zip(columns, cells, strict=True)), f"{path}:{number}"))
-            except BadRecord as error:
-                on_bad(error, row_json(columns, cells))
-                continue
-            yield record
+        yield from read_each(
+            rows,
+            lambda row: made(dict(zip(columns, row[1], strict=True)), f"{path}:{row[0]}"),
+            lambda row: row_json(columns, row[1]),
+            on_bad,
+        )
 
 
-class Row:
-    """The fields of a row, checked one by one."""
-
-    def __init__(self, fields: Mapping[str, Any], place: str) -> None:
-        self._fields, self.place = fields, place
-
-    def text(self, column: str, optional: bool = False) -> str:
-        """A text; "" for null if it is optional."""
-        value = self._fields.get(column)
-        if value is None and optional:
-            return ""
-        if not isinstance(value, str):
-            raise BadRecord(self.place, "text", _shown(value), column)
-        return value
-
-    def texts(self, column: str) -> list[str]:
-        """A list of texts; none for null."""
-        value = self._fields.get(column)
-        if value is None:
-            return []
-        if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
-            raise BadRecord(self.place, "a list of ids", _shown(value), column)
-        return value
-
-    def number(self, column: str, default: float) -> float:
-        """A number; the default for null."""
-        value = self._fields.get(column)
-        if value is None:
-            return default
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise BadRecord(self.place, "a number", _shown(value), column)
-        return float(value)
-
-
-def _entity(row: Row) -> GraphEntity:
-    title = row.text("title")
+def _entity(row: Mapping[str, Any], place: str) -> GraphEntity:
+    title = _cell(row, place, "title", "text")
     return GraphEntity(
         key=title,
         name=title,
-        units=row.texts("text_unit_ids"),
-        type=row.text("type", optional=True),
-        description=row.text("description", optional=True),
-        place=row.place,
+        units=_cell(row, place, "text_unit_ids", "a list of ids", []),
+        type=_cell(row, place, "type", "text", ""),
+        description=_cell(row, place, "description", "text", ""),
+        place=place,
     )
 
 
-def _relation(row: Row) -> Relation:
+def _relation(row: Mapping[str, Any], place: str) -> Relation:
     return Relation(
-        head=row.text("source"),
-        tail=row.text("target"),
-        units=row.texts("text_unit_ids"),
-        description=row.text("description", optional=True),
-        weight=row.number("weight", 1.0),
-        id=row.text("id", optional=True),
-        place=row.place,
+        head=_cell(row, place, "source", "text"),
+        tail=_cell(row, place, "target", "text"),
+        units=_cell(row, place, "text_unit_ids", "a list of ids", []),
+        description=_cell(row, place, "description", "text", ""),
+        weight=float(_cell(row, place, "weight", "a number", 1.0)),
+        id=_cell(row, place, "id", "text", ""),
+        place=place,
     )
+
+
+def _cell(
+    row: Mapping[str, Any], place: str, column: str, expected: str, null: object = None
+) -> Any:
+    """A field of a row, checked; `null` in place of null, if it may be."""
+    value = row.get(column)
+    if value is None and null is not None:
+        return null
+    if not _FITS[expected](value):
+        raise BadRecord(place, expected, _shown(value), column)
+    return value
 
 
 def _shown(value: object) -> str:

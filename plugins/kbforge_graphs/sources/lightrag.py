@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 from xml.parsers import expat
 
 from kbforge.contracts import OnBad
 from kbforge.errors import BadRecord, KBForgeError, quoted
-from kbforge.files.fragments import parse_json
+from kbforge.files.fragments import parse_json, read_each
 from kbforge.files.io import called, damage_of, open_input, read_small
 from kbforge_graphs.sources.graphs import GraphEntity, GraphSource, Record, Relation
 
@@ -49,41 +50,39 @@ class LightRagSource(GraphSource):
                 raise KBForgeError(
                     f"{quoted(path, 400)}: expected {expected}, got a folder without it"
                 )
-        chunks = _Chunks(Path(file).parent)
-        for fields in elements(file, on_bad):
-            try:
-                yield _record(fields, chunks)
-            except BadRecord as error:
-                on_bad(error, repr(fields.attributes).encode())
+        store = cache(_store)  # each is read when it is first asked
+
+        def chunks(kind: type[Record], key: str) -> list[str] | None:
+            return _all_chunks(store(os.fspath(Path(file).parent / _STORES[kind])), key)
+
+        yield from read_each(
+            elements(file, on_bad),
+            lambda element: _record(element, chunks),
+            lambda element: repr(element.attributes).encode(),
+            on_bad,
+        )
 
 
-class _Chunks:
-    """The text chunks of entities and relations whose own list was cut; read when first asked."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._stores: dict[type[Record], Mapping[str, Any]] = {}
-
-    def of(self, kind: type[Record], key: str) -> list[str] | None:
-        """All chunks of a key; None if there is no such store, or it does not have the key."""
-        if kind not in self._stores:
-            self._stores[kind] = self._read(os.fspath(self._folder / _STORES[kind]))
-        entry = self._stores[kind].get(key)
-        found = entry.get("chunk_ids") if isinstance(entry, dict) else None
-        if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-            return None
-        return list(filter(None, found))
-
-    def _read(self, path: str) -> Mapping[str, Any]:
-        if not Path(path).is_file():
-            return {}
-        value = parse_json(read_small(path, "a JSON store of LightRAG", _MOST_STORE), path)
-        if not isinstance(value, dict):
-            raise BadRecord(path, "a JSON object", type(value).__name__)
-        return value
+def _store(path: str) -> Mapping[str, Any]:
+    """A JSON store of LightRAG; empty if there is none."""
+    if not Path(path).is_file():
+        return {}
+    value = parse_json(read_small(path, "a JSON store of LightRAG", _MOST_STORE), path)
+    if not isinstance(value, dict):
+        raise BadRecord(path, "a JSON object", type(value).__name__)
+    return value
 
 
-def _record(element: Element, chunks: _Chunks) -> Record:
+def _all_chunks(store: Mapping[str, Any], key: str) -> list[str] | None:
+    """All chunks of a key; None if the store does not have it."""
+    entry = store.get(key)
+    found = entry.get("chunk_ids") if isinstance(entry, dict) else None
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        return None
+    return list(filter(None, found))
+
+
+def _record(element: Element, chunks: Callable[[type[Record], str], list[str] | None]) -> Record:
     data, place = element.data, element.place
     units = _parts(data.get("source_id", ""))
     description = "\n".join(_parts(data.get("description", "")))
@@ -92,7 +91,7 @@ def _record(element: Element, chunks: _Chunks) -> Record:
         return GraphEntity(
             key=key,
             name=_bare(key),
-            units=(chunks.of(GraphEntity, key) if data.get("truncate") else None) or units,
+            units=(chunks(GraphEntity, key) if data.get("truncate") else None) or units,
             type=_bare(data.get("entity_type", "")),
             description=description,
             place=place,
@@ -102,7 +101,7 @@ def _record(element: Element, chunks: _Chunks) -> Record:
     return Relation(
         head=head,
         tail=tail,
-        units=(chunks.of(Relation, pair) if data.get("truncate") else None) or units,
+        units=(chunks(Relation, pair) if data.get("truncate") else None) or units,
         description=description,
         weight=_weight(data.get("weight", ""), place),
         keywords=data.get("keywords", ""),

@@ -44,14 +44,6 @@ class Span(NamedTuple):
     label: str | None = None
 
 
-class SpanRelation(NamedTuple):
-    """A relation between two spans of a text."""
-
-    head: Span
-    type: str
-    tail: Span
-
-
 class AnnotatedText(NamedTuple):
     """A text and what a recogniser found in it; the text is "" if it is unknown."""
 
@@ -60,7 +52,7 @@ class AnnotatedText(NamedTuple):
     raw: bytes
     text: str
     spans: Sequence[Span]
-    relations: Sequence[SpanRelation] = ()
+    relations: Sequence[tuple[Span, str, Span]] = ()  # head, type and tail
 
 
 @dataclass
@@ -163,7 +155,7 @@ def _entities(text: AnnotatedText) -> list[_Entity]:
     def entity_of(span: Span) -> _Entity:
         return found.setdefault((span.words, span.type), _Entity(span.words, span.type))
 
-    ends = [end for one in text.relations for end in (one.head, one.tail)]
+    ends = [end for head, _, tail in text.relations for end in (head, tail)]
     for span in sorted({*text.spans, *ends}, key=lambda span: span[:2]):
         entity_of(span).spans.append(span)
     for head, kind, tail in text.relations:

@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, ClassVar, Literal, NamedTuple
 from urllib.parse import unquote
 
@@ -30,14 +31,14 @@ import orjson
 
 from kbforge.contracts import OnBad
 from kbforge.errors import BadRecord, UsageError, option, quoted
-from kbforge.files.fragments import shown
-from kbforge.files.io import called, read_lines
+from kbforge.files.fragments import decoded, located_lines, read_each, shown
+from kbforge.files.io import called
 from kbforge.registry import ending_of
 from kbforge_graphs.sources.graphs import GraphEntity, GraphSource, Record, Relation, said
 from kbforge_plugins.sources.csv import UTF8, CsvSource, encoding_named
 from kbforge_plugins.sources.jsonl import JsonlSource
 from kbforge_plugins.sources.rows import table_name
-from kbforge_plugins.sources.values import JsonValue, json_values, list_in, object_of
+from kbforge_plugins.sources.values import JsonValue, json_values, list_in, object_of, read_values
 
 _RDF = (".nt", ".nq")
 _LONGEST_ID = 64  # characters; a longer context is the text itself
@@ -108,15 +109,11 @@ class TriplesSource(GraphSource):
 
     def _objects(self, path: str, on_bad: OnBad) -> Iterator[Record]:
         stem = table_name(path, Counter(), Counter()).stem
-        for value in json_values(path, on_bad, self._encoding):
-            try:
-                triples = list(_triples(value, stem))
-            except BadRecord as error:
-                on_bad(error, value.raw)
-                continue
-            for unit, keys, fields in triples:
+        values = json_values(path, on_bad, self._encoding)
+        for triples in read_values(values, lambda value: list(_triples(value, stem)), on_bad):
+            for where, unit, keys, fields in triples:
                 parts = {part: fields.get(key) for part, key in (keys or self._keys).items()}
-                record = self._relation(parts, unit, value.where, on_bad, fields)
+                record = self._relation(parts, unit, where, on_bad, fields)
                 if record is not None:
                     yield record
 
@@ -160,21 +157,22 @@ def _format_of(path: str) -> str:
 
 def _triples(
     value: JsonValue, stem: str
-) -> Iterator[tuple[str, Mapping[str, str] | None, Mapping[str, Any]]]:
-    """(text unit, keys if they are not those of the options, fields) of a value's triples."""
+) -> Iterator[tuple[str, str, Mapping[str, str] | None, Mapping[str, Any]]]:
+    """(where, text unit, keys unless they are those of the options, fields) of each triple."""
     where, unit = value.where, f"{stem}-{value.number}"
     if isinstance(value.value, list):
         for number, one in enumerate(value.value):
-            yield unit, None, object_of(one, where, f"[{number}]")
+            yield where, unit, None, object_of(one, where, f"[{number}]")
         return
     record = object_of(value.value, where, "")
     if "sentences" not in record:
-        yield "", None, record
+        yield where, "", None, record
         return
     for number, one in enumerate(list_in(record, "sentences", where)):
         sentence = object_of(one, where, f"sentences[{number}]")
         for triple in list_in(sentence, "openie", where):
-            yield f"{unit}.{number + 1}", _OPENIE, object_of(triple, where, "openie")
+            fields = object_of(triple, where, "openie")
+            yield where, f"{unit}.{number + 1}", _OPENIE, fields
 
 
 def _plain(value: object, where: str, part: str) -> str:
@@ -216,7 +214,8 @@ class _Statement(NamedTuple):
 
 
 def _statements(path: str, on_bad: OnBad) -> Iterator[Record]:
-    parsed = _parsed(path, on_bad)
+    lines = (one for one in located_lines(path, on_bad) if not one[1].lstrip().startswith(b"#"))
+    parsed = read_each(lines, _statement, itemgetter(1), on_bad)
     for (subject, graph), group in groupby(parsed, key=lambda one: (one.subject, one.graph)):
         units = [graph] if graph else ()
         literals: dict[str, list[str]] = {}
@@ -242,23 +241,9 @@ def _statements(path: str, on_bad: OnBad) -> Iterator[Record]:
         yield GraphEntity(subject, name, units, kind, properties=literals, place=where)
 
 
-def _parsed(path: str, on_bad: OnBad) -> Iterator[_Statement]:
-    for number, line in read_lines(path, on_bad):
-        where = f"{called(path)}:{number}"
-        if line.lstrip().startswith(b"#"):
-            continue
-        try:
-            yield _statement(line, where)
-        except BadRecord as error:
-            on_bad(error, line)
-
-
-def _statement(line: bytes, where: str) -> _Statement:
-    try:
-        match = _STATEMENT.fullmatch(line.decode())
-    except UnicodeDecodeError as error:
-        got = f"the byte 0x{line[error.start]:02x} at byte {error.start + 1}"
-        raise BadRecord(where, "UTF-8 text", got) from None
+def _statement(located: tuple[str, bytes]) -> _Statement:
+    where, line = located
+    match = _STATEMENT.fullmatch(decoded(line, where))
     if match is None:
         expected = "a statement of N-Triples, such as <subject> <predicate> <object> ."
         raise BadRecord(where, expected, quoted(line.decode(), 60))

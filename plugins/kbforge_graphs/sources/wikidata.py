@@ -28,7 +28,7 @@ from typing import Any
 from kbforge.contracts import Fragment, OnBad, Source
 from kbforge.errors import BadRecord, UsageError, option, quoted
 from kbforge.files.fragments import shown
-from kbforge_plugins.sources.values import json_values, object_of, text_in
+from kbforge_plugins.sources.values import JsonValue, json_values, object_of, read_values, text_in
 
 _PROPERTY = re.compile("P[1-9][0-9]*")
 _LETTERS = {"item": "Q", "property": "P", "lexeme": "L"}
@@ -70,15 +70,12 @@ class WikidataSource(Source):
         """Yield one fragment an entity."""
         self.counts.clear()
         for path in inputs:
-            for value in json_values(path, on_bad):
-                self.where = value.where
-                try:
-                    entities = _entities(value.value, self.where)
-                    fragments = [self._fragment(one, self.where) for one in entities]
-                except BadRecord as error:
-                    on_bad(error, value.raw)
-                    continue
+            for fragments in read_values(json_values(path, on_bad), self._fragments, on_bad):
                 yield from filter(None, fragments)
+
+    def _fragments(self, value: JsonValue) -> list[Fragment | None]:
+        self.where = value.where
+        return [self._fragment(one, self.where) for one in _entities(value.value, self.where)]
 
     def _fragment(self, entity: Mapping[str, Any], where: str) -> Fragment | None:
         number, kind = (text_in(entity, key, where, "") for key in ("id", "type"))

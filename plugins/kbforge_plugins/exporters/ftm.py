@@ -13,12 +13,12 @@ another way keeps what was there in `original_value`. So nothing is lost, and no
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kbforge.contracts import Entity, Exporter, Fragment, View
 from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.files.cells import csv_writer
 from kbforge.files.io import open_output
 from kbforge.registry import install_command
 
@@ -83,18 +83,13 @@ class FtmExporter(Exporter):
         """Write a header and the statements, fragment by fragment."""
         from followthemoney.statement.serialize import CSV_COLUMNS
 
-        with open_output(target) as out:
-            text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
-            try:
-                writer = csv.writer(text, dialect=csv.unix_dialect)
-                writer.writerow(CSV_COLUMNS)
-                for entity in view.entities():
-                    for fragment in view.fragments(entity):
-                        for statement in self._statements(fragment, entity):
-                            row = statement.to_csv_row()
-                            writer.writerow([row[column] for column in CSV_COLUMNS])
-            finally:
-                text.detach()
+        with open_output(target) as out, csv_writer(out, csv.unix_dialect) as writer:
+            writer.writerow(CSV_COLUMNS)
+            for entity in view.entities():
+                for fragment in view.fragments(entity):
+                    for statement in self._statements(fragment, entity):
+                        row = statement.to_csv_row()
+                        writer.writerow([row[column] for column in CSV_COLUMNS])
 
     def _statements(self, fragment: Fragment, entity: Entity) -> Iterator[Statement]:
         from followthemoney.statement import Statement

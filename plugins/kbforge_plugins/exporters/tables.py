@@ -67,8 +67,6 @@ Same view, same bytes: the file has no time in it.
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import re
 import shutil
 import sqlite3
@@ -85,7 +83,7 @@ import orjson
 from kbforge.contracts import Entity, Exporter, View
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.arrow import Cell
-from kbforge.files.cells import safe
+from kbforge.files.cells import csv_writer, safe
 from kbforge.files.io import open_output, require_openpyxl
 from kbforge.kb.entities import AttributeOrder
 from kbforge.kb.similarity import Groupings
@@ -119,17 +117,13 @@ class TableExporter(Exporter):
 
     def export(self, view: View, target: str) -> None:
         """Write a header and the rows."""
-        with open_output(target) as out:
-            text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
-            try:
-                writer, rows = csv.writer(text, quoting=csv.QUOTE_ALL), self.rows(view)
-                writer.writerow(next(rows))
-                self.n_rows = 0
-                for row in rows:
-                    writer.writerow(row)
-                    self.n_rows += 1
-            finally:
-                text.detach()  # the stream stays the caller's to close
+        with open_output(target) as out, csv_writer(out) as writer:
+            rows = self.rows(view)
+            writer.writerow(next(rows))
+            self.n_rows = 0
+            for row in rows:
+                writer.writerow(row)
+                self.n_rows += 1
 
     @abstractmethod
     def rows(self, view: View) -> Iterator[Sequence[Cell]]:

@@ -30,6 +30,7 @@ from typing import Any, BinaryIO, ClassVar, cast
 
 from kbforge.contracts import Fragment, OnBad
 from kbforge.errors import BadRecord, UsageError, counted, option, quoted
+from kbforge.files.fragments import decoded
 from kbforge.files.io import called, lines_of, open_input, stream_of
 from kbforge.files.kinds import require_readable_as
 from kbforge.registry import ending_of
@@ -415,10 +416,9 @@ def undecodable(line: bytes, encoding: str, where: str) -> BadRecord:
     """What is wrong with a line of `as_utf8` that is no UTF-8."""
     if encoding == UTF8:
         try:
-            line.decode()
-        except UnicodeDecodeError as error:
-            got = f"the byte 0x{line[error.start]:02x} at byte {error.start + 1}"
-            return BadRecord(where, "UTF-8 text", f"{got} ({_hint(line)})")
+            decoded(line, where)
+        except BadRecord as error:
+            return with_hint(error, line)
     text = line.decode(errors="surrogatepass")
     place, byte = next((i, ord(c) - _BASE) for i, c in enumerate(text, 1) if _is_mark(c))
     return BadRecord(where, f"{encoding} text", f"the byte 0x{byte:02x} at character {place}")

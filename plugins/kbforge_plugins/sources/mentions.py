@@ -31,13 +31,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 import orjson
 
 from kbforge.contracts.fragment import Fragment, OnBad, Source
 from kbforge.errors import BadRecord, UsageError, quoted
-from kbforge.files.fragments import DigestSet, parse_json, shown
+from kbforge.files.fragments import DigestSet, decoded, located_lines, parse_json, read_each, shown
 from kbforge.files.io import called, read_lines
 from kbforge_plugins.sources.values import list_in, object_of, text_in
 
@@ -77,18 +78,17 @@ class RebelSource(Source):
         self.counts.clear()
         seen = DigestSet()
         for path in inputs:
-            for number, line in read_lines(path, on_bad):
-                self.where = f"{called(path)}:{number}"
-                try:
-                    fragments = list(self._fragments(parse_json(line, self.where), self.where))
-                except BadRecord as error:
-                    on_bad(error, line)
-                    continue
+            lines = located_lines(path, on_bad)
+            for fragments in read_each(lines, self._document, itemgetter(1), on_bad):
                 for fragment in fragments:
                     if not self._dedupe or seen.add(_content(fragment)):
                         yield fragment
                     else:
                         self.counts["repeated fragments"] += 1
+
+    def _document(self, located: tuple[str, bytes]) -> list[Fragment]:
+        self.where, line = located
+        return list(self._fragments(parse_json(line, self.where), self.where))
 
     def _fragments(self, record: object, where: str) -> Iterator[Fragment]:
         """The fragments of a document, in order of first mention."""
@@ -309,7 +309,7 @@ class _Row(NamedTuple):
 
 
 def _row(line: bytes, where: str) -> _Row:
-    cells = [cell.strip(" ") for cell in _decoded(line, where).split("\t")]
+    cells = [cell.strip(" ") for cell in decoded(line, where).split("\t")]
     if len(cells) != 6:
         raise BadRecord(where, f"6 tab-separated fields ({_FIELDS})", f"{len(cells)}")
     tweet, phrase, _, _, entity, _ = cells
@@ -331,30 +331,18 @@ def _row(line: bytes, where: str) -> _Row:
     return row
 
 
-def _decoded(line: bytes, where: str) -> str:
-    try:
-        return line.decode()
-    except UnicodeDecodeError as error:
-        got = f"the byte 0x{line[error.start]:02x} at byte {error.start + 1}"
-        raise BadRecord(where, "UTF-8 text", got) from None
-
-
 def _texts_of(path: str, on_bad: OnBad) -> dict[str, str]:
     """The texts of hydrated tweets; the first of an id counts."""
     texts: dict[str, str] = {}
-    for number, line in read_lines(path, on_bad):
-        try:
-            tweet, text = _tweet(line, f"{called(path)}:{number}")
-        except BadRecord as error:
-            on_bad(error, line)
-            continue
+    for tweet, text in read_each(located_lines(path, on_bad), _tweet, itemgetter(1), on_bad):
         texts.setdefault(tweet, text)
     return texts
 
 
-def _tweet(line: bytes, where: str) -> tuple[str, str]:
+def _tweet(located: tuple[str, bytes]) -> tuple[str, str]:
+    where, line = located
     if not line.lstrip().startswith(b"{"):
-        tweet, *others = _decoded(line, where).split("\t")
+        tweet, *others = decoded(line, where).split("\t")
         if len(others) != 1:
             expected = "a JSON object, or a tweet's id and text with a tab between"
             raise BadRecord(where, expected, f'"{quoted(tweet, 40)}"')

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
 from kbforge.contracts import OnBad
 from kbforge.errors import BadRecord, quoted
-from kbforge.files.fragments import json_lines_of, parse_json, shown
+from kbforge.files.fragments import json_lines_of, parse_json, read_each, shown
 from kbforge.files.io import MAX_LINE_BYTES, MOST_SKIPPED, called, damage_of, lines_of
 from kbforge_plugins.sources.csv import UTF8, as_utf8, sampled, settled, undecodable, with_hint
 
@@ -75,14 +75,8 @@ def json_values(path: str, on_bad: OnBad, encoding: str = UTF8) -> Iterator[Json
 def read_values(
     values: Iterable[JsonValue], read: Callable[[JsonValue], _Read], on_bad: OnBad
 ) -> Iterator[_Read]:
-    """What `read` makes of each value; one that it calls a bad record goes to `on_bad`."""
-    for value in values:
-        try:
-            found = read(value)
-        except BadRecord as error:
-            on_bad(error, value.raw)
-            continue
-        yield found
+    """`read_each` of the values of a file."""
+    return read_each(values, read, lambda value: value.raw, on_bad)
 
 
 def object_of(value: object, where: str, field: str) -> Mapping[str, Any]:
