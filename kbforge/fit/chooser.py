@@ -2,35 +2,64 @@
 
 The likelihoods that can read the file are fitted to it, and the judge (`kbforge.fit.judge`)
 compares their groupings.
-"""
+
+*Biases.* Answers choose among hypotheses with another bias of the pair model, too. On data that the
+model does not know, all its log odds may be too high or too low. A constant added to those of every
+compared pair corrects that, and reaches groupings that no alpha gives, since alpha counts for a
+merge of two clusters and the constant for each of their pairs. Nothing that is known without
+answers says which constant a file needs. So these hypotheses are only made where there are answers,
+or are to be.
+
+The scorer was not trained on them. Each is expected to gain what the hypothesis without bias does
+that groups the sample most like it, and is worth less the less alike they are.
+
+*Duplicates.* Tables may be linked if none has duplicates. A link keeps the records of a table
+apart, so an entity that a table lists twice ends up as two. A record is *repeated* if another one
+of its table states the same, whatever the case of letters. It has a *near* one if the two have a
+name in common, and no attribute that both state conflicts: they share a value of each."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
+
+import numpy as np
 
 from kbforge import registry
 from kbforge.clustering.sample import Sample
 from kbforge.contracts import (
     CandidateIndex,
     ConjugateLikelihood,
+    Constraints,
+    FloatArray,
     Fragment,
+    IntArray,
     Likelihood,
     OnStage,
     Stage,
 )
-from kbforge.errors import UsageError, option
+from kbforge.errors import UsageError, counted, listed, option, quoted
 from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.alpha import alpha_by_grouping
-from kbforge.fit.biases import with_biases
 from kbforge.fit.choices import SOURCE, default_options
 from kbforge.fit.description import FileContext, PairModel
-from kbforge.fit.duplicates import tables_to_link
-from kbforge.fit.hypotheses import MOST_COMPARED, MOST_OF_PAIRS, MOST_TO_CHOOSE, NAMES, part_of
+from kbforge.fit.hypotheses import (
+    MOST_COMPARED,
+    MOST_OF_PAIRS,
+    MOST_TO_CHOOSE,
+    NAMES,
+    Hypothesis,
+    hypotheses,
+    log_alphas_of,
+    merge_path,
+    part_of,
+)
 from kbforge.fit.judge import Judgement, effect_of_answers, judge, shipped_scorer
+from kbforge.fit.statistics import agreement
 from kbforge.indexes.selective import Selective
 from kbforge.models.bundle import make_likelihood
 
@@ -64,7 +93,7 @@ class Chooser:
     In a large file only a part's pairs are compared (`kbforge.fit.hypotheses`), unless the model of
     pairs clusters. Then confidence maps do not read its pairs. In a file of hundreds of thousands
     the model of pairs is no choice. With answers, or to ask for some (`asks`), the model of pairs
-    is tried with other biases, too (`kbforge.fit.biases`).
+    is tried with other biases, too (`kbforge.fit.chooser`).
 
     Where fragments are linked (`link`), the model of pairs compares those of different tables, by
     its own alpha: the judge has learned nothing of groupings that are one to one. So it does, if it
@@ -325,3 +354,162 @@ def _why(judged: Judgement) -> str:
 
 def _override() -> str:
     return f"name another with {option('likelihood')}"
+
+
+PAIRS = "pairs"
+BIASES = (-3.0, -1.5, 1.5, 3.0)
+"""Nats that are added to the log odds of every compared pair."""
+
+_UNLIKE = 0.5  # F1 that a hypothesis is worth less if it has nothing in common with the nearest
+
+
+def with_biases(judged: Judgement, pairs: PairModel) -> Judgement:
+    """The judgement with hypotheses of other biases added; `pairs` is fitted to the sample's file.
+
+    Without answers the choice stays the same.
+    """
+    plain = np.array([k for k, h in enumerate(judged.found) if h.likelihood == PAIRS])
+    found, nearest, likeness = [], [], []
+    for hypothesis in _biased(judged, pairs, judged.found[plain[0]].own):
+        alike = _alike(hypothesis.labels, [judged.found[k].labels for k in plain.tolist()])
+        if alike.max() < 1:
+            found.append(hypothesis)
+            nearest.append(plain[alike.argmax()])
+            likeness.append(alike.max())
+    at = np.array(nearest, dtype=np.int64)
+    worth = judged.worth[at] - _UNLIKE * (1 - np.array(likeness))
+    return replace(
+        judged,
+        found=(*judged.found, *found),
+        gains=np.append(judged.gains, judged.gains[at]),
+        levels=np.append(judged.levels, judged.levels[at]),
+        worth=np.append(judged.worth, worth),
+        open=(*judged.open, *(True for _ in found)),
+    )
+
+
+def _biased(judged: Judgement, pairs: PairModel, own: float) -> Iterator[Hypothesis]:
+    """The groupings of the sample along the merge path of each bias."""
+    sample, exact = judged.sample.fragments, judged.found[0].labels
+    for bias in BIASES:
+        likelihood = pairs.biased(bias)
+        path = merge_path(likelihood, sample, likelihood.index, log_alphas_of(PAIRS)[0])
+        _, *along = hypotheses(exact, {PAIRS: path}, {PAIRS: own})
+        yield from (replace(hypothesis, bias=bias) for hypothesis in along)
+
+
+def _alike(labels: IntArray, others: list[IntArray]) -> FloatArray:
+    """B-cubed F1 of a grouping with each of some others, shape [others]."""
+    return np.array([agreement(labels, other)[2] for other in others])
+
+
+_MOST_SHARE = 0.05
+"""Of the records of a table; above it, linking is likely the wrong question."""
+_MOST_SHARE_TO_LINK = 0.1
+"""The same, where the odds of records are to say whether tables are one to one."""
+_MOST_COMPARED = 16  # records of one name that a record is compared with
+_MOST_NAMED = 4  # tables in a sentence
+_MOST_TABLES, _LEAST_RECORDS = 5, 50  # of a file whose sources are taken for tables
+
+_Statement: TypeAlias = Mapping[str, frozenset[str]]
+
+
+def duplicates_note(fragments: Sequence[Fragment], link: str | None) -> str:
+    """A note on linked tables, or on tables that could be linked; "" if there is none."""
+    if link is not None:
+        return _linked_note(_tables(fragments, link))
+    named = _without_duplicates(fragments, _MOST_SHARE)
+    if not named:
+        return ""
+    return (
+        f"the fragments are of {_tables_called(named)} that seem free of duplicates; if they are, "
+        f"{option('link', 'source')} compares them one to one"
+    )
+
+
+def tables_to_link(fragments: Sequence[Fragment]) -> str:
+    """The sources as words, if they may be tables that a model of pairs links; else ""."""
+    named = _without_duplicates(fragments, _MOST_SHARE_TO_LINK)
+    return _tables_called(named) if named else ""
+
+
+def _without_duplicates(fragments: Sequence[Fragment], most: float) -> list[str]:
+    """The sources, ascending, if they are a few tables with few duplicates; else none."""
+    sizes = Counter(fragment.source for fragment in fragments)
+    named = sorted(name for name in sizes if name is not None)
+    if not 2 <= len(named) == len(sizes) <= _MOST_TABLES or min(sizes.values()) < _LEAST_RECORDS:
+        return []
+    tables = _tables(fragments, "source")
+    return [] if any(_share_of_duplicates(of) > most for of in tables.values()) else named
+
+
+def _tables_called(named: Sequence[str]) -> str:
+    return f"{len(named)} tables ({listed(named, _MOST_NAMED)})"
+
+
+def _tables(fragments: Iterable[Fragment], link: str) -> dict[str, list[_Statement]]:
+    """The values of the records of each table, in lower case."""
+    linked = Constraints(link=link)
+    tables: dict[str, list[_Statement]] = defaultdict(list)
+    for x in fragments:
+        stated = {a: frozenset(v.casefold() for v in vs) for a, vs in x.properties.items()}
+        for value in linked.stated(x):
+            tables[value].append(stated)
+    return tables
+
+
+def _linked_note(tables: Mapping[str, Sequence[_Statement]]) -> str:
+    """How many records of linked tables have a duplicate there; "" if no value is shared."""
+    shared = {name: of for name, of in tables.items() if len(of) > 1}
+    if not shared:
+        return ""
+    exact = {name: n for name, of in shared.items() if (n := len(_repeated(of)))}
+    said = "no table has identical records"
+    if exact:
+        parts = [f"{n:,} of {len(shared[name]):,} of {_called(name)}" for name, n in exact.items()]
+        said = (
+            f"{counted(sum(exact.values()), 'record')} ({listed(parts, _MOST_NAMED)}) are "
+            "identical to another one of their table, and stay separate"
+        )
+    shares = {name: _share_of_duplicates(of) for name, of in shared.items()}
+    many = [f"{_called(n)} ({share:.0%})" for n, share in shares.items() if share > _MOST_SHARE]
+    if not many:
+        return said
+    return (
+        f"{said}; {listed(many, _MOST_NAMED)} may have duplicates (equal names and no conflict): "
+        "linking is for tables without any, so remove them first, or use kbforge cluster without "
+        f"{option('link')}"
+    )
+
+
+def _called(name: str) -> str:
+    return quoted(name, 40)
+
+
+def _share_of_duplicates(table: Sequence[_Statement]) -> float:
+    """The share of the records of a table that are repeated or have a near one."""
+    return len(_repeated(table) | _near(table)) / len(table)
+
+
+def _repeated(table: Sequence[_Statement]) -> set[int]:
+    """The records that are identical to another one."""
+    groups: dict[frozenset[tuple[str, frozenset[str]]], list[int]] = defaultdict(list)
+    for number, said in enumerate(table):
+        if said:
+            groups[frozenset(said.items())].append(number)
+    return {number for group in groups.values() if len(group) > 1 for number in group}
+
+
+def _near(table: Sequence[_Statement]) -> set[int]:
+    """The records that share a name with another one and do not conflict with it."""
+    near: set[int] = set()
+    named: dict[str, list[int]] = defaultdict(list)
+    for number, said in enumerate(table):
+        for name in sorted(said.get("name", ())):
+            for other in named[name][-_MOST_COMPARED:]:
+                if not any(
+                    v.isdisjoint(table[other][a]) for a, v in said.items() if a in table[other]
+                ):
+                    near |= {other, number}
+            named[name].append(number)
+    return near

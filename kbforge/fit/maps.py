@@ -66,8 +66,7 @@ from kbforge.fit.confidence import (
 from kbforge.fit.description import FileContext, FileCounts, FileSummary, PairModel, Prediction
 from kbforge.fit.features import ENTITY_FEATURES, PAIR_FEATURES, ConfidenceFeatures
 from kbforge.fit.questions import ERROR
-from kbforge.models.bundle import default_folder, read_default
-from kbforge.models.keeping import KeptReader, together
+from kbforge.models.bundle import KeptReader, default_folder, read_default, together
 from kbforge.models.trees import Trees, load_parts, save_parts
 
 _SPREAD = 1.0  # S, nats

@@ -41,7 +41,7 @@ from kbforge.indexes.hashed import (
     require_least,
     starts_of,
 )
-from kbforge.models.keeping import KeptReader
+from kbforge.models.bundle import KeptReader
 
 _MOST_CHARACTERS = 4096  # of a value that are read
 _MOST_KEYS = 512  # of a fragment

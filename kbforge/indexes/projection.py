@@ -47,7 +47,7 @@ from kbforge.indexes.hashed import (
     stacked,
     starts_of,
 )
-from kbforge.models.keeping import KeptReader
+from kbforge.models.bundle import KeptReader
 
 _MOST_TABLES = 512
 _MOST_ROWS = 24

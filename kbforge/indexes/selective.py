@@ -24,7 +24,7 @@ from kbforge.errors import UsageError, quoted
 from kbforge.indexes.hashed import HashedIndex, require_least, starts_of
 from kbforge.kernel import binding
 from kbforge.kernel.binding import address, kernel_library
-from kbforge.models.keeping import KeptReader
+from kbforge.models.bundle import KeptReader
 from kbforge.texts import (
     LARGEST,
     Begun,

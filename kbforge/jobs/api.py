@@ -60,8 +60,14 @@ from kbforge.jobs.remove import erase
 from kbforge.jobs.report import Report
 from kbforge.jobs.tables import COLUMNS, Records, fragments_from, pairs_from
 from kbforge.jobs.update import OnDuplicate, UpdateResult
-from kbforge.kb.tables import table_of
-from kbforge.kb.view import MOST_STATED, EntitiesView, GoldenView, exporter_for, read_policy
+from kbforge.kb.view import (
+    MOST_STATED,
+    EntitiesView,
+    GoldenView,
+    exporter_for,
+    read_policy,
+    table_of,
+)
 from kbforge.kb.view import export as export_view
 from kbforge.registry.options import bind_options
 

@@ -50,15 +50,14 @@ from kbforge.evaluation.reliability import entity_probabilities
 from kbforge.files.arrow import ArrowTable
 from kbforge.fit.authority import Authority, KnownEntities, entered
 from kbforge.fit.choices import PreparedRun, RunOptions, made_of, require_link
+from kbforge.fit.chooser import duplicates_note
 from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
-from kbforge.fit.duplicates import duplicates_note
 from kbforge.fit.prepare import honoured, prepare
 from kbforge.kb.consensus import MOST, consensus
-from kbforge.kb.entities import MOST_ALTERNATIVES, Corpus, assemble
+from kbforge.kb.entities import MOST_ALTERNATIVES, Corpus, assemble, with_made
 from kbforge.kb.links import KnownLink, Link, known_links_of, links_of
-from kbforge.kb.read import largest, with_made
-from kbforge.kb.tables import table_of
-from kbforge.kb.view import MOST_STATED, EntitiesView, GoldenView, export, read_policy
+from kbforge.kb.read import largest
+from kbforge.kb.view import MOST_STATED, EntitiesView, GoldenView, export, read_policy, table_of
 
 _SHOWN_ENTITIES = 10
 

@@ -24,14 +24,23 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import TypeAlias
 
 import numpy as np
 
-from kbforge.contracts import Alternative, Cluster, Entity, Fragment, Posterior, Subproblem, Value
+from kbforge.contracts import (
+    Alternative,
+    Cluster,
+    Entity,
+    Fragment,
+    Posterior,
+    Provenance,
+    Subproblem,
+    Value,
+)
 from kbforge.kb.spelling import Words, best_of
 
 MOST_ALTERNATIVES = 3
@@ -462,3 +471,9 @@ def fragments_of(entity: Entity) -> list[Fragment]:
         Fragment(id, {attribute: tuple(sorted(values)) for attribute, values in properties.items()})
         for id, properties in stated.items()
     ]
+
+
+def with_made(entities: Iterable[Entity], made: Provenance | None) -> Iterator[Entity]:
+    """The entities, the first of which says how all of them were made."""
+    for number, entity in enumerate(entities):
+        yield entity if number or made is None else replace(entity, made=made)

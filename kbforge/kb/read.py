@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Annotated, Any, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -164,12 +163,6 @@ def _explanations(
 def _require_distinct(ids: Sequence[str], where: str, field: str) -> None:
     if len(set(ids)) < len(ids):
         raise BadRecord(where, "distinct fragment ids", "one twice", field)
-
-
-def with_made(entities: Iterable[Entity], made: Provenance | None) -> Iterator[Entity]:
-    """The entities, the first of which says how all of them were made."""
-    for number, entity in enumerate(entities):
-        yield entity if number or made is None else replace(entity, made=made)
 
 
 def made_by(entities: Iterable[Entity]) -> list[Provenance]:

@@ -1,4 +1,4 @@
-"""Views of a knowledge base, golden records, and export by a plugin.
+"""Views of a knowledge base, golden records, tables, and export by a plugin.
 
 A golden record is an entity with those values alone that a *policy* selects for each attribute:
 
@@ -22,6 +22,14 @@ A policy is the name of a rule, for all attributes, or a TOML file:
     [attributes]
     name = "longest"
     born = "preferred"
+
+A table of a knowledge base is made for data frames. | table | a row is | columns |
+|---|---|---|
+| members | a fragment | id, entity_id, entity_name, confidence, reported |
+| pairs | two fragments that are probably one entity | left, right, probability, rest, entity_id |
+| wide | an entity | entity_id, entity_name, confidence, reported, fragments, every attribute |
+
+Values are unchanged: formulas are a matter of spreadsheets.
 """
 
 from __future__ import annotations
@@ -39,6 +47,7 @@ from kbforge import registry
 from kbforge.contracts import Entity, Exporter, Fragment, Value, View
 from kbforge.contracts.fragment import is_of_source
 from kbforge.errors import KBForgeError, UsageError, option, quoted
+from kbforge.files.arrow import ArrowTable, Cell
 from kbforge.files.fragments import read_fragments, to_line
 from kbforge.files.io import called, read_small
 from kbforge.files.records import Record, toml_of
@@ -330,3 +339,21 @@ def _seconds(text: Any) -> float:
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return _NEVER
+
+
+_IDS = ("id", "left", "right")  # of fragments
+_NUMBERS = ("confidence", "reported", "probability", "rest")
+
+
+def table_of(view: View, format: str, number_ids: bool = False, **options: object) -> ArrowTable:
+    """The output of the exporter `members`, `pairs` or `wide`, as a table in memory.
+
+    With `number_ids` the ids of fragments are whole numbers, as in the table that they come from.
+    """
+    exporter = registry.create("exporters", format, {"guard_formulas": False, **options})
+    rows: Iterator[Sequence[Cell]] = exporter.rows(view)
+    columns = [str(column) for column in next(rows)]
+    if number_ids:
+        places = {columns.index(column) for column in _IDS if column in columns}
+        rows = ([int(str(c)) if i in places else c for i, c in enumerate(row)] for row in rows)
+    return ArrowTable(columns, rows, _NUMBERS)

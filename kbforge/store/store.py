@@ -23,8 +23,8 @@ from kbforge.contracts import (
 )
 from kbforge.contracts.fragment import Shared, is_of_source
 from kbforge.errors import NotFoundError, StoreError, UsageError, quoted
-from kbforge.kb.entities import MOST_ALTERNATIVES, Corpus, assemble_subproblem
-from kbforge.kb.read import made_from_json, with_made
+from kbforge.kb.entities import MOST_ALTERNATIVES, Corpus, assemble_subproblem, with_made
+from kbforge.kb.read import made_from_json
 from kbforge.kb.spelling import Words
 from kbforge.store.database import Database
 from kbforge.store.pages import (

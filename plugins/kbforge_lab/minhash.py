@@ -83,7 +83,7 @@ from kbforge.indexes.hashed import (
     runs_of,
     starts_of,
 )
-from kbforge.models.keeping import KeptReader
+from kbforge.models.bundle import KeptReader
 from kbforge.texts import digest_of, normalised
 
 _SCALE = 2.0**-53

@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 from kbforge.testing.examples import HOSTILE_VALUES
 from kbforge.texts.kinds import (
     KINDS,
+    amount,
+    are_amounts,
     counts_read,
+    idle_attributes,
     kind_of,
     kinds_of,
     normalised,
     read_as,
     stated,
 )
-from kbforge.texts.readings import amount, are_amounts
-from kbforge_plugins.likelihoods.attributes.chance import idle_attributes
 from tests.profile import examples
 
 

@@ -60,7 +60,7 @@ from kbforge.contracts.likelihood import (
     LiveClusters,
 )
 from kbforge.errors import LikelihoodError, OtherModelError, UsageError, quoted
-from kbforge.models.keeping import KeptReader
+from kbforge.models.bundle import KeptReader
 from kbforge.numerics import capacity_for, grown
 from kbforge.texts import LARGEST, Places, digests_of, nowhere
 from kbforge_lm.likelihoods.counts import CompiledRows, DirichletRows, LiveRows, RowsOfSets

@@ -49,8 +49,7 @@ from kbforge.errors import ModelError, UsageError, listed, quoted
 from kbforge.files.fragments import DigestSet
 from kbforge.indexes.hashed import gram_counts
 from kbforge.indexes.ngrams import Ngrams
-from kbforge.models.bundle import read_bundle
-from kbforge.models.keeping import KeptReader
+from kbforge.models.bundle import KeptReader, read_bundle
 from kbforge.texts import END, START, normalised
 from kbforge_lm.likelihoods.counts import (
     CompiledRows,

@@ -104,7 +104,7 @@ _MOST_COLUMNS = 16_384
 class TableExporter(Exporter):
     """A table as CSV, whose header and rows a subclass yields.
 
-    `kbforge.kb.tables` reads the same rows, and makes tables in memory of them.
+    `kbforge.kb.view` reads the same rows, and makes tables in memory of them.
 
     Args:
         guard_formulas: put an apostrophe before a cell that a spreadsheet would take for a formula

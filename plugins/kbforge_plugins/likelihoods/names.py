@@ -36,7 +36,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import UsageError
 from kbforge.fit.hypotheses import exact_name
-from kbforge.models.keeping import KeptReader
+from kbforge.models.bundle import KeptReader
 from kbforge.texts import LARGEST, Places, digest_of, digests_of, nowhere
 
 _LEAST, _MOST = 0.6, 0.98  # of q

@@ -3,7 +3,7 @@
 import numpy as np
 
 from kbforge.contracts import Fragment
-from kbforge_plugins.likelihoods.pairs.codes import codes_of, spelt
+from kbforge_plugins.likelihoods.pairs.bags import codes_of, spelt
 from kbforge_plugins.likelihoods.pairs.file import CODE_FEATURES, FEATURES, File
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from kbforge_plugins.likelihoods.pairs.odds import Odds

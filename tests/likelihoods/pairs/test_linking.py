@@ -5,8 +5,7 @@ import pytest
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
-from kbforge_plugins.likelihoods.pairs.linking import MOST_BIAS, match_bias, one_to_one
-from kbforge_plugins.likelihoods.pairs.odds import UNITS
+from kbforge_plugins.likelihoods.pairs.odds import MOST_BIAS, UNITS, match_bias, one_to_one
 
 
 def _drawn(n: int, partners: float, right: float) -> tuple[IntArray, FloatArray, IntArray]:

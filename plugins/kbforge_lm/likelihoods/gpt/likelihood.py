@@ -46,8 +46,7 @@ from kbforge.contracts import (
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.fit.alpha import CALIBRATION_FILE, read_calibration
 from kbforge.indexes.selective import Selective
-from kbforge.models.bundle import Bundle, read_bundle
-from kbforge.models.keeping import KeptReader, together
+from kbforge.models.bundle import Bundle, KeptReader, read_bundle, together
 from kbforge_lm.likelihoods.gpt.model import LanguageModel, from_bundle
 from kbforge_lm.likelihoods.gpt.scoring import (
     MEBIBYTE,

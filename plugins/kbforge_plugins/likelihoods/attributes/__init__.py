@@ -1,6 +1,5 @@
 """The likelihood `attributes`: records with several noisy attributes.
 
-kinds        the kinds of attributes, the features that their values share, and counts of values
 vocabulary   an attribute's values as numbers, with base probabilities; fragments as records
 urn          the probability of an attribute's values in one cluster, and its rates
 fitting      rates, discounts and alpha from unlabelled fragments

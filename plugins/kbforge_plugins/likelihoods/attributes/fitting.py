@@ -58,12 +58,12 @@ from kbforge.texts.kinds import (
     Kind,
     counts_of,
     counts_read,
+    idle_attributes,
     kinds_of,
     read_as,
     stated,
 )
 from kbforge_plugins.clusterers.sequential import GreedyClusterer
-from kbforge_plugins.likelihoods.attributes.chance import idle_attributes
 from kbforge_plugins.likelihoods.attributes.urn import (
     COPY,
     AttributeRates,

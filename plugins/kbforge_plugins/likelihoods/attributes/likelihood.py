@@ -46,8 +46,7 @@ from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.files.io import called, read_small
 from kbforge.indexes.selective import Selective
 from kbforge.kernel.binding import BY_WORDS, address
-from kbforge.models.bundle import read_bundle
-from kbforge.models.keeping import KeptReader, together
+from kbforge.models.bundle import KeptReader, read_bundle, together
 from kbforge.numerics import capacity_for
 from kbforge.texts.kinds import counts_of, counts_read, normalised
 from kbforge_plugins.likelihoods.attributes.fitting import (

@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, Fragment, IntArray, LearnedState
-from kbforge.models.keeping import KeptReader
+from kbforge.models.bundle import KeptReader
 from kbforge.texts import LARGEST, Places, digests_of
 from kbforge.texts.kinds import (
     Kind,

@@ -10,7 +10,7 @@ other evidence, but outweigh the prior's preference for large clusters however m
     L(C) = sum over rows r < s of C of w(n_r) w(n_s) o(r, s) + sum over rows r of (n_r - 1) o(r, r)
 
 with o the clipped log odds of a pair. To those of two different rows that are candidates a *bias*
-is added, a constant that answers choose (`kbforge.fit.biases`). All sums are of whole numbers, so
+is added, a constant that answers choose (`kbforge.fit.chooser`). All sums are of whole numbers, so
 that L depends on the multiset alone, to the last bit.
 
 *Contributions.* A tree's sum for a pair is split over the features on its path: each node's feature

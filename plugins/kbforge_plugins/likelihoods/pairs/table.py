@@ -36,7 +36,10 @@ from kbforge.indexes.hashed import starts_of
 from kbforge.texts.kinds import (
     KINDS,
     Kind,
+    amount,
+    are_amounts,
     has_digit,
+    idle_attributes,
     kinds_of,
     normalised,
     read_as,
@@ -44,17 +47,17 @@ from kbforge.texts.kinds import (
     stated,
     words_of,
 )
-from kbforge.texts.readings import amount, are_amounts
-from kbforge_plugins.likelihoods.attributes.chance import idle_attributes
 from kbforge_plugins.likelihoods.pairs.bags import (
+    CODE_BAGS,
     Bags,
     Part,
     PartReader,
     Strings,
     Weights,
+    codes_of,
     joined_fields,
+    spelt,
 )
-from kbforge_plugins.likelihoods.pairs.codes import CODE_BAGS, codes_of, spelt
 
 
 def _table(letters: str, written: str) -> dict[str, str]:
