@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from kbforge import registry
 from kbforge.contracts import (
@@ -237,6 +237,11 @@ class PreparedRun:
     notes: tuple[str, ...]  # for the user: what was fitted, what was ignored
     options: Mapping[str, object] = field(default_factory=dict)  # of the likelihood, as found
     answers: tuple[Decision, ...] = ()  # what people said of pairs, for groupings to honour
+
+    @property
+    def unit(self) -> Literal["nats", "points"]:
+        """What totals are in: points of a score if the likelihood gives no probabilities."""
+        return "nats" if self.spec.likelihood.probability else "points"
 
 
 def make_models(

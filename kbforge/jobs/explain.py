@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TypeAlias
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -22,7 +22,8 @@ from kbforge.contracts import (
     Provenance,
     SubproblemData,
 )
-from kbforge.errors import KBForgeError, NotFoundError, UsageError, option, quoted
+from kbforge.contracts.entity import Natural, Probability
+from kbforge.errors import KBForgeError, UsageError, option, quoted
 from kbforge.fit.choices import PreparedRun, RunOptions, choices_of
 from kbforge.fit.prepare import prepare
 from kbforge.fit.review import explained, explained_all
@@ -39,6 +40,9 @@ _MOST_NEAR = 32
 """Maximum families of clusters whose entities are compared with a fragment."""
 _MOST_COMPARED = 100
 """Maximum fragments compared of each of two entities."""
+
+E = TypeVar("E")
+"""What an answer says of an entity of a store: its id, or more."""
 
 OnFragments: TypeAlias = Callable[[int], None]
 """Called with a number of fragments."""
@@ -208,20 +212,16 @@ def _total(reason: Reason) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """An entity of a store, and the evidence that a fragment belongs to it.
+class Place(Generic[E]):
+    """An entity of a store, and what speaks for a fragment in it.
 
-    Attributes:
-        entity: its id.
-        others: the number of its other fragments.
-        total: the log odds of joining them against staying alone, nats; None without others.
-        explanation: the contributions of attributes; None without others, or if the likelihood has
-            none.
-
+    `others` is how many fragments it has besides that one, and `total` the log odds of joining them
+    against staying alone, nats, None without others. `explanation` is what each attribute says;
+    None without others, or if the likelihood does not tell attributes apart.
     """
 
-    entity: str
-    others: int
+    entity: E
+    others: Natural
     total: float | None
     explanation: Explanation | None
 
@@ -245,7 +245,7 @@ def reasons_in_store(path: str, fragment_id: str, rivals: int) -> tuple[list[Rea
         return reasons, prepared
 
 
-def why(store: Store, fit: PreparedRun, fragment_id: str, rivals: int = 5) -> list[Place]:
+def why(store: Store, fit: PreparedRun, fragment_id: str, rivals: int = 5) -> list[Place[str]]:
     """Explain the fragment in its own entity, then in the `rivals` others that fit it best.
 
     The others are the bounded number of entities that share most index keys: an entity that shares
@@ -257,10 +257,7 @@ def why(store: Store, fit: PreparedRun, fragment_id: str, rivals: int = 5) -> li
     """
     spec = without_model(fit.spec)
     with store.database.snapshot():
-        found = store.fragment(fragment_id)
-        if found is None:
-            raise NotFoundError(f'the knowledge base has no fragment "{quoted(fragment_id)}"')
-        number, x = found
+        number, x = store.fragment(fragment_id)
         own, members = store.entity_of(number)
         rest = tuple(one for one in members if one != number)
         near = [one for one in _near(store, spec, x) if one[0] != own]
@@ -307,7 +304,7 @@ def _share_keys(store: Store, spec: ModelSpec, x: Fragment, members: Cluster) ->
 
 def _places(
     store: Store, spec: ModelSpec, x: Fragment, entities: Sequence[tuple[str, Cluster]]
-) -> list[Place]:
+) -> list[Place[str]]:
     """The evidence for a fragment in entities, given by ids and other fragments."""
     fragments = store.pages.fragments(sorted({n for _, members in entities for n in members}))
     sets = [[fragments[n] for n in members] for _, members in entities]
@@ -325,33 +322,37 @@ def _places(
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """The evidence about whether two entities are one.
+class SharedValues:
+    """Values of an attribute that two entities share, and that one has alone."""
 
-    Attributes:
-        first: the id of the first.
-        second: the id of the second.
-        compared: how many fragments of each were read, at most a bounded number.
-        total: the log odds of one entity against two, nats.
-        explanation: the contributions of attributes to them; None if the likelihood has none.
-        together: the probability, under the stored groupings, that all fragments of both are in one
-            entity.
-        mixed: the probability that any fragments of both are.
-        values: by attribute, the values of both, of the first alone, and of the second alone.
+    both: Sequence[str]
+    first: Sequence[str]
+    second: Sequence[str]
 
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Generic[E]):
+    """Why two entities are not one: `total` is the log odds of one entity against two.
+
+    `compared` is how many fragments of each were read; of large entities only some are. `together`
+    is the probability, by the groupings that the store keeps, that all of their fragments are one
+    entity, `mixed` that some are. `explanation` is None if the likelihood does not tell attributes
+    apart.
     """
 
-    first: str
-    second: str
-    compared: tuple[int, int]
-    total: float
+    first: E
+    second: E
+    compared: Sequence[Natural]
+    total: float | None
     explanation: Explanation | None
-    together: float
-    mixed: float
-    values: Mapping[str, tuple[Sequence[str], Sequence[str], Sequence[str]]]
+    together: Probability
+    mixed: Probability
+    values: Mapping[str, SharedValues]
+    likelihood: str
+    unit: Literal["nats", "points"]
 
 
-def compare(store: Store, fit: PreparedRun, first: str, second: str) -> Comparison:
+def compare(store: Store, fit: PreparedRun, first: str, second: str) -> Comparison[str]:
     """Why two entities of a store are separate; a former id stands for the first entity that it
     became.
 
@@ -381,7 +382,11 @@ def compare(store: Store, fit: PreparedRun, first: str, second: str) -> Comparis
         found = store.pages.fragments([n for part in parts for n in part])
         a, b = ([found[n] for n in part] for part in parts)
         total, why = _merged(spec, a, b)
-        return Comparison(one, two, (len(a), len(b)), total, why, together, mixed, _values(a, b))
+        return Comparison(
+            *(one, two, (len(a), len(b)), total, why, together, mixed, _values(a, b)),
+            likelihood=fit.likelihood,
+            unit=fit.unit,
+        )
 
 
 def _grouped(page: SubproblemData, first: Cluster, second: Cluster) -> tuple[float, float]:
@@ -423,15 +428,13 @@ def _merged(
     return why.total, why
 
 
-def _values(
-    first: Sequence[Fragment], second: Sequence[Fragment]
-) -> dict[str, tuple[list[str], list[str], list[str]]]:
+def _values(first: Sequence[Fragment], second: Sequence[Fragment]) -> dict[str, SharedValues]:
     """For each attribute, the values that both state, and each alone, most stated first."""
     one, two = collect(first), collect(second)
     out = {}
     for attribute in dict.fromkeys([*one, *two]):
         a, b = ([value.value for value in of.get(attribute, ())] for of in (one, two))
-        out[attribute] = (
+        out[attribute] = SharedValues(
             [value for value in a if value in {*b}],
             [value for value in a if value not in {*b}],
             [value for value in b if value not in {*a}],

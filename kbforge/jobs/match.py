@@ -21,7 +21,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from kbforge.contracts import (
     ModelSpec,
     SubproblemData,
 )
+from kbforge.contracts.entity import Natural, Probability
 from kbforge.errors import LikelihoodError, quoted
 from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
 from kbforge.fit.choices import PreparedRun
@@ -47,6 +48,9 @@ from kbforge.numerics import on_grid
 from kbforge.store.pages import numbers_from_bytes, page_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import ask, rows_of
+
+E = TypeVar("E")
+"""What an answer says of an entity: its id, or more."""
 
 _MOST_ASKED = 8
 """Maximum fragments of an entity that a map of pairs compares; the result is their mean."""
@@ -61,40 +65,35 @@ _MOST_EXPLAINED = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Generic[E]):
     """An entity that the fragment may belong to.
 
-    Attributes:
-        entity: its id.
-        reported: the probability that the fragment joins it.
-        probability: the same, calibrated if the store has a map of confidence.
-        total: the log odds of joining its clusters against staying alone, nats.
-        explanation: the contributions of attributes to joining the entity as it is; None if the
-            likelihood has none.
-
+    `reported` is the probability that the fragment joins it, and `probability` the same, calibrated
+    where the store has a map of confidence. `total` is the log odds of joining its clusters against
+    staying alone, nats, and null in JSON if they are infinite. `explanation` is what each attribute
+    says for joining it, None if the likelihood does not tell attributes apart.
     """
 
-    entity: str
-    reported: float
-    probability: float
-    total: float
+    entity: E
+    probability: Probability
+    reported: Probability
+    total: float | None
     explanation: Explanation | None
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """The result of matching a fragment.
+class Match(Generic[E]):
+    """Where a fragment would go; the most probable candidates come first.
 
-    Attributes:
-        candidates: the most probable first.
-        new: the reported probability that it belongs to no entity of the store.
-        compared: clusters that it was compared with.
-
+    `new` is the reported probability that it belongs to no entity of the store, and `compared` the
+    number of clusters that it was compared with.
     """
 
-    candidates: tuple[Candidate, ...]
-    new: float
-    compared: int
+    candidates: Sequence[Candidate[E]]
+    new: Probability
+    compared: Natural
+    likelihood: str
+    unit: Literal["nats", "points"]
 
 
 class _Rival(NamedTuple):
@@ -122,7 +121,7 @@ def match(
     fragment: Fragment,
     most: int = 10,
     clusters: ClusterCache | None = None,
-) -> Match:
+) -> Match[str]:
     """The entities that a fragment may belong to, up to a maximum.
 
     `fit` has the models of the store (`kbforge.jobs.models.restore`). A likelihood may cache what
@@ -149,7 +148,7 @@ def match(
         shares /= shares.sum()
         best = _by_entity(store, rivals, shares[:-1].tolist())[:most]
         candidates = _candidates(store, fit, fragment, best, float(shares[-1]))
-    return Match(candidates, float(shares[-1]), len(rivals))
+    return Match(candidates, float(shares[-1]), len(rivals), fit.likelihood, fit.unit)
 
 
 # --- what it is compared with ---------------------------------------------------------------------
@@ -344,7 +343,7 @@ def _by_entity(store: Store, rivals: Sequence[_Rival], shares: Sequence[float]) 
 
 def _candidates(
     store: Store, fit: PreparedRun, x: Fragment, best: Sequence[_Best], new: float
-) -> tuple[Candidate, ...]:
+) -> tuple[Candidate[str], ...]:
     """Entities with their calibrated probabilities and explanations."""
     wanted = [one.members[:_MOST_EXPLAINED] for one in best]
     fragments = fragments_in(store, wanted)
@@ -359,7 +358,7 @@ def _candidates(
     out = []
     for one, sure, why in zip(best, probability, reasons, strict=True):
         odds = math.log(one.share) - math.log(new) if one.share and new else math.inf
-        out.append(Candidate(one.entity, one.share, sure, odds, why))
+        out.append(Candidate(one.entity, sure, one.share, odds, why))
     return tuple(out)
 
 

@@ -179,10 +179,18 @@ class Store:
         """All decisions, the first one first."""
         return [_decision(row) for row in read_rows(self._rows, "decision", "ORDER BY number")]
 
-    def fragment(self, id: str) -> tuple[int, Fragment] | None:
-        """The number and the content of the fragment with this id."""
-        row = next(rows_of(self._rows, "fragment", "id", [id]), None)
-        return None if row is None else (row[0], fragment_from_bytes(row[-1]))
+    def fragment(self, id: str) -> tuple[int, Fragment]:
+        """The number and the content of a fragment; a NotFoundError if there is none."""
+        for number, *_, line in rows_of(self._rows, "fragment", "id", [id]):
+            return number, fragment_from_bytes(line)
+        raise NotFoundError(f'the knowledge base has no fragment "{quoted(id)}"')
+
+    def entity(self, id: str) -> tuple[int, Sequence[int]]:
+        """The subproblem and the fragments' numbers of an entity; NotFoundError if it is none."""
+        row = row_of(self._rows, "entity", id)
+        if row is None:
+            raise NotFoundError(f'the knowledge base has no entity "{quoted(id)}"')
+        return row[1], numbers_from_bytes(row[2]).tolist()
 
     def fragments(self) -> Iterator[Fragment]:
         """All fragments, by place."""

@@ -24,11 +24,13 @@ from kbforge.contracts.fragment import MAX_ID_CHARACTERS, Shared
 from kbforge.errors import UsageError
 from kbforge.files.fragments import parse_json
 from kbforge.files.io import lines_of
+from kbforge.jobs.explain import Comparison
 from kbforge.jobs.link import renamed
+from kbforge.jobs.match import Match
 from kbforge.store.changes import Changes
 from kbforge.store.store import LARGEST
 from kbforge_serve import export, facts, feed, reasons, schemas
-from kbforge_serve.answers import Answer, schema_of
+from kbforge_serve.answers import Answer, EntityReference, schema_of
 from kbforge_serve.frame import JsonAnswer
 from kbforge_serve.questions import Answered, NextQuestion, TakenBack
 from kbforge_serve.search import SearchResults
@@ -208,7 +210,7 @@ def _reasons(routes: APIRouter, service: Service) -> None:
         """Explain what each attribute says for a fragment in its entity, and in its rivals."""
         return JsonAnswer(reasons.why(readers, fragment, rivals))
 
-    @routes.get("/compare", summary="Why not one entity", **_says(reasons.EntityComparison))
+    @routes.get("/compare", summary="Why not one entity", **_says(Comparison[EntityReference]))
     def compare(first: EntityId, second: EntityId) -> Response:
         """Explain what each attribute says for two entities' being one."""
         return JsonAnswer(reasons.compare(readers, first, second))
@@ -217,7 +219,7 @@ def _reasons(routes: APIRouter, service: Service) -> None:
         "/match",
         summary="Match a fragment without keeping it",
         openapi_extra=_body({"application/json": schemas.GivenQuery.model_json_schema()}),
-        **_says(reasons.MatchResult),
+        **_says(Match[EntityReference]),
     )
     def match(body: Body, most: Limit = 10) -> Response:
         """Find the entities that a fragment would join, if it were added now."""

@@ -5,6 +5,7 @@ Subproblems go by their names in the store.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -13,7 +14,7 @@ import numpy as np
 import orjson
 from msgspec import structs
 
-from kbforge.contracts import Entity, Fragment, IntArray, Kind, SubproblemData, Value
+from kbforge.contracts import Entity, Fragment, Kind, Value
 from kbforge.contracts.entity import Natural, Probability
 from kbforge.errors import NotFoundError, UsageError, how_sure, quoted
 from kbforge.jobs.report import Status, status_in
@@ -24,7 +25,7 @@ from kbforge.kb.similarity import similar as similar_fragments
 from kbforge.store.changes import known_of
 from kbforge.store.pages import fragment_from_bytes, numbers_from_bytes
 from kbforge.store.store import Store
-from kbforge.store.tables import ask, read_rows, row_of, rows_of
+from kbforge.store.tables import ask, read_rows, rows_of
 from kbforge_serve.answers import Answer, EntityReference, Record, as_json, record_of
 from kbforge_serve.readers import Readers
 
@@ -266,10 +267,7 @@ def entity(readers: Readers, id: str, first: int = 0) -> EntityDetails | FormerE
 
 def _block(readers: Readers, store: Store, id: str) -> tuple[list[Entity], Entity]:
     """The entities of the subproblem that has an entity, and the entity."""
-    row = row_of(store.database.connection, "entity", id)
-    if row is None:
-        raise NotFoundError(f'the knowledge base has no entity "{quoted(id)}"')
-    block = list(readers.view_of(store).of_subproblems([row[1]]))
+    block = list(readers.view_of(store).of_subproblems([store.entity(id)[0]]))
     return block, next(one for one in block if one.id == id)
 
 
@@ -387,12 +385,10 @@ def _home(
     readers: Readers, store: Store, id: str, alternatives: str
 ) -> tuple[list[Entity], Entity, Fragment]:
     """The entities of the subproblem that has a fragment, its own among them, and the fragment."""
-    found = store.fragment(id)
-    if found is None:
-        raise NotFoundError(f'the knowledge base has no fragment "{quoted(id)}"')
-    home = store.pages.homes([found[0]])
+    number, found = store.fragment(id)
+    home = store.pages.homes([number])
     block = list(readers.view_of(store, alternatives).of_subproblems(list(home.values())))
-    return block, next(one for one in block if id in one.fragments), found[1]
+    return block, next(one for one in block if id in one.fragments), found
 
 
 def fragment(readers: Readers, id: str) -> FoundFragment:
@@ -445,17 +441,16 @@ def subproblem(readers: Readers, name: int) -> SubproblemDetails:
         ids = [id for one in block for id in one.fragments]
         shown = ids[:MOST_FRAGMENTS]
         numbers = store.pages.numbers(shown)
-        groups = _groups(page, [numbers[id] for id in shown])
-        weights = np.exp(page.weights)
+        places = {numbers[id]: place for place, id in enumerate(shown)}
+        weights = np.exp(page.weights).tolist()
         together = np.zeros((len(shown), len(shown)))
-        competing: dict[tuple[tuple[int, ...], ...], float] = {}
-        for row, weight in zip(groups, weights.tolist(), strict=True):
-            together += weight * (row[:, None] == row)
-            parts: dict[int, list[int]] = {}
-            for place, group in enumerate(row.tolist()):
-                parts.setdefault(group, []).append(place)
-            key = tuple(tuple(part) for part in parts.values())
-            competing[key] = competing.get(key, 0.0) + weight
+        competing = Counter[tuple[tuple[int, ...], ...]]()
+        for particle, weight in zip(page.subproblem().particles, weights, strict=True):
+            parts = [tuple(sorted(places[n] for n in c if n in places)) for c in particle.clusters]
+            key = tuple(sorted(part for part in parts if part))
+            competing[key] += weight
+            for part in key:
+                together[np.ix_(part, part)] += weight
         best = sorted(competing.items(), key=lambda item: (-item[1], item[0]))
         return SubproblemDetails(
             name,
@@ -470,23 +465,6 @@ def subproblem(readers: Readers, name: int) -> SubproblemDetails:
             ],
             np.minimum(together.round(4), 1.0).tolist(),
         )
-
-
-def _groups(page: SubproblemData, numbers: Sequence[int]) -> IntArray:
-    """The cluster of each fragment on each particle, shape [particles, fragments]."""
-    place = {number: at for at, number in enumerate(numbers)}
-    ends = np.cumsum(page.lengths).tolist()
-    members = page.members.tolist()
-    begins = [0, *ends[:-1]]
-    out = np.zeros((len(page.weights), len(numbers)), np.int64)
-    cells, at = page.cells.tolist(), 0
-    for particle, length in enumerate(page.rows.tolist()):
-        for cluster in cells[at : at + length]:
-            for number in members[begins[cluster] : ends[cluster]]:
-                if number in place:
-                    out[particle, place[number]] = cluster
-        at += length
-    return out
 
 
 def listing(readers: Readers, order: Order = "largest", most: int = 50) -> Listing:

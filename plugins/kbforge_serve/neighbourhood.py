@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from kbforge.contracts import FloatArray, Fragment, SubproblemData
-from kbforge.errors import NotFoundError, quoted
 from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
-from kbforge.store.tables import row_of, rows_of
+from kbforge.store.tables import rows_of
 from kbforge_serve.answers import plain
 from kbforge_serve.facts import holding, references
 from kbforge_serve.helpers import aside
@@ -49,12 +48,10 @@ def neighbourhood(readers: Readers, id: str) -> dict[str, Any]:
     Raises NotFoundError if there is no such entity now.
     """
     with readers.store() as store:
-        row = row_of(store.database.connection, "entity", id)
-        if row is None:
-            raise NotFoundError(f'the knowledge base has no entity "{quoted(id)}"')
-        joined = _joined(store, [row[1]])
+        home, members = store.entity(id)
+        joined = _joined(store, [home])
         beside = {_other(pair, id): p for pair, p in joined.items() if id in pair}
-        near = _near(readers, store, numbers_from_bytes(row[2]).tolist())
+        near = _near(readers, store, members)
         ranked = sorted(beside, key=lambda other: (-beside[other], other))
         ranked += sorted(near.keys() - beside, key=lambda other: (-near[other], other))
         ids = [id, *[other for other in ranked if other != id][:MOST_NEIGHBOURS]]
@@ -94,21 +91,18 @@ def _joined(store: Store, names: Sequence[int]) -> dict[Pair, float]:
 
 def _pairs(page: SubproblemData, holder: Mapping[int, str]) -> dict[Pair, float]:
     """As `_joined`, of one subproblem; `holder` is the entity of each fragment."""
-    weights = np.exp(page.weights).tolist()
-    ends = [0, *np.cumsum(page.rows).tolist()]
-    found: dict[Pair, float] = {}
-    bounds = [0, *np.cumsum(page.lengths).tolist()]
-    members = page.members.tolist()
-    touched = [sorted({holder[n] for n in members[one:two]}) for one, two in pairwise(bounds)]
-    for weight, (begin, end) in zip(weights, pairwise(ends), strict=True):
+    found = Counter[Pair]()
+    for particle, weight in zip(
+        page.subproblem().particles, np.exp(page.weights).tolist(), strict=True
+    ):
         pairs = {  # two entities that share several clusters of a particle count once
             pair
-            for cell in page.cells[begin:end].tolist()
-            if len(touched[cell]) > 1
-            for pair in combinations(touched[cell], 2)
+            for cluster in particle.clusters
+            if len(cluster) > 1
+            for pair in combinations(sorted({holder[n] for n in cluster}), 2)
         }
         for pair in pairs:
-            found[pair] = found.get(pair, 0.0) + weight
+            found[pair] += weight
     return found
 
 

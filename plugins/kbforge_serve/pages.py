@@ -13,8 +13,9 @@ from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from kbforge.errors import ContradictionError, LikelihoodError, quoted
+from kbforge.jobs.explain import Comparison
 from kbforge_serve import facts, frame, reasons
-from kbforge_serve.answers import Facts, plain
+from kbforge_serve.answers import EntityReference, Facts, plain
 from kbforge_serve.failures import sentence_of, status_of
 from kbforge_serve.neighbourhood import neighbourhood
 from kbforge_serve.service import Service
@@ -122,7 +123,7 @@ class Pages:
     def _why(self, fragment: Name) -> reasons.Why:
         return reasons.why(self._service.readers, fragment)
 
-    def _compare(self, first: Name, second: Name) -> reasons.EntityComparison:
+    def _compare(self, first: Name, second: Name) -> Comparison[EntityReference]:
         return reasons.compare(self._service.readers, first, second)
 
     def _subproblem(self, name: int) -> facts.SubproblemDetails:

@@ -29,17 +29,16 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from msgspec import Meta, Struct
 
 from kbforge.contracts import Fragment
-from kbforge.errors import BadRecord, LikelihoodError, NotFoundError, UsageError, quoted
+from kbforge.errors import BadRecord, LikelihoodError, UsageError, quoted
+from kbforge.jobs.match import Candidate
 from kbforge.kb.entities import collect, naming
-from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import row_of
 from kbforge.version import __version__
 from kbforge_serve import frame, reasons
-from kbforge_serve.answers import Facts
+from kbforge_serve.answers import EntityReference, Facts
 from kbforge_serve.facts import references
 from kbforge_serve.failures import failure, sentence_of
-from kbforge_serve.reasons import MatchCandidate
 from kbforge_serve.security import READ_ONLY, Access
 from kbforge_serve.service import Service
 
@@ -320,9 +319,8 @@ class _Reconciliation:
     def preview(self, request: Request, id: Annotated[str, Query(max_length=4096)]) -> Response:
         """A small page about an entity, to be shown inside of others' pages."""
         with self._readers.store() as store:
-            now = _now(store, id)
-            if now is None:
-                raise NotFoundError(f'the knowledge base has no entity "{quoted(id)}"')
+            now = _now(store, id) or id
+            store.entity(now)
             (reference,) = references(self._readers, store, [now])
             values = {name: of[:_DESCRIBED] for name, of in _values(store, now).items()}
         made = frame.page(
@@ -359,7 +357,7 @@ _CERTAIN: Facts = {"score": 100.0, "match": True, "features": [{"id": "id", "val
 _UNSURE: Facts = {"score": 0.0, "match": False, "features": []}
 
 
-def _verdict(candidate: MatchCandidate, first: bool) -> Facts:
+def _verdict(candidate: Candidate[EntityReference], first: bool) -> Facts:
     """What a candidate's probability and explanation are in this API; one can be the match."""
     features: list[Facts] = [{"id": "probability", "value": candidate.probability}]
     why = candidate.explanation
@@ -450,10 +448,9 @@ def _now(store: Store, id: str) -> str | None:
 def _values(store: Store, id: str, most: int = _MOST_MEMBERS) -> dict[str, list[str]]:
     """What an entity's fragments state, by attribute, the best value first."""
     now = _now(store, id)
-    row = None if now is None else row_of(store.database.connection, "entity", now)
-    if row is None:
+    if now is None:
         return {}
-    numbers = numbers_from_bytes(row[2]).tolist()[:most]
+    numbers = store.entity(now)[1][:most]
     fragments = store.pages.fragments(numbers)
     stated = collect([fragments[n] for n in numbers], store.corpus)
     return {attribute: [one.value for one in values] for attribute, values in stated.items()}

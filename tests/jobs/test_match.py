@@ -35,13 +35,13 @@ def made(path: Path, fragments: Sequence[Fragment], choices: RunOptions) -> str:
     return str(path / "kb.sqlite")
 
 
-def matched(path: str, x: Fragment, most: int = 1000) -> Match:
+def matched(path: str, x: Fragment, most: int = 1000) -> Match[str]:
     with Database(path) as database:
         store = Store(database)
         return match(store, restore(store, confidence=True)[0], x, most)
 
 
-def shares(found: Match) -> dict[str | None, float]:
+def shares(found: Match[str]) -> dict[str | None, float]:
     return {None: found.new, **{one.entity: one.reported for one in found.candidates}}
 
 
@@ -227,10 +227,10 @@ def test_two_entities_are_compared_by_what_merging_them_gains(
         assert (got.explanation is None) == (likelihood == "gaussian")
         assert got.compared == (len(a), len(b))
         assert 0 <= got.together <= got.mixed <= 1
-        for attribute, (shared, ours, theirs) in got.values.items():
+        for attribute, values in got.values.items():
             said = [{v for x in of for v in x.properties.get(attribute, ())} for of in (a, b)]
-            assert {*shared} == said[0] & said[1]
-            assert ({*ours}, {*theirs}) == (said[0] - said[1], said[1] - said[0])
+            assert {*values.both} == said[0] & said[1]
+            assert ({*values.first}, {*values.second}) == (said[0] - said[1], said[1] - said[0])
         with pytest.raises(UsageError, match="one entity"):
             compare(store, fit, one, one)
         with pytest.raises(NotFoundError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +14,16 @@ import pytest
 from starlette.testclient import TestClient
 
 from kbforge.contracts import Fragment
-from kbforge.errors import BusyError
+from kbforge.errors import BusyError, NotFoundError
 from kbforge.files.fragments import to_line
+from kbforge.jobs.explain import Comparison
+from kbforge.jobs.match import Match
 from kbforge.kb.view import RULES
 from kbforge.store.changes import Changes
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 from kbforge_serve import api, export, facts, feed, reasons, schemas
-from kbforge_serve.answers import as_json
+from kbforge_serve.answers import EntityReference, as_json
 from kbforge_serve.api import fragments_of
 from kbforge_serve.app import application
 from kbforge_serve.questions import Answered, NextQuestion, TakenBack
@@ -54,9 +57,9 @@ def posted(client: TestClient, path: str, model: Any, **sent: Any) -> Any:
 
 
 def in_store(store: Path, id: str) -> Fragment | None:
-    with Database(str(store)) as database:
-        found = Store(database).fragment(id)
-    return None if found is None else found[1]
+    with Database(str(store)) as database, contextlib.suppress(NotFoundError):
+        return Store(database).fragment(id)[1]
+    return None
 
 
 # --- what reads -----------------------------------------------------------------------------------
@@ -129,11 +132,11 @@ def test_the_reasons_are_what_the_document_says(
     why = said(client, "/api/why", reasons.Why, params={"fragment": some.id})
     assert why["fragment"]["id"] == some.id
     sent = {"properties": {name: list(values) for name, values in some.properties.items()}}
-    match = posted(client, "/api/match?most=3", reasons.MatchResult, json=sent)
+    match = posted(client, "/api/match?most=3", Match[EntityReference], json=sent)
     assert match["candidates"][0]["entity"] == why["own"]["entity"]
     one, two = client.get("/api/entities?limit=2").json()["entities"]
     asked = {"first": one["id"], "second": two["id"]}
-    compared = said(client, "/api/compare", reasons.EntityComparison, params=asked)
+    compared = said(client, "/api/compare", Comparison[EntityReference], params=asked)
     assert (compared["first"], compared["second"]) == (one, two)
     assert client.get("/api/compare", params={**asked, "second": one["id"]}).status_code == 400
     assert client.get("/api/why?fragment=nobody").status_code == 404
