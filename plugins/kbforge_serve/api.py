@@ -31,7 +31,7 @@ from kbforge.store.changes import Changes
 from kbforge.store.store import LARGEST
 from kbforge_serve import export, facts, feed, reasons, schemas
 from kbforge_serve.answers import Answer, EntityReference, schema_of
-from kbforge_serve.frame import JsonAnswer
+from kbforge_serve.frame import json_of
 from kbforge_serve.questions import Answered, NextQuestion, TakenBack
 from kbforge_serve.search import SearchResults
 from kbforge_serve.service import Service
@@ -91,7 +91,6 @@ def _says(answer: Any) -> dict[str, Any]:
     """What the document says of a route: its answer, and its errors."""
     schema = schema_of(answer, _COMPONENTS)
     return {
-        "response_class": JsonAnswer,
         "responses": {
             200: {"content": {"application/json": {"schema": schema}}},
             **_FAILS,
@@ -121,7 +120,7 @@ def _entities(routes: APIRouter, service: Service) -> None:
 
     @routes.get("/status", summary="The store at a glance", **_says(facts.ServedStatus))
     def status() -> Response:
-        return JsonAnswer(facts.status(readers))
+        return json_of(facts.status(readers))
 
     @routes.get("/search", summary="Search entities", **_says(SearchResults))
     def search(
@@ -130,12 +129,12 @@ def _entities(routes: APIRouter, service: Service) -> None:
         cursor: Annotated[str | None, Query(description="What `next` said.")] = None,
     ) -> Response:
         """Find entities by the values and ids of their fragments, also with typing errors."""
-        return JsonAnswer(service.search.find(q, limit, cursor))
+        return json_of(service.search.find(q, limit, cursor))
 
     @routes.get("/entities", summary="List entities", **_says(facts.Listing))
     def listing(order: Literal["largest", "least_sure"] = "largest", limit: Limit = 50) -> Response:
         """List the largest entities, or those with the lowest confidence."""
-        return JsonAnswer(facts.listing(readers, order, limit))
+        return json_of(facts.listing(readers, order, limit))
 
     @routes.get(
         "/entities/{id}",
@@ -152,7 +151,7 @@ def _entities(routes: APIRouter, service: Service) -> None:
 
         Of an entity that is no more, get those that have its fragments now.
         """
-        return JsonAnswer(facts.entity(readers, id, first))
+        return json_of(facts.entity(readers, id, first))
 
 
 def _fragments(routes: APIRouter, service: Service) -> None:
@@ -161,17 +160,17 @@ def _fragments(routes: APIRouter, service: Service) -> None:
     @routes.get("/fragment", summary="Get a fragment", **_says(facts.FoundFragment))
     def fragment(id: FragmentId) -> Response:
         """Get a fragment and its entity. Ids of fragments may have any characters."""
-        return JsonAnswer(facts.fragment(readers, id))
+        return json_of(facts.fragment(readers, id))
 
     @routes.get("/similar", summary="Similar fragments", **_says(facts.SimilarFragments))
     def similar(fragment: FragmentId) -> Response:
         """List the fragments that may be one entity with a fragment, with the probability."""
-        return JsonAnswer(facts.similar(readers, fragment))
+        return json_of(facts.similar(readers, fragment))
 
     @routes.get("/subproblems/{name}", summary="Get a subproblem", **_says(facts.SubproblemDetails))
     def subproblem(name: Number) -> Response:
         """Get a block of fragments that are clustered together, with its competing groupings."""
-        return JsonAnswer(facts.subproblem(readers, name))
+        return json_of(facts.subproblem(readers, name))
 
 
 def _export(routes: APIRouter, service: Service) -> None:
@@ -208,12 +207,12 @@ def _reasons(routes: APIRouter, service: Service) -> None:
         fragment: FragmentId, rivals: Annotated[int, Query(ge=0, le=_MOST_LISTED)] = 5
     ) -> Response:
         """Explain what each attribute says for a fragment in its entity, and in its rivals."""
-        return JsonAnswer(reasons.why(readers, fragment, rivals))
+        return json_of(reasons.why(readers, fragment, rivals))
 
     @routes.get("/compare", summary="Why not one entity", **_says(Comparison[EntityReference]))
     def compare(first: EntityId, second: EntityId) -> Response:
         """Explain what each attribute says for two entities' being one."""
-        return JsonAnswer(reasons.compare(readers, first, second))
+        return json_of(reasons.compare(readers, first, second))
 
     @routes.post(
         "/match",
@@ -226,7 +225,7 @@ def _reasons(routes: APIRouter, service: Service) -> None:
         value = parse_json(body, "the body")
         if isinstance(value, dict) and value.get("id") is None:
             value = {**value, "id": "?"}
-        return JsonAnswer(reasons.match(readers, Fragment.from_json(value, "the body"), most))
+        return json_of(reasons.match(readers, Fragment.from_json(value, "the body"), most))
 
 
 # --- what writes ----------------------------------------------------------------------------------
@@ -283,7 +282,7 @@ def _adding(routes: APIRouter, service: Service) -> None:
             return service.writer.add(given, on_duplicate, named)
 
         # it may wait for long, and then without a thread
-        return JsonAnswer(await asyncio.wrap_future(await run_in_threadpool(submitted)))
+        return json_of(await asyncio.wrap_future(await run_in_threadpool(submitted)))
 
 
 def _decisions(routes: APIRouter, service: Service) -> None:
@@ -296,19 +295,19 @@ def _decisions(routes: APIRouter, service: Service) -> None:
         A decision that is in force is not made again; one that contradicts others is refused.
         """
         future = writer.honour(said.same, said.first, said.second)
-        return JsonAnswer(await asyncio.wrap_future(future))
+        return json_of(await asyncio.wrap_future(future))
 
     @routes.post("/decisions/{number}/undo", summary="Take back a decision", **_says(Undone))
     async def undo(number: Number) -> Response:
         """Honour a decision no longer; one that was taken back stays so."""
-        return JsonAnswer(await asyncio.wrap_future(writer.undo(number)))
+        return json_of(await asyncio.wrap_future(writer.undo(number)))
 
     @routes.get("/decisions", summary="List decisions", **_says(Decisions))
     def decisions(before: Before = None, limit: Limit = _MOST_LISTED) -> Response:
         """List the decisions, the latest first, those that were taken back among them."""
         with service.readers.store() as store:
             found = store.last_decisions(limit, before)
-        return JsonAnswer(Decisions(found, _next(found, limit)))
+        return json_of(Decisions(found, _next(found, limit)))
 
 
 def _review(routes: APIRouter, service: Service) -> None:
@@ -317,17 +316,17 @@ def _review(routes: APIRouter, service: Service) -> None:
     @routes.get("/review", summary="The next question", **_says(NextQuestion))
     def question() -> Response:
         """Get the question whose answer is expected to set most right, with its evidence."""
-        return JsonAnswer(questions.next())
+        return json_of(questions.next())
 
     @routes.post("/review", summary="Answer a question", **_says(Answered))
     def answer(said: schemas.GivenAnswer) -> Response:
         """Decide whether the two fragments of a question are one entity, or skip it."""
-        return JsonAnswer(questions.answer(said.first, said.second, said.same))
+        return json_of(questions.answer(said.first, said.second, said.same))
 
     @routes.post("/review/undo", summary="Take back an answer", **_says(TakenBack))
     def take_back() -> Response:
         """Take back the last answer that was given to this server, and ask again."""
-        return JsonAnswer(questions.undo())
+        return json_of(questions.undo())
 
 
 # --- what happened --------------------------------------------------------------------------------
@@ -341,7 +340,7 @@ def _following(routes: APIRouter, service: Service) -> None:
         """List what wrote to the store, the latest first."""
         with readers.store() as store:
             found = store.last_runs(limit, before)
-        return JsonAnswer(Runs(found, _next(found, limit)))
+        return json_of(Runs(found, _next(found, limit)))
 
     @routes.get("/changes", summary="What changed since a run", **_says(Changes))
     async def changes(
@@ -361,7 +360,7 @@ def _following(routes: APIRouter, service: Service) -> None:
         """
         if wait and to is None:
             await follow.wait(since, wait)
-        return JsonAnswer(await run_in_threadpool(feed.changed, readers, since, to, limit, after))
+        return json_of(await run_in_threadpool(feed.changed, readers, since, to, limit, after))
 
     @routes.get(
         "/changes/stream",

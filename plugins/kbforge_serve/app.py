@@ -21,7 +21,7 @@ from starlette.responses import Response
 from kbforge.errors import KBForgeError
 from kbforge.version import __version__
 from kbforge_serve import api, frame, pages, reconcile, security
-from kbforge_serve.failures import UNEXPECTED, answer_to, failure
+from kbforge_serve.failures import UNEXPECTED, answer_to, failure, mistake_in
 from kbforge_serve.security import Access, Guard
 from kbforge_serve.service import Service
 
@@ -81,9 +81,7 @@ def _say_errors(app: FastAPI, store: str) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        return failure(request, 422, f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}")
+        return failure(request, 422, mistake_in(error.errors()))
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:

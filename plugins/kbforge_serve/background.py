@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from concurrent.futures import Future, wait
 from typing import Any, TypeAlias
 
 from kbforge.errors import BusyError, KBForgeError
@@ -15,7 +15,9 @@ from kbforge_serve.readers import Readers
 
 State: TypeAlias = tuple[Any, ...]
 """What an answer depends on; another state has another answer."""
+_Computation: TypeAlias = tuple[State, "Future[Any]"]
 
+_FAILED = "the computation failed; the log of the server has details"
 _PATIENCE = 0.4  # seconds; answers on small stores are there by then
 _MOST_KEPT = 64
 _MOST_UNDER_WAY = 8
@@ -26,14 +28,6 @@ def state_of(store: Store) -> State:
     rows = store.database.connection
     last = ask(rows, "SELECT number, seconds, added FROM run ORDER BY number DESC LIMIT 1")
     return *(last[0] if last else ()), store.has_stale
-
-
-@dataclass(slots=True)
-class _Computation:
-    state: State
-    done: threading.Event = field(default_factory=threading.Event)
-    answer: Any = None
-    error: KBForgeError | None = None
 
 
 class Computations:
@@ -59,29 +53,28 @@ class Computations:
         """
         with self._lock:
             known = self._known.get(name)
-            if known is not None and known.state == state:
+            if known is not None and known[0] == state:
                 self._known.move_to_end(name)
-                return _answer(known), True
+                return known[1].result(), True
             running = self._under_way.get(name)
             if running is None:
                 if len(self._under_way) >= _MOST_UNDER_WAY:
                     raise BusyError("the server computes other answers; try again later", 5)
-                running = self._under_way[name] = _Computation(state)
+                running = self._under_way[name] = state, Future()
                 begin = (name, running, compute)
                 threading.Thread(target=self._compute, args=begin, daemon=True).start()
-        if running.done.wait(patience):
-            return _answer(running), running.state == state
-        return (None if known is None else _answer(known)), False
+        if wait([running[1]], patience).done:
+            return running[1].result(), running[0] == state
+        return (None if known is None else known[1].result()), False
 
     def _compute(self, name: Hashable, one: _Computation, compute: Callable[[Store], Any]) -> None:
+        answer: Any = None
+        error: KBForgeError | None = KBForgeError(_FAILED)
         try:
             with self._computing, self._readers.store() as store:
-                one.answer = compute(store)
-        except KBForgeError as error:
-            one.error = error
-        except BaseException:
-            one.error = KBForgeError("the computation failed; the log of the server has details")
-            raise
+                answer, error = compute(store), None
+        except KBForgeError as met:
+            error = met
         finally:
             with self._lock:
                 del self._under_way[name]
@@ -89,10 +82,7 @@ class Computations:
                 self._known.move_to_end(name)
                 while len(self._known) > _MOST_KEPT:
                     self._known.popitem(last=False)
-            one.done.set()
-
-
-def _answer(one: _Computation) -> Any:
-    if one.error is not None:
-        raise one.error
-    return one.answer
+            if error is None:
+                one[1].set_result(answer)
+            else:
+                one[1].set_exception(error)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
@@ -54,6 +55,12 @@ def sentence_of(error: KBForgeError, store: str) -> str:
     folder = escaped(os.path.join(os.path.dirname(store), ""))
     said = str(error).replace(folder, "") if os.path.isabs(folder) else str(error)
     return _FOLDERS.sub("", said)
+
+
+def mistake_in(sent: Sequence[Any]) -> str:
+    """What is wrong with what was sent, by the first of pydantic's errors."""
+    where, said = ".".join(map(str, sent[0]["loc"])), sent[0]["msg"]
+    return f"{where}: {said[:1].lower()}{said[1:]}"
 
 
 def as_parameter(name: str, value: object) -> str:

@@ -13,7 +13,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import HTTPConnection
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 
 from kbforge.kb.components import environment
 from kbforge.version import __version__
@@ -33,11 +33,9 @@ _FILES = {
 }
 
 
-class JsonAnswer(JSONResponse):
+def json_of(answer: Any) -> Response:
     """An answer as JSON; numbers that JSON cannot say are null."""
-
-    def render(self, content: Any) -> bytes:
-        return as_json(content)
+    return Response(as_json(answer), media_type="application/json")
 
 
 def page(

@@ -32,10 +32,6 @@ _GONE = (EOFError, OSError)
 """What the pipe to a process that has ended raises."""
 
 
-class HelperLost(Exception):
-    """A helper has ended before it answered."""
-
-
 class Helpers:
     """Some processes over one store; they begin at once and load its models.
 
@@ -71,8 +67,8 @@ class Helpers:
 
         Raises:
             KBForgeError: as the function, or as its nearest parent of `_ERRORS`.
-        RuntimeError: the function has a fault; with its traceback.
-            HelperLost: a helper was killed; there are none from now on.
+            RuntimeError: the function has a fault; with its traceback.
+            EOFError: a helper was killed; there are none from now on.
 
         """
         helper = self._idle.get()
@@ -83,7 +79,7 @@ class Helpers:
             told, wrong = helper.recv()
         except _GONE as error:
             self._idle.put(None)
-            raise HelperLost from error
+            raise EOFError from error
         self._idle.put(helper)
         if wrong is not None:
             kind, sentence = wrong
@@ -104,7 +100,7 @@ def aside(question: _Question) -> _Question:
     @functools.wraps(question)
     def asked(readers: Readers, *given: Any, **named: Any) -> Any:
         if readers.helpers is not None:
-            with contextlib.suppress(HelperLost):
+            with contextlib.suppress(EOFError):
                 name = question.__qualname__
                 return readers.helpers.ask(question.__module__, name, *given, **named)
             readers.helpers = None

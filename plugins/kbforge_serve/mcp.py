@@ -29,7 +29,7 @@ from kbforge.jobs.tables import pairs_of
 from kbforge.version import __version__
 from kbforge_serve import facts, reasons, schemas
 from kbforge_serve.answers import Facts, plain
-from kbforge_serve.failures import as_parameter, sentence_of
+from kbforge_serve.failures import as_parameter, mistake_in, sentence_of
 from kbforge_serve.security import Access, Guard
 from kbforge_serve.service import Service
 
@@ -89,9 +89,7 @@ def _sentence(error: BaseException | None, store: str) -> str | None:
     if isinstance(error, KBForgeError):
         return sentence_of(error, store)
     if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        return f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}"
+        return mistake_in(error.errors())
     return None
 
 

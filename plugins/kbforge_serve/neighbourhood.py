@@ -126,7 +126,7 @@ def _keys(readers: Readers, store: Store, fragments: Sequence[Fragment]) -> set[
     index = readers.models(store)[0].spec.index
     if index is None:
         return set()
-    with readers.scoring:
+    with readers.scoring():
         return {key for fragment in fragments for key in index.keys(fragment)}
 
 

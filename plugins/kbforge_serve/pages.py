@@ -18,6 +18,7 @@ from kbforge_serve import facts, frame, reasons
 from kbforge_serve.answers import EntityReference, Facts, plain
 from kbforge_serve.failures import sentence_of, status_of
 from kbforge_serve.neighbourhood import neighbourhood
+from kbforge_serve.runs import runs_of
 from kbforge_serve.service import Service
 
 View: TypeAlias = Callable[[Facts], Facts]
@@ -77,7 +78,7 @@ class Pages:
         @functools.wraps(asked)
         def as_json(**given: Any) -> Response:
             # what FastAPI does to other answers, value by value, takes longer than finding them
-            return frame.JsonAnswer(asked(**given))
+            return frame.json_of(asked(**given))
 
         # FastAPI reads the parameters off the signature
         own = inspect.signature(asked)
@@ -134,7 +135,7 @@ class Pages:
         first: Annotated[int | None, Query(alias="from")] = None,
         second: Annotated[int | None, Query(alias="to")] = None,
     ) -> Facts:
-        return self._service.runs.facts(first, second)
+        return runs_of(self._service.readers, self._service.computations, first, second)
 
     def _quality(self) -> Facts:
         return self._service.quality.facts()

@@ -300,7 +300,7 @@ class Questions:
         subproblem = pages.page(question.subproblem).subproblem()
         numbers = pages.fragments(subproblem.fragments)
         spec = self._readers.models(store)[0].spec
-        with self._readers.scoring:
+        with self._readers.scoring():
             evidence = evidence_on(question, subproblem, numbers.__getitem__, spec)
         homes = holding(self._readers, store, [question.first, question.second])
         first, second = evidence.first.fragment.id, evidence.second.fragment.id

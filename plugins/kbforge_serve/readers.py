@@ -124,7 +124,7 @@ class Readers:
 
         def tell(names: Sequence[int]) -> Confidences:
             fit, _ = self.models(store)
-            with self.scoring:
+            with self.scoring():
                 return confidence_of(store, names, fit)
 
         return store_view(store, alternatives, tell, by_name)
@@ -157,13 +157,9 @@ class Readers:
             threading.Thread(target=self.warm, daemon=True).start()
         return None
 
-    @property
-    def scoring(self) -> contextlib.AbstractContextManager[None]:
-        """Whoever scores with the models is within it: likelihoods remember what they scored."""
-        return self._turn()
-
     @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
+    def scoring(self) -> Iterator[None]:
+        """Whoever scores with the models is within it: likelihoods remember what they scored."""
         with self._turns:
             self._scored += not self._depth
             if not self._depth and self._scored % _MOST_SCORED == 0 and self._fit is not None:

@@ -40,7 +40,7 @@ def match(readers: Readers, fragment: Fragment, most: int = 10) -> Match[EntityR
     """
     with readers.store() as store:
         fit = readers.models(store)[0]
-        with readers.scoring:
+        with readers.scoring():
             found: Any = matched(store, fit, fragment, most, readers.clusters)
         return replace(found, candidates=_referring(readers, store, found.candidates))
 
@@ -53,7 +53,7 @@ def why(readers: Readers, fragment: str, rivals: int = 5) -> Why:
     """
     with readers.store() as store:
         fit = readers.models(store)[0]
-        with readers.scoring:
+        with readers.scoring():
             places = explain.why(store, fit, fragment, rivals)
         own, *others = _referring(readers, store, places)
         return Why(record_of(store.fragment(fragment)[1]), own, others, fit.likelihood, fit.unit)
@@ -64,7 +64,7 @@ def compare(readers: Readers, first: str, second: str) -> Comparison[EntityRefer
     """Why two entities are not one; raises as `kbforge.jobs.explain.compare`."""
     with readers.store() as store:
         fit = readers.models(store)[0]
-        with readers.scoring:
+        with readers.scoring():
             found: Any = explain.compare(store, fit, first, second)
         one, two = references(readers, store, [found.first, found.second])
         return replace(found, first=one, second=two)

@@ -76,10 +76,11 @@ _SETTINGS = [
 
 
 class _Reference(Struct):
-    """A value that is an entity."""
+    """A value that is an entity, or a property of an extension with its settings."""
 
     id: str
     name: str | None = None
+    settings: dict[str, Any] = {}
 
 
 _Value: TypeAlias = str | bool | int | float | _Reference
@@ -106,18 +107,11 @@ class _Query(Struct, forbid_unknown_fields=True):
             raise ValueError("a query needs a query string or properties")
 
 
-class _Asked(Struct):
-    """A property of an extension."""
-
-    id: str
-    settings: dict[str, Any] = {}
-
-
 class _Extension(Struct):
     """Which values of which entities."""
 
     ids: Annotated[list[str], Meta(max_length=_MOST_IDS)]
-    properties: Annotated[list[_Asked], Meta(max_length=_MOST_PROPERTIES)]
+    properties: Annotated[list[_Reference], Meta(max_length=_MOST_PROPERTIES)]
 
 
 _BATCHES = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -428,7 +422,7 @@ def _beginning(named: Sequence[Facts], prefix: str) -> list[Facts]:
     ]
 
 
-def _limit(asked: _Asked) -> int:
+def _limit(asked: _Reference) -> int:
     """How many values an extension asks for."""
     try:
         limit = int(asked.settings.get("limit") or 0)

@@ -21,44 +21,38 @@ _MOST_ENTITIES = 12  # of a regrouping, at each of the two times
 _MOST_FRAGMENTS = 24  # of an entity
 
 
-class Runs:
-    """The runs of a store that is served."""
+def runs_of(
+    readers: Readers,
+    computations: Computations,
+    first: int | None = None,
+    second: int | None = None,
+) -> Facts:
+    """The last runs, latest first, and what changed between two: the last one by default.
 
-    def __init__(self, readers: Readers, computations: Computations) -> None:
-        self._readers, self._computations = readers, computations
+    "state" of the change is "ready" or "under way". Then there are no figures, or those of a moment
+    ago if one of the two is the run at hand. A NotFoundError says that there is no such run.
+    """
+    with readers.store() as store:
+        count = ask(store.database.connection, "SELECT count(*) FROM run")[0][0]
+        second = count if second is None else second
+        first = max(second - 1, 0) if first is None else first
+        for number in (first, second):
+            if not 0 <= number <= count:
+                raise NotFoundError(
+                    f"there is no run {number}: expected a number from 0 to {count}"
+                )
+        first, second = min(first, second), max(first, second)
+        runs = store.last_runs(_MOST_RUNS)
+        out: Facts = {"runs": runs, "count": count, "from": first, "to": second}
+        state = _state(store, second == count)
+    if first == second:
+        return out | {"state": "ready", "change": None}
 
-    def facts(self, first: int | None = None, second: int | None = None) -> Facts:
-        """The last runs, latest first, and what changed between two: the last one by default.
+    def compute(opened: Store) -> Facts:
+        return _named(opened, between(opened, first, second, _MOST_REGROUPINGS))
 
-        "state" of the change is "ready" or "under way". Then there are no figures, or those of a
-        moment ago if one of the two is the run at hand. A NotFoundError says that there is no such
-        run.
-        """
-        with self._readers.store() as store:
-            count = ask(store.database.connection, "SELECT count(*) FROM run")[0][0]
-            second = count if second is None else second
-            first = max(second - 1, 0) if first is None else first
-            for number in (first, second):
-                if not 0 <= number <= count:
-                    raise NotFoundError(
-                        f"there is no run {number}: expected a number from 0 to {count}"
-                    )
-            first, second = min(first, second), max(first, second)
-            out: Facts = {
-                "runs": store.last_runs(_MOST_RUNS),
-                "count": count,
-                "from": first,
-                "to": second,
-            }
-            state = _state(store, second == count)
-        if first == second:
-            return out | {"state": "ready", "change": None}
-
-        def compute(opened: Store) -> Facts:
-            return _named(opened, between(opened, first, second, _MOST_REGROUPINGS))
-
-        found, current = self._computations.get((first, second), state, compute)
-        return out | {"state": "ready" if current else "under way", "change": found}
+    found, current = computations.get((first, second), state, compute)
+    return out | {"state": "ready" if current else "under way", "change": found}
 
 
 def _state(store: Store, is_last: bool) -> State:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msgspec import structs
 from rapidfuzz import fuzz
@@ -52,23 +52,15 @@ _HIGHEST = "\U0010ffff"
 
 
 @dataclass(frozen=True, slots=True)
-class _Hit:
-    """A fragment that was found, and the entity that holds it."""
+class _Match:
+    """A fragment that was found, its entity, and the value that resembles a text most."""
 
     number: int
     entity: str
-    members: Sequence[int]  # numbers of the entity's fragments, ascending
     properties: Mapping[str, Sequence[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Match:
-    """What of a fragment resembles a text: a value, how much in percent, and the fragment."""
-
-    hit: _Hit
-    attribute: str | None
-    value: str | None
-    score: float
+    attribute: str | None = None
+    value: str | None = None
+    score: float = 0.0  # percent
 
 
 class MatchedValue(Answer, frozen=True):
@@ -115,7 +107,7 @@ class Search:
             self._words.catch_up(store)
             end = begin + limit
             ranked = self._ranked(store, text.strip(), end + 1)
-            shown = {match.hit.entity: match for match in ranked[begin:end]}
+            shown = {match.entity: match for match in ranked[begin:end]}
             entities = references(self._readers, store, list(shown))
             results = [_result(shown[one.id], one) for one in entities]
             return SearchResults(results, str(end) if end < len(ranked) else None)
@@ -163,7 +155,7 @@ def candidates(readers: Readers, text: str) -> list[int]:
         # names in several attributes: any of the words may be any of them
         names = sorted(naming_of(store))
         values = (text,) if len(names) == 1 else tuple(dict.fromkeys([text, *text.split()]))
-        with readers.scoring:  # an index has caches, which one thread at a time may change
+        with readers.scoring():  # an index has caches, which one thread at a time may change
             keys = index.keys(Fragment("?", dict.fromkeys(names, values)))
         counts = Counter[int]()
         for led in store.pages.postings(keys).values():
@@ -198,16 +190,16 @@ def _order(matches: Sequence[_Match], first: Collection[int], best: dict[str, _M
     """
 
     def closeness(match: _Match) -> tuple[bool, float]:
-        return (match.hit.number in first, match.score // _STEP)
+        return (match.number in first, match.score // _STEP)
 
-    as_close = Counter((match.hit.entity, closeness(match)) for match in matches)
+    as_close = Counter((match.entity, closeness(match)) for match in matches)
 
     def rank(match: _Match) -> tuple[bool, float, int, int]:
         by_id, close = closeness(match)
-        return (not by_id, -close, -as_close[match.hit.entity, (by_id, close)], match.hit.number)
+        return (not by_id, -close, -as_close[match.entity, (by_id, close)], match.number)
 
     for match in sorted(matches, key=rank):
-        best.setdefault(match.hit.entity, match)
+        best.setdefault(match.entity, match)
 
 
 def _with_ids(store: Store, text: str) -> list[int]:
@@ -227,27 +219,26 @@ def _with_ids(store: Store, text: str) -> list[int]:
     return [*firsts, *store.pages.numbers([text]).values()]
 
 
-def _located(store: Store, numbers: Sequence[int]) -> list[_Hit]:
+def _located(store: Store, numbers: Sequence[int]) -> list[_Match]:
     """Those of the fragments that exist, in this order, with their entities."""
     rows = store.database.connection
     found = {
         n: (home, line) for n, _, _, home, _, line in rows_of(rows, "fragment", "number", numbers)
     }
     homes = sorted({home for home, _ in found.values()})
-    holding: dict[int, tuple[str, list[int]]] = {}
+    holder: dict[int, str] = {}
     for id, _, members in rows_of(rows, "entity", "subproblem", homes):
-        held = numbers_from_bytes(members).tolist()
-        holding.update((n, (id, held)) for n in held if n in found)
+        holder.update(dict.fromkeys(numbers_from_bytes(members).tolist(), id))
     return [
-        _Hit(n, *holding[n], properties_of(found[n][1]))
+        _Match(n, holder[n], properties_of(found[n][1]))
         for n in numbers
-        if n in found and n in holding
+        if n in found and n in holder
     ]
 
 
-def _matched(hit: _Hit, plain: str, names: Collection[str]) -> _Match:
+def _matched(hit: _Match, plain: str, names: Collection[str]) -> _Match:
     """The value of a fragment that is most similar to some words; names first."""
-    best = _Match(hit, None, None, 0.0)
+    best = hit
     for of_names in (True, False):
         for attribute, values in hit.properties.items():
             if (attribute in names) is not of_names:
@@ -257,7 +248,7 @@ def _matched(hit: _Hit, plain: str, names: Collection[str]) -> _Match:
                 score = fuzz.token_sort_ratio(plain, " ".join(said))
                 score = score if of_names else score / 2
                 if score > best.score:
-                    best = _Match(hit, attribute, value, score)
+                    best = replace(hit, attribute=attribute, value=value, score=score)
         if best.score >= _SIMILAR:
             break
     return best
@@ -268,6 +259,6 @@ def _result(match: _Match, entity: EntityReference) -> SearchResult:
     matched = None
     if match.attribute is not None and match.value is not None:
         matched = MatchedValue(match.attribute, match.value[:_LONGEST_SHOWN])
-    said = list(match.hit.properties.items())[:_SHOWN]
+    said = list(match.properties.items())[:_SHOWN]
     values = {attribute: values[0][:_LONGEST_SHOWN] for attribute, values in said}
     return SearchResult(**structs.asdict(entity), values=values, matched=matched)

@@ -8,7 +8,6 @@ from kbforge_serve.helpers import Helpers
 from kbforge_serve.quality import Quality
 from kbforge_serve.questions import Questions
 from kbforge_serve.readers import Readers
-from kbforge_serve.runs import Runs
 from kbforge_serve.search import Search
 from kbforge_serve.writer import Writer
 
@@ -24,9 +23,8 @@ class Service:
         if helpers:
             self.readers.helpers = Helpers(path, helpers)
         self.search = Search(self.readers)
-        computations = Computations(self.readers)
-        self.runs = Runs(self.readers, computations)
-        self.quality = Quality(self.readers, computations, gold)
+        self.computations = Computations(self.readers)
+        self.quality = Quality(self.readers, self.computations, gold)
         self.writer = Writer(path, self.readers.follow)
         self.questions = Questions(self.readers, self.writer)
         self.feed = Feed(self.readers)

@@ -221,6 +221,6 @@ def test_models_forget_what_they_were_asked(
     monkeypatch.setattr(type(fit.models.likelihood), "forget", lambda self: forgot.append(self))
     monkeypatch.setattr("kbforge_serve.readers._MOST_SCORED", 3)
     for _ in range(6):
-        with readers.scoring, readers.scoring:
+        with readers.scoring(), readers.scoring():
             pass
     assert len(forgot) == 2
