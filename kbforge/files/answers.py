@@ -4,18 +4,18 @@
      "asked": {"number": 1, "how": "informative", "joined": 0.41, "share": 0.02},
      "fragments_sha256": "..."}
 
-`same` is null where the person does not know. `asked` says why the pair was asked about:
+`same` is null if the person does not know. `asked` records why the pair was asked about:
 
 | field | meaning |
 |---|---|
 | number | of the question, from 1 |
-| how | "informative": one of the pairs that decide most; "audit": the pair most likely wrong in an
+| how | "informative": one of the most informative pairs; "audit": the pair most likely wrong in an
 entity drawn at random |
-| joined | weight of the groupings that put the two together, before any answer, in [0, 1] |
-| share | of the pairs that some grouping joins and that were as good to ask about, in (0, 1] |
+| joined | weight of the groupings that join the two, before any answer, in [0, 1] |
+| share | of the pairs that some grouping joins and that were equally informative, in (0, 1] |
 
 Each answer is a line, on disk before the next question. Two answers about one pair both count as
-evidence; where answers contradict each other, a clustering honours the later one.
+evidence; if answers contradict each other, a clustering honours the later one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from kbforge.files.records import Record
 INFORMATIVE = "informative"
 AUDIT = "audit"
 HOW = (INFORMATIVE, AUDIT)
-"""Why a pair may have been asked about."""
+"""The reasons for asking about a pair."""
 
 _SHA256_DIGITS = 64
 _PACKED = (b"\x1f", b"(")  # how gzip and zstd begin, and no JSON does
@@ -72,7 +72,7 @@ class Answer:
 
 
 def read_answers(path: str) -> list[Answer]:
-    """Read strictly; "-" is standard input; BadRecord names file, line and field."""
+    """Read strictly; "-" is standard input; a BadRecord names file, line and field."""
     answers: list[Answer] = []
     for where, line, value in read_json_lines(path, stop):
         try:
@@ -84,7 +84,7 @@ def read_answers(path: str) -> list[Answer]:
 
 @dataclass(frozen=True, slots=True)
 class NumberedAnswer:
-    """An `Answer` by the numbers of its fragments: `first` is that of a, `second` that of b."""
+    """An `Answer` with the numbers of its fragments: `first` is that of a, `second` that of b."""
 
     first: int
     second: int
@@ -95,7 +95,8 @@ class NumberedAnswer:
 def placed(
     answers: Sequence[Answer], fragments: Sequence[Fragment], path: str
 ) -> list[NumberedAnswer]:
-    """The answers by the numbers of their fragments; one about another fragment is an error."""
+    """The answers with the numbers of their fragments; an answer about another fragment is an
+    error."""
     numbers = {fragment.id: number for number, fragment in enumerate(fragments)}
     for answer in answers:
         for name in (answer.a, answer.b):
@@ -150,7 +151,7 @@ class AnswerFile:
             self._file.close()
 
     def append(self, answer: Answer) -> None:
-        """Add an answer at the end; if it cannot be written, the file is as before."""
+        """Append an answer; if it cannot be written, the file is unchanged."""
         with self._writing() as file:
             end = file.tell()
             try:
@@ -165,7 +166,7 @@ class AnswerFile:
         self.answers.append(answer)
 
     def undo(self) -> Answer:
-        """Remove and return the last answer that was appended since the file was opened."""
+        """Remove and return the last answer appended since the file was opened."""
         with self._writing() as file:
             file.truncate(self._ends[-1])
             os.fsync(file.fileno())
@@ -203,7 +204,7 @@ def _first_byte(path: str) -> bytes:
 
 
 def _end_last_line(file: FileIO) -> None:
-    """End the last line with a newline, so that an answer is appended as a new line."""
+    """End the last line with a newline, so that the next answer starts a new line."""
     if file.seek(0, os.SEEK_END):
         file.seek(-1, os.SEEK_END)
         if file.read(1) != b"\n":
@@ -232,7 +233,7 @@ def same_of(record: Record) -> bool | None:
 
 
 def record_of(value: Mapping[str, Any], where: str) -> Record:
-    """A JSON object whose errors name the place it comes from."""
+    """A JSON object whose errors name its place."""
     return Record(value, lambda field, expected, got: BadRecord(where, expected, got, field))
 
 

@@ -1,11 +1,11 @@
-"""Tables in memory: reads and writes any table that speaks Arrow.
+"""Tables in memory: reads and writes any table that supports Arrow.
 
-A table speaks Arrow if it has `__arrow_c_stream__`: a data frame of pandas or polars, a table of
+A table supports Arrow if it has `__arrow_c_stream__`: a data frame of pandas or polars, a table of
 PyArrow, a relation of DuckDB, and many more. KBForge reads and makes such tables with arro3, which
 is small; it imports none of the libraries that the tables come from.
 
-pandas itself needs PyArrow to speak Arrow, and cannot put columns of mixed types into it. Its
-frames are then read row by row.
+pandas needs PyArrow for this interface, and cannot convert columns of mixed types. Its frames are
+then read row by row.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def frame_rows(table: Any, name: str) -> tuple[list[str], Iterator[Sequence[obje
 
     Raises:
         UsageError: a column without a table, such as a Series.
-        KBForgeError: what the library of the table raised.
-        BadRecord: while reading, at a date that Python does not have.
+        KBForgeError: the library of the table failed.
+        BadRecord: while reading, for a date that Python cannot represent.
 
     """
     from arro3.core import RecordBatchReader
@@ -76,7 +76,7 @@ def dict_rows(
     """The columns of dictionaries, in the order in which they appear, and their rows.
 
     Raises:
-        UsageError: a row that is no dictionary, or a key that is no text.
+        UsageError: a row that is not a dictionary, or a key that is not text.
 
     """
     columns: dict[str, None] = {}
@@ -137,7 +137,7 @@ def _require_dates(column: Any, field: str, name: str, first: int) -> None:
 
 
 def _date(value: Any) -> Any:
-    """A date for a timestamp at midnight, since pandas has no dates."""
+    """A date for a timestamp at midnight, because pandas has no dates."""
     if value is None or value.tzinfo is not None or value.time() != datetime.time():
         return value
     return value.date()
@@ -162,12 +162,12 @@ def _plain(cell: Any) -> object:
 
 
 class ArrowTable:
-    """A table in memory, for pandas, polars, DuckDB and everything else that speaks Arrow.
+    """A table in memory, for pandas, polars, DuckDB and others that support Arrow.
 
     Args:
         columns: their names.
-        rows: of one cell a column: texts, numbers, or None.
-        numbers: columns that are floating-point numbers even if none has a cell.
+        rows: with one cell per column: texts, numbers, or None.
+        numbers: columns that are floating-point numbers even if they are empty.
 
     """
 

@@ -1,8 +1,8 @@
-"""Files of fragments: reads one at a time, checks ids, and sets bad records aside.
+"""Files of fragments: reads them one at a time, checks ids, and sets bad records aside.
 
-Every verb writes JSON lines and reads them, in the REBEL/KeBAB shape too (`Fragment.from_json`), or
-whatever a source takes by the ending of the file, such as a table. A bad record is handed to
-`on_bad` and affects no other. The quarantine is one JSON object `where, reason, raw` a line.
+Every verb writes and reads JSON lines, including the REBEL/KeBAB shape (`Fragment.from_json`), and
+reads other formats, such as tables, by their file ending. A bad record is passed to `on_bad` and
+affects no other. The quarantine has one JSON object `where, reason, raw` per line.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WANTED = {
     "entities": "entities, as kbforge cluster writes",
     "answers": "answers, as kbforge review writes",
 }
-"""What errors call a kind of JSON lines that is expected."""
+"""The name of an expected kind of JSON lines in errors."""
 _KEYS = {"where", "reason", "raw"}
 _LONGEST = 1 << 28
 _Item = TypeVar("_Item")
@@ -48,7 +48,7 @@ def stop(error: BadRecord, raw: bytes) -> None:
 
 
 def stop_with(advice: str) -> OnBad:
-    """An `on_bad` that ends the run and says how to continue it."""
+    """An `on_bad` that ends the run and names a way to continue."""
 
     def advise(error: BadRecord, raw: bytes) -> None:
         error.advice = error.advice or advice
@@ -58,7 +58,8 @@ def stop_with(advice: str) -> OnBad:
 
 
 def parse_json(line: bytes, where: str) -> Any:
-    """One JSON value, whose objects have distinct keys; BadRecord names the place in the line."""
+    """One JSON value, whose objects have distinct keys; a BadRecord names the position in the
+    line."""
     try:
         return json_value(line, where)
     except orjson.JSONDecodeError as error:
@@ -99,7 +100,7 @@ def located_lines(path: str, on_bad: OnBad) -> Iterator[tuple[str, bytes]]:
 
 
 def read_json_lines(path: str, on_bad: OnBad) -> Iterator[tuple[str, bytes, Any]]:
-    """(`file:line`, the raw line, its JSON value) for every line that holds JSON."""
+    """(`file:line`, the raw line, its JSON value) for every line with JSON."""
     for _, where, line, value in json_lines_of(read_lines(path, on_bad), path, on_bad):
         yield where, line, value
 
@@ -119,9 +120,9 @@ def json_lines_of(
 
 
 def mistaken(error: BadRecord, path: str, line: bytes, wanted: str = "") -> BadRecord:
-    """The error about a file's first line, which names the kind of the file if it is not `wanted`.
+    """The error about a file's first line; it names the kind of the file if it is not `wanted`.
 
-    Kinds are those of `kbforge.files.kinds`; of the path "-" only the line is looked at.
+    Kinds are those of `kbforge.files.kinds`; for the path "-" only the line is examined.
     """
     kind = kind_of(path, line)
     if kind in (wanted, *_UNKNOWN) or (kind in _LINES and not wanted):
@@ -133,7 +134,7 @@ def mistaken(error: BadRecord, path: str, line: bytes, wanted: str = "") -> BadR
 
 
 def read_located(path: str, on_bad: OnBad) -> Iterator[tuple[str, Fragment]]:
-    """(`file:line`, fragment) for every good line; ids are not compared, values are shared."""
+    """(`file:line`, fragment) for every good line; ids are not compared, values share memory."""
     shared = Shared()
     first = True
     for where, line, value in read_json_lines(path, on_bad):
@@ -148,12 +149,13 @@ def read_located(path: str, on_bad: OnBad) -> Iterator[tuple[str, Fragment]]:
 
 
 def shown(value: object) -> str:
-    """A JSON value for an error's `got`: as JSON, cut short; "nothing" for a missing one."""
+    """A JSON value for an error's `got`: as JSON, shortened; "nothing" for a missing one."""
     return "nothing" if value is None else quoted(orjson.dumps(value).decode(), 40)
 
 
 def to_line(fragment: Fragment) -> bytes:
-    """The fragment's JSON line, newline included; KBForgeError if JSON cannot hold its content."""
+    """The fragment's JSON line, newline included; a KBForgeError if JSON cannot represent its
+    content."""
     try:
         return orjson.dumps(fragment.to_json(), option=orjson.OPT_APPEND_NEWLINE)
     except orjson.JSONEncodeError as error:
@@ -168,20 +170,20 @@ def read_fragments(
     options: Mapping[str, object] | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Iterator[Fragment]:
-    """The fragments of a file, one at a time: what every verb reads.
+    """The fragments of a file, one at a time; every verb reads fragments with this.
 
-    JSON lines of fragments, plain or packed ("-" is standard input), which are also read without an
-    ending; or any file that a source takes by its ending, as `kbforge load` reads it. Memory grows
-    only by the digests that prove the ids unique.
+    The file has JSON lines of fragments, plain or compressed ("-" is standard input), with any or
+    no ending; or another format, which a source reads by its ending, as in `kbforge load`. Memory
+    grows only by the digests that prove the ids unique.
 
     Args:
         path: of the file.
-        limit: read no more fragments than this.
+        limit: maximum number of fragments to read.
         options: of the source, such as the column of the ids.
-        tell: is given sentences on what a table was taken for, and what was left out of it.
+        tell: called with sentences about what a table was read as, and what was left out.
 
     Raises:
-        UsageError: options for a file that no source takes, or that its source does not have.
+        UsageError: options for a file without a source, or that its source does not have.
         KBForgeError: the file cannot be opened.
         BadRecord: a bad record or a repeated id.
 
@@ -234,7 +236,7 @@ def read(
 
 
 def accounts(source: Source, name: str) -> Iterator[str]:
-    """Sentences on how a source understood an input, and what it changed."""
+    """Sentences about how a source interpreted an input, and what it changed."""
     yield from source.taken
     for rule, count in sorted(source.counts.items()):
         yield f"{quoted(name, 400)}: {rule}: {count:,}"
@@ -243,7 +245,7 @@ def accounts(source: Source, name: str) -> Iterator[str]:
 def held(fragments: Iterator[Fragment]) -> list[Fragment]:
     """A list of fragments that the garbage collector skips.
 
-    Nothing in them refers back to them, and going through millions again and again takes long.
+    They have no back references, and collecting over millions takes long.
     """
     collecting = gc.isenabled()
     gc.disable()
@@ -257,7 +259,7 @@ def held(fragments: Iterator[Fragment]) -> list[Fragment]:
 
 
 def first(fragments: Iterator[Fragment], limit: int | None) -> Iterator[Fragment]:
-    """The first items up to a limit; None is all."""
+    """The first items up to a limit; None means all."""
     # no input has more, and more is nothing that can be counted to
     return islice(fragments, None if limit is None else min(limit, sys.maxsize))
 
@@ -270,7 +272,7 @@ def write_fragments(fragments: Sequence[Fragment], path: str | Path) -> None:
 
 
 def distinct(located: Iterator[tuple[str, Fragment]], on_bad: OnBad) -> Iterator[Fragment]:
-    """The fragments without those that repeat an earlier id."""
+    """The fragments, without those that repeat an earlier id."""
     seen = DigestSet()
     for where, fragment in located:
         if seen.add(fragment.id.encode()):
@@ -297,9 +299,9 @@ class Quarantine:
 
 @contextlib.contextmanager
 def open_quarantine(path: str | None) -> Iterator[OnBad]:
-    """How to handle bad records: a `Quarantine`, or without a path an error.
+    """How to handle bad records: with a `Quarantine` or, without a path, an error.
 
-    If nothing is set aside, no file is left, not even that of an earlier run.
+    If nothing is set aside, no file is left, not even one of an earlier run.
     """
     if path is None:
         yield stop_with("--on-error quarantine sets bad records aside")
@@ -312,7 +314,7 @@ def open_quarantine(path: str | None) -> Iterator[OnBad]:
 
 
 def remove_quarantine(path: str) -> None:
-    """Remove the quarantine file of an earlier run, if it is one."""
+    """Remove the quarantine file of an earlier run, if there is one."""
     with contextlib.suppress(OSError, orjson.JSONDecodeError), open(path, "rb") as file:
         record = orjson.loads(file.readline(_LONGEST))
         if isinstance(record, dict) and record.keys() == _KEYS:
@@ -334,7 +336,7 @@ class DigestSet:
         return self._members
 
     def add(self, member: bytes) -> bool:
-        """Remember a member; False if it was there before."""
+        """Add a member; False if it was there before."""
         digest = blake2b(member, digest_size=8, key=self._key).digest()
         value = int.from_bytes(digest, "little") or 1
         if not _insert(self._slots, value):

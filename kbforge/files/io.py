@@ -1,9 +1,9 @@
-"""Reading and writing files: plain, packed, or standard streams; and locks.
+"""Reading and writing files: plain, compressed, or standard streams; and locks.
 
-Lines have a bounded length, and so has what is skipped. Writing is atomic: a file or folder appears
-under its name when it is whole. A killed run leaves hidden temporary files, whose locks end with
-it; the next run that writes to the folder removes those that no process locks (none where the file
-system has no locks).
+The length of a line is bounded, and so is the amount skipped. Writing is atomic: a file or folder
+appears under its name when it is complete. A killed run leaves hidden temporary files, whose locks
+end with it; the next run that writes to the folder removes those that are not locked (none if the
+file system has no locks).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 MOST_BLANK = 100_000
-"""Blank lines in a row: a packed file of a kilobyte may have billions."""
+"""Maximum blank lines in a row, because a compressed file of a kilobyte may have billions."""
 MOST_SKIPPED = 256 * 1024 * 1024
-"""Bytes of a record without an end that are passed over in search of the next one."""
+"""Maximum bytes of an endless record to skip in search of the next one."""
 _SURELY_SMALL = 1 << 25
 _MOST_TIMES = 100  # how often larger a file is unpacked that is read at once, if it is not small
 _ZSTD_STEP = 4096
@@ -46,7 +46,7 @@ _BZIP2_BLOCKS = (b"1AY&SY", b"\x17rE8P\x90")  # a text may begin with the magic,
 
 
 def called(path: str) -> str:
-    """How messages call an input or output."""
+    """The name of an input or output in messages."""
     return "standard input" if path == "-" else path
 
 
@@ -127,16 +127,15 @@ class _ChunkStream(io.RawIOBase):
 
 
 def stream_of(chunks: Iterator[bytes], size: int = 1 << 20) -> BinaryIO:
-    """A buffered stream of chunks; reading raises what their iterator raises."""
+    """A buffered stream of chunks; reading raises the errors of their iterator."""
     return cast(BinaryIO, io.BufferedReader(_ChunkStream(chunks), size))
 
 
 def read_small(path: str, what: str, most: int, error: type[KBForgeError] = KBForgeError) -> bytes:
-    """The whole of a file that is read at once; "-" is standard input.
+    """The content of a file that is read at once; "-" is standard input.
 
-    `what` the file should be ("a calibration file") and `most` bytes, unpacked, are for the
-    `error` about content that is damaged, cut short or too large. A small file that unpacks to much
-    is too large, too.
+    `what` the file should be ("a calibration file") and the limit of `most` uncompressed bytes are
+    used in the `error` about content that is damaged, truncated or too large.
     """
     where = quoted(called(path), 400)
     if Path(path).is_file():
@@ -162,9 +161,9 @@ def lines_of(
 ) -> Iterator[tuple[int, bytes]]:
     """(line number from 1, line without its newline) for every line that is not blank.
 
-    `on_bad` is called with the first bytes of a line longer than `MAX_LINE_BYTES`, after which
-    reading goes on if the line has an end. It is also called where a stream is damaged, cut short,
-    or blank for long, which ends the reading.
+    `on_bad` is called with the first bytes of a line longer than `MAX_LINE_BYTES`; reading
+    continues if the line has an end. It is also called if a stream is damaged, truncated, or blank
+    for long, which ends the reading.
 
     Raises:
         BadRecord: as above, if `on_bad` is None or raises it.
@@ -204,7 +203,7 @@ def lines_of(
 
 
 def _skip_line(stream: BinaryIO) -> bool:
-    """Read to the end of an over-long line; False if it does not come soon."""
+    """Read to the end of an over-long line; False if there is no end soon."""
     for _ in range(MOST_SKIPPED // MAX_LINE_BYTES):
         rest = stream.readline(MAX_LINE_BYTES)
         if not rest or rest.endswith(b"\n"):
@@ -220,7 +219,7 @@ def reason_of(error: OSError) -> str:
 
 
 def damage_of(error: Exception) -> str:
-    """The damage of a stream that could not be read to its end, for an error's `got`."""
+    """The damage of a stream that could not be read completely, for an error's `got`."""
     if isinstance(error, OSError) and error.errno == errno.EBADF:
         return "one that is closed"
     return f"a damaged or truncated one ({quoted(str(error))})"
@@ -233,7 +232,7 @@ def _report(error: BadRecord, raw: bytes, on_bad: OnBad | None) -> None:
 
 
 def require_writable(path: str) -> None:
-    """Check that a result can be written before long work."""
+    """Check before long work that a result can be written."""
     folder = _followed(path).parent
     if path == "-" or (folder.is_dir() and os.access(folder, os.W_OK)):
         return
@@ -245,8 +244,8 @@ def require_writable(path: str) -> None:
 def open_output(path: str) -> Iterator[BinaryIO]:
     """Open for writing bytes, atomically; "-" is standard output; `.gz` compresses.
 
-    A file that is replaced keeps its mode. A link stays, and the file that it leads to is replaced.
-    OutputError: the folder is missing, not writable, or the disk is full.
+    A replaced file keeps its mode. If it is a link, the linked file is replaced. / OutputError: the
+    folder is missing, not writable, or the disk is full.
     """
     try:
         if path == "-":
@@ -284,7 +283,7 @@ def open_output(path: str) -> Iterator[BinaryIO]:
 
 
 def bytes_of(stream: TextIO) -> BinaryIO:
-    """A standard stream to write bytes to: a terminal gets them escaped, all else as they are."""
+    """A standard stream for bytes: escaped on a terminal, unchanged elsewhere."""
     out = stream.buffer
     return cast(BinaryIO, _TerminalStream(out)) if stream.isatty() else out
 
@@ -307,7 +306,7 @@ class _TerminalStream(io.RawIOBase):
 
 
 def _is_about(file: str, output: str) -> bool:
-    """Whether an error's file is the output or on the way to it, and not one that was read."""
+    """Whether an error's file is the output or a folder above it, not an input."""
     if output == "-":
         return False
     target = _followed(output)
@@ -322,7 +321,7 @@ def _followed(path: str) -> Path:
 
 
 def mode_of(path: Path, new: int) -> int:
-    """The mode of an existing file, or `new` less the umask."""
+    """The mode of an existing file, or `new` minus the umask."""
     with contextlib.suppress(FileNotFoundError):
         return stat.S_IMODE(path.stat().st_mode)
     umask = os.umask(0)
@@ -334,12 +333,12 @@ def mode_of(path: Path, new: int) -> int:
 def open_folder(path: str, names: Collection[str], what: str) -> Iterator[Path]:
     """A new folder to write files into; it replaces `path` at the end.
 
-    A folder that is there is replaced if it holds only files of these names. `what` writes them
+    An existing folder is replaced if it holds only files with these names. `what` is the writer
     ("exporter neo4j"), for errors.
 
     Raises:
         UsageError: "-".
-        OutputError: there is something else under that name, or it cannot be written.
+        OutputError: something else has that name, or it cannot be written.
     """
     if path == "-":
         raise UsageError(f"{what}: expected a folder, got standard output; give -o FOLDER")
@@ -363,7 +362,7 @@ def open_folder(path: str, names: Collection[str], what: str) -> Iterator[Path]:
 
 
 def put_in_place(new: Path, folder: Path) -> None:
-    """Replace a folder by another one; the old one stays if that fails."""
+    """Replace a folder with another one; if that fails, the old one stays."""
     if not folder.exists():
         os.rename(new, folder)
         return
@@ -400,8 +399,8 @@ def require_apart(
 ) -> None:
     """Refuse an output that would replace an input.
 
-    Inputs that name no file are passed over. An output in an input folder replaces an input if the
-    folder has such a file; if `whole`, a folder is replaced with all that is in it.
+    Inputs that are not files are skipped. An output in an input folder replaces an input if the
+    folder has such a file; if `whole`, a folder is replaced with all its content.
     """
     for given in inputs:
         if given is not None and str(given) and _is_same(str(output), str(given), whole):
@@ -438,7 +437,7 @@ def _is_same(output: str, given: str, whole: bool = False) -> bool:
 
 
 def _status(path: str, stream: int) -> os.stat_result | None:
-    """Of the file, or of the standard stream that "-" is."""
+    """The status of the file, or of the standard stream for "-"."""
     try:
         if path == "-":
             handle = (sys.stdin, sys.stdout)[stream]
@@ -453,7 +452,7 @@ def _resolved(path: str) -> str:
 
 
 def require_openpyxl() -> None:
-    """Refuse to go on without openpyxl, or without the parser that makes it safe."""
+    """Refuse to continue without openpyxl, or without the parser that makes it safe."""
     try:
         from openpyxl import DEFUSEDXML
     except ImportError:
@@ -470,7 +469,7 @@ def require_openpyxl() -> None:
 PREFIX = ".kbforge-"
 _SUFFIX = ".part"
 _OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""Links are not followed, and pipes to which nobody writes are not waited for."""
+"""Open without following links or waiting for pipes without a writer."""
 
 
 @contextlib.contextmanager
@@ -576,10 +575,11 @@ def hold(handle: int) -> bool:
 
 
 def _system_lock() -> Callable[[int], None] | None:
-    """What locks an open file without waiting (BlockingIOError: it is locked); None without locks.
+    """A function that locks an open file without waiting (BlockingIOError: it is locked); None
+    without locks.
 
-    Windows locks a byte, which nobody else can then read: one behind the end of any file that is
-    locked.
+    Windows locks a byte, which other programs then cannot read: one beyond the end of any locked
+    file.
     """
     try:
         import fcntl

@@ -1,7 +1,7 @@
 """Recognizes a file by its first bytes, for messages about a wrong file.
 
-A reader that cannot read a file asks `what_is`, and puts the answer into its error: "a store
-(kbforge show kb.sqlite reads it)". Reading is bounded, and nothing heavy is imported.
+A reader that cannot read a file calls `what_is`, and adds the answer to its error: "a store
+(kbforge show kb.sqlite reads it)". Reading is bounded, and no large module is imported.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MAGIC = {
 
 
 class FileKind(NamedTuple):
-    """A kind of file: what it is, and the command that takes it, with `{path}` for the file."""
+    """A kind of file: its name, and the command that reads it, with `{path}` for the file."""
 
     name: str
     use: str = ""
@@ -118,7 +118,7 @@ KINDS: Mapping[str, FileKind] = {
 
 
 def what_is(path: str) -> str:
-    """What a file is, in the words of an error."""
+    """The kind of a file, in words for an error."""
     return KINDS[kind_of(path)].said(path)
 
 
@@ -136,7 +136,7 @@ def require_readable_as(path: str, expected: str, *kinds: str) -> None:
 
 
 def kind_of(path: str, head: bytes = b"") -> str:
-    """The key in `KINDS` of a file's kind; of standard input only `head` is looked at."""
+    """The key in `KINDS` of a file's kind; for standard input only `head` is examined."""
     there = Path(path)
     if path != "-" and there.is_dir():
         return "model" if (there / "manifest.json").is_file() else "folder"
@@ -150,7 +150,7 @@ def kind_of(path: str, head: bytes = b"") -> str:
 
 
 def kind_of_bytes(head: bytes) -> str:
-    """The key in `KINDS` of what begins with these bytes."""
+    """The key in `KINDS` of content with these first bytes."""
     if not head:
         return "empty"
     if head.startswith(_SQLITE):
@@ -167,7 +167,8 @@ def kind_of_bytes(head: bytes) -> str:
 
 
 def utf_16_without_mark(head: bytes) -> str:
-    """`utf-16-le` or `utf-16-be` if bytes are text of that encoding without its mark, else ""."""
+    """`utf-16-le` or `utf-16-be` if the bytes are text in that encoding without its mark, else
+    ""."""
     some = head[:400]
     odd, even = some[1::2], some[::2]
     for zeros, others, name in ((odd, even, "utf-16-le"), (even, odd, "utf-16-be")):
@@ -219,7 +220,7 @@ def _kind_of_record(value: object) -> str:
 
 
 def _toml(text: bytes, is_cut: bool) -> dict[str, Any] | None:
-    """The tables, if it is TOML; a long file is not looked at."""
+    """The tables, if it is TOML; a long file is not examined."""
     if is_cut:
         return None
     try:
@@ -231,8 +232,8 @@ def _toml(text: bytes, is_cut: bool) -> dict[str, Any] | None:
 def toml_tables(content: bytes) -> dict[str, Any]:
     """The tables of a TOML document.
 
-    ValueError or RecursionError: it is none, or it has a key of so many parts that Python's parser,
-    whose time is quadratic in their number, would take minutes.
+    ValueError or RecursionError: it is not TOML, or a key has so many parts that Python's parser,
+    which takes quadratic time, would need minutes.
     """
     if _LONG_KEY.search(content):
         raise ValueError(f"a key of more than {_MOST_PARTS} parts")

@@ -1,7 +1,7 @@
 """Strict readers of records: JSON without repeated keys, small TOML files, typed fields.
 
-A field that is missing, unknown, of the wrong type or contradictory is one sentence that names the
-file, the field, the expected value and the actual one.
+For a field that is missing, unknown, of the wrong type or contradictory, an error of one sentence
+names the file, the field, the expected value and the actual one.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ T = TypeVar("T")
 _ESCAPED = b"\\u003"  # how an escaped colon begins; what else begins so only costs a closer look
 
 Option = str | int | float | bool
-"""What a plugin's option may be."""
+"""The possible values of a plugin's option."""
 
 Wrong: TypeAlias = Callable[[str, str, str], KBForgeError]
-"""Makes an error of a field's name, what was expected and what was got."""
+"""Makes an error from a field's name, the expected and the actual value."""
 
 _MAX_BYTES = 1 << 20
 _WHOLE = 1 << 63
@@ -42,7 +42,7 @@ _KIND = {str: "a string", int: "a whole number", dict: "a table", list: "an arra
 def convert(value: Any, kind: type[T], where: str, field: str = "", expected: str = "") -> T:
     """A parsed JSON value as a record of a msgspec type.
 
-    BadRecord is about the innermost field at fault; `where` is `file:line`, `field` the value's
+    The BadRecord is about the innermost field at fault; `where` is `file:line`, `field` the value's
     path in the line. The type's fields may describe what is expected.
     """
     try:
@@ -87,7 +87,7 @@ def _broken(value: Any, kind: Any, where: str, field: str, expected: str = "") -
 
 
 def _shown(value: object) -> str:
-    """A value for an error's `got`: an object's keys or the value, cut short."""
+    """A value for an error's `got`: an object's keys or the value, shortened."""
     if value is None:
         return "null"
     if isinstance(value, dict):
@@ -99,12 +99,12 @@ def _shown(value: object) -> str:
 
 
 def json_value(content: bytes, where: str) -> Any:
-    """One JSON value, whose objects have distinct keys, and whose whole numbers have 64 bits.
+    """One JSON value, whose objects have distinct keys, and whose integers have 64 bits.
 
     Raises:
         orjson.JSONDecodeError: not UTF-8, or not JSON.
-        BadRecord: a key that is there twice; a longer number, of which a parser would round the
-            last digits away; objects and arrays too deep in each other.
+        BadRecord: a repeated key; a longer number, whose last digits a parser would round; objects
+            and arrays nested too deep.
     """
     value = orjson.loads(content)
     if _LONG in content.translate(_DIGITS):
@@ -131,7 +131,7 @@ def json_value(content: bytes, where: str) -> Any:
 
 
 def _read_closely(content: bytes, where: str) -> None:
-    """Refuse repeated keys and long whole numbers, by a slower parser that shows both."""
+    """Refuse repeated keys and long integers, with a slower parser that finds both."""
 
     def distinct(pairs: list[tuple[str, Any]]) -> None:
         for key, count in Counter(key for key, _ in pairs).items():
@@ -152,8 +152,8 @@ def _read_closely(content: bytes, where: str) -> None:
 class Record:
     """A JSON object or a TOML table, read field by field; every failure names the field.
 
-    `wrong` makes the error from a field's name, what was expected and what was got; `prefix` is the
-    names of the records that this one is in, with a dot behind each.
+    `wrong` makes the error from a field's name, the expected and the actual value; `prefix` has the
+    names of the enclosing records, each followed by a dot.
     """
 
     def __init__(self, fields: Mapping[str, Any], wrong: Wrong, prefix: str = "") -> None:
@@ -165,7 +165,7 @@ class Record:
         return self._wrong(self._prefix + key, expected, said)
 
     def only(self, *keys: str) -> Record:
-        """This record, after a check that it has no other fields."""
+        """This record, after checking that it has no other fields."""
         for key in self._table:
             if key not in keys:
                 meant = did_you_mean(key, keys)
@@ -173,7 +173,7 @@ class Record:
         return self
 
     def version(self, *known: int) -> int:
-        """The format version, which comes before all other fields."""
+        """The format version, which must precede all other fields."""
         value = self._table.get("format")
         if type(value) is not int or value not in known:
             raise self.wrong("format", " or ".join(map(str, known)), value)
@@ -186,14 +186,14 @@ class Record:
         return key in self._table
 
     def get(self, key: str, kind: type, expected: str = "") -> Any:
-        """A field of a type; `expected` says more of it than the type."""
+        """A field of a type; `expected` describes it more precisely than the type."""
         value = self._table.get(key)
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise self.wrong(key, expected or _KIND[kind], value)
         return value
 
     def count(self, key: str) -> int:
-        """A whole number above 0."""
+        """An integer above 0."""
         value: int = self.get(key, int)
         if value < 1:
             raise self.wrong(key, "a whole number above 0", str(value))
@@ -207,7 +207,7 @@ class Record:
         return self._finite(key, value)
 
     def within(self, key: str, low: float, high: float) -> float:
-        """A number of a range, both ends included."""
+        """A number in a range, both ends included."""
         value = self._table.get(key)
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if value is None or not number or not low <= value <= high:
@@ -234,7 +234,7 @@ class Record:
         return tuple(values)
 
     def is_null(self, key: str) -> bool:
-        """Whether a field is there and null."""
+        """Whether a field is present and null."""
         return key in self._table and self._table[key] is None
 
     def numbers(self, key: str) -> tuple[float, ...]:
@@ -271,14 +271,14 @@ class Record:
 
 
 def read_table(path: str, kind: str, writer: str) -> Record:
-    """Read a whole TOML file; "-" is standard input; `writer` is the command that makes them."""
+    """Read a TOML file; "-" is standard input; `writer` is the command that writes such files."""
     content = read_small(path, KINDS[kind].name, _MAX_BYTES)
     toml_of(content, path, kind, KBForgeError)
     return table_of(content, quoted(called(path), 400), writer)
 
 
 def table_of(content: bytes, name: str, writer: str) -> Record:
-    """The top table of a TOML file that was read; `name` is quoted, for errors."""
+    """The top table of a parsed TOML file; `name` is quoted, for errors."""
 
     def wrong(field: str, expected: str, got: str) -> KBForgeError:
         return KBForgeError(
@@ -289,7 +289,7 @@ def table_of(content: bytes, name: str, writer: str) -> Record:
 
 
 def toml_of(content: bytes, path: str, kind: str, error: type[KBForgeError]) -> dict[str, Any]:
-    """As `parse_toml`; a file of another kind than the expected one is named."""
+    """As `parse_toml`; the error about a file of another kind names the kind."""
     where = quoted(called(path), 400)
     found = kind_of_bytes(content)
     if found not in (kind, "toml", "text", "binary", "empty"):
@@ -300,7 +300,7 @@ def toml_of(content: bytes, path: str, kind: str, error: type[KBForgeError]) -> 
 def parse_toml(
     content: bytes, where: str, error: type[KBForgeError] = KBForgeError
 ) -> dict[str, Any]:
-    """The top table of a TOML document, whose whole numbers have 64 bits; `where` is quoted."""
+    """The top table of a TOML document, whose integers have 64 bits; `where` is quoted."""
     try:
         table = toml_tables(content)
         longer = next(_longer_than_64_bits(table, ""), None)

@@ -1,9 +1,9 @@
 """Templates, filters, style and script that reports and pages share.
 
-`components.html` has the macros: charts, tables, meters, waterfalls. `style.css` is the look of all
-of them, and `table.js` sorts and filters their tables. Text from data passes the filter `text`,
-which removes what a terminal or a page would obey, and wraps it in <bdi>, so that no right-to-left
-name reverses the numbers beside it. Nothing has a style attribute, so that a page may forbid them.
+`components.html` has the macros: charts, tables, meters, waterfalls. `style.css` styles all of
+them, and `table.js` sorts and filters their tables. Text from data passes through the filter
+`text`, which removes control characters and wraps the text in <bdi>, so that no right-to-left name
+reverses the numbers beside it. No element has a style attribute, so a page may forbid them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def environment(package: str | None = None) -> Environment:
 
 
 def chief(attributes: Mapping[str, float], most: int = _MOST_BARS) -> list[tuple[str, float]]:
-    """Contributions of attributes, in order; of many, the largest and the sum of the rest."""
+    """Contributions of attributes, in order; if there are many, the largest and the sum of the
+    rest."""
     if len(attributes) <= most:
         return list(attributes.items())
     first = set(nlargest(most - 1, attributes, key=lambda name: abs(attributes[name])))

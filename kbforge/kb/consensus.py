@@ -1,25 +1,25 @@
 """Consensus: the grouping of a subproblem that is nearest to its posterior.
 
-The heaviest particle is one estimate. It is the best one if all that is not exactly right is
-equally wrong. Two others take the grouping c that loses least on average, if the truth is drawn
-from the posterior (Wade and Ghahramani 2018, "Bayesian cluster analysis"):
+The heaviest particle is one estimate. It is the best one if every wrong grouping is equally wrong.
+Two others use the grouping c with the smallest expected loss under the posterior (Wade and
+Ghahramani 2018, "Bayesian cluster analysis"):
 
 | symbol | meaning |
 |---|---|
 | p_ij | posterior probability that i and j share a cluster: the posterior similarity |
-| c(i) | the fragments of i's cluster in c, i among them |
+| c(i) | the fragments of i's cluster in c, including i |
 | Binder | the sum over pairs i < j in one cluster of c of 1 - 2 p_ij |
 | VI | the sum over i of log |c(i)| - 2 log(the sum over j in c(i) of p_ij) |
 
 Binder is the expected number of pairs that are wrong, up to a constant. VI is n times a lower bound
 of the expected variation of information (by Jensen's inequality, their section 3.2), in nats and up
-to a constant. Both need the similarity alone.
+to a constant. Both need only the similarity.
 
-Up to `_EXACT` fragments all groupings are compared. Beyond, the search starts at the best of the
-particles, at every fragment alone, and at all of them together. From each it moves single fragments
-to where they lose least, in their order and again as long as one moves; then it joins the two
-clusters whose union loses least, and begins again, until nothing gains. It takes the best that it
-comes to, which never loses more than the best particle.
+Up to `_EXACT` fragments all groupings are compared. Beyond, the search starts at the best particle,
+at singletons, and at one cluster of all. From each start it moves single fragments, in order, to
+their best cluster until none moves; then it merges the two clusters whose union has the smallest
+loss, and repeats, until nothing improves. It returns the best result, which is never worse than the
+best particle.
 
 A subproblem of more than `MOST` fragments keeps its heaviest particle.
 """
@@ -39,7 +39,7 @@ from kbforge.evaluation.reliability import masses_of
 from kbforge.kb.similarity import DIGITS
 
 MOST = 2_000
-"""Fragments of a subproblem that is searched; the similarity takes 32 MB."""
+"""Maximum fragments of a subproblem to search; the similarity takes 32 MB."""
 
 _EXACT = 8  # 4,140 groupings
 _ROUNDS = 100
@@ -84,7 +84,7 @@ def consensus(
     """The posterior with another point estimate and the same particles.
 
     `estimate` is "map" (no change) or one of `LOSSES`. Only groupings that `allow` accepts are
-    taken: if no other is, the heaviest particle.
+    used; otherwise the heaviest particle.
     """
     if estimate == "map":
         return posterior
@@ -196,7 +196,8 @@ def _moved(together: FloatArray, labels: IntArray, costs: _Costs) -> tuple[IntAr
 
 
 _Costs: TypeAlias = Callable[[FloatArray, IntArray, FloatArray, IntArray], FloatArray]
-"""What a fragment loses in each cluster more than alone, shape [n]; of p_i, labels, sums, sizes."""
+"""The loss of each fragment in each cluster minus that alone, shape [n]; from p_i, labels, sums,
+sizes."""
 
 
 def _costs_binder(
@@ -241,7 +242,7 @@ def _sums_by(values: FloatArray, labels: IntArray) -> FloatArray:
 
 
 def _unions_binder(together: FloatArray, labels: IntArray) -> FloatArray:
-    """The change of the loss by the union of two clusters, shape [clusters, clusters]."""
+    """The change of the loss by merging two clusters, shape [clusters, clusters]."""
     sizes = np.bincount(labels).astype(np.float64)
     sums = _sums_with(together, labels)
     between: FloatArray = _sums_by(sums, labels)
@@ -249,7 +250,7 @@ def _unions_binder(together: FloatArray, labels: IntArray) -> FloatArray:
 
 
 def _unions_vi(together: FloatArray, labels: IntArray) -> FloatArray:
-    """As `_unions_binder`, for the variation of information."""
+    """Like `_unions_binder`, for the variation of information."""
     sizes = np.bincount(labels).astype(np.float64)
     sums = _sums_with(together, labels)
     own = sums[np.arange(len(labels)), labels]

@@ -1,8 +1,9 @@
 r"""Assembles entities with provenance, confidence and alternatives from a posterior.
 
 An entity is a cluster of its subproblem's heaviest particle, or of another point estimate
-(`kbforge.kb.consensus`). What is reported of it is the total probability of the particles that
-contain exactly that cluster; its alternatives are what the other particles make of its fragments:
+(`kbforge.kb.consensus`). Its reported probability is the total probability of the particles that
+contain exactly that cluster; its alternatives are the groupings of its fragments in the other
+particles:
 
 | symbol | meaning |
 |---|---|
@@ -12,8 +13,8 @@ contain exactly that cluster; its alternatives are what the other particles make
 | reported(C) | the sum of p_i over the i with z_i \| C = {C} |
 | alternative | a value G != {C} of z_i \| C, with the sum of p_i over the i that take it |
 
-Attributes are in the order of the file, as far as its fragments show it: each fragment orders those
-that it has, and the order of all agrees with them. All entities of a file have the same order.
+Attributes are in the order of the file, as far as its fragments show it: each fragment orders its
+own attributes, and the overall order agrees with them. All entities of a file have the same order.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Corpus:
 
     Attributes:
         columns: the place of each attribute.
-        words: those that several fragments have; None if that is not known.
+        words: those that several fragments have; None if unknown.
 
     """
 
@@ -70,7 +71,7 @@ class Corpus:
 
     @classmethod
     def of(cls, fragments: Sequence[Fragment]) -> Corpus:
-        """What these fragments say."""
+        """The facts about these fragments."""
         return cls(columns_of(fragments), Words.of(fragments))
 
 
@@ -90,11 +91,11 @@ def assemble(
     Args:
         fragments: in order of arrival; an interrupted run's posterior covers a prefix of them.
         posterior: a clusterer's result.
-        most_alternatives: how many alternatives an entity keeps, the most probable ones; None
-            keeps all whose ids have room in one line.
-        calibrated: confidence of every cluster of the point estimate; None gives them none.
+        most_alternatives: maximum alternatives per entity, the most probable ones; None keeps all
+            whose ids fit on one line.
+        calibrated: confidence of every cluster of the point estimate, if calibrated.
         known: ids of the entities of an authority, which the clusters of their fragments keep.
-        corpus: what all fragments say; None finds it.
+        corpus: facts about all fragments; None computes them.
 
     Raises:
         AssertionError: the point estimate is not a partition of the fragments, which is a bug of
@@ -131,9 +132,9 @@ def assemble_subproblem(
     calibrated: Mapping[Cluster, float] | None = None,
     corpus: Corpus = _NO_CORPUS,
 ) -> Iterator[Entity]:
-    """The entities of one subproblem, by earliest fragment; the rest is as for `assemble`.
+    """The entities of one subproblem, by earliest fragment; other arguments as for `assemble`.
 
-    `fragments` are by the subproblem's numbers; `id_of` gives each cluster's id.
+    `fragments` are by the subproblem's numbers; `id_of` returns each cluster's id.
     """
     beliefs = _Beliefs(subproblem)
     for cluster in sorted(subproblem.clusters):
@@ -186,9 +187,10 @@ def _check_partition(posterior: Posterior) -> None:
 
 
 def entity_ids(earliest: str) -> Iterator[str]:
-    """Ids of an entity, shortest first, from its earliest fragment; the first free one is taken.
+    """Ids of an entity, shortest first, from its earliest fragment; the first unused one is
+    assigned.
 
-    "e-" before the hexadecimal digits keeps readers from taking them for a Wikidata id.
+    The prefix "e-" before the hexadecimal digits prevents confusion with a Wikidata id.
     """
     digest = hashlib.blake2b(earliest.encode(), digest_size=32).hexdigest()
     for digits in range(_ID_DIGITS, len(digest) + 1):
@@ -197,9 +199,10 @@ def entity_ids(earliest: str) -> Iterator[str]:
 
 
 class _Beliefs:
-    """What the particles of a subproblem say about its fragments.
+    """The posterior of a subproblem's fragments, over its particles.
 
-    Clusters recur from particle to particle; where all agree, no other cluster touches an entity.
+    Clusters recur from particle to particle; if all particles agree, no other cluster touches an
+    entity.
     """
 
     def __init__(self, subproblem: Subproblem) -> None:
@@ -216,7 +219,7 @@ class _Beliefs:
 
     @functools.cached_property
     def _holding(self) -> dict[int, list[Cluster]]:
-        """The clusters of each fragment, except where all particles agree."""
+        """The clusters of each fragment, unless all particles agree."""
         holding: dict[int, list[Cluster]] = {f: [] for f in self._fragments}
         for cluster in self._having:
             for fragment in cluster:
@@ -279,12 +282,12 @@ def collect(
 def name_of(fragments: Sequence[Fragment], corpus: Corpus = _NO_CORPUS) -> str | None:
     """The name of an entity with these fragments; None without properties.
 
-    The attribute `name` says the name, or else `full_name`, `title` or `label`; else the attributes
+    The name is the attribute `name`, or else `full_name`, `title` or `label`; else the attributes
     that end in "name", such as first_name and surname; else the first attribute. Case and
-    punctuation of attributes do not matter. The best name, and the best value of an attribute, is
-    `kbforge.kb.spelling.best_of`. Where several attributes name the entity, the name is what one
-    fragment states in all of them, joined, and its parts are their best values; a name of a single
-    part, such as a surname alone, is the last choice.
+    punctuation of attributes do not matter. `kbforge.kb.spelling.best_of` chooses the best name,
+    and the best value of an attribute. If several attributes name the entity, the name joins what
+    one fragment states in all of them, in the best spelling of each; a name with a single part,
+    such as only a surname, is the last choice.
     """
     return _described(fragments, corpus)[0]
 
@@ -307,7 +310,7 @@ def _described(
 
 
 def _stated(fragments: Sequence[Fragment], columns: Mapping[str, int]) -> dict[str, list[Value]]:
-    """Attribute -> distinct values, those of most fragments first, then by code point."""
+    """Attribute -> distinct values, the most stated first, then by code point."""
     stated: dict[str, dict[str, list[str]]] = {}
     orders: dict[tuple[str, ...], None] = {}
     for fragment in fragments:
@@ -392,7 +395,7 @@ class AttributeOrder:
         self._seen: set[tuple[str, ...]] = set()
 
     def add(self, attributes: Iterable[str]) -> None:
-        """Learn the order of a fragment or an entity."""
+        """Add the order of a fragment or an entity."""
         order = tuple(attributes)
         if order in self._seen:
             return
@@ -439,7 +442,7 @@ def columns_of(fragments: Iterable[Fragment]) -> dict[str, int]:
 
 
 def merged_order(orders: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-    """The order of all attributes of these orders."""
+    """The overall order of attributes."""
     if len(orders) == 1:
         return orders[0]
     if sum(map(len, orders)) > _MOST_REMEMBERED:
@@ -460,7 +463,7 @@ _remembered = lru_cache(maxsize=1 << 12)(_merged)
 def fragments_of(entity: Entity) -> list[Fragment]:
     """The values of each fragment of the entity, in the entity's order.
 
-    Repeated values are one; label, source and vector are unknown.
+    Repeated values count once; label, source and vector are unknown.
     """
     stated: dict[str, dict[str, list[str]]] = {fragment: {} for fragment in entity.fragments}
     for attribute, values in entity.properties.items():

@@ -1,12 +1,12 @@
 """Links between tables, with probabilities.
 
-A table is a source of fragments, and the first table is that of the first fragment. A link tells of
-a record of a table and of its partner in a later one. Every record of the first table has a link
-for each later table, perhaps without a partner; one of a later table has it only with a partner.
+A table is a source of fragments; the first fragment belongs to the first table. A link connects a
+record with its partner in a later table. Every record of the first table has a link for each later
+table, possibly without a partner; a record of a later table has one only with a partner.
 
 A mention may also be linked to an entity of an authority (`KnownLink`).
 
-As CSV each field is a column. Records are quoted so that no spreadsheet computes them.
+In CSV each field is a column. Records are quoted so that no spreadsheet evaluates them.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from kbforge.registry import ending_of
 
 
 class Link(NamedTuple):
-    """A record and its partner in another table, with probabilities in the posterior.
+    """A record and its partner in another table, with posterior probabilities.
 
     Attributes:
         table: of the record.
         record: its id.
         partner_table: another table, a later one.
-        partner: the record there that is in the same entity, else the likeliest one if it is more
-            probable than 1 %, else None.
+        partner: the record there in the same entity, otherwise the most probable one above 1 %,
+            otherwise None.
         linked: whether the two are in one entity.
         probability: that the two are one entity; None without a partner.
-        runner_up: the likeliest other record of that table that is more probable than 1 %.
+        runner_up: the most probable other record of that table above 1 %.
         runner_up_probability: likewise.
 
     """
@@ -54,15 +54,15 @@ class Link(NamedTuple):
 
 
 class KnownLink(NamedTuple):
-    """A mention and the entity of an authority that it belongs to, with probabilities.
+    """A mention and the known entity that it belongs to, with posterior probabilities.
 
     Attributes:
         mention: its id.
-        entity: the known entity that it is in, else the likeliest one if it is more probable than
-            1 %, else None.
+        entity: the known entity that it is in, otherwise the most probable one above 1 %, otherwise
+            None.
         linked: whether the mention is in that entity.
-        probability: that it is; None without an entity.
-        runner_up: the likeliest other known entity that is more probable than 1 %.
+        probability: that it belongs to the entity; None without one.
+        runner_up: the most probable other known entity above 1 %.
         runner_up_probability: likewise.
         new_probability: that the mention is in no known entity.
 
@@ -78,7 +78,7 @@ class KnownLink(NamedTuple):
 
 
 def known_links_of(fragments: Sequence[Fragment], posterior: Posterior) -> Iterator[KnownLink]:
-    """The links to the entities of an authority, whose fragments are marked, by mention."""
+    """The links to known entities, whose fragments are marked, by mention."""
     found: dict[int, KnownLink] = {}
     for subproblem in posterior.subproblems:
         mentions = [i for i in subproblem.fragments if fragments[i].known is None]

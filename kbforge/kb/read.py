@@ -1,8 +1,7 @@
 """Reads a knowledge base strictly, and selects entities from it.
 
-The laws checked are those of `Entity`: types, counts that match provenance, provenance within the
-entity, and every fragment (and every id) in one entity only. Choosing takes one pass and bounded
-memory.
+It checks the laws of `Entity`: types, counts that match provenance, provenance within the entity,
+and every fragment (and every id) in one entity only. Selection takes one pass and bounded memory.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class _Explanation(Struct, forbid_unknown_fields=True):
 
 
 class _Entity(Struct, forbid_unknown_fields=True):
-    """A line of the file; `Entity` has the laws that types cannot state."""
+    """A line of the file; `Entity` has the laws that types cannot express."""
 
     id: Text
     name: Text
@@ -75,7 +74,8 @@ class _Entity(Struct, forbid_unknown_fields=True):
 def read_entities(path: str) -> Iterator[Entity]:
     """The entities of a JSON lines file, one at a time; plain or packed, "-" is standard input.
 
-    BadRecord: a line is no entity, or repeats an entity's id or a fragment of an earlier entity.
+    BadRecord: a line is not an entity, or repeats an entity's id or a fragment of an earlier
+    entity.
     """
     ids, fragments = DigestSet(), DigestSet()
     first = True
@@ -189,7 +189,8 @@ def least_sure(entities: Iterable[Entity], top: int) -> list[Entity]:
 
 
 def with_ids(entities: Iterable[Entity], ids: Collection[str]) -> list[Entity]:
-    """The entities of these ids, in the order of the knowledge base; a missing one is an error."""
+    """The entities with these ids, in the order of the knowledge base; a missing one is an
+    error."""
     found = [entity for entity in entities if entity.id in ids]
     for missing in sorted({*ids} - {entity.id for entity in found}):
         raise NotFoundError(
@@ -221,7 +222,7 @@ def with_fragment(entities: Iterable[Entity], fragment_id: str) -> Entity:
 
 
 def sources_of(entities: Iterable[Entity], fragments: Iterable[Fragment]) -> dict[str, str]:
-    """Fragment id -> source and row, for those of the entities' fragments that name one."""
+    """Fragment id -> source and row, for the entities' fragments that have one."""
     wanted = {fragment for entity in entities for fragment in entity.fragments}
     sources = {}
     for fragment in fragments:

@@ -1,8 +1,9 @@
 """The report of a knowledge base: gathers its facts in one pass and renders the page.
 
-Only what the page lists is kept of the entities, and a few bytes of each for labels: whether one is
-right is known after the last. The page loads nothing, and prints; its only script sorts and
-searches its tables. Its template is `report.html`, made of the parts in `kbforge.kb.components`.
+Only listed entities are kept in memory, plus a few bytes of each for labels, because whether an
+entity is right is known only after the last one. The page loads nothing, and prints; its only
+script sorts and searches its tables. Its template is `report.html`, built from the parts in
+`kbforge.kb.components`.
 """
 
 from __future__ import annotations
@@ -28,20 +29,19 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 MOST_LISTED = 500
-"""Entities that are listed because they are the largest; as many as the least certain, and as the
-first by name."""
+"""How many of the largest entities are listed, of the least certain, and of the first by name."""
 
 MOST = 12
-"""Uncertain entities and changes that the page lists."""
+"""Uncertain entities and changes on the page."""
 
 MOST_LINES = 20
-"""Runs and decisions that it lists."""
+"""Runs and decisions on the page."""
 
 SIZES = (1, 2, 3, 4, 5, 10, 20, 50, 100, 1_000)
-"""Where the bands of sizes begin."""
+"""Lower bounds of the bands of sizes."""
 
 CONFIDENCES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
-"""Where the bands of confidences begin."""
+"""Lower bounds of the bands of confidences."""
 
 _MOST_CONFLICTS = 60  # attributes whose conflicts are listed
 _MOST_COUNTED = 4_096  # attributes
@@ -53,10 +53,10 @@ _MOST_IDS = 6
 _LIST_CHARACTERS = 60
 
 Explain: TypeAlias = Callable[[Entity], Mapping[str, Explanation]]
-"""From an entity to why some of its fragments are in it, by fragment; none if nobody can say."""
+"""Returns explanations of some fragments of an entity, by fragment; empty if there are none."""
 
 EntityRow: TypeAlias = tuple[str, tuple[str, ...], int, float]
-"""An entity in a list: name, one value of each of its first other attributes, size, confidence."""
+"""An entity in a list: its name, one value of each of its next attributes, size, confidence."""
 
 
 class ConfidenceBand(NamedTuple):
@@ -127,9 +127,9 @@ def gather(
 ) -> Facts:
     """Read a knowledge base, once, or twice (for names) if it can be read `again`.
 
-    With `labels`, the fragments' labels say which entities are right. `explain` says why fragments
-    are in an entity; without it entities may say so themselves. KBForgeError: the knowledge base
-    cannot be read.
+    With `labels`, the fragments' labels show which entities are right. `explain` returns why
+    fragments are in an entity; without it, explanations in the entities are used. KBForgeError: the
+    knowledge base cannot be read.
     """
     sizes = Counter[int]()
     n_fragments, calibrated, unrivalled = 0, 0, 0
@@ -173,7 +173,7 @@ def gather(
 
 
 def _list(entity: Entity, number: int, lists: Sequence[list[tuple[Any, ...]]]) -> None:
-    """Add an entity to the lists by size, by uncertainty and by name if it is among the first."""
+    """Add an entity to the lists by size, by uncertainty and by name if it ranks high enough."""
     name = (entity.name.casefold(), entity.name)
     keys = (-len(entity.fragments), entity.confidence - 1, name)
     for listed, key in zip(lists, keys, strict=True):
@@ -182,7 +182,7 @@ def _list(entity: Entity, number: int, lists: Sequence[list[tuple[Any, ...]]]) -
 
 
 def _is_among(first: Sequence[tuple[Any, ...]], key: tuple[Any, int], most: int) -> bool:
-    """Whether a sorted list of the first items has room for one with this key."""
+    """Whether a sorted list of limited length has room for this key."""
     return len(first) < most or key < first[-1][:2]
 
 
@@ -212,7 +212,7 @@ def _row(entity: Entity) -> EntityRow:
 
 
 class ConfidenceCounter:
-    """Counts entities by stated confidence, and how many of them are right."""
+    """Counts entities by confidence, and how many of them are right."""
 
     def __init__(self) -> None:
         bands = len(CONFIDENCES)
@@ -225,13 +225,13 @@ class ConfidenceCounter:
 
     @property
     def total(self) -> float:
-        """The sum of the stated confidences."""
+        """The sum of the confidences."""
         return sum(self._stated)
 
     def add(self, stated: float | None, labels: Sequence[str | None]) -> None:
-        """Count an entity with the labels of its fragments, none where they do not count.
+        """Count an entity with the labels of its fragments, which are empty if they do not count.
 
-        If nothing is stated of it, only its labels count: others with one of them are wrong.
+        If it has no confidence, only its labels count: other entities with one of them are wrong.
         """
         known = [_number(label) for label in labels if label is not None]
         self._of_label.update(known)
@@ -251,7 +251,7 @@ class ConfidenceCounter:
         self._said.append(stated)
 
     def bands(self) -> tuple[ConfidenceBand, ...]:
-        """The bands, once all entities were added."""
+        """The bands, after all entities were added."""
         known, stated = list(self._wrong), list(self._wrong_stated)
         right = [0] * len(known)
         for label, size, said in zip(self._labels, self._sizes, self._said, strict=True):
@@ -314,7 +314,8 @@ class _ConflictCounter:
         return self._order.merged()
 
     def found(self) -> tuple[tuple[str, int, int, str, tuple[str, ...]], ...]:
-        """The counts in the order of the file; of many attributes, the most frequent."""
+        """The counts in the order of the file; if there are many attributes, only the most
+        frequent."""
         told = {name for name, _ in self._disagree.most_common(_MOST_CONFLICTS)}
         return tuple(
             (
@@ -341,7 +342,7 @@ def _shown(entity: Entity, place: Mapping[str, int], explain: Explain | None) ->
 
 
 def _least_fitting(explanations: Mapping[str, Explanation]) -> dict[str, Explanation]:
-    """The fragment that fits least, with the largest contributions."""
+    """The worst-fitting fragment, with the largest contributions."""
     id = min(explanations, key=lambda id: explanations[id].total)
     why = explanations[id]
     most = sorted(why.attributes, key=lambda name: -abs(why.attributes[name]))

@@ -33,8 +33,8 @@ def show(
 ) -> None:
     """Print the entities: on a terminal as panels of at most `MOST_WIDTH` columns.
 
-    `sources` (fragment id -> source) are shown behind the ids; `names` are those of the entities of
-    fragments that other groupings bring in.
+    `sources` (fragment id -> source) are shown after the ids; `names` are those of the entities
+    whose fragments other groupings add.
     """
     for entity in entities:
         if console.is_terminal:
@@ -153,8 +153,9 @@ def grouping(
 ) -> str:
     """An alternative in words: the entity joins other fragments, or splits.
 
-    At most `most` fragments of a part are listed, the largest part last and, if long, by its size:
-    what leaves it matters. `names` is by fragment id, as in `Ada Lovelace (f1, f2)`.
+    At most `most` fragments of a part are listed; the largest part comes last and, if long, only
+    with its size, because the fragments that leave matter. `names` is by fragment id, as in `Ada
+    Lovelace (f1, f2)`.
     """
     mine = frozenset(entity.fragments)
     parts: list[str] = []

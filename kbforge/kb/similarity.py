@@ -1,19 +1,19 @@
 """The probability that two fragments are one entity, from an entity's alternatives.
 
-An entity's cluster and its alternatives are all that the particles make of its fragments, as far as
-they were kept. So they say of every pair with a fragment in the entity:
+An entity's cluster and its kept alternatives are the groupings of its fragments in the particles.
+So they determine, for every pair with a fragment in the entity:
 
 | symbol | meaning |
 |---|---|
 | p_0, p_k | the entity's probability, and the probability of its k-th alternative |
 | same_k(a, b) | whether a and b are in one group of the k-th grouping; k = 0 is the entity itself |
 | probability(a, b) | the sum of p_k over the k with same_k(a, b) |
-| rest | 1 less the sum of all p_k: groupings that were not kept |
+| rest | 1 minus the sum of all p_k: groupings that were not kept |
 
 The posterior probability is at least `probability` and at most `probability + rest`. With every
 alternative kept (`kbforge cluster --set alternatives=all`) the rest is 0. A pair of fragments in
-two entities has two such bounds, since each entity may have dropped what the other kept; the closer
-ones hold. Fragments of two subproblems share no cluster: their probability is 0.
+two entities has two such bounds, because each entity may have dropped what the other kept; the
+tighter ones hold. Fragments of two subproblems share no cluster: their probability is 0.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kbforge.evaluation.reliability import LEAST
 from kbforge.kb.entities import fragments_of, merged_order, name_of, naming
 
 DIGITS = 9
-"""Of probabilities and losses: sums differ in their last bits from machine to machine."""
+"""Tolerance for probabilities and losses, whose last bits differ between machines."""
 _MOST_ROWS = 1_000  # held at a time, one a class
 
 
@@ -65,8 +65,8 @@ class Groupings:
     def pairs(self, least: float) -> Iterator[tuple[str, str, float, bool]]:
         """The pairs with more than `least` probability, by the order of the entity's fragments.
 
-        Each is a fragment of the entity, another one, the probability, and whether the other is
-        of the entity, too.
+        Each is a fragment of the entity, another one, the probability, and whether the other
+        belongs to the entity, too.
         """
         ids = self._entity.fragments
         rows: dict[int, FloatArray] = {}
@@ -166,8 +166,8 @@ def similar(
 ) -> list[SimilarFragment]:
     """The fragments that may be one entity with a fragment, the most probable first.
 
-    `read` gives the entities from the first on, and is called twice; `other` is the only one to
-    report, however improbable; `calibrate` maps a pair's probability.
+    `read` returns the entities from the first on, and is called twice; `other` is the only fragment
+    to report, however improbable; `calibrate` maps a pair's probability.
     """
     if fragment == other:
         raise UsageError(f'expected two fragments, got "{quoted(fragment)}" twice')
@@ -199,8 +199,8 @@ def block_of(
 ) -> tuple[list[Entity], FloatArray]:
     """The entities of the subproblem that holds a fragment, and the similarity of their fragments.
 
-    The similarity, [n, n], is the least probability of each pair by the groupings kept, 1 on the
-    diagonal. UsageError: more than `most` fragments.
+    The similarity, [n, n], is the minimum probability of each pair under the kept groupings, with 1
+    on the diagonal. UsageError: more than `most` fragments.
     """
     home = _homes(read(), [fragment])[fragment]
     block = [entity for entity in read() if entity.subproblem == home.subproblem]

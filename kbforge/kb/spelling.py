@@ -1,34 +1,33 @@
 """Chooses the best of several spellings of a name or another value.
 
-Spellings that differ in case, accents or punctuation alone are one value. So are "Surname, Given"
-and "Given Surname"; but "Acme, Inc." is "Acme Inc.", where that is another spelling. The best value
-is the one that comes first by these rules:
+Spellings that differ only in case, accents or punctuation are one value. So are "Surname, Given"
+and "Given Surname"; but "Acme, Inc." is one with "Acme Inc.", if that is another spelling. These
+rules, in order, choose the best value:
 
 1. Most fragments state it.
-2. All spellings together are nearest to it, so that one with a slip loses.
-3. It has the fewest words that no other fragment of the file has: they may be slips, too.
+2. All spellings together are nearest to it, so a misspelling loses.
+3. It has the fewest words that no other fragment of the file has, because these may be
+   misspellings.
 
 The nearness of a spelling to a value is the largest of
 
 | nearness | where |
 |---|---|
 | 1 | they are the same, or the spelling has initials for some words: "J. Smith", "John Smith" |
-| 1 - 3 d / n | d slips part them, and the longer one has n characters |
+| 1 - 3 d / n | they differ by d edits, and the longer one has n characters |
 | c / 2 n | words with c characters in all are in both |
 
-The best spelling of the value, and of values that are still equal, is the one that comes first by
-these:
+These rules, in order, choose the best spelling of the value, and of values that are still tied:
 
 1. It is not turned around.
 2. It is not in capitals, if another one has several words in both cases.
 3. Most fragments state it.
 4. It has no comma; it has most accents.
-5. It has both cases; an address (of e-mail or the web) has small letters alone.
+5. It has both cases; an e-mail or web address has only small letters.
 6. It is the longest; it is the first by code point.
 
-Nothing depends on the order of the fragments. Of more than `MOST` values only so many are compared,
-those that most fragments state first, and of each its first `CHARACTERS` characters; so the time is
-linear in the number of spellings.
+Nothing depends on the order of the fragments. Only the `MOST` most stated values are compared, by
+their first `CHARACTERS` characters; so the time is linear in the number of spellings.
 """
 
 from __future__ import annotations
@@ -62,8 +61,8 @@ _LETTERS = re.compile(r"\b(\w) (?=\w\b)")
 class Words:
     """The words that several fragments of a file have, in a table of bits.
 
-    A word has one bit. Of the words that stand once, one in thirty at most has the bit of another
-    one, and passes for frequent; more only in a file with 260,000 frequent words.
+    A word has one bit. At most one in thirty words that occur once shares the bit of another one,
+    and passes for frequent; more only in a file with 260,000 frequent words.
     """
 
     def __init__(self, bits: NDArray[np.uint8]) -> None:
@@ -92,7 +91,7 @@ class Words:
         return cls(several)
 
     def rare(self, text: str) -> int:
-        """How many words of a text no other fragment has."""
+        """The number of words in a text that no other fragment has."""
         mask = 8 * len(self.bits) - 1
         return sum(not self.bits[(place & mask) >> 3] >> (place & 7) & 1 for place in _places(text))
 
@@ -111,8 +110,8 @@ def best_of(
 ) -> str:
     """The best of one or more spellings, each with the number of fragments that state it.
 
-    `among` are those that may be the best, at least one; None allows all. `words` are those of the
-    file, if they are known.
+    `among` are the spellings to choose from, at least one; None allows all. `words` are those of
+    the file, if known.
     """
     if len(stated) == 1:
         return next(iter(stated))
@@ -158,8 +157,8 @@ def best_of(
 def value_of(text: str) -> str:
     """The key of all spellings of a value: its words without case and accents.
 
-    With digits it is one word, unless it is a number, whose sign and point count. A text of more
-    than 1,000 characters has one spelling.
+    With digits it is one word, unless it is a number, whose sign and decimal point count. A text of
+    more than 1,000 characters has one spelling.
 
     >>> value_of("Łódź-Widzew (F.C.)"), value_of("(0113) 49-60"), value_of("-1.5")
     ('lodz widzew fc', '01134960', '-1.5')
@@ -196,9 +195,9 @@ def _plain(text: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _without_accent(character: str) -> str:
-    """A character as it is, nothing for an accent, and Latin letters for a letter such as ł.
+    """A character itself, nothing for an accent, and Latin letters for a letter such as ł.
 
-    Vowel signs of Indic scripts and of Thai, and the voicing marks of kana, are no accents.
+    Vowel signs of Indic scripts and of Thai, and the voicing marks of kana, are not accents.
     """
     if character.isascii():
         return character
@@ -237,7 +236,7 @@ def _nearest(values: Sequence[str], weights: Mapping[str, int]) -> list[str]:
     """The values, among equally frequent ones, that are nearest to all spellings."""
 
     def first(some: Collection[str]) -> list[str]:
-        """The heaviest `MOST`; ties are broken by a checksum."""
+        """The `MOST` most stated spellings; a checksum breaks ties."""
         if len(some) <= MOST:
             return sorted(some)
         by_weight = {v: (-weights[v], zlib.crc32(v.encode("utf-8", "replace")), v) for v in some}

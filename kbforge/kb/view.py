@@ -1,17 +1,18 @@
 """Views of a knowledge base, golden records, tables, and export by a plugin.
 
-A golden record is an entity with those values alone that a *policy* selects for each attribute:
+A golden record is an entity with only the values that a *policy* selects for each attribute:
 
 | rule | selects |
 |---|---|
-| most-stated | the first, which is the best spelling of what most fragments state |
+| most-stated | the first value, which is the best spelling of the most stated one |
 | longest | the value with the most characters |
-| latest | the value of the fragment with the latest date; without dates, of the last to arrive |
-| preferred | the value that the best source states; sources that are not listed come last |
+| latest | the value of the fragment with the latest date or, without dates, of the last added
+fragment |
+| preferred | the value from the best source; sources that are not listed come last |
 | all | all of them |
 
-The values of an attribute stand in the order of `kbforge.kb.entities.collect`. Among those that a
-rule does not distinguish, it selects the first. A value keeps the fragments that state it.
+The values of an attribute are in the order of `kbforge.kb.entities.collect`. If a rule does not
+distinguish several, it selects the first. A value keeps the fragments that state it.
 
 A policy is the name of a rule, for all attributes, or a TOML file:
 
@@ -61,7 +62,7 @@ _OF_STORES = (".sqlite", ".sqlite3", ".db")
 class EntitiesView(View):
     """A view of entities in memory or in a file, and of their fragments.
 
-    Fragments come in any order, among others or alone; None derives them from the entities' values.
+    Fragments may be in any order, and include others; None derives them from the entities' values.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class EntitiesView(View):
         return self._entities()
 
     def fragments(self, entity: Entity) -> Sequence[Fragment]:
-        """As `View`; UsageError if one is not among the fragments given."""
+        """As `View`; a UsageError if one is missing from the fragments given."""
         if self._find is None:
             return fragments_of(entity)
         return [self._find(fragment) for fragment in entity.fragments]
@@ -138,14 +139,14 @@ class CountingView(View):
 
 
 def export(view: View, exporter: Exporter, target: str) -> int:
-    """Write what a view shows to `target` ("-" is standard output); returns the entity count."""
+    """Export a view to `target` ("-" is standard output); returns the entity count."""
     counted = CountingView(view)
     exporter.export(counted, target)
     return counted.count
 
 
 def exporter_for(output: str) -> str:
-    """The default exporter of an output: by its ending, else JSON lines."""
+    """The default exporter of an output: by its ending, otherwise JSON lines."""
     if output == "-" or not registry.ending_of(output):
         return JSON_LINES
     if output.lower().endswith((".zst", ".zstd")):
@@ -158,9 +159,9 @@ def exporter_for(output: str) -> str:
 
 
 def require_json_lines(output: str, what: str, instead: str, store: str = "") -> None:
-    """Refuse an output with the ending of another format than JSON lines.
+    """Refuse an output whose ending belongs to another format than JSON lines.
 
-    `instead` and `store` say how to get the other format and a store.
+    `instead` and `store` name the commands for the other format and for a store.
     """
     ending = "" if output == "-" else registry.ending_of(output)
     is_store = ending in _OF_STORES
@@ -180,15 +181,15 @@ _MAX_BYTES = 1 << 20
 _NEVER = float("-inf")
 
 Rank: TypeAlias = Callable[[Value], float]
-"""What a rule sorts values by, the best first."""
+"""The key by which a rule sorts values, the best first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """A rule for each attribute; `sources` are the preferred ones, best first.
 
-    `date` is where a fragment has its date ("metadata" or "properties", and the name): ISO 8601, a
-    year, or a year and a month. None goes by the order of arrival.
+    `date` is the place of a fragment's date ("metadata" or "properties", and the name): ISO 8601, a
+    year, or a year and a month. None uses the order of arrival.
     """
 
     default: str = MOST_STATED
@@ -209,7 +210,7 @@ class Policy:
 
 
 def read_policy(given: str) -> Policy:
-    """A policy by the name of a rule, or of a TOML file; "-" is standard input."""
+    """A policy given by the name of a rule, or of a TOML file; "-" is standard input."""
     if given == PREFERRED:
         raise UsageError(
             "the policy preferred needs sources to prefer; give a TOML file with sources"
@@ -282,7 +283,7 @@ class GoldenView(CountingView):
 def golden(
     entity: Entity, policy: Policy, fragments: Callable[[Entity], Sequence[Fragment]]
 ) -> Entity:
-    """The entity with the values that a policy selects; asks for fragments where it needs them."""
+    """The entity with the values that a policy selects; fetches fragments if it needs them."""
     ranks: dict[str, Rank] = {}
     chosen: dict[str, tuple[Value, ...]] = {}
     for attribute, values in entity.properties.items():

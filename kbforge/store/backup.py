@@ -23,7 +23,7 @@ from kbforge.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """What a copy of a store has.
+    """A copy of a store.
 
     Attributes:
         path: of the copy.
@@ -47,15 +47,15 @@ def backup(
     replace: bool = False,
     on_copied: Callable[[int], None] = lambda pages: None,
 ) -> Backup:
-    """Copy a store as it is at one moment, and verify the copy; others can write meanwhile.
+    """Copy a store as it is now, and verify the copy; others can write to the store meanwhile.
 
-    The copy appears under its name when it is whole. Whether it may take the place of another store
-    says `replace`. `on_copied` is told how many pages are copied.
+    The copy appears under its name when it is complete. `replace` says whether it may replace
+    another store. `on_copied` is called with the number of copied pages.
 
     Raises:
         KBForgeError: the store cannot be read, is damaged, or lacks its log.
         UsageError: it would be copied onto itself, or to standard output.
-        OutputError: there is something under the name of the copy, or it cannot be written.
+        OutputError: a file with the name of the copy exists, or it cannot be written.
 
     """
     if to == "-":
@@ -84,7 +84,7 @@ def backup(
 
 
 def _require_free(to: str, target: Path, replace: bool) -> None:
-    """Refuse a name under which there is something that the copy may not replace."""
+    """Refuse a name whose existing file the copy may not replace."""
     where = f"cannot write {quoted(to, 400)}"
     if os.path.lexists(target):
         if not replace:
@@ -100,7 +100,7 @@ def _require_free(to: str, target: Path, replace: bool) -> None:
 
 
 def _verified(made: Path, path: str) -> tuple[Mapping[str, int], int]:
-    """Verify a copy, and empty its log; returns the numbers of its rows, and of its last run."""
+    """Verify a copy, and empty its log; returns the row counts, and the number of its last run."""
     with Database(str(made), write=True, verify=False) as copy:
         rows, damage = copy.examined()
         refuse_damage(path, damage)

@@ -1,7 +1,7 @@
-"""What runs changed: entities from the end of one run to that of another, for whoever follows.
+"""Changes between runs: the entities that changed from the end of one run to another.
 
-A position in this feed is the number of a run that has ended. Changes from one run to another stay
-the same whenever they are asked for, except that erased fragments are left out.
+A position in this feed is the number of a completed run. The changes between two runs stay the same
+at every request, except that erased fragments are left out.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from kbforge.store.tables import ask, read_rows
 
 
 class Changes(Struct, frozen=True, rename={"since": "from"}, forbid_unknown_fields=True):
-    """The entities that changed between the ends of two runs; `last` is the last run that ended.
+    """The entities that changed between the ends of two runs; `last` is the last completed run.
 
-    If `after` is there, ask again with the same `since`, with `to` and with `after`. Otherwise go
-    on with `to` as the next `since`.
+    If `after` is set, ask again with the same `since`, with `to` and with `after`. Otherwise
+    continue with `to` as the next `since`.
     """
 
     since: Natural
@@ -39,10 +39,10 @@ class Changes(Struct, frozen=True, rename={"since": "from"}, forbid_unknown_fiel
 def read_changes(
     store: Store, since: int, to: int | None = None, limit: int | None = None, after: str = ""
 ) -> Changes:
-    """The entities that changed after a run, by id: at most `limit`, those behind `after`.
+    """The entities that changed after a run, by id: at most `limit`, after the id `after`.
 
-    Without `to`, up to the last run that has ended; with a limit, of as many runs as have about so
-    many changes together, and at least of one. Raises a UsageError if there is no such run.
+    Without `to`, up to the last completed run; with a limit, up to the run where the changes reach
+    about this number, but at least one run. Raises a UsageError if there is no such run.
     """
     with store.database.snapshot():
         last = store.position
@@ -56,7 +56,7 @@ def read_changes(
 
 
 def _reach(store: Store, since: int, last: int, limit: int) -> int:
-    """The run up to which there are about so many changes."""
+    """The run up to which there are about this many changes."""
     if since >= last:
         return last
     counts = "SELECT run, count(*) FROM image WHERE run > ? AND run <= ? GROUP BY run ORDER BY run"
@@ -69,10 +69,10 @@ def _reach(store: Store, since: int, last: int, limit: int) -> int:
 
 
 def changes(store: Store, since: int, to: int | None = None, beyond: str = "") -> Iterator[Change]:
-    """The entities that changed from the end of one run to that of another, by id.
+    """The entities that changed from the end of one run to another, by id.
 
     0 is the time before the first run, and None as `to` is now. Entities up to the id `beyond` are
-    left out. Raises a UsageError if there is no such run, or the second one is the earlier.
+    left out. Raises a UsageError if there is no such run, or the second one is earlier.
     """
     runs = store.runs()
     last = len(runs)
@@ -97,7 +97,7 @@ def changes(store: Store, since: int, to: int | None = None, beyond: str = "") -
             (before if run <= to else later).setdefault(entity, orjson.loads(fragments))
 
         def at_the_end(entities: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-            """Those that there were at the end of `to`, with their fragments, in their order."""
+            """The entities at the end of `to`, with their fragments, in order."""
             now = store.members([entity for entity in entities if entity not in later])
             then = ((id, known_of(later[id])) for id in entities if id in later)
             return merge(now, (one for one in then if one[1]), key=itemgetter(0))
@@ -125,7 +125,7 @@ def changes(store: Store, since: int, to: int | None = None, beyond: str = "") -
 
 
 def known_of(image: Iterable[str | None]) -> tuple[str, ...]:
-    """The fragments of an image that are known; None stands for those that were erased since."""
+    """The known fragments of an image; None stands for erased ones."""
     return tuple(id for id in image if id is not None)
 
 
@@ -136,7 +136,8 @@ def _change(
     held: Mapping[str, str],
     holds: Mapping[str, str],
 ) -> Change:
-    """The change of an entity; by fragment, the entities that `held` them and that `holds` them."""
+    """The change of an entity; for each fragment, the entities that `held` it and that `holds`
+    it."""
     if after:
         others = dict.fromkeys(held[id] for id in after if held.get(id, entity) != entity)
         kind = Kind.CHANGED if before else Kind.CREATED

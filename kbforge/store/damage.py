@@ -1,4 +1,4 @@
-"""Examines a store: finds what SQLite reports, damaged rows, and broken references."""
+"""Examines a store for SQLite errors, damaged rows, and broken references."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST = 100  # findings of SQLite's own, and damaged rows that are named of each
 
 
 def refuse_damage(path: str, damage: Sequence[str]) -> None:
-    """Raise a KBForgeError that names the first of some findings, if there are any."""
+    """Raise a KBForgeError that names the first finding, if there are any."""
     if damage:
         more = f", and {len(damage) - 1:,} more" if len(damage) > 1 else ""
         raise StoreError(
@@ -25,7 +25,7 @@ def refuse_damage(path: str, damage: Sequence[str]) -> None:
 
 
 def unsound(database: sqlite3.Connection) -> Iterator[str]:
-    """What SQLite finds amiss: pages, indexes, the file's header."""
+    """The errors that SQLite finds: in pages, indexes, the file's header."""
     try:
         for pragma, expected in (("encoding", "UTF-8"), ("auto_vacuum", 0)):
             got = database.execute(f"PRAGMA {pragma}").fetchone()[0]
@@ -48,11 +48,11 @@ def whole_rows(database: sqlite3.Connection, table: str) -> Iterator[tuple[Any, 
                 continue
             bad += 1
             if bad <= _MOST:
-                yield f"the row {quoted(str(row[0]), 40)} of {table} is not as it was written"
+                yield f"the row {quoted(str(row[0]), 40)} of {table} is damaged"
     except sqlite3.DatabaseError as error:
         yield f"{table} cannot be read to its end ({quoted(str(error).lower(), 200)})"
     if bad > _MOST:
-        yield f"{bad - _MOST:,} more rows of {table} are not as they were written"
+        yield f"{bad - _MOST:,} more rows of {table} are damaged"
 
 
 class References:
@@ -66,7 +66,7 @@ class References:
         self._keys: dict[str, set[Any]] = {"page": set(), "kept": set(), "image": set()}
 
     def add(self, table: str, row: tuple[Any, ...]) -> None:
-        """Note what other rows must agree with."""
+        """Record what other rows must agree with."""
         if table == "meta":
             self._facts[row[0]] = row[1]
         elif table == "fragment":
@@ -79,7 +79,8 @@ class References:
             self._keys[table].add(row[0])
 
     def amiss(self, rows: Mapping[str, int]) -> Iterator[str]:
-        """Sentences on rows that are missing or contradict others; `rows` has counts by table."""
+        """Sentences about rows that are missing or contradict others; `rows` has counts by
+        table."""
         if [number for number, _ in self._runs] != list(range(1, len(self._runs) + 1)):
             yield "run lacks rows"
         if not self._keys["image"] <= {number for number, _ in self._runs}:
@@ -109,7 +110,7 @@ class References:
 
 
 def _object(content: bytes) -> dict[str, Any]:
-    """A fact; an empty one if it is no object."""
+    """A fact, or an empty one if it is not an object."""
     try:
         found = orjson.loads(content)
     except orjson.JSONDecodeError:

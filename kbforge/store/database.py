@@ -1,29 +1,30 @@
 """The SQLite file of a store: opens, writes in transactions, and checks it.
 
 SQLite keeps a write-ahead log beside the file, so readers and the writer never wait for each other.
-There is one writer at a time, and each transaction checks that nobody else wrote since the last.
-Only a regular file with exactly the tables of its version can be opened. A small file is read from
-end to end, so that a flipped bit is noticed before anything is answered; the rows of a large one
-are verified when they are read, and `kbforge check` examines all of it.
+There is one writer at a time, and each transaction checks that no other program wrote since the
+last. Only a regular file with exactly the tables of its version can be opened. A small file is read
+completely, so a flipped bit is found before any answer; the rows of a large file are verified when
+they are read, and `kbforge check` examines all of it.
 
-Whoever closes a store leaves its log empty, so that a copy of the file alone is whole. A writer
-does; if somebody still reads an older state, the last one to close does. While a writer is at work,
-or after it was killed, the file says that its log has more (`MARK`): the mark is in the file
-before the first transaction is in the log, and goes when all of them are in the file. It comes
-later only if somebody then reads the file as it was.
+Closing a store empties its log, so a copy of the file alone is complete. The writer empties it or,
+if another program still reads an older state, the last one to close. While a writer is active, or
+after it was killed, a mark in the file says that its log has more (`MARK`): the mark is written
+before the first transaction enters the log, and removed when all are in the file. It is written
+later only if another program then reads the old state.
 
-The writer locks a byte of the database far behind those that SQLite locks (`F_OFD_SETLK`). The lock
-belongs to the open file, not to its name: links to a store are one store, removing a file cannot
-get around the lock, and a killed process holds nothing. Systems other than Linux lack such locks;
-there the file `NAME-lock` is locked.
+The writer locks a byte of the database far beyond those that SQLite locks (`F_OFD_SETLK`). The lock
+belongs to the open file, not to its name: links to a store are one store, removing a file does not
+bypass the lock, and a killed process holds no lock. Systems other than Linux lack such locks; there
+the file `NAME-lock` is locked.
 
-Another file can take the name of a store that is open. Whoever notices (`replaced`) closes what it
-has open and sees to it that the new file is not read with the old log (`leave`). Until then this
-process does not open the new file. A file that was copied over a store is noticed, too, if the log
-was empty: the file is another one then, and no transaction says so.
+Another file can replace an open store under its name. A process that detects this (`replaced`)
+closes its connection and prevents the new file from being read with the old log (`leave`). Until
+then this process does not open the new file. A file copied over a store is also detected, if the
+log was empty: the content differs without a transaction.
 
-When a process closes any descriptor of a file, POSIX drops all its locks on that file, those of
-SQLite too. So nothing here closes a descriptor while this process has a connection to the database.
+When a process closes any descriptor of a file, POSIX drops all its locks on that file, including
+SQLite's. So this module never closes a descriptor while the process has a connection to the
+database.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ from kbforge.store.tables import (
 )
 
 SMALL = 16_000_000
-"""Bytes of a file that is examined when it is opened, which takes a second for 100 MB."""
+"""Maximum bytes of a file that is examined when it is opened; 100 MB take a second."""
 _MAGIC = b"SQLite format 3\0"
 _PATIENCE = 30.0  # seconds that a reader or writer waits for a lock of SQLite's own
 _TURN = 3.0  # seconds to wait for another writer: a server lets go of the lock time and again
@@ -66,18 +67,18 @@ _AGAIN = 0.005  # seconds between two tries
 _SETTLING = 0.2  # seconds that a writer waits at its end for those who read an older state
 _STEP = 2_000  # pages that are copied before an interrupt is noticed
 _LOGGED = 1 << 14
-"""Pages of the log, 64 MB, from which on it is copied into the file: what several transactions
-write is copied once."""
+"""Pages of the log (64 MB) after which it is copied into the file: pages that several transactions
+write are copied once."""
 _CACHED = 1 << 16
-"""KiB of pages that a writer holds: keys are all over the tables, and what does not fit is written
-several times in one transaction."""
+"""KiB of pages that a writer holds: keys are spread over the tables, and pages that do not fit are
+written several times per transaction."""
 _FLAGS = os.O_RDWR | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _FULL = ("database or disk is full", "disk i/o error", "no space")
 
 MODE = 0o600
-"""Of a new store, less the umask; what lies beside a store has the mode of the store."""
+"""The mode of a new store, minus the umask; files beside a store have the store's mode."""
 MARK = "log"
-"""The fact that transactions may be in the log alone: the number of the last run before them."""
+"""The fact that transactions may be only in the log: the number of the last run before them."""
 
 SEARCH = "-search"
 """The ending of a store's search index, which `kbforge serve` derives from it."""
@@ -95,9 +96,9 @@ _KINDS = {
 
 _connections: Counter[Inode] = Counter()
 _logs: dict[Inode, tuple[Path, Inode | None]] = {}
-"""By each file that this process has open, where its log was and which file that is."""
+"""For each file open in this process, the path of its log, and the file there."""
 _overwritten: set[Inode] = set()
-"""Files over which others were copied; they are opened again when the last connection has gone."""
+"""Replaced files; they are opened again after the last connection is closed."""
 _to_close: dict[Inode, list[int]] = {}
 _counting = threading.RLock()  # of threads with connections of their own, and of the collector
 
@@ -107,14 +108,14 @@ def _inode_of(status: os.stat_result) -> Inode:
 
 
 def _other_kind(status: os.stat_result) -> str | None:
-    """What a file is that is not a regular one; None for a regular one."""
+    """The kind of a file that is not a regular one; None for a regular one."""
     if stat.S_ISREG(status.st_mode):
         return None
     return _KINDS.get(stat.S_IFMT(status.st_mode), "no file")
 
 
 def _disconnect(inode: Inode) -> None:
-    """Note that a connection was closed; close the descriptors that waited for the last one."""
+    """Record a closed connection; close the descriptors that waited for the last one."""
     with _counting:
         _connections[inode] -= 1
         if not _connections[inode]:
@@ -126,7 +127,7 @@ def _disconnect(inode: Inode) -> None:
 
 
 def lock(handle: int, path: Path) -> int | None:
-    """Become the one writer; returns the descriptor that holds the lock, None if another has it.
+    """Become the only writer; returns the descriptor that holds the lock, None if another has it.
 
     Raises OSError if the file system has no locks, or `NAME-lock` cannot be written.
     """
@@ -151,9 +152,9 @@ def lock(handle: int, path: Path) -> int | None:
 
 
 class _WriterLock:
-    """The lock of the one writer, on a file that can be made if it does not exist.
+    """The lock of the only writer, on a file that is created if it does not exist.
 
-    Raises OSError if the file cannot be opened to be written.
+    Raises OSError if the file cannot be opened for writing.
     """
 
     def __init__(self, path: Path, make: bool = True) -> None:
@@ -165,11 +166,11 @@ class _WriterLock:
 
     @property
     def held(self) -> bool:
-        """Whether this is the one writer."""
+        """Whether this is the only writer."""
         return self._held is not None
 
     def take(self, patience: float | None = None) -> bool:
-        """Become the one writer, if nobody else is soon and the name still leads to this file."""
+        """Become the only writer, unless another is soon, if the name still leads to this file."""
         until = time.monotonic() + (_TURN if patience is None else patience)
         while not self.held and _other_kind(self.status) is None:
             if _inode_of(self._path.stat()) != self.inode:
@@ -181,7 +182,7 @@ class _WriterLock:
         return self.held
 
     def let_go(self) -> None:
-        """Let others write."""
+        """Allow other writers."""
         held, self._held = self._held, None
         if held is not None and held != self._handle:
             os.close(held)
@@ -192,7 +193,7 @@ class _WriterLock:
             fcntl(self._handle, F_OFD_SETLK, no_lock)
 
     def close(self) -> None:
-        """Let others write; the file is closed when this process has no connection left."""
+        """Allow other writers; the file is closed when this process has no connection left."""
         self.let_go()
         with _counting:
             if _connections[self.inode]:
@@ -204,9 +205,10 @@ class _WriterLock:
 def connected(
     path: str, how: str = "mode=rw", one_thread: bool = True, patience: float | None = None
 ) -> StoreConnection:
-    """A connection to a file that exists, whatever its name; `how` is of SQLite's URIs.
+    """A connection to an existing file, whatever its name; `how` is the mode in SQLite's URIs.
 
-    Without `one_thread` it may be handed on; `patience` is how many seconds it waits for a lock.
+    Without `one_thread` other threads may use it; `patience` is the number of seconds to wait for a
+    lock.
     """
     return sqlite3.connect(
         f"file:{quote(os.fsencode(os.path.realpath(path)))}?{how}",
@@ -227,12 +229,12 @@ def _inode_at(path: Path) -> Inode | None:
 
 
 def log_of(path: str) -> Path:
-    """Where SQLite writes what is not in the file of a store yet."""
+    """The log where SQLite writes before the file of a store."""
     return Path(f"{os.path.realpath(path)}-wal")
 
 
 def _has_log(path: str) -> bool:
-    """Whether a store has a log with anything in it."""
+    """Whether a store has a log that is not empty."""
     try:
         return log_of(path).stat().st_size > 0
     except OSError:
@@ -240,10 +242,10 @@ def _has_log(path: str) -> bool:
 
 
 def _close_reader(connection: sqlite3.Connection, path: str, inode: Inode) -> None:
-    """Close a connection that reads; the last one to a store that nobody writes removes its log.
+    """Close a reading connection; the last one to a store without a writer removes its log.
 
-    SQLite does so where the last connection may write. A store that says that its log has more is
-    left as it is: a writer is at work, or was killed.
+    SQLite does so if the last connection may write. A store whose mark says that its log has more
+    is left alone: a writer is active, or was killed.
     """
     with contextlib.suppress(sqlite3.Error, OSError):
         empties = os.access(log_of(path), os.W_OK) and os.access(path, os.W_OK)
@@ -256,7 +258,7 @@ def _close_reader(connection: sqlite3.Connection, path: str, inode: Inode) -> No
 
 
 def _mark_of(connection: sqlite3.Connection) -> bytes | None:
-    """What a store says of its log; None if nothing, or nothing that can be read."""
+    """What a store's mark says of its log; None if it has no readable mark."""
     try:
         row = connection.execute("SELECT value FROM meta WHERE name = ?", (MARK,)).fetchone()
     except sqlite3.DatabaseError:
@@ -265,7 +267,7 @@ def _mark_of(connection: sqlite3.Connection) -> bytes | None:
 
 
 def is_store(path: str) -> bool:
-    """Whether a file is a database, by its first bytes; a pipe or a device is not read."""
+    """Whether a file is a database, by its first bytes; pipes and devices are not read."""
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
@@ -279,7 +281,7 @@ def is_store(path: str) -> bool:
 
 
 def remove_index(path: str) -> None:
-    """Remove the search index beside a store, which has words of its fragments.
+    """Remove the search index beside a store, which contains words of its fragments.
 
     Raises OSError if it cannot be removed.
     """
@@ -288,7 +290,8 @@ def remove_index(path: str) -> None:
 
 
 def _created(path: Path) -> tuple[int, bool]:
-    """Open a file to be written; also whether it was made here, and so may be removed here."""
+    """Open a file for writing; also returns whether it was created here, and so may be removed
+    here."""
     try:
         return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, MODE), True
     except FileExistsError:
@@ -296,12 +299,12 @@ def _created(path: Path) -> tuple[int, bool]:
 
 
 class Database:
-    """One connection, which writes or reads; `verify` reads a small file from end to end first.
+    """One connection, which writes or reads; `verify` first reads a small file completely.
 
-    Without `one_thread` a reader may be handed from thread to thread; one at a time uses it.
+    Without `one_thread` several threads may use a reader, one at a time.
 
     Raises:
-        StoreError: it cannot be read, is no store, is damaged, or is of a later version.
+        StoreError: it cannot be read, is not a store, is damaged, or has a later version.
         OutputError: it cannot be written, or another program is writing it.
 
     """
@@ -339,7 +342,7 @@ class Database:
             )
 
     def _hold(self) -> None:
-        """Open the file, which is made if it does not exist, and become its one writer."""
+        """Open the file, which is created if it does not exist, and become its only writer."""
         where = f"cannot write {quoted(self.path, 400)}"
         path = Path(os.path.realpath(self.path))
         if not path.parent.is_dir():
@@ -367,12 +370,12 @@ class Database:
             )
 
     def let_go(self) -> None:
-        """Let others write until `take`; what this connection has read stays."""
+        """Allow other writers until `take`; the data read so far stay."""
         self.rest()
         self._lock.let_go()
 
     def rest(self) -> None:
-        """Note how the file is while this connection does nothing, for `replaced`."""
+        """Record the file's state while this connection is idle, for `replaced`."""
         self._rested = None
         with contextlib.suppress(OSError, sqlite3.Error):
             version = self._data_version()
@@ -384,8 +387,8 @@ class Database:
     def replaced(self) -> bool:
         """Whether another file has the name now, or its content was copied over this one.
 
-        A copy is noticed if the log was empty before; while it is made, the file looks damaged.
-        Raises StoreError, or OutputError of one who writes, if there is no such file.
+        A copy is detected if the log was empty before; during copying, the file looks damaged.
+        Raises StoreError (a writer OutputError) if there is no such file.
         """
         try:
             status = os.stat(self.path)
@@ -403,9 +406,9 @@ class Database:
         return self.inode in _overwritten
 
     def leave(self) -> None:
-        """Close, after another file took the name, which nobody reads with the old log then.
+        """Close after another file took the name; no program reads it with the old log then.
 
-        What only the log has goes into the file that was opened, wherever that is now.
+        Data that only the log has go into the file that was opened, wherever it is now.
 
         Raises:
             BusyError: the log has more, or another program writes the new file.
@@ -434,7 +437,8 @@ class Database:
 
     @contextlib.contextmanager
     def _unwritten(self) -> Iterator[bool]:
-        """Whether nobody else writes the file that has the name now, or begins to in this block."""
+        """Whether no other program writes the file that has the name now, or begins to within this
+        block."""
         try:
             lock = _WriterLock(Path(os.path.realpath(self.path)), make=False)
         except PermissionError:  # nobody can
@@ -444,7 +448,7 @@ class Database:
             yield lock.take(patience=0.0)
 
     def take(self) -> bool:
-        """Become the one writer again; returns whether nobody else has written in between.
+        """Become the only writer again; returns whether no other program wrote in between.
 
         Raises:
             BusyError: another is writing.
@@ -547,10 +551,10 @@ class Database:
         return found
 
     def transaction(self, write: Callable[[sqlite3.Connection], None]) -> None:
-        """Have `write` change the tables: all its changes are made, or none.
+        """Let `write` change the tables: all its changes are made, or none.
 
         Raises OutputError if there is no room, the file cannot be written, or another program has
-        written it since the last transaction.
+        written to it since the last transaction.
         """
         if self.version == VERSION:
             if not self._marked:
@@ -581,7 +585,7 @@ class Database:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Reads in this block, and in blocks within it, are of one moment."""
+        """Reads in this block, and in nested blocks, see one state."""
         if self.connection.in_transaction:
             yield
             return
@@ -594,9 +598,9 @@ class Database:
                 self.connection.execute("ROLLBACK")
 
     def copy_to(self, file: str, on_copied: Callable[[int], None]) -> None:
-        """Copy all pages, as they are at one moment, into an empty file.
+        """Copy all pages of one state into an empty file.
 
-        `on_copied` is told how many are copied. Raises OutputError if there is no room.
+        `on_copied` is called with the number copied. Raises OutputError if there is no room.
         """
         with (
             self.snapshot(),
@@ -633,7 +637,8 @@ class Database:
             ) from error
 
     def examined(self) -> tuple[dict[str, int], list[str]]:
-        """Read everything; returns the number of intact rows by table, and sentences on damage."""
+        """Read everything; returns the number of intact rows by table, and sentences about
+        damage."""
         with self.snapshot():
             damage = list(unsound(self.connection))
             rows: dict[str, int] = {}
@@ -651,7 +656,7 @@ class Database:
             return rows, damage
 
     def compact(self) -> None:
-        """Rewrite the file without what was deleted, and empty its log.
+        """Rewrite the file without deleted data, and empty its log.
 
         Raises OutputError if there is no room, or another program reads the old state for too long.
         """
@@ -664,7 +669,7 @@ class Database:
             )
 
     def _checkpoint(self, how: str) -> bool:
-        """Copy the log into the file; returns whether nobody was in the way."""
+        """Copy the log into the file; returns whether no other program was in the way."""
         with self._in_words():
             checkpoint = self.connection.execute(f"PRAGMA wal_checkpoint({how})")
             busy, pages, copied = checkpoint.fetchone()
@@ -672,10 +677,10 @@ class Database:
         return not busy and pages == copied
 
     def settle(self) -> bool:
-        """Have the file hold all that was written, and its log nothing.
+        """Move all written data into the file, and empty its log.
 
-        Returns whether it is so: it is not while another program reads an older state, and then the
-        last one to close the store does it. Raises OutputError as `transaction`.
+        Returns whether this succeeded: it fails while another program reads an older state; the
+        last one to close the store then does it. Raises OutputError as `transaction`.
         """
         self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * _SETTLING)}")
         try:
@@ -689,13 +694,13 @@ class Database:
 
     @property
     def size(self) -> int:
-        """The bytes of the file; raises StoreError, or OutputError of one who writes."""
+        """The bytes of the file; raises StoreError (a writer OutputError)."""
         with self._in_words():
             return os.stat(self.path).st_size
 
     @property
     def lacking(self) -> str | None:
-        """A sentence if the store had more than its file has; None if nothing is known of that."""
+        """A sentence if data are missing from the file; None if none are known to be missing."""
         with self.snapshot():
             before = _mark_of(self.connection)
             if before is None or _has_log(self.path):
@@ -707,10 +712,11 @@ class Database:
         )
 
     def close(self) -> None:
-        """Let go of the file; what was not committed is lost, and with it a file without tables.
+        """Close the file; uncommitted changes are lost, and with them a file without tables.
 
-        What was committed is in the file then, and its log is gone, unless somebody reads an older
-        state or the disk is full: then it stays in the log, which the last one to close removes.
+        Committed changes are in the file then, and its log is gone, unless another program reads an
+        older state or the disk is full: then they stay in the log, which the last one to close
+        removes.
         """
         settles, self._settles = self._settles, False
         with self._held, contextlib.suppress(OutputError):
@@ -720,7 +726,8 @@ class Database:
                 self.settle()
 
     def _remove_empty(self, path: Path, made: Inode) -> None:
-        """Remove a file without tables that was made here, while nobody else can write it."""
+        """Remove a file without tables that was created here, while no other program can write to
+        it."""
         with contextlib.suppress(FileNotFoundError):
             if self.version is None and _inode_of(path.lstat()) == made:
                 path.unlink()
@@ -740,6 +747,6 @@ class Database:
 
 
 def _mark(rows: sqlite3.Connection) -> None:
-    """Have the file say that its log has more."""
+    """Mark in the file that its log has more."""
     (last,) = ask(rows, "SELECT coalesce(max(number), 0) FROM run")[0]
     write_rows(rows, "meta", {MARK: (b"%d" % last,)})

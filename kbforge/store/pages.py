@@ -40,7 +40,7 @@ _HEAD = f"<{len(_FIELDS)}q"
 
 
 def numbers_to_bytes(numbers: Sequence[int] | IntArray) -> bytes:
-    """Whole numbers as bytes."""
+    """Integers as bytes."""
     if len(numbers) < _FEW:
         return struct.pack(f"<{len(numbers)}q", *numbers)
     return np.asarray(numbers, dtype=_INT).tobytes()
@@ -67,7 +67,7 @@ def page_from_bytes(name: int, content: bytes) -> SubproblemData:
     head = _INT.itemsize * len(_FIELDS)
     lengths = np.frombuffer(content[:head], dtype=_INT) if len(content) >= head else np.zeros(0)
     if len(lengths) < len(_FIELDS) or head + 8 * int(lengths.sum()) != len(content):
-        raise StoreError(f"the store is damaged: subproblem {name} is not as it was written")
+        raise StoreError(f"the store is damaged: subproblem {name} is damaged")
     at, arrays = head, list[Any]()
     for dtype, length in zip(_DTYPES, lengths.tolist(), strict=True):
         found = np.frombuffer(content, dtype, length, at)
@@ -110,12 +110,12 @@ def kept_from_bytes(content: bytes) -> LearnedState:
         return LearnedState(head["values"], arrays)
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(
-            f"the store is damaged: what a model kept is not as it was written ({quoted(error)})"
+            f"the store is damaged: the state of a model is damaged ({quoted(error)})"
         ) from None
 
 
 class StoredPages(Pages):
-    """The pages that the last transaction wrote; see `kbforge.contracts.Pages`."""
+    """The pages after the last transaction; see `kbforge.contracts.Pages`."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -159,12 +159,12 @@ class StoredPages(Pages):
 
 
 def fragment_from_bytes(line: bytes, shared: Shared | None = None) -> Fragment:
-    """The fragment of a line; `shared` as of `Fragment.from_json`."""
+    """The fragment of a line; `shared` as in `Fragment.from_json`."""
     return Fragment.from_json(orjson.loads(line), "the store", shared)
 
 
 def totals_to_bytes(totals: Totals) -> bytes:
-    """Totals as a line of JSON with the free slots behind it."""
+    """Totals as a line of JSON, followed by the free slots."""
     head = orjson.dumps(
         {
             "settings": dict(totals.settings),
@@ -198,13 +198,12 @@ def totals_from_bytes(content: bytes) -> Totals:
         return Totals(constraints=constraints, rng=rng, free=numbers_from_bytes(free), **told)
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(
-            f"the store is damaged: the totals of its session are not as they were written "
-            f"({quoted(error)})"
+            f"the store is damaged: the totals of its session are damaged ({quoted(error)})"
         ) from None
 
 
 def _plain(value: Any) -> Any:
-    """Numbers of any size as text: those of a bit generator are larger than JSON's."""
+    """Numbers of any size as text, because those of a bit generator exceed JSON's."""
     if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items()}
     return str(value) if isinstance(value, int) else [value]

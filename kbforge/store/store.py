@@ -47,15 +47,15 @@ from kbforge.store.tables import (
 )
 
 LARGEST = 2**63 - 1
-"""Number that SQLite can compare."""
+"""A number that SQLite can compare."""
 _AT_ONCE = 400  # subproblems read at one time
 _LARGEST = "ORDER BY size DESC, subproblem, first"
 _LEAST_SURE = "ORDER BY confidence, reported, size DESC, subproblem, first"
 
 Confidences: TypeAlias = Mapping[int, float]
-"""The confidence of entities by the number of their first fragments."""
+"""The confidence of entities, by the number of their first fragments."""
 Tell: TypeAlias = Callable[[Sequence[int]], Confidences]
-"""From the names of subproblems the confidence of their entities."""
+"""Returns the confidence of entities, given the names of subproblems."""
 
 
 class Store:
@@ -82,13 +82,14 @@ class Store:
 
     @property
     def made(self) -> Provenance | None:
-        """How the entities are made since the models learned; None if that version did not say."""
+        """How entities have been made since the models learned; None if that version did not record
+        it."""
         told = self.fact("frozen", {}).get("made")
         return None if told is None else made_from_json(told, quoted(self.database.path, 400))
 
     @property
     def corpus(self) -> Corpus:
-        """What the fragments said of attributes and words, as far as the store knows it."""
+        """Statistics of the fragments' attributes and words, as far as the store has them."""
         columns = self.fact("drift", {}).get("columns", ())
         digest = self.fact("frozen", {}).get("kept", {}).get("words")
         if digest is not None and (self._words is None or self._words[0] != digest):
@@ -98,7 +99,7 @@ class Store:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The attributes that the models learned from, and those whose place is known."""
+        """The attributes that the models learned from, and those with a known place."""
         drift = self.fact("drift", {})
         return tuple(dict.fromkeys([*drift.get("columns", ()), *drift.get("learned", ())]))
 
@@ -109,15 +110,15 @@ class Store:
 
     @property
     def has_stale(self) -> bool:
-        """Whether entities changed since their confidence was told."""
+        """Whether entities changed since their confidence was computed."""
         return bool(self.n_stale(1))
 
     def n_stale(self, most: int) -> int:
-        """How many subproblems have such entities, counted up to a limit."""
+        """The number of subproblems with such entities, counted up to a limit."""
         return sum(1 for _ in read_rows(self._rows, "stale", "LIMIT ?", (most,)))
 
     def require_made(self) -> None:
-        """Raise a UsageError if nothing was put into the store, or all was erased."""
+        """Raise a UsageError if nothing was added to the store, or all was erased."""
         if self.database.version is None or self.fact("choices") is None:
             raise UsageError(
                 f"{quoted(self.database.path, 400)} is empty: kbforge cluster --into fills a store"
@@ -127,17 +128,17 @@ class Store:
         """The learned state of a model; a StoreError if it is missing or damaged."""
         row = row_of(self._rows, "kept", digest)
         if row is None or hashlib.sha256(row[1]).hexdigest() != digest:
-            raise StoreError("the store is damaged: what a model kept is not as it was written")
+            raise StoreError("the store is damaged: the state of a model is damaged")
         return kept_from_bytes(row[1])
 
     @property
     def n_fragments(self) -> int:
-        """How many fragments there are."""
+        """The number of fragments."""
         return self.pages.totals.n_fragments if self.has_session else 0
 
     @property
     def n_entities(self) -> int:
-        """How many entities there are."""
+        """The number of entities."""
         last = self.last_run
         return 0 if last is None else last.entities
 
@@ -165,13 +166,14 @@ class Store:
 
     @property
     def position(self) -> int:
-        """The last run that has ended, 0 if none has: what follows changes goes on from there."""
+        """The last completed run, 0 if there is none: readers of the changes continue from
+        there."""
         last = "WHERE finished ORDER BY number DESC LIMIT 1"
         return int(next(read_rows(self._rows, "run", last), (0,))[0])
 
     @property
     def last_run(self) -> Run | None:
-        """The last run, if there was any."""
+        """The last run, if there is one."""
         rows = read_rows(self._rows, "run", "ORDER BY number DESC LIMIT 1")
         return next(map(_run, rows), None)
 
@@ -201,7 +203,7 @@ class Store:
             yield fragment_from_bytes(line)
 
     def lines(self, ids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-        """The lines of fragments by id; ids of no fragment are left out."""
+        """The JSON lines of fragments by id; unknown ids are left out."""
         for _, id, *_, line in rows_of(self._rows, "fragment", "id", ids):
             yield id, line
 
@@ -225,7 +227,7 @@ class Store:
         raise StoreError(f"the store is damaged: no entity holds fragment number {number}")
 
     def holders(self, numbers: Collection[int]) -> list[str]:
-        """The entities that hold some fragments, the one with the most first."""
+        """The entities that hold some fragments, the one with most of them first."""
         counts: dict[str, int] = {}
         left = set(numbers)
         while left:
@@ -235,7 +237,8 @@ class Store:
         return sorted(counts, key=lambda entity: (-counts[entity], entity))
 
     def had(self, ids: Collection[str], verb: str | None = None) -> set[str]:
-        """Which of these ids fragments had before runs of that verb, or any; reads all images."""
+        """Which of these ids belonged to fragments before runs of that verb, or of any; reads all
+        images."""
         wanted, found = set(ids), set[str]()
         if not wanted:
             return found
@@ -268,7 +271,7 @@ class Store:
         return tuple(found)
 
     def members(self, entities: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Those of some entities that still exist, with the ids of their fragments, by place."""
+        """The existing ones among some entities, with the ids of their fragments, by place."""
         for start in range(0, len(entities), _AT_ONCE):
             part = entities[start : start + _AT_ONCE]
             held = {
@@ -306,12 +309,13 @@ def kept_row(kept: LearnedState) -> tuple[str, bytes]:
 class StoreView(View):
     """The entities of a store for exporters, reports and `kbforge show`, the earliest first.
 
-    Subproblems are read many at a time, those of one pass at one moment. The confidence of entities
-    is told when a run ends (`kbforge.jobs.confidence`); `tell` gives that of entities that changed
-    since then. Without a map (`calibrated`) entities are as reported.
+    Subproblems are read many at a time, and those of one pass in one state. The confidence of
+    entities is computed when a run ends (`kbforge.jobs.confidence`); `tell` returns that of
+    entities that changed since then. Without a map (`calibrated`) entities have the reported
+    probability.
 
-    A subproblem's number says how many have earlier first fragments, which takes counting; with
-    `by_name` it is its name in the store instead, which stays while the subproblem does.
+    A subproblem's number is the count of subproblems with earlier first fragments, which is slow;
+    with `by_name` it is the subproblem's name in the store instead, which never changes.
     """
 
     knows_fragments = True
@@ -338,10 +342,10 @@ class StoreView(View):
             yield from self._in_parts(names, names if self._by_name else range(len(names)), told)
 
     def _order(self) -> list[int]:
-        """The names of all subproblems, the earliest one first.
+        """The names of all subproblems, the earliest first.
 
-        They are read from an index alone. It has every subproblem once, in order; where the first
-        place is another one than the name, which is rare, the subproblem says so, too.
+        They are read from an index alone. It has every subproblem once, in order; if, which is
+        rare, the first place differs from the name, the subproblem records it.
         """
         firsts = [n for (n,) in ask(self._rows, "SELECT first FROM page ORDER BY first")]
         others = "SELECT name, first FROM page INDEXED BY page_first WHERE first <> name"
@@ -358,7 +362,7 @@ class StoreView(View):
 
     @property
     def stale(self) -> frozenset[int]:
-        """The subproblems whose entities changed since their confidence was told."""
+        """The subproblems whose entities changed since their confidence was computed."""
         return frozenset(name for (name,) in read_rows(self._rows, "stale"))
 
     def _told(self, stale: Collection[int]) -> Confidences:
@@ -374,7 +378,7 @@ class StoreView(View):
     def _in_parts(
         self, names: Sequence[int], numbers: Sequence[int], told: Confidences
     ) -> Iterator[Entity]:
-        """As `_assembled`, with a bounded number of subproblems in memory."""
+        """Like `_assembled`, with a bounded number of subproblems in memory."""
         shared = Shared()
         for start in range(0, len(names), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
@@ -411,16 +415,16 @@ class StoreView(View):
         return found[fragment]
 
     def with_ids(self, ids: Sequence[str]) -> list[Entity]:
-        """The entities of these ids, by subproblem."""
+        """The entities with these ids, by subproblem."""
         with self._store.database.snapshot():
             rows = list(rows_of(self._rows, "entity", "id", list(ids), all_there=True))
             firsts = [int(numbers_from_bytes(members)[0]) for _, _, members in rows]
             return self._of_firsts(firsts)
 
     def top(self, count: int, least_sure: bool) -> list[Entity] | None:
-        """The largest entities, or those with the lowest confidence; of equals the earlier.
+        """The largest entities, or those with the lowest confidence; ties go to the earlier.
 
-        None if the store does not know, because some have changed since it was told.
+        None if the store does not know, because some changed since their confidence was computed.
         """
         with self._store.database.snapshot():
             if self._store.has_stale:
@@ -435,7 +439,7 @@ class StoreView(View):
             return self._of_firsts(found)
 
     def _of_firsts(self, firsts: Sequence[int]) -> list[Entity]:
-        """The entities with these fragments, in their order."""
+        """The entities with these fragments, in order."""
         found = self._store.pages.fragments(firsts)
         ids = [found[first].id for first in firsts]
         entities = self.holding(ids)
@@ -450,7 +454,7 @@ class StoreView(View):
     def _assembled(
         self, names: Sequence[int], numbered: Sequence[int], told: Confidences, shared: Shared
     ) -> Iterator[Entity]:
-        """The entities of subproblems; `told` is the confidence that the store does not know."""
+        """The entities of subproblems; `told` is the confidence that the store lacks."""
         pages = {
             name: (first, page_from_bytes(name, content))
             for name, first, content in rows_of(self._rows, "page", "name", names, all_there=True)

@@ -2,8 +2,8 @@
 
 | table | a row is |
 |---|---|
-| meta | a fact of the whole: what was chosen, the session's totals, figures of drift |
-| kept | what a model has learned, under the digest of its content |
+| meta | a global fact: what was chosen, the session's totals, figures of drift |
+| kept | the learned state of a model, under the digest of its content |
 | fragment | a fragment: its number in the session, its place among the others, its subproblem |
 | page | a subproblem with its particles (`kbforge.contracts.Page`) |
 | led | a key of the index, and the families of clusters that it leads to |
@@ -13,17 +13,17 @@
 | run | a command that wrote |
 | decision | a decision about two fragments, and whether it was undone |
 | confidence | an entity by the number of its first fragment: size, reported, and confidence |
-| stale | a subproblem that changed since the confidence of its entities was told |
-| erased | a row as it was before a decision: undoing the last one brings back the exact state |
+| stale | a subproblem that changed since the confidence of its entities was computed |
+| erased | a row before a decision: undoing the last decision restores the exact state |
 
-A place orders fragments for people: a fragment that replaces another takes its place.
+A place orders fragments for readers: a fragment that replaces another takes its place.
 
 Each row ends with the CRC-32 of its columns in one fixed form: text and numbers as ASCII, the bytes
-of the last column as they are. A bit that has flipped on a disk is a sentence, never a result.
+of the last column unchanged. A flipped bit on a disk causes an error, never a result.
 
-No checksum says that a row is not there, or that an index leads past it. So whoever reads all rows
-of a table, or does not find one, first has SQLite examine the table with its indexes
-(`require_sound`), once for each connection. A small file is examined when it is opened.
+A checksum cannot detect that a row is missing, or that an index skips it. So before it reads all
+rows of a table, and when it does not find a row, a connection once lets SQLite examine the table
+with its indexes (`require_sound`). A small file is examined when it is opened.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ import orjson
 from kbforge.errors import StoreError, quoted
 
 Rows: TypeAlias = Mapping[Any, Sequence[Any] | None]
-"""By key, the other columns; None is no such row."""
+"""By key, the other columns; None if there is no such row."""
 Row: TypeAlias = tuple[Any, ...]
 
 APPLICATION = 0x4B424647  # "KBFG"
@@ -68,7 +68,7 @@ COLUMNS = {
     "confidence": ("first", "subproblem", "size", "reported", "confidence"),
     "stale": ("subproblem",),
 }
-"""The columns of each table, its key first, without the checksum, which is the last one."""
+"""The columns of each table, its key first, without the checksum, which is last."""
 _TABLES = """
 CREATE TABLE meta (
     name TEXT PRIMARY KEY,
@@ -167,7 +167,7 @@ CREATE TABLE erased (
 
 
 def create_tables(database: sqlite3.Connection) -> None:
-    """Make the tables of a new store, within the transaction at hand."""
+    """Create the tables of a new store, within the current transaction."""
     _make_tables(database)
     database.execute(f"PRAGMA application_id = {APPLICATION}")
     database.execute(f"PRAGMA user_version = {VERSION}")
@@ -176,7 +176,7 @@ def create_tables(database: sqlite3.Connection) -> None:
 def version_of(database: sqlite3.Connection, path: str) -> int | None:
     """The version of a store; None if the file is empty.
 
-    Raises StoreError if it is another program's, of a later version, or has wrong tables.
+    Raises StoreError if it belongs to another program, has a later version, or has wrong tables.
     """
     if not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         return None
@@ -198,7 +198,7 @@ def version_of(database: sqlite3.Connection, path: str) -> int | None:
 
 
 def _require_tables(database: sqlite3.Connection, path: str, version: int) -> None:
-    """Refuse a missing or additional table, column or index: a view or a trigger runs code."""
+    """Refuse missing or additional tables, columns or indexes: a view or a trigger runs code."""
     found, today = _schema_of(database), dict(_schema_of_today())
     if version == VERSION:
         same = dict(found) == today
@@ -215,7 +215,7 @@ def _require_tables(database: sqlite3.Connection, path: str, version: int) -> No
 
 
 def _schema_of(database: sqlite3.Connection) -> list[tuple[str, str]]:
-    """The statements that made a database, by name."""
+    """The statements that created a database, by name."""
     rows = database.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")
     return sorted((f"{kind} {name} of {table}", f"{sql}") for kind, name, table, sql in rows)
 
@@ -234,7 +234,7 @@ def _make_tables(database: sqlite3.Connection) -> None:
 
 
 def migrate(database: sqlite3.Connection) -> None:
-    """Copy a store of version 1 into tables with checksums, within the transaction at hand."""
+    """Copy a store of version 1 into tables with checksums, within the current transaction."""
     for (index,) in database.execute(
         "SELECT name FROM sqlite_master WHERE type = 'index' AND name NOT LIKE 'sqlite_%'"
     ).fetchall():
@@ -261,13 +261,13 @@ def checksum(row: Row) -> int:
 
 
 class StoreConnection(sqlite3.Connection):
-    """A connection that knows which tables nobody has examined yet."""
+    """A connection that knows which tables have not been examined yet."""
 
     unexamined: frozenset[str] = frozenset()
 
 
 def require_sound(database: sqlite3.Connection, table: str) -> None:
-    """Have SQLite examine a table with its indexes, if nobody has: no row of it is missing.
+    """Let SQLite examine a table with its indexes once, so that no row is missing.
 
     Raises StoreError if it is damaged.
     """
@@ -281,14 +281,14 @@ def require_sound(database: sqlite3.Connection, table: str) -> None:
 
 
 def is_unexamined(database: sqlite3.Connection, table: str) -> bool:
-    """Whether a table is still to be examined."""
+    """Whether a table has not been examined yet."""
     return isinstance(database, StoreConnection) and table in database.unexamined
 
 
 def read_rows(
     database: sqlite3.Connection, table: str, where: str = "", values: Sequence[Any] = ()
 ) -> Iterator[Row]:
-    """Verified rows without checksums; `where` says which rows, and in which order.
+    """Verified rows without checksums; `where` selects and orders the rows.
 
     Raises StoreError if a row, an index or the file is damaged.
     """
@@ -299,7 +299,7 @@ def read_rows(
 def verified_rows(
     database: sqlite3.Connection, table: str, where: str, values: Sequence[Any]
 ) -> Iterator[Row]:
-    """As `read_rows`, of whom finds out in another way whether a row is missing."""
+    """Like `read_rows`, for callers that detect missing rows in another way."""
     question = f"SELECT {', '.join(COLUMNS[table])}, checksum FROM {table} {where}"
     try:
         for row in database.execute(question, values):
@@ -325,7 +325,7 @@ def rows_of(
 ) -> Iterator[Row]:
     """The verified rows that have one of the values in a column.
 
-    If a value of these is `all_there` and in no row, the store is damaged.
+    With `all_there`, a value without a row means that the store is damaged.
     """
     at = COLUMNS[table].index(column)
     for start in range(0, len(values), _AT_ONCE):
@@ -344,7 +344,7 @@ def rows_of(
 
 
 def ask(database: sqlite3.Connection, question: str, values: Sequence[Any] = ()) -> list[Row]:
-    """Answer a question about keys and numbers of rows, whose content is not read.
+    """Answer a query about keys and row numbers, without reading the content.
 
     Raises StoreError if the file is damaged.
     """
@@ -357,10 +357,10 @@ def ask(database: sqlite3.Connection, question: str, values: Sequence[Any] = ())
 def damaged(
     database: sqlite3.Connection, what: str, error: sqlite3.DatabaseError | None = None
 ) -> NoReturn:
-    """Raise a StoreError that says that a store is damaged."""
+    """Raise a StoreError that the store is damaged."""
     # as bytes: a name may be no text
     (path,) = database.execute("SELECT CAST(file AS BLOB) FROM pragma_database_list").fetchone()
-    said = what if error is not None else f"{what} is not as it was written"
+    said = what if error is not None else f"{what} is damaged"
     raise StoreError(
         f"{quoted(os.fsdecode(path), 400)} is damaged: {said}; kbforge check says what is intact"
     ) from error
@@ -369,7 +369,7 @@ def damaged(
 def insert_rows(
     database: sqlite3.Connection, table: str, rows: Iterable[Row], unless: str = ""
 ) -> None:
-    """Insert rows; `unless` says what to do where the key exists ("OR REPLACE", "OR IGNORE")."""
+    """Insert rows; `unless` handles existing keys ("OR REPLACE", "OR IGNORE")."""
     marks = ", ".join("?" * (len(COLUMNS[table]) + 1))
     database.executemany(
         f"INSERT {unless} INTO {table} VALUES ({marks})",
@@ -380,7 +380,7 @@ def insert_rows(
 def change_rows(
     database: sqlite3.Connection, table: str, changes: Mapping[Any, Mapping[str, Any]]
 ) -> None:
-    """Set columns of rows, given by key, within the transaction at hand."""
+    """Set columns of rows, given by key, within the current transaction."""
     columns = COLUMNS[table]
     for key, values in changes.items():
         row = row_of(database, table, key)
@@ -393,7 +393,7 @@ def change_rows(
 def write_rows(
     database: sqlite3.Connection, table: str, rows: Rows, undoable: int | None = None
 ) -> None:
-    """Write rows by their key of one column; note what they were under the decision `undoable`."""
+    """Write rows with a key of one column; save the old rows under the decision `undoable`."""
     if undoable is not None:
         noted = []
         for key in rows:
@@ -410,7 +410,7 @@ def write_rows(
 
 
 def bring_back(database: sqlite3.Connection, decision: int) -> None:
-    """Restore all rows to their state before a decision, within the transaction at hand."""
+    """Restore all rows to their state before a decision, within the current transaction."""
     before: dict[str, dict[Any, Sequence[Any] | None]] = {}
     noted = read_rows(database, "erased", "WHERE decision = ?", (decision,))
     for _, table, key, content in list(noted):

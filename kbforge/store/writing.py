@@ -1,17 +1,16 @@
 """Writes a session to its store: transactions, runs and stable ids.
 
-A transaction holds whole steps, so the store is always that of a prefix of the stream, however many
-steps a transaction holds.
+A transaction holds whole steps, so the store always has the state after a prefix of the stream.
 
 Each command that changes a store is a run. Its row is written with its first change, in one
-transaction: a command that changes nothing is no run. A killed run is continued.
+transaction, so a command that changes nothing is not a run. A killed run is continued.
 
-An entity keeps its id while the majority of its fragments stay together. Exactly half of them are
-the majority if its earliest fragment is among them. Where entities merge, the one that brings the
-most fragments gives the id; of equals the one with the earliest first fragment. A new entity's id
-is derived from its earliest fragment. The entity that holds one of an authority has the id of that
-one, as long as it holds it. Ids are assigned after each step. The *image* of an entity is
-its state when a run first changed it: a run's changes are the differences from its images.
+An entity keeps its id while the majority of its fragments stay together. Exactly half of them count
+as the majority if its earliest fragment is among them. When entities merge, the id comes from the
+one with most fragments; ties go to the one with the earliest first fragment. A new entity's id is
+derived from its earliest fragment. An entity that contains a known entity has its id, as long as it
+contains it. Ids are assigned after each step. The *image* of an entity is its state when a run
+first changed it: a run's changes are the differences from its images.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ from kbforge.store.tables import (
 )
 
 FILLS = "cluster"
-"""The verb of runs that add fragments; they are about files."""
+"""The verb of runs that add fragments; their inputs are files."""
 KNOWN = "known"
 """The fact that a store has entities of an authority: the numbers of their fragments."""
 _MOST_ABOUT = 1000
@@ -66,7 +65,7 @@ _LARGEST_KEY = 1 << 63
 
 @dataclass(slots=True)
 class ActiveRun:
-    """The run at hand."""
+    """The current run."""
 
     number: int
     verb: str
@@ -78,7 +77,7 @@ class ActiveRun:
     written: bool = False  # whether it has a row
 
     def row(self, entities: int, finished: bool) -> Run:
-        """The run as it is now."""
+        """The run's current record."""
         return Run(
             self.number,
             self.verb,
@@ -93,10 +92,10 @@ class ActiveRun:
 
 
 def begin(store: Store, verb: str, about: str, began: float) -> ActiveRun:
-    """Begin a run, or continue the last one if it did not end and is of the same command.
+    """Begin a run, or continue the last one if it is unfinished and of the same command.
 
-    A run that adds fragments is continued by any command that does. `began` is the command's first
-    second by `time.perf_counter`.
+    A run that adds fragments is continued by any command that does. `began` is the command's start
+    by `time.perf_counter`.
     """
     # the name of a file may be no text
     about = about.encode(errors="backslashreplace").decode()
@@ -115,7 +114,7 @@ def begin(store: Store, verb: str, about: str, began: float) -> ActiveRun:
 
 
 def write_run(database: sqlite3.Connection, run: Run) -> None:
-    """Write the row of a run, within the transaction at hand."""
+    """Write the row of a run, within the current transaction."""
     row = (
         *(run.number, run.verb, run.about, int(run.finished), run.added, run.removed),
         *(run.entities, run.seconds, run.began),
@@ -124,7 +123,7 @@ def write_run(database: sqlite3.Connection, run: Run) -> None:
 
 
 class WritableSession(Protocol):
-    """What the writer needs of a session; see `kbforge.contracts.Session`."""
+    """The part of a session that the writer needs; see `kbforge.contracts.Session`."""
 
     def touched(self) -> SubproblemChanges:
         """The subproblems changed since the last call."""
@@ -166,16 +165,16 @@ class StoreWriter:
 
     @property
     def n_entities(self) -> int:
-        """How many entities there are now."""
+        """The number of entities."""
         return self._count + self._entities.added
 
     @property
     def facts(self) -> Mapping[str, object]:
-        """What it has to say of the whole, as JSON."""
+        """The global facts to write, as JSON."""
         return {} if self._known is None else {KNOWN: self._known}
 
     def know(self, number: int) -> None:
-        """The next fragment to come, of this number, stands for an entity of an authority."""
+        """Announce that the next fragment, with this number, represents a known entity."""
         assert self._known is not None, "the store has an authority"
         if not self._known or self._known[-1][1] != number:
             self._known.append([number, number])
@@ -187,9 +186,9 @@ class StoreWriter:
         return self._moved.get(number, number)
 
     def added(self, fragment: Fragment, number: int, place: int | None = None) -> None:
-        """The session has taken in a fragment; nothing else has happened since.
+        """Record that the session added the fragment, and nothing else has happened.
 
-        `place` is that of the fragment that it replaces; None puts it last.
+        `place` is that of the replaced fragment; None puts it last.
         """
         self._new[number] = fragment, number if place is None else place
         if place is not None and place != number:
@@ -197,7 +196,8 @@ class StoreWriter:
         self.followed(new=number)
 
     def removed(self, fragments: Mapping[int, str]) -> None:
-        """The session has lost fragments, by number with their ids; nothing else has happened."""
+        """Record that the session lost fragments, by number with their ids, and nothing else has
+        happened."""
         self._removed |= fragments
         self.followed(fragments)
         for number in fragments:
@@ -206,14 +206,14 @@ class StoreWriter:
                 del self._removed[number]
 
     def followed(self, removed: Collection[int] = (), new: int | None = None) -> SubproblemChanges:
-        """Follow the last step, which removed or added fragments, to the entities it changed."""
+        """Update the entities that the last step changed, which removed or added fragments."""
         touched = self._session.touched()
         clusters = {name: self._session.clusters(name) for name in touched.changed}
         self._entities.follow(clusters, touched.gone, removed, new)
         return touched
 
     def also(self, write: Callable[[sqlite3.Connection], object]) -> None:
-        """Have something else written in the next transaction."""
+        """Add another write to the next transaction."""
         self._also.append(write)
 
     def write(
@@ -225,10 +225,9 @@ class StoreWriter:
     ) -> None:
         """Write all steps since the last time in one transaction; `then` writes more at its end.
 
-        `finished`: the run has come to its end. Its seconds include what `then` takes.
-        The former rows are noted under the decision that the steps follow from, so that undoing it
-        restores them. `facts` are of the whole, as JSON. Raises OutputError as
-        `Database.transaction`, and the store is unchanged.
+        `finished`: the run is complete. Its seconds include the time of `then`. The old rows are
+        saved under the decision that caused the steps, so undoing it restores them. `facts` are
+        global, as JSON. Raises OutputError as `Database.transaction`, and the store is unchanged.
         """
         checkpoint = self._session.checkpoint()
         undoable = None if decided is None else decided.number
@@ -307,7 +306,7 @@ class StoreWriter:
         write_rows(database, "meta", totals, undoable)
 
     def _first(self, page: SubproblemData) -> int:
-        """The least place of a subproblem's fragments."""
+        """The smallest place of a subproblem's fragments."""
         if not self._moved:
             return page.name
         return min(map(self.place_of, np.unique(page.members).tolist()))
@@ -327,10 +326,10 @@ class StoreWriter:
 class EntityTracker:
     """The entities that steps have touched; the others are in the tables.
 
-    `id_of` gives the id of a fragment, also of one that the step at hand removed. `known` are the
-    fragments that stand for entities of an authority: these have the fragment's id. `all_lead`:
-    whether ids that the run itself gave lead on when it takes them back, as earlier ids do; a run
-    that adds fragments gives and takes too many.
+    `id_of` returns the id of a fragment, even of one that the current step removed. `known` are the
+    fragments that represent known entities, whose id is the fragment's. `all_lead`: whether ids
+    that the run assigned and then withdrew redirect, like earlier ids; a run that adds fragments
+    assigns and withdraws too many.
     """
 
     def __init__(
@@ -358,7 +357,8 @@ class EntityTracker:
         removed: Collection[int] = (),
         new: int | None = None,
     ) -> None:
-        """Follow a step: the new point estimates of changed subproblems, and what came and went."""
+        """Apply a step: the new point estimates of changed subproblems, and added and removed
+        fragments."""
         if not gone and not removed and self._is_one(changed, new):
             return
         before: dict[str, Cluster] = {}
@@ -378,7 +378,7 @@ class EntityTracker:
         self.added += len(after) - len(before)
 
     def _is_one(self, changed: Mapping[int, Sequence[Cluster]], new: int | None) -> bool:
-        """Follow what most steps do: one subproblem has one entity, which opened or has grown."""
+        """Apply the usual step: one subproblem has one entity, which is new or has grown."""
         if len(changed) != 1 or (new in self.known and new not in changed):
             return False
         ((name, clusters),) = changed.items()
@@ -414,7 +414,7 @@ class EntityTracker:
         ids: dict[Cluster, str],
         removed: Collection[int],
     ) -> None:
-        """Give ids to new clusters, note images and redirects."""
+        """Assign ids to new clusters, record images and redirects."""
         same = set(ids.values())
         old = {entity: cluster for entity, cluster in before.items() if entity not in same}
         left = {
@@ -457,11 +457,11 @@ class EntityTracker:
         return held
 
     def _known_id(self, cluster: Cluster) -> str | None:
-        """The id of the entity of an authority that is in a cluster, if any."""
+        """The id of the known entity in a cluster, if there is one."""
         return next((self._id_of(number) for number in cluster if number in self.known), None)
 
     def _fresh(self, cluster: Cluster, taken: Collection[str]) -> str:
-        """An id of a known entity, or made from the earliest fragment, that no other entity has."""
+        """An unused id: of a known entity, or derived from the earliest fragment."""
         known = self._known_id(cluster) if self.known else None
         ids = entity_ids(self._id_of(cluster[0]))
         ids = ids if known is None else chain((known,), ids)
@@ -473,7 +473,7 @@ class EntityTracker:
         return bool(ask(self._database, "SELECT 1 FROM entity WHERE id = ?", (entity,)))
 
     def _image(self, entity: str, members: Cluster) -> None:
-        """Note the state of an entity before the run, if it was not noted yet."""
+        """Record the state of an entity before the run, unless it was recorded before."""
         if entity in self._images:
             return
         if self._run == 1:  # nothing was before
@@ -487,7 +487,7 @@ class EntityTracker:
             self._images[entity] = tuple(orjson.loads(known[-1]))
 
     def write(self, database: sqlite3.Connection, undoable: int | None = None) -> None:
-        """Write the entities, within the transaction at hand; `undoable` as of `write_rows`."""
+        """Write the entities, within the current transaction; `undoable` as in `write_rows`."""
         entities = {
             id: None if held is None else (held[0], numbers_to_bytes(held[1]))
             for id, held in sorted(self._pending.items())
@@ -504,7 +504,7 @@ class EntityTracker:
         insert_rows(database, "image", noted, "OR IGNORE")
 
     def written(self) -> None:
-        """The transaction was committed."""
+        """Clear the changes after the commit."""
         self._pending.clear()
         self._redirects.clear()
         self.added = 0
@@ -517,10 +517,10 @@ def assign_ids(
     fixed: Mapping[Cluster, str] | None = None,
     ended: Collection[str] = (),
 ) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
-    """Give ids to disjoint clusters; `before` are entities without removed fragments.
+    """Assign ids to disjoint clusters; `before` are entities without removed fragments.
 
-    `fresh` makes an id for a cluster without one, in the order of the clusters; those of `fixed`
-    have theirs, and nobody gets one of `ended`. Returns the ids in that order; and by lost id the
+    `fresh` makes an id for a cluster without one, in the order of the clusters; those in `fixed`
+    have theirs, and ids in `ended` are not used. Returns the ids in that order and, by lost id, the
     ids of the clusters that have its fragments, the largest share first.
     """
     holder = {fragment: place for place, cluster in enumerate(after) for fragment in cluster}

@@ -214,7 +214,7 @@ def test_a_source_wins_against_a_file_of_its_name(program, files, tmp_path):
     [
         (("cvs", "people.csv"), 'there is no source "cvs" (did you mean "csv"?); available: csv, '),
         (("people.xls",), "people.xls: expected an ending that a source takes (.arrow, .csv, "),
-        (("-",), "standard input has no ending that says its format; name the source, as in"),
+        (("-",), "standard input has no ending that implies its format; name the source, as in"),
         (("a.csv", "b.jsonl"), "a.csv is for the source csv and b.jsonl for jsonl; load files"),
     ],
 )

@@ -221,7 +221,7 @@ def test_check_names_every_damaged_row(path: Path, program: Run) -> None:
     assert ran.code == 1
     assert ran.json["rows"]["fragment"] == 28
     assert [sentence for sentence in ran.json["damage"] if "fragment" in sentence] == [
-        f"the row {number} of fragment is not as it was written" for number in (3, 6)
+        f"the row {number} of fragment is damaged" for number in (3, 6)
     ]
     plain = program("check", path)
     assert plain.code == 1
