@@ -1,19 +1,20 @@
 """Reliability: how often the claims of a posterior are true.
 
-A *claim* is a probability that the posterior reports and gold can check:
+A *claim* is a probability that the posterior reports and gold labels can check:
 
-| claim of | reported is the weight of the particles | true if |
+| claim about | reported probability: weight of the particles | true if |
 |---|---|---|
 | a pair of fragments | in which they share a cluster | they have one label |
 | an entity of the point estimate | that hold exactly this cluster | it is exactly a gold entity |
 
 Claims are put into bins of equal width by what they report. The expected calibration error (ECE,
 Naeini et al. 2015) is the mean over claims of the distance between a bin's mean report and its
-share of true claims. It does not say how well the reports tell the claims apart: a report that is
-always the overall share has ECE 0. So the Brier score, the mean squared distance between report and
-truth, stands beside it.
+share of true claims. It does not measure how well the reports distinguish claims: always reporting
+the overall share has ECE 0. So the Brier score, the mean squared distance between report and truth,
+is given as well.
 
-Given posteriors of several orders of the same fragments, what is reported is the mean over them.
+With posteriors of several orders of the same fragments, the reported probability is the mean over
+them.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class Claims:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """The claims that report a probability in [low, high), the last bin's end included."""
+    """The claims with a reported probability in [low, high), including the end of the last bin."""
 
     low: float
     high: float
@@ -121,8 +122,7 @@ class Reliability:
 def pair_probabilities(posteriors: Sequence[Posterior], least: float = 0.0) -> ReportedPairs:
     """The pairs that share a cluster with more than `least` probability.
 
-    The posteriors are of the same fragments, numbered alike. More pairs than can be held are an
-    error.
+    The posteriors have the same fragments and numbers. Too many pairs for the memory are an error.
     """
     n = posteriors[0].n_fragments
     together = sparse.csr_array((n, n))
@@ -183,7 +183,7 @@ def _largest(sizes: FloatArray, clusters: Sequence[Cluster]) -> FloatArray:
 
 
 def pair_claims(pairs: ReportedPairs, labels: Sequence[str | None]) -> Claims:
-    """The claims of pairs by the labels of the fragments; pairs without a label are left out."""
+    """The claims about pairs, checked by labels; pairs without a label are left out."""
     gold = _numbered(labels)
     one, other = gold[pairs.first], gold[pairs.second]
     claims = Claims(pairs.probability, pairs.size, pairs.subproblem, one == other)
@@ -191,10 +191,10 @@ def pair_claims(pairs: ReportedPairs, labels: Sequence[str | None]) -> Claims:
 
 
 def entity_claims(entities: ReportedEntities, labels: Sequence[str | None]) -> Claims:
-    """The claims of a point estimate, that each cluster is an entity, by the labels.
+    """The claims of a point estimate that each cluster is an entity, checked by labels.
 
-    A cluster that holds a fragment without a label is left out. Labels beyond the clustered
-    fragments do not count.
+    A cluster with an unlabelled fragment is left out. Labels beyond the clustered fragments do not
+    count.
     """
     gold = labels[: sum(map(len, entities.clusters))]
     gold_sizes = Counter(gold)
@@ -234,7 +234,7 @@ def reliability(claims: Claims, bins: int = BINS) -> Reliability:
 
 
 def cluster_probabilities(posterior: Posterior) -> dict[Cluster, float]:
-    """The probability of every cluster that some particle holds."""
+    """The probability of every cluster in any particle."""
     out: dict[Cluster, float] = {}
     for subproblem in posterior.subproblems:
         out |= masses_of(subproblem)
@@ -242,7 +242,7 @@ def cluster_probabilities(posterior: Posterior) -> dict[Cluster, float]:
 
 
 def renumbered(posterior: Posterior, order: Sequence[int]) -> Posterior:
-    """The posterior with order[k] for the number of its fragment k."""
+    """The posterior, renumbered so that fragment k becomes order[k]."""
 
     def told(fragments: Cluster) -> Cluster:
         return tuple(sorted(order[fragment] for fragment in fragments))

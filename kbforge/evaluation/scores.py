@@ -7,26 +7,28 @@
 | C2(k) | k (k - 1) / 2, the number of pairs among k items |
 
 B-cubed (Bagga and Baldwin 1998) gives item x in cell ij the precision n_ij / a_i and the recall
-n_ij / b_j. Two numbers are called B-cubed F1 in the literature, so both are given by name. One is
+n_ij / b_j. The literature calls two numbers B-cubed F1, so both are given by name. One is
 the mean over items of the item's own F1, 2 n_ij / (a_i + b_j). The other is the harmonic mean of
 mean precision and mean recall. Rand index: Rand 1971; adjusted: Hubert and Arabie 1985; variation
 of information: Meila 2007.
 
-The edit distance (Pantel 2003; Daume and Marcu 2005, section 6.3) is the least number of operations
-that make the predicted clusters the gold ones. An operation joins two clusters, or moves one item
-to another cluster or to a new one; none splits a cluster. Every predicted cluster keeps the items
-of one gold cluster, most of all; the others move, and what is kept of one gold cluster is joined:
+The edit distance (Pantel 2003; Daume and Marcu 2005, section 6.3) is the smallest number of
+operations that turn the predicted clusters into the gold ones. An operation merges two clusters, or
+moves one item to another cluster or to a new one; none splits a cluster. Every predicted cluster
+keeps the items of its largest gold cluster; the others move, and the kept parts of one gold cluster
+are merged:
 
     n - (sum over i of max_j n_ij) + predicted clusters - m
 
-where m is how many gold clusters some predicted one can keep at most, each of these choosing among
-its largest cells: a maximum matching.
+where m is the maximum number of gold clusters that predicted ones can keep, each choosing among its
+largest cells: a maximum matching.
 
-Where a ratio has nothing to count, nothing is wrong. So pairwise precision without predicted pairs
+An empty ratio counts as perfect. So pairwise precision without predicted pairs
 is 1, pairwise recall without gold pairs is 1, and both Rand indices of a single item are 1. The VI
 of a single item is 0, normalised or not. An F1 whose precision and recall are both 0 is 0.
 
-Judging a knowledge base: its entities against the labels of the fragments, joined by id.
+To evaluate a knowledge base, its entities are compared with the labels of the fragments, matched by
+id.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ from kbforge.errors import UsageError, counted, option, quoted
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How a predicted clustering compares with gold; scores are in [0, 1] unless noted."""
+    """A comparison of a predicted clustering with gold; scores are in [0, 1] unless noted."""
 
     items: int
     clusters: int
@@ -149,7 +151,7 @@ def _numbered(labels: Sequence[Hashable]) -> IntArray:
 
 
 def _bcubed(table: _ContingencyTable) -> tuple[float, float, float]:
-    """Mean precision, mean recall and mean item F1; a cell's n_ij items share one value each."""
+    """Mean precision, mean recall and mean item F1; the n_ij items of a cell share each value."""
     squares: FloatArray = table.cells.astype(np.float64) ** 2
     precision = _sum(squares / table.a) / table.n
     recall = _sum(squares / table.b) / table.n
@@ -164,7 +166,7 @@ def _variation_of_information(table: _ContingencyTable) -> float:
 
 
 def _edit_distance(n: int, rows: IntArray, columns: IntArray, cells: IntArray) -> int:
-    """Operations that make the clusters of the rows those of the columns."""
+    """Operations that turn the clusters of the rows into those of the columns."""
     n_rows = int(rows.max()) + 1
     most = np.zeros(n_rows, np.int64)
     np.maximum.at(most, rows, cells)
@@ -191,7 +193,7 @@ def _harmonic(precision: float, recall: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The scores, and what they leave out."""
+    """The scores, and the number of fragments left out."""
 
     scores: Scores  # over the fragments that have an entity and a label
     unlabelled: int  # gold gives them no label
@@ -208,8 +210,8 @@ def score_entities(
 ) -> Evaluation:
     """Compare the grouping of fragments into entities with their labels.
 
-    Fragments without a label are left out and counted; so are, if `partial`, those that one side
-    lacks, which are an error otherwise.
+    Fragments without a label are left out and counted; with `partial`, so are those that one side
+    lacks, which are otherwise an error.
     """
     entity_of = {f: number for number, entity in enumerate(entities) for f in entity.fragments}
     predicted: list[int] = []

@@ -24,13 +24,13 @@
     [confidence]                   # optional: the map that `kbforge calibrate --confidence` adds
     ...
 
-Reading is strict: a field that is missing, unknown, of the wrong type or contradictory is an error.
+Reading is strict: a missing, unknown, mistyped or contradictory field is an error.
 
-A slow likelihood takes alpha from a grouping that a fast one made; no labels are read. For a
-likelihood that is no true probability of the file (a language model trained elsewhere) an alpha of
-other data is off by tens of nats. A grouping says what alpha should do: open as many entities. The
-fragments come in a random order, each decides between the clusters of those before it and a new
-one, and with
+A slow likelihood estimates alpha from the grouping of a fast one; no labels are read. If the
+likelihood is not a true probability of the file (a language model trained elsewhere), an alpha from
+other data is off by tens of nats. The grouping determines alpha, which should open the same number
+of entities. The fragments come in a random order, each decides between the earlier clusters and a
+new one, and with
 
     r_i = L({i}) - logsumexp over clusters C of [log |C| + L(C + i) - L(C)]
 
@@ -42,8 +42,8 @@ intercept only: the a at which
 
 A single wrong decision of the grouping moves one term by less than one, whatever its odds.
 
-It is cheap: a sample of decisions is scored, each against its own cluster and the others that share
-most with the fragment, and of a large cluster a sample of its fragments.
+It is cheap: it scores only a sample of decisions, each against the fragment's own cluster and the
+others that share most with it, and only a sample of the fragments of a large cluster.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _LOG_TOLERANCE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A calibrated concentration and where it comes from."""
+    """A calibrated concentration and its origin."""
 
     alpha: float  # > 0
     objective: str  # name of the calibrator
@@ -184,7 +184,7 @@ _BEYOND = 20.0  # nats outside of all odds, where the sum is flat
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """The choices of a fragment: clusters of earlier fragments, its own first."""
+    """A fragment's choices: clusters of earlier fragments, its own first."""
 
     fragment: int  # i
     opens: bool  # whether i opens a cluster in the grouping
@@ -199,8 +199,8 @@ def alpha_by_grouping(
 ) -> float:
     """The alpha at which a likelihood opens as many entities as a grouping has.
 
-    The likelihood may be a black box. `clusters` has each index of `fragments` once, else this is a
-    UsageError. A NaN, or a fragment that is impossible alone and in company, is a LikelihoodError.
+    The likelihood may be a black box. `clusters` has each index of `fragments` once, otherwise a
+    UsageError is raised. A NaN, or a fragment without any finite choice, raises a LikelihoodError.
     """
     if sorted(i for cluster in clusters for i in cluster) != list(range(len(fragments))):
         raise UsageError("alpha by a grouping: expected each fragment in one cluster")
@@ -282,7 +282,7 @@ def _log_odds_new(
 
 
 def _where_expected(odds: FloatArray, opened: float) -> float:
-    """The log alpha at which as many are expected to open a cluster, within reach of the odds."""
+    """The log alpha with the same expected number of new clusters, within the range of the odds."""
     finite = odds[np.isfinite(odds)]
     if not len(finite):
         return 0.0

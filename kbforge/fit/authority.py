@@ -1,16 +1,16 @@
 """An authority: known entities, and which of them each fragment may belong to.
 
-A known entity is one fragment with all that its fragments state: that one of its names is unlike a
-mention is no evidence against it. Known entities are clustered first, and no cluster has two. One
-that no mention is near to cannot take one in, so of a large authority only those take part that
-some mention may belong to: for each mention, the nearest entities by the keys of two indexes, of
-values and pairs of values (`selective`) and of n-grams (`ngrams`),
+A known entity is one fragment with all values of its fragments, so a name that differs from a
+mention is no evidence against it. Known entities are clustered first, and no cluster has two. An
+entity far from all mentions cannot gain any, so only some entities of a large authority take part:
+for each mention, the nearest entities by the keys of two indexes, of values and pairs of values
+(`selective`) and of n-grams (`ngrams`),
 
     similarity(m, e) = sum over the keys k of both of log((N + 1) / n_k)
 
-with n_k of the N entities having k. Keys that very many entities have are left out, rarest first
-until the allowed work is spent, so that the work grows with the number of mentions. The indexes are
-built once; only the keys of mentions are kept of them.
+with n_k of the N entities having k. Keys are used from the rarest on until a limit on the work is
+reached, so very common keys are left out, and the work grows with the number of mentions. The
+indexes are built once, and keep only the keys of mentions.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from kbforge.kb.entities import assemble_subproblem, fragments_of, mean_vector
 from kbforge.kb.links import KnownLink
 
 WHOLE = 20_000
-"""All entities of an authority with at most so many take part."""
+"""All entities of an authority up to this size take part."""
 NEAREST = 5
-"""Known entities that a mention brings in from a larger one."""
+"""Known entities per mention that take part in a larger authority."""
 _LEAST_SHARE = 0.6  # of the similarity of the nearest one
 _WORK_A_MENTION = 5_000
 _AT_ONCE = 8_192
@@ -57,8 +57,8 @@ _INDEXES = ("selective", "ngrams")
 class Authority:
     """Known entities, each as one fragment with its id and all of its values.
 
-    `note` is a sentence for the user on what an entity was taken to be; `name` is what people call
-    the authority, such as its file.
+    `note` is a sentence for the user about what was read as an entity; `name` is the authority's
+    name for the user, such as its file.
     """
 
     entities: tuple[Fragment, ...]
@@ -67,7 +67,8 @@ class Authority:
 
     @classmethod
     def of_fragments(cls, fragments: Iterable[Fragment]) -> Authority:
-        """An authority of fragments: those with one label are one entity; others are single.
+        """An authority of fragments: fragments with the same label are one entity; others are
+        single.
 
         Raises:
             UsageError: there are no fragments, or a label is also the id of a fragment without one.
@@ -140,7 +141,7 @@ def _as_one(id: str, fragments: Sequence[Fragment]) -> Fragment:
 
 
 def mentions_of(fragments: Sequence[Fragment], authority: Authority) -> list[Fragment]:
-    """The fragments that stand for no known entity.
+    """The fragments that do not represent known entities.
 
     Raises:
         UsageError: one has the id of an entity of the authority.
@@ -166,7 +167,7 @@ def entered(
     """The known entities near the fragments and then the fragments, for a clustering.
 
     Raises:
-        UsageError: as `mentions_of`, or the choices take a grouping that may merge known entities.
+        UsageError: as `mentions_of`, or the chosen estimate may merge known entities.
 
     """
     if choices.estimate != "map":
@@ -183,9 +184,10 @@ def entered(
 
 @dataclass(frozen=True, slots=True)
 class KnownEntities:
-    """An authority that fragments were clustered against, and how many of its entities took part.
+    """An authority that fragments were clustered against, and the number of entities that took
+    part.
 
-    If `all`, entities that took in nothing are in the knowledge base, too.
+    With `all`, the knowledge base includes entities that no fragment joined.
     """
 
     authority: Authority
@@ -201,12 +203,12 @@ class KnownEntities:
         return replace(with_known(fit), notes=(*notes, *fit.notes))
 
     def recorded(self, made: Provenance) -> Provenance:
-        """The record of how entities are made, with the authority."""
+        """The record of how entities were made, with the authority."""
         choices = {**made.choices, "against": self.authority.name}
         return msgspec.structs.replace(made, choices=choices)
 
     def summary(self, links: Sequence[KnownLink]) -> dict[str, int]:
-        """The figures that `kbforge cluster --against --json` prints besides."""
+        """The additional figures of `kbforge cluster --against --json`."""
         linked = [link.entity for link in links if link.linked]
         return {
             "mentions": len(links),
@@ -218,7 +220,7 @@ class KnownEntities:
     def kept(
         self, entities: Iterable[Entity], fragments: Sequence[Fragment], subproblems: int
     ) -> Iterator[Entity]:
-        """The entities of the knowledge base, of all that a clustering of fragments has found."""
+        """The entities of the knowledge base, from the clustering of the fragments."""
         took_part = {x.id for x in fragments if x.known is not None}
         for entity in entities:
             if self.all or not took_part.issuperset(entity.fragments):
@@ -232,7 +234,7 @@ class KnownEntities:
 
 
 def with_known(fit: PreparedRun) -> PreparedRun:
-    """The same, with a constraint that keeps known entities separate."""
+    """The same, with a constraint that separates known entities."""
     constraints = replace(fit.spec.constraints, known=True)
     return replace(fit, spec=replace(fit.spec, constraints=constraints))
 
@@ -287,7 +289,7 @@ def _shared_keys(
 
 
 def _keys(index: CandidateIndex, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
-    """All keys of fragments, and the number of the fragment that each is of."""
+    """All keys of fragments, and the number of each key's fragment."""
     owners, keys = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for begin in range(0, len(fragments), _AT_ONCE):
         starts, some = index.keys_of(fragments[begin : begin + _AT_ONCE])
@@ -299,7 +301,7 @@ def _keys(index: CandidateIndex, fragments: Sequence[Fragment]) -> tuple[IntArra
 def _held(
     index: CandidateIndex, fragments: Sequence[Fragment], wanted: IntArray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The keys of fragments that are wanted: the fragments, and the places of the keys."""
+    """The wanted keys of fragments: the fragments, and the places of the keys."""
     owners, places = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
     for begin in range(0, len(fragments) if len(wanted) else 0, _AT_ONCE):
         of, keys = _keys(index, fragments[begin : begin + _AT_ONCE])

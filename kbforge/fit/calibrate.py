@@ -1,11 +1,11 @@
 """Calibration on labelled fragments: alpha, reliability, and a confidence map.
 
 A calibrator chooses alpha. For reliability the fragments are clustered without their labels, and
-the claims of the clustering are compared with the labels. A mean over several orders of the
-fragments claims less than one order. A confidence map is fitted to such claims.
+the claims of the clustering are compared with the labels. The mean over several orders of the
+fragments makes more cautious claims than one order. A confidence map is fitted to such claims.
 
-A map is tested on entities that it was not fitted on. They are clustered by themselves: choosing
-pairs within one part of a larger clustering would lose wrong pairs and no right ones.
+A map is tested on entities that it was not fitted on. They are clustered separately: selecting
+pairs within one part of a larger clustering would lose wrong pairs but no right ones.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from kbforge.fit.prepare import prepare
 from kbforge.models.bundle import add_file, read_bundle
 
 OnOrder = Callable[[int, Progress], None]
-"""Called with the number of the order, from 0, and how far its clustering has come."""
+"""Called with the number of the order, from 0, and the progress of its clustering."""
 
 
 def _cluster_orders(
@@ -59,7 +59,7 @@ def _cluster_orders(
 ) -> tuple[PreparedRun, list[Posterior]]:
     """Cluster the fragments in the order given, then in random ones, `shuffles` in all.
 
-    The posteriors are all in the numbers of the first. Fragments without any label are an error.
+    All posteriors use the numbers of the first order. Fragments without any label are an error.
     """
     if fragments and all(fragment.label is None for fragment in fragments):
         raise KBForgeError(f"none of the {len(fragments):,} fragments has a label")
@@ -110,7 +110,8 @@ def calibrate(
     search: Search | None = None,
     on_evaluation: Callable[[float, float], None] | None = None,
 ) -> tuple[Calibration, Curve, tuple[str, ...]]:
-    """Choose alpha for the likelihood that `choices` names; the last are notes for the user."""
+    """Choose alpha for the likelihood that `choices` names; the last value has notes for the
+    user."""
     if not fragments:
         raise KBForgeError("there are no fragments to calibrate on")
     search = search or Search()
@@ -166,7 +167,7 @@ def _edge_note(result: CalibrationResult, search: Search) -> tuple[str, ...]:
 
 
 Mapped: TypeAlias = tuple[Reliability, Reliability | None]
-"""The reliability of one kind of claims, raw and by a map (None without one)."""
+"""The reliability of one kind of claims, raw and calibrated by a map (None without one)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ class ReliabilityReport:
     notes: tuple[str, ...]  # sentences for the user
 
     def summary(self) -> dict[str, Any]:
-        """The figures that `kbforge evaluate --reliability --json` prints."""
+        """The summary of `kbforge evaluate --reliability --json`."""
         return {
             "fragments": self.fragments,
             "unlabelled": self.unlabelled,
@@ -212,8 +213,8 @@ def measure_reliability(
     """Cluster labelled fragments and compare the claims with the labels.
 
     Fragments without a label are clustered with the others. `confidence` is the map to apply; None
-    takes the one that goes with the choices, if any. What is reported is the mean over `shuffles`
-    orders of the fragments, the first of which is the one given.
+    uses the one for the choices, if any. The reported probability is the mean over `shuffles`
+    orders of the fragments, starting with the given one.
     """
     prepared, posteriors = _cluster_orders(fragments, choices, shuffles, on_order)
     notes = list(prepared.notes)
@@ -300,7 +301,7 @@ def save_confidence(found: MonotoneConfidence, path: str, calibration: str | Non
 
 
 def require_place(path: str) -> None:
-    """Find out before long work that `save_confidence` cannot put a map somewhere."""
+    """Check before long work that `save_confidence` can save a map."""
     if Path(path).is_dir():
         read_bundle(Path(path))
     else:
@@ -308,9 +309,9 @@ def require_place(path: str) -> None:
 
 
 def halves(fragments: Sequence[Fragment]) -> tuple[list[Fragment], list[Fragment]]:
-    """Split gold entities into halves to fit and to test on, always in the same way.
+    """Split gold entities into halves for fitting and testing, always in the same way.
 
-    Fragments without a label are in neither. Too few entities for both are an error.
+    Fragments without a label are in neither. Too few entities for two halves are an error.
     """
     known = [fragment for fragment in fragments if fragment.label is not None]
     fitted, tested = [f for f in known if _is_first(f)], [f for f in known if not _is_first(f)]

@@ -1,8 +1,8 @@
-"""What a user chooses for a clustering, the plugins that it names, and their record.
+"""The user's choices for a clustering, the plugins that they name, and their record.
 
-The command line makes `RunOptions` of its options, and the Python API of its keywords. The plugins
-are not fitted yet: `kbforge.fit.prepare` fits them to fragments, and a store restores what they had
-learned. With the record in a knowledge base, `kbforge explain` uses the same models again.
+The command line makes `RunOptions` from its options, and the Python API from its keywords. The
+plugins are not fitted yet: `kbforge.fit.prepare` fits them to fragments, and a store restores their
+learned state. With the record in a knowledge base, `kbforge explain` restores the same models.
 """
 
 from __future__ import annotations
@@ -55,40 +55,40 @@ _ALTERNATIVES = ("few", "all")
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What a user may choose of a clustering run; the defaults are the command line's.
+    """The user's choices for a clustering run; the defaults are the command line's.
 
-    A plugin is chosen by its name. A Python user may hand over an object of his own instead.
+    A plugin is chosen by its name. A Python user may pass an object instead.
 
     Attributes:
         clusterer: name of a clusterer plugin, or a clusterer.
-        likelihood: name of a likelihood plugin, path of a model bundle, or a likelihood; None takes
-            what suits the file (`kbforge.fit.prepare`).
-        surrogate: the model that proposes for the likelihood, likewise; None takes the one the
-            likelihood brings, if any.
-        index: name of the index that says which clusters a fragment is compared with, or an index;
-            "none" compares with all; None takes the one the likelihood brings, if any.
-        exact: whether a fragment is compared with all clusters that its keys lead to, however many;
-            an index that the likelihood does not bring is used only if it is named.
+        likelihood: name of a likelihood plugin, path of a model bundle, or a likelihood; None
+            chooses what suits the file (`kbforge.fit.prepare`).
+        surrogate: the model that proposes for the likelihood, in the same forms; None uses the
+            likelihood's own, if any.
+        index: name of the index that finds the clusters to compare a fragment with, or an index;
+            "none" compares with all; None uses the likelihood's own, if any.
+        exact: whether a fragment is compared with all clusters that share a key, however many; an
+            index other than the likelihood's own is used only if it is named.
         particles: P; None is the clusterer's default.
         max_evals: M; None is P with a surrogate (100 for the greedy clusterer).
-        alpha: concentration; None takes the calibration's, else what suits the file.
-        calibration: a file that `kbforge calibrate` wrote; None takes the bundle's, if any.
-        confidence_map: a file that `kbforge calibrate --confidence` wrote; None takes the
+        alpha: concentration; None uses the calibration's, else what suits the file.
+        calibration: a file that `kbforge calibrate` wrote; None uses the bundle's, if any.
+        confidence_map: a file that `kbforge calibrate --confidence` wrote; None uses the
             calibration file's, else the bundle's, if any.
-        defaults: a folder with other models of the default; what it lacks is what ships.
-        answers: a file that `kbforge review` wrote; every grouping honours it, and it chooses
-            likelihood and alpha where nothing else does.
-        estimate: which grouping is taken: "map", the heaviest particle; "binder" or "vi", the one
-            that loses least on average (`kbforge.kb.consensus`).
+        defaults: a folder with your own default models; the shipped ones replace missing ones.
+        answers: a file that `kbforge review` wrote; every grouping honours it, and it guides the
+            choice of likelihood and alpha if nothing else sets them.
+        estimate: which grouping to write: "map", the heaviest particle; "binder" or "vi", the one
+            with the smallest expected loss (`kbforge.kb.consensus`).
         alternatives: which other groupings an entity keeps: "few", the three most probable above
             1 %; or "all".
-        link: an attribute, or "source": fragments with the same value of it are not one entity.
+        link: an attribute, or "source": fragments that share its value are different entities.
         seed: of all random numbers.
         device: "cpu" or "cuda".
         options: plugin kind ("likelihood", "surrogate", "index", "clusterer") -> option -> value.
 
     Raises:
-        UsageError: a number below 0, or a device, estimate or choice of alternatives that is none.
+        UsageError: a negative number, or an unknown device, estimate or choice of alternatives.
 
     """
 
@@ -135,12 +135,12 @@ class RunOptions:
 
     @property
     def likelihood_name(self) -> str:
-        """What messages and files call the likelihood: a name, or the path of a bundle."""
+        """The likelihood's name in messages and files: a plugin's name, or the path of a bundle."""
         return called(self.likelihood or DEFAULT_LIKELIHOOD)
 
     @property
     def clusterer_name(self) -> str:
-        """What messages and files call the clusterer."""
+        """The clusterer's name in messages and files."""
         return called(self.clusterer)
 
 
@@ -168,7 +168,7 @@ def require_link(fragments: Sequence[Fragment], link: str | None) -> None:
 
 
 def link_note(fragments: Iterable[Fragment], link: str) -> str:
-    """A sentence on which fragments a link keeps apart."""
+    """A sentence about the fragments that a link separates."""
     linked = Constraints(link=link)
     total = 0
     shared: Counter[str] = Counter()
@@ -199,7 +199,7 @@ def link_note(fragments: Iterable[Fragment], link: str) -> str:
 Plugin = TypeVar("Plugin")
 
 MANY = 2000
-"""With more fragments, a likelihood that brings no index gets one if there is one for it."""
+"""Number of fragments above which a likelihood without an index gets one, if one suits it."""
 
 _GREEDY_MAX_EVALS = 100
 
@@ -225,7 +225,7 @@ class Models:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRun:
-    """What was chosen for a file: a clusterer with its model, a confidence map, and reasons."""
+    """The choices for a file: a clusterer with its model, a confidence map, and reasons."""
 
     clusterer: Clusterer
     spec: ModelSpec
@@ -251,9 +251,10 @@ def make_models(
     fitted: Likelihood | None = None,
     many: bool = False,
 ) -> Models:
-    """The plugins that the choices name, still to be fitted; sentences for the user go to `notes`.
+    """The plugins that the choices name, not fitted yet; sentences for the user are added to
+    `notes`.
 
-    `fitted` is a likelihood to take instead. With `many` fragments a likelihood without an index
+    `fitted` is a likelihood to use instead. With `many` fragments a likelihood without an index
     gets one.
     """
     likelihood = fitted or _likelihood(choices, notes)
@@ -270,13 +271,13 @@ def make_models(
 
 
 def default_options(name: str, defaults: str | None, link: str | None) -> dict[str, Any]:
-    """The options of a likelihood that the default takes: a model of the folder, and the link."""
+    """The options of a default likelihood: a model of the folder, and the link."""
     held = defaults is not None and (Path(defaults) / f"{name}.safetensors").is_file()
     return {**({"model": defaults} if held else {}), **_link_options(name, link)}
 
 
 def _link_options(name: str, link: str | None) -> dict[str, Any]:
-    """Options of a likelihood that compares records by the link."""
+    """Options of a likelihood that takes the link into account."""
     return {"link": link} if link is not None and takes(name, "link") else {}
 
 
@@ -360,7 +361,7 @@ def _index(
 
 
 def _index_of_many(likelihood: Likelihood, notes: list[str]) -> CandidateIndex | None:
-    """The index for a likelihood that brings none and is to cluster many fragments, if any."""
+    """The index for a likelihood without its own that will cluster many fragments, if any."""
     index = likelihood.index_of_many()
     if index is not None:
         notes.append(
@@ -387,11 +388,11 @@ def _own(given: Plugin, base: type, kind: str, options: dict[str, object]) -> Pl
 
 
 _ELSEWHERE = {"likelihood", "alpha", "seed", "options", "device"}
-"""Choices that `Provenance` has under names of their own, and one that changes no result."""
+"""Choices that `Provenance` stores under other names, and one that changes no result."""
 
 
 def made_of(prepared: PreparedRun, choices: RunOptions) -> Provenance:
-    """The record of how the entities are made."""
+    """The record of how the entities were made."""
     plain = RunOptions()
     given: dict[str, str | float] = {}
     for one in fields(RunOptions):
@@ -419,7 +420,7 @@ def made_of(prepared: PreparedRun, choices: RunOptions) -> Provenance:
 
 
 def choices_of(made: Provenance, kb: str) -> RunOptions:
-    """Likelihood, alpha and options that a knowledge base, `kb`, was made with."""
+    """The likelihood, alpha and options that a knowledge base, `kb`, was made with."""
     require_untempered(made.choices, kb)
     options, link = dict(made.options.get("likelihood", {})), made.choices.get("link")
     digest = model_digest(made.likelihood, options)
@@ -441,7 +442,7 @@ def choices_of(made: Provenance, kb: str) -> RunOptions:
 
 
 def require_untempered(choices: Mapping[str, Any], path: str) -> None:
-    """Refuse what an earlier version made with an option that no longer exists."""
+    """Refuse a knowledge base made with an option that no longer exists."""
     temperature = choices.get("temperature", 1.0)
     if temperature != 1:
         raise UsageError(

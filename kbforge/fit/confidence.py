@@ -1,25 +1,23 @@
 """Confidence maps: monotone maps from reported probabilities to observed frequencies.
 
-A truncated posterior under a misspecified likelihood is too sure of itself, and the more so the
-more fragments there are in a subproblem to be wrong about. The map therefore reads the report p and
-the size s of the subproblem:
+A truncated posterior under a misspecified likelihood is overconfident, especially in large
+subproblems. The map therefore reads the reported probability p and the size s of the subproblem:
 
 1. Claims with known truth are put into bands of sizes (1, 2, 3-4, 5-8, ...) and, within a band,
    into cells of equal width in logit p.
-2. A cell's share of true claims is drawn towards what a map of all sizes says, as strongly as a few
-   more subproblems would. Claims of one subproblem are true or false together, so subproblems count
-   as evidence and claims do not. Thin bands so follow the others, and no band is certain on the
-   strength of a few.
+2. A cell's share of true claims is shrunk towards a map of all sizes, with the weight of a few
+   subproblems. Claims of one subproblem are true or false together, so the evidence is the number
+   of subproblems, not of claims. So sparse bands follow the others, and no band is certain after a
+   few subproblems.
 3. Each band gets a weighted isotonic regression (pool adjacent violators) over logit p.
 
-Between cells the map is linear in logit p, beyond them constant. It never decreases in p; how it
-goes with s is left to the data. A map for each kind of claim is a small TOML that travels with the
-posterior:
+Between cells the map is linear in logit p, beyond them constant. It never decreases in p; the data
+determine its dependence on s. A small TOML file has a map for each kind of claim:
 
     format = 1
     kbforge = "0.2.0"
 
-    [likelihood]                   # a map is good for this likelihood only
+    [likelihood]                   # a map is valid only for this likelihood
     name = "bigram"
     [likelihood.options]
     scale = "25"
@@ -68,7 +66,7 @@ _EVIDENCE = 10.0  # what the map of all sizes counts for in a cell of a band, in
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """The map for the subproblems of some sizes."""
+    """The map for a band of subproblem sizes."""
 
     largest: float  # fragments of its largest subproblem; infinite for the last band
     claims: int  # that it was fitted on
@@ -76,7 +74,7 @@ class Band:
     calibrated: tuple[float, ...]  # what they are mapped to, in [0, 1], never descending
 
     def apply(self, probability: FloatArray) -> FloatArray:
-        """The calibrated probabilities of reports, same shape."""
+        """The calibrated probabilities of reported ones, same shape."""
         knots = log_odds(np.array(self.reported))
         return np.interp(log_odds(probability), knots, self.calibrated)
 
@@ -88,7 +86,8 @@ class MonotoneMap:
     bands: tuple[Band, ...]
 
     def apply(self, probability: FloatArray, size: FloatArray) -> FloatArray:
-        """The calibrated probabilities of reports from subproblems of these sizes, same shape."""
+        """The calibrated probabilities of reported ones from subproblems of these sizes, same
+        shape."""
         out = np.empty(len(probability))
         number = np.searchsorted([band.largest for band in self.bands], size)
         for k, band in enumerate(self.bands):
@@ -96,12 +95,12 @@ class MonotoneMap:
         return out
 
     def one(self, probability: float, size: float) -> float:
-        """The calibrated probability of one report."""
+        """The calibrated probability of one reported one."""
         return float(self.apply(np.array([probability]), np.array([size]))[0])
 
 
 def fit(claims: Claims) -> MonotoneMap:
-    """The map of claims whose truth is known; no claims are a ValueError."""
+    """The map fitted to claims whose truth is known; no claims are a ValueError."""
     if not len(claims):
         raise ValueError("no claims to fit a map to")
     # one true and one false subproblem more than there were: nothing is certain for ever
@@ -118,7 +117,7 @@ def fit(claims: Claims) -> MonotoneMap:
 
 
 def isotonic(values: FloatArray, weights: FloatArray) -> FloatArray:
-    """The non-descending sequence next to `values` in weighted least squares, same shape."""
+    """The non-decreasing sequence nearest to `values` in weighted least squares, same shape."""
     from scipy.optimize import isotonic_regression  # .2 s to import, and few maps are fitted
 
     return np.asarray(isotonic_regression(values, weights=weights).x, np.float64)
@@ -127,7 +126,7 @@ def isotonic(values: FloatArray, weights: FloatArray) -> FloatArray:
 def _fit_band(claims: Claims, largest: float, prior: FloatArray, strength: float) -> Band:
     """Isotonic regression on the cells of a band's claims.
 
-    `prior`, the probability of each claim [claims], counts as much as `strength` subproblems a
+    `prior`, the probability of each claim [claims], has the weight of `strength` subproblems per
     cell.
     """
     cells = np.floor(log_odds(claims.probability) / _CELL).astype(np.int64)
@@ -164,12 +163,12 @@ WRITER = "kbforge calibrate --confidence"
 
 @dataclass(frozen=True, slots=True)
 class ClusteringReport:
-    """What a clustering reports to a map, without gold labels."""
+    """A clustering's report for a map, without gold labels."""
 
     fragments: Sequence[Fragment]  # in order
     entities: ReportedEntities  # the point estimate
     changed: BoolArray | None = None
-    """[fragments] Which are in subproblems that changed, the others being compared with; None is
+    """[fragments] Which are in changed subproblems, with the others only for comparison; None means
     all."""
 
 
@@ -185,7 +184,7 @@ class ConfidenceMap(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MonotoneConfidence:
-    """Maps for pairs and entities, and where they come from."""
+    """Maps for pairs and entities, and their origin."""
 
     pairs: MonotoneMap  # of "these two fragments share a cluster"
     entities: MonotoneMap  # of "this cluster is exactly an entity"
@@ -199,22 +198,22 @@ class MonotoneConfidence:
     kbforge: str = __version__
 
     def of_entities(self, reported: ClusteringReport) -> FloatArray:
-        """As `ConfidenceMap`; the fragments do not matter."""
+        """As `ConfidenceMap`; it ignores the fragments."""
         return self.entities.apply(reported.entities.probability, reported.entities.size)
 
     def of_pairs(self, reported: ClusteringReport, pairs: ReportedPairs) -> FloatArray:
-        """As `ConfidenceMap`; the fragments do not matter."""
+        """As `ConfidenceMap`; it ignores the fragments."""
         return self.pairs.apply(pairs.probability, pairs.size)
 
 
 def confidence_toml(found: MonotoneConfidence) -> bytes:
-    """The content of a file of its own."""
+    """The content of a separate file."""
     head = f"# Written by {WRITER}; read by kbforge cluster --set confidence-map.\n"
     return (head + "\n".join(lines_of(found)) + "\n").encode()
 
 
 def lines_of(found: MonotoneConfidence, within: str = "") -> Iterator[str]:
-    """The lines of the map; `within` is the table that holds it, with a dot behind."""
+    """The lines of the map; `within` is the enclosing table, followed by a dot."""
     yield f"format = {FORMAT}"
     yield f"kbforge = {toml_value(found.kbforge)}"
     yield from likelihood_lines(found.likelihood, found.options, within)
@@ -255,12 +254,12 @@ def data_lines(fragments: int, sha256: str, within: str = "") -> Iterator[str]:
 
 
 def read_confidence(path: str) -> MonotoneConfidence:
-    """Read a file of its own strictly; "-" is standard input. Errors name file and field."""
+    """Read a separate file strictly; "-" is standard input. Errors name file and field."""
     return parse_confidence(read_table(path, "confidence", WRITER))
 
 
 def parse_confidence(top: Record) -> MonotoneConfidence:
-    """The map that a table holds; errors name file and field."""
+    """The map in a table; errors name file and field."""
     top.only("format", "kbforge", "likelihood", "clustering", "data", "pairs", "entities")
     top.get("format", int)
     top.version(FORMAT)

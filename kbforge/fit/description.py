@@ -1,10 +1,10 @@
 """Fragments as numbers: names, similar names, and other values.
 
 Nothing here reads a label, an id or a source. A part of a file is described with the counts of the
-whole file (`FileCounts`), so that a name or value is as rare in the part as in the file.
+whole file (`FileCounts`), so a name or value is as rare in the part as in the file.
 
-A confidence map also reads the context of the file (`FileContext`): a model of pairs, which says
-how probable it is that two rows are one entity (equal fragments are one row), and the F1 that the
+A confidence map also reads the context of the file (`FileContext`): a model of pairs, which gives
+the probability that two rows are one entity (equal fragments share a row), and the F1 that the
 judge predicts for many groupings of a sample.
 """
 
@@ -45,7 +45,8 @@ _NO_HASH = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class WeightedPairs:
-    """Pairs of different things, each both ways round, ascending by first, then second; [links]."""
+    """Pairs of different items, each in both directions, ascending by first, then second;
+    [links]."""
 
     first: IntArray
     second: IntArray
@@ -66,7 +67,7 @@ class FileCounts:
 
 @dataclass(frozen=True, slots=True)
 class Descriptions:
-    """What n fragments say, their names and their values by number, `NONE` without."""
+    """The names and values of n fragments, by number, with `NONE` for none."""
 
     name: IntArray  # [n]
     named: IntArray  # [names] how many fragments bear each name
@@ -85,7 +86,7 @@ class Descriptions:
 
 
 def describe(fragments: Sequence[Fragment], file: FileCounts | None = None) -> Descriptions:
-    """What all fragments of a file say, or some of a file with these counts."""
+    """The names and values of all fragments of a file, or of some with its counts."""
     if file is None:
         counts = Counter(a for fragment in fragments for a in fragment.properties)
         naming_ones = naming(list(counts))
@@ -145,7 +146,7 @@ def _numbers_of(
     numbers: dict[str, int],
     text: Callable[[Sequence[str]], str | None],
 ) -> Iterator[int]:
-    """The number of the text of each one's values of an attribute."""
+    """The number of each fragment's text for an attribute."""
     known: dict[Sequence[str] | None, int] = {None: NONE}
     for fragment in fragments:
         values = fragment.properties.get(attribute)
@@ -172,7 +173,7 @@ def _foreign(name: str) -> float:
 def _rare_links(
     values: NDArray[np.int32], stated: NDArray[np.int32], of_file: int
 ) -> WeightedPairs:
-    """Pairs of fragments that share rare values, and how many nats those are worth."""
+    """Pairs of fragments that share rare values, and what these are worth in nats."""
     n = len(values)
     of_file = max(of_file, n)
     often = np.where((values >= 0) & (stated > 1) & (stated <= _MOST_STATING), stated, 0)
@@ -197,7 +198,7 @@ def _number(value: str | None, numbers: dict[str, int]) -> int:
 
 
 def _parts(name: str) -> Iterator[str]:
-    """The words of a name, marked as such, and its trigrams of letters."""
+    """The words of a name, marked as words, and its letter trigrams."""
     words = name.split()
     yield from (f"w {word}" for word in words)
     padded = f" {' '.join(words)} "
@@ -207,7 +208,7 @@ def _parts(name: str) -> Iterator[str]:
 def _alike(
     names: Sequence[str], file: FileCounts | None
 ) -> tuple[WeightedPairs, NDArray[np.int32]]:
-    """The names most like each, among those with one of its rarest parts; and the parts."""
+    """The most similar names for each, among those with one of its rarest parts; and the parts."""
     if not names:
         return _no_pairs(), _table(_NO_HASH, _NO_HASH)
     vectors, documents, parts = _vectors(names, file)
@@ -232,7 +233,7 @@ def _alike(
 
 
 def _nearest(shared: sparse.csr_array, start: int) -> tuple[IntArray, IntArray]:
-    """The names most like each of some names, as pairs; the first of these has number `start`."""
+    """The most similar names for some names, as pairs; the first of these has number `start`."""
     some = sparse.coo_array(shared)
     row, column, score = some.row.astype(np.int64) + start, some.col.astype(np.int64), some.data
     different = row != column
@@ -246,7 +247,8 @@ def _nearest(shared: sparse.csr_array, start: int) -> tuple[IntArray, IntArray]:
 def _vectors(
     names: Sequence[str], file: FileCounts | None
 ) -> tuple[sparse.csr_array, IntArray, NDArray[np.int32]]:
-    """Unit tf-idf vectors [names, parts], how many names have each part, and `FileCounts.parts`."""
+    """Unit tf-idf vectors [names, parts], the number of names with each part, and
+    `FileCounts.parts`."""
     numbers: dict[str, int] = {}
     sizes, columns = array("i"), array("i")
     for name in names:
@@ -274,7 +276,7 @@ def _hashes(texts: Iterable[str]) -> IntArray:
 
 
 def _table(hashes: IntArray, counts: IntArray) -> NDArray[np.int32]:
-    """Counts by hash; of those in one place the largest."""
+    """Counts by hash; hash collisions keep the largest."""
     size = min(max(1 << (_ROOM * len(hashes)).bit_length(), _LEAST_ROOM), _MOST_ROOM)
     out = np.zeros(size, np.int32)
     np.maximum.at(out, hashes % size, counts.astype(np.int32))
@@ -282,7 +284,7 @@ def _table(hashes: IntArray, counts: IntArray) -> NDArray[np.int32]:
 
 
 def _rarest(vectors: sparse.csr_array, documents: IntArray) -> sparse.csr_array:
-    """The rarest parts of each name that other names have, too."""
+    """The rarest parts of each name that other names share."""
     whole = sparse.coo_array(vectors)
     row, column = whole.row.astype(np.int64), whole.col.astype(np.int64)
     often = documents[column]
@@ -304,7 +306,7 @@ UNREAD = -1
 
 @dataclass(frozen=True, slots=True)
 class PairOdds:
-    """Log odds that two rows are of one entity; a link is there both ways round."""
+    """Log odds that two rows are one entity; each link is listed in both directions."""
 
     row: IntArray  # [n] of each fragment; `UNREAD` of one that the model has not read
     first: IntArray  # [links] a row, ascending
@@ -318,22 +320,23 @@ class PairModel(Protocol):
 
     @property
     def one_to_one(self) -> bool:
-        """Whether nearly each record of the smaller of two linked tables has just one partner."""
+        """Whether nearly every record of the smaller of two linked tables has exactly one
+        partner."""
 
     def pair_odds(self, fragments: Sequence[Fragment], placed: BoolArray | None = None) -> PairOdds:
-        """The log odds of the pairs of these fragments that it looks at.
+        """The log odds of the compared pairs of these fragments.
 
-        Fragments outside the file are placed against it, in milliseconds each: those that `placed`
-        marks, or all. The rest is `UNREAD`.
+        Fragments outside the file are compared with it, in milliseconds each: those that `placed`
+        marks, or all. The others are `UNREAD`.
         """
 
     def biased(self, nats: float) -> ConjugateLikelihood:
-        """The likelihood with so much added to the log odds of every pair that is compared."""
+        """The likelihood with a constant added to the log odds of every compared pair."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What a judge expects of groupings of a sample."""
+    """A judge's expectations of groupings of a sample."""
 
     f1: float  # of the one that was chosen
     gain: float  # of the one that was chosen, over exact names
@@ -356,7 +359,7 @@ class Prediction:
         return cls(f1, gain, weights, labels, tuple(f.id for f in sample), stated)
 
     def places(self, fragments: Sequence[Fragment]) -> IntArray:
-        """Where each fragment is in the sample, [fragments]; -1 outside, or if it has changed."""
+        """Each fragment's place in the sample, [fragments]; -1 outside, or if it has changed."""
         place = {name: k for k, name in enumerate(self.ids)}
         out = np.full(len(fragments), -1, np.int64)
         for number, fragment in enumerate(fragments):
@@ -368,7 +371,7 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False)
 class FileSummary:
-    """What holds of a file as a whole, frozen when it was last read."""
+    """Facts about a whole file, frozen when it was last read."""
 
     counted: FileCounts
     columns: Mapping[str, float]  # features of the file, by name; unknown ones are NaN
@@ -376,7 +379,7 @@ class FileSummary:
 
 @dataclass(frozen=True, eq=False)
 class FileContext:
-    """What a confidence map reads of a file besides the report."""
+    """A confidence map's inputs from a file besides the report."""
 
     likelihood: str  # name of the one that clustered
     pairs: PairModel | None = None  # None where no model of pairs can read the file

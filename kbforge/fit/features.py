@@ -1,12 +1,12 @@
 """Features of an entity that a confidence map reads besides its reported probability.
 
-No label is read. The fragments say how many of them and how many names an entity has, whether
-another entity has its name, how similar the nearest other name is, and whether other values agree
-inside and with that neighbour. A model of pairs says of an *entity* how sure it is of those inside,
-how strong the best rival outside is, and how probable it is that all inside hold and nothing
-outside belongs; of a *pair* its log odds, those of the best others of its two rows, and those by
-way of a third row. The judge says how many of the judged groupings have the same cluster, or have
-the pair together. Unknown values are NaN, which the trees of the maps know as missing.
+No label is read. From the fragments come an entity's numbers of fragments and names, whether
+another entity has its name, the similarity of the nearest other name, and whether other values
+agree inside and with that neighbour. From a model of pairs come, for an *entity*, the certainty of
+the pairs inside, the strength of the best rival outside, and the probability that all inside and
+none outside belong; for a *pair*, its log odds, those of the best others of its two rows, and those
+through a third row. From the judge comes the share of groupings with the same cluster or pair.
+Unknown values are NaN, which the trees treat as missing.
 """
 
 from __future__ import annotations
@@ -75,26 +75,27 @@ def entity_columns(facts: Descriptions, entities: ReportedEntities) -> Columns:
 
 
 def _largest(of: IntArray, values: FloatArray | IntArray, least: FloatArray) -> FloatArray:
-    """The largest value of each of some things, from `least` on, which is changed."""
+    """The maximum per index of the given values, in place and starting from `least`."""
     np.maximum.at(least, of, values)
     return least
 
 
 def _smallest(of: IntArray, values: FloatArray, k: int) -> FloatArray:
-    """The smallest value of each of k things, inf without any."""
+    """The minimum value for each of k items, inf without any."""
     out = np.full(k, np.inf)
     np.minimum.at(out, of, values)
     return out
 
 
 def _place(keys: IntArray, wanted: IntArray) -> tuple[IntArray, BoolArray]:
-    """Where each wanted key is among ascending ones, at least one, and whether it is there."""
+    """The position of each wanted key among ascending ones, at least one, and whether it is
+    present."""
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return at, np.asarray(keys[at] == wanted)
 
 
 def _links_of(first: IntArray, things: IntArray) -> tuple[IntArray, IntArray]:
-    """For each of some things its links, ascending by first: place among the things, which link."""
+    """For each item its links, ascending by first: place among the items, and link."""
     low = np.searchsorted(first, things)
     counts = np.searchsorted(first, things, side="right") - low
     place = np.repeat(np.arange(len(things)), counts)
@@ -102,7 +103,8 @@ def _links_of(first: IntArray, things: IntArray) -> tuple[IntArray, IntArray]:
 
 
 class _Counts:
-    """How often each cluster has each thing, such as a name: entries by cluster, then thing."""
+    """How often each item, such as a name, occurs in each cluster: entries by cluster, then
+    item."""
 
     def __init__(
         self, cluster: IntArray, thing: NDArray[np.signedinteger[Any]], width: int
@@ -112,14 +114,14 @@ class _Counts:
         self.cluster, self.thing = self._keys // width, self._keys % width
 
     def of(self, cluster: IntArray, thing: IntArray) -> IntArray:
-        """How often each cluster has each thing, same shape."""
+        """How often each item occurs in each cluster, same shape."""
         if not len(self._keys):
             return np.zeros(len(cluster), np.int64)
         at, there = _place(self._keys, cluster * self._width + thing)
         return np.where(there, self.count[at], 0)
 
     def elsewhere(self, cluster: IntArray, thing: IntArray) -> BoolArray:
-        """Whether another cluster has each thing."""
+        """Whether another cluster has each item."""
         holders = np.bincount(self.thing, minlength=self._width)[thing]
         only = np.zeros(self._width, np.int64)
         only[self.thing] = self.cluster
@@ -171,7 +173,7 @@ def _names_of(facts: Descriptions, named: _Counts, sizes: IntArray) -> Columns:
 
 
 def _neighbours(facts: Descriptions, names: _Counts, k: int) -> IntArray:
-    """For each cluster another with its name or the name most like it, `NONE` without any."""
+    """For each cluster, another with its name or the most similar name, `NONE` without any."""
     # the two largest clusters of each name, so that one of them is another than one's own
     order = np.lexsort((names.cluster, -names.count, names.thing))
     name, cluster = names.thing[order], names.cluster[order]
@@ -199,9 +201,10 @@ def _neighbours(facts: Descriptions, names: _Counts, k: int) -> IntArray:
 
 
 def _values_of(facts: Descriptions, of: IntArray, neighbour: IntArray) -> Columns:
-    """How values agree inside a cluster, and its commonest values with those of its neighbour.
+    """The agreement of values inside a cluster, and of its most common values with its neighbour's.
 
-    Inside: the mean, over the attributes that two fragments state, of how likely two of them agree.
+    Inside, it is the mean probability that two fragments agree, over the attributes that both
+    state.
     """
     k = len(neighbour)
     total, compared, agree, differ = np.zeros((4, k))
@@ -335,7 +338,7 @@ def odds_of_pairs(odds: PairOdds, pairs: ReportedPairs) -> dict[str, FloatArray]
 
 
 def odds_of_file(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str, float]:
-    """The columns `PAIRS_OF_FILES`: what the model of pairs expects of the grouping."""
+    """The columns `PAIRS_OF_FILES`: the model of pairs' expectations of the grouping."""
     held = _rows_by_cluster(odds, clusters)
     place, at = _links_of(odds.first, held.thing)
     other, nats = odds.second[at], odds.nats[at]
@@ -353,7 +356,8 @@ def odds_of_file(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str, flo
 def judged_of_entities(
     predicted: Prediction, places: IntArray, entities: ReportedEntities
 ) -> dict[str, FloatArray]:
-    """The columns `JUDGED_OF_CLAIMS`; NaN of clusters that are not whole in the judge's sample."""
+    """The columns `JUDGED_OF_CLAIMS`; NaN for clusters that are not completely in the judge's
+    sample."""
     sizes, members = members_of(entities.clusters)
     of, place = np.repeat(np.arange(len(sizes)), sizes), places[members]
     known = np.ones(len(sizes), bool)
@@ -371,7 +375,7 @@ def judged_of_entities(
 def judged_of_pairs(
     predicted: Prediction, places: IntArray, pairs: ReportedPairs
 ) -> dict[str, FloatArray]:
-    """The columns `JUDGED_OF_CLAIMS`; NaN of pairs outside the judge's sample."""
+    """The columns `JUDGED_OF_CLAIMS`; NaN for pairs outside the judge's sample."""
     first, second = places[pairs.first], places[pairs.second]
     known = (first >= 0) & (second >= 0)
     together = predicted.labels[:, first] == predicted.labels[:, second]
@@ -399,14 +403,15 @@ def _rows_by_cluster(odds: PairOdds, clusters: tuple[Cluster, ...]) -> _Counts:
 
 
 def _rows_of(odds: PairOdds) -> int:
-    """The number of rows, those of other fragments among them."""
+    """The number of rows, including those of other fragments."""
     return max(int(odds.row.max(initial=0)), int(odds.second.max(initial=0))) + 1
 
 
 def _rivals(
     odds: PairOdds, cluster: IntArray, other: IntArray, nats: FloatArray, rows: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The best mean log odds of a cluster with a row outside, and the log probability of none."""
+    """The best mean log odds between a cluster and a row outside, and the log probability of
+    none."""
     k = len(rows)
     best = np.full(k, odds.apart)
     if not len(cluster):
@@ -420,7 +425,7 @@ def _rivals(
 
 
 def _sums(of: IntArray, values: FloatArray, k: int) -> FloatArray:
-    """The sum of the values of each of k things; numpy counts in integers where there is none."""
+    """The sum of the values of each of k items; without items, numpy would count in integers."""
     return np.bincount(of, weights=values, minlength=k).astype(np.float64)
 
 
@@ -441,11 +446,11 @@ PAIRS = "pairs"
 _WHOLE = (*PAIRS_OF_FILES, *JUDGED_OF_FILES)
 ENTITY_FEATURES = (REPORTED, *OF_ENTITIES, *PAIRS_OF_ENTITIES, *JUDGED_OF_CLAIMS, *_WHOLE)
 PAIR_FEATURES = (REPORTED, *PAIRS_OF_PAIRS, *JUDGED_OF_CLAIMS)
-"""What a file or its names are like misleads on new kinds of data, where it is about pairs."""
+"""Features of a file or its names are misleading for pairs on new kinds of data."""
 
 
 class ConfidenceFeatures:
-    """A report with what a confidence map reads of it."""
+    """A report with a confidence map's other inputs."""
 
     def __init__(self, reported: ClusteringReport, context: FileContext) -> None:
         self._fragments, self._entities, self._context = (
@@ -459,7 +464,7 @@ class ConfidenceFeatures:
 
     @cached_property
     def _facts(self) -> Descriptions:
-        """What the fragments say; columns of pairs do without."""
+        """The names and values of the fragments; columns of pairs do not need them."""
         whole = self._context.whole
         return describe(self._fragments, None if whole is None else whole.counted)
 
@@ -516,7 +521,8 @@ class ConfidenceFeatures:
 
 
 def _odds(reported: ClusteringReport, context: FileContext) -> PairOdds | None:
-    """What the model of pairs says; where it clusters, it has placed what came to the file."""
+    """The log odds of the model of pairs; if it clusters, it has placed the fragments added to the
+    file."""
     if context.pairs is None:
         return None
     placed = reported.changed

@@ -1,20 +1,21 @@
 """Hypotheses: groupings of a sample of a file along each likelihood's merge path.
 
-**The sample** is seeds, each with the fragments that a model of pairs finds most similar: a sample
-by rare keys alone would flatter every grouping. Comparing all pairs of a large file takes long, so
-the model of pairs reads only a *part*: some thousand fragments, each with those of the whole file
-that share most with it. A key of an index counts more the fewer fragments have it, so the wrong
-relatives of a common name come along as well. Neither depends on the order of the file or on ids.
+**The sample** consists of seeds, each with the fragments that a model of pairs finds most similar:
+a sample by rare keys alone would favour every grouping. Comparing all pairs of a large file takes
+long, so the model of pairs reads only a *part*: some thousand fragments, each with those of the
+whole file that share most with it. A key of an index counts more the fewer fragments have it, so
+the wrong relatives of a common name come along as well. Neither depends on the order of the file or
+on ids.
 
 **A merge path** gives the grouping at every alpha at once. Clusters are merged greedily, the best
 pair first. A merge gains
 
     gain(C, D) = L(C + D) - L(C) - L(D) + lgamma(|C| + |D|) - lgamma(|C|) - lgamma(|D|) - log alpha
 
-of which alpha is a constant: it only says where to stop, before the first merge that gains nothing.
+where alpha is a constant: it only determines where to stop, before the first merge without a gain.
 
-**Exact names** group the fragments whose first names are equal, and no others. It is what anyone
-would try first by hand, so every other hypothesis is measured against it.
+**Exact names** group the fragments whose first names are equal, and no others. This is what people
+try first by hand, so every other hypothesis is measured against it.
 """
 
 from __future__ import annotations
@@ -51,18 +52,19 @@ from kbforge.fit.description import PairModel, PairOdds
 from kbforge.kernel.binding import kernel_library
 
 MOST_FRAGMENTS = 800
-"""A file with more is sampled."""
+"""A larger file is sampled."""
 MOST_COMPARED = 20_000
-"""A file with more fragments is compared in part, if its likelihood is known."""
+"""In a larger file only a part is compared, if its likelihood is known."""
 MOST_TO_CHOOSE = 50_000
-"""A file with more fragments is compared in part, even if its likelihood is to be chosen.
+"""In a larger file only a part is compared, even if its likelihood must be chosen.
 
-A part has fewer wrong relatives than the file, which flatters likelihoods beside exact names. Of
-25,000 products it chose attributes with an F1 of .81, and all of them choose names with .97."""
+A part has fewer wrong relatives than the file, which favours likelihoods over exact names. In
+25,000 products it selected attributes with an F1 of .81, whereas the whole file selects names with
+.97."""
 MOST_OF_PAIRS = 300_000
-"""A file with more fragments is not given to the model of pairs, if nobody asks for it.
+"""A larger file is not given to the model of pairs, unless the user names it.
 
-Reading a file takes it a millisecond and 14 kilobytes a fragment, ten times what attributes do."""
+It needs a millisecond and 14 kilobytes per fragment, ten times as much as attributes."""
 PART = 4_000
 
 _LEAST_ODDS = -3.0  # nats: from here on two fragments might be one
@@ -135,16 +137,16 @@ def part_of(fragments: Sequence[Fragment], index: CandidateIndex) -> Sample:
 
 _MOST_HOLDERS = 60  # a key that more fragments hold leads nowhere, unless no other key does
 _OUT_OF_REACH = 8.0
-"""A pair whose merge would lose so many nats at the least alpha is forgotten, and what its clusters
-grow into is not compared either, unless another pair leads there."""
+"""A pair whose merge would lose this many nats at the smallest alpha is dropped, and its merged
+clusters are not compared either, unless another pair connects them."""
 
 
 class PairMatrix:
-    """Gains of n clusters' pairs, shape [n, n]; -inf where there is no pair. 8 n^2 bytes.
+    """Gains of n clusters' pairs, shape [n, n]; -inf for pairs that are not compared. 8 n^2 bytes.
 
-    The matrix is symmetric. Each row remembers its best entry, so a merge, which changes one row
-    and column and empties another, costs time proportional to n and to the few rows that had their
-    best there. Among equals the pair of the earliest clusters is the best.
+    The matrix is symmetric. Each row caches its best entry, so a merge, which changes one row and
+    column and empties another, costs time proportional to n and to the few rows whose best entry
+    was there. Ties go to the pair of the earliest clusters.
     """
 
     def __init__(self, n: int) -> None:
@@ -162,7 +164,7 @@ class PairMatrix:
         self._refresh(np.ones(len(self._best), dtype=np.bool_))
 
     def update(self, a: int, b: int, gains: FloatArray) -> None:
-        """C_b has gone into C_a; `gains` are those of the new C_a."""
+        """Record that C_b was merged into C_a; `gains` are those of the new C_a."""
         self._gain[b] = self._gain[:, b] = -np.inf
         self.fill(a, gains)
         # a row without a pair, as every row merged away is, has lost nothing
@@ -174,7 +176,7 @@ class PairMatrix:
         self._best[better], self._partner[better] = gains[better], a
 
     def best(self) -> tuple[int, int, float]:
-        """The pair that gains most, the earlier cluster first, and its gain."""
+        """The pair with the largest gain, the earlier cluster first, and its gain."""
         a = int(self._best.argmax())
         return a, int(self._partner[a]), float(self._best[a])
 
@@ -193,7 +195,7 @@ class MergePath:
     gains: FloatArray  # [merges] what each gains at alpha 1, nats
 
     def floor(self) -> FloatArray:
-        """[merges] The log alpha below which each merge is made: the least gain so far."""
+        """[merges] The log alpha below which each merge is made: the smallest gain so far."""
         return np.minimum.accumulate(self.gains) if len(self.gains) else self.gains
 
     def labels(self, log_alphas: Sequence[float]) -> list[IntArray]:
@@ -217,10 +219,10 @@ def merge_path(
     index: CandidateIndex | None,
     least: float,
 ) -> MergePath:
-    """Agglomerate fragments, some thousand at most, until no merge gains; 16 bytes for each pair.
+    """Agglomerate some thousand fragments until no merge has a gain; takes 16 bytes per pair.
 
-    The index says which pairs are looked at; None looks at all. Merges that need a log alpha below
-    `least` are not looked for. A score of NaN or infinity is a LikelihoodError.
+    The index determines the compared pairs; None compares all. Merges that need a log alpha below
+    `least` are not sought. A score of NaN or infinity is a LikelihoodError.
     """
     run = _GreedyMerges(likelihood, fragments, index, least)
     n = len(fragments)
@@ -241,7 +243,7 @@ def merge_path(
 
 
 class _GreedyMerges:
-    """Clusters that merge, a slot a fragment, and which pairs of them are looked at."""
+    """Clusters that merge, one slot per fragment, and their compared pairs."""
 
     def __init__(
         self,
@@ -260,7 +262,7 @@ class _GreedyMerges:
         self._log_cluster = gammaln(np.arange(1, 2 * n + 2))
 
     def first_gains(self) -> FloatArray:
-        """What every pair of fragments gains, [n, n]; -inf for those that are not looked at."""
+        """The gain of every pair of fragments, [n, n]; -inf for pairs that are not compared."""
         gains = np.full((self._n, self._n), -np.inf)
         for slot in range(self._n):
             others = slot + 1 + np.flatnonzero(self._near[slot, slot + 1 :])
@@ -270,7 +272,7 @@ class _GreedyMerges:
         return gains
 
     def merge(self, slot: int, into: int) -> FloatArray:
-        """Merge two clusters; what their union gains with each other cluster, [n]."""
+        """Merge two clusters; returns the union's gain with each other cluster, [n]."""
         near = self._near
         self._table.merge(slot, into)
         self._size[into] += self._size[slot]
@@ -299,7 +301,7 @@ class _GreedyMerges:
 def _single_clusters(
     likelihood: ConjugateLikelihood, fragments: Sequence[Fragment]
 ) -> MergingClusters:
-    """A cluster for each fragment, in the kernel if it merges those of the likelihood."""
+    """A cluster for each fragment, in the kernel if it merges clusters of this likelihood."""
     compiled = likelihood.compiled_merges(kernel_library(), fragments)
     if compiled is not None:
         return compiled
@@ -312,7 +314,7 @@ def _single_clusters(
 def candidates(fragments: Sequence[Fragment], index: CandidateIndex) -> NDArray[np.bool_]:
     """Which pairs share a key of the index, [n, n], symmetric; keys of many fragments are left out.
 
-    Fragments that no other key leads anywhere are compared with the first holders of such a key.
+    Fragments without any other shared key are compared with the first holders of such a key.
     """
     holders: dict[int, list[int]] = {}
     keys = keys_of_each(fragments, index)
@@ -339,8 +341,8 @@ _LONGEST_NAME = 4_096
 def exact_name(fragment: Fragment) -> str:
     """The first name with folded case and single spaces; "" without a name.
 
-    Without an attribute `name` it is made of those whose names contain "name" (first_name,
-    surname), in the order of the fragment, or else of all that it states.
+    Without an attribute `name` it joins those whose names contain "name" (first_name, surname), in
+    the order of the fragment, or else all values.
     """
     names = fragment.names
     if names:
@@ -368,7 +370,8 @@ def exact_names(fragments: Iterable[Fragment]) -> set[str]:
 
 
 def exact_groups(fragments: Sequence[Fragment]) -> list[int]:
-    """By fragment, the first fragment with the same exact name; one without any is by itself."""
+    """For each fragment, the first one with the same exact name; without a name, the fragment
+    itself."""
     first: dict[str, int] = {}
     return [
         first.setdefault(name, i) if (name := exact_name(fragment)) else i
@@ -384,7 +387,7 @@ NAMES = "names"
 KINDS = (NAMES, "bigram", "attributes", "pairs")
 """Likelihoods that the judge was trained with."""
 ANCHORS = ("attributes", "pairs")
-"""Likelihoods whose own alpha says something of a file, if not enough."""
+"""Likelihoods whose own alpha is informative for a file, if not sufficient."""
 _JUDGED_AS = {"trigram": "bigram"}
 _LOG_ALPHAS: Mapping[str, tuple[float, ...]] = {
     "bigram": tuple(float(a) for a in range(27)),
@@ -394,12 +397,13 @@ _LOG_ALPHAS: Mapping[str, tuple[float, ...]] = {
 
 
 def kind_of(likelihood: str) -> str:
-    """The one of `KINDS` that a likelihood is judged as; another is judged as itself."""
+    """The member of `KINDS` that a likelihood is judged as; others are judged as themselves."""
     return _JUDGED_AS.get(likelihood, likelihood)
 
 
 def log_alphas_of(likelihood: str) -> tuple[float, ...]:
-    """Where the merge path of a likelihood is looked at, ascending; by default as attributes'."""
+    """The log alphas examined on the merge path of a likelihood, ascending; by default those of
+    attributes."""
     return _LOG_ALPHAS.get(kind_of(likelihood), _LOG_ALPHAS["attributes"])
 
 
@@ -415,7 +419,7 @@ class Hypothesis:
 
     @property
     def alpha(self) -> float:
-        """The concentration under which the likelihood finds this grouping."""
+        """The concentration at which the likelihood finds this grouping."""
         return math.exp(self.log_alpha)
 
     @property
@@ -430,9 +434,10 @@ class Hypothesis:
 def hypotheses(
     exact: IntArray, paths: Mapping[str, MergePath], own: Mapping[str, float]
 ) -> list[Hypothesis]:
-    """Exact names [n], then each path's groupings by alpha, given the log alpha of each likelihood.
+    """Exact names [n], then each path's groupings by alpha, given the log alphas of each
+    likelihood.
 
-    Of equal groupings along a path the one in the middle of their alphas stays.
+    Of equal groupings along a path the one with the middle alpha is kept.
     """
     out = [Hypothesis(NAMES, 0.0, exact)]
     for name, path in paths.items():

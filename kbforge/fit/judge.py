@@ -3,8 +3,8 @@
     sample       the file, or whole neighbourhoods of a large one
     hypotheses   exact names, and each likelihood's groupings along its merge path
     statistics   of the sample and of each hypothesis
-    scorer       what each is expected to gain over exact names
-    worth        that, with what the model of pairs expects of it; the best is chosen
+    scorer       the expected gain of each over exact names
+    worth        this, with the expectations of the model of pairs; the best is chosen
 
 The scorer's file has two ensembles of trees over the same statistics. One predicts the gain in mean
 B-cubed F1 over exact names, which compares hypotheses; the other predicts the F1 itself, which
@@ -59,16 +59,17 @@ _SMOOTHING = (0.1, 0.2, 0.4, 0.2, 0.1)
 _PULL = 0.01  # F1 that a nat of log alpha away from a likelihood's own costs
 _FAR = 3.0  # nats of log alpha from which on nothing more is lost
 _BY_PAIRS = 0.25
-"""How much a gain counts that the model of pairs expects, beside the scorer's: where equal names
-say nothing, the scorer expects little of everything, and the pairs still tell groupings apart."""
+"""Weight of the gain that the model of pairs expects, relative to the scorer's: if equal names
+are uninformative, the scorer expects little of any grouping, but the pairs still distinguish
+groupings."""
 _SLOW = "pairs"
 _MANY = 20_000  # fragments from which on time counts
 _COST = 0.0075
-"""F1 that each doubling of a large file makes the model of pairs worth less.
+"""Reduction in F1 of the model of pairs for each doubling of a large file.
 
 It takes four times as long as attributes, and twice the memory."""
 _FLATTERED = 0.03
-"""F1 by which it looks better than on the file, beside attributes, where it sees a part.
+"""F1 by which the model of pairs is overrated, relative to attributes, if it sees only a part.
 
 On parts of 4,000 of 10,000 fragments of six families .04 on average (.00 to .10); on samples whose
 relatives come from the whole file .01 (-.06 to .09), which is noise."""
@@ -91,8 +92,7 @@ class HypothesisScorer:
     ) -> FloatArray:
         """The expected gain of each hypothesis, [hypotheses]; 0 for exact names.
 
-        Gains are smoothed along a merge path: no single alpha that looks good among bad ones is
-        taken.
+        Gains are smoothed along a merge path, so no single good alpha among bad ones is chosen.
         """
         raw = self.gain.predict(_in_order(names, statistics, self.gain.features))
         return smooth(raw, found)
@@ -148,14 +148,14 @@ def adjusted_gains(
     found: Sequence[Hypothesis],
     margin: float,
 ) -> FloatArray:
-    """What hypotheses are compared by, [hypotheses]: F1 over exact names, less handicaps.
+    """The values that hypotheses are compared by, [hypotheses]: F1 over exact names, minus
+    handicaps.
 
-    To the gains of the scorer are added those that the model of pairs expects, if it reads
-    anything. A grouping far from the alpha that its likelihood takes by itself must be expected to
-    gain a little more, and so must one of a likelihood whose own alpha says nothing, and one by
-    `pairs` of a large file. The obvious is worth more: exact names, by `margin`, and on records
-    what the attribute likelihood finds by itself. `statistics` [hypotheses, statistics] have
-    `names`.
+    The expected gains of the model of pairs, if it reads any fragment, are added to those of the
+    scorer. Some groupings must be expected to gain a little more: one far from the likelihood's own
+    alpha, one of a likelihood whose own alpha is uninformative, and one by `pairs` of a large file.
+    Obvious choices get a bonus: exact names, `margin`, and on records the attribute likelihood at
+    its own alpha. `statistics` [hypotheses, statistics] have `names`.
     """
     column = dict(zip(names, statistics.T, strict=True))
     exact = np.array([h.likelihood == NAMES for h in found])
@@ -184,8 +184,8 @@ def _in_order(names: Sequence[str], statistics: FloatArray, wanted: Sequence[str
 
 _LEAST_SPREAD = 1e-3
 _MADE_GOOD = 0.65
-"""The share of what a choice is expected to lack that a dozen answers made good: right ones, about
-128 files of 22 families, each judged by models that had not seen the family."""
+"""The share of a choice's expected loss that a dozen correct answers recovered, on about 128 files
+of 22 families, each judged by models that had not seen the family."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,12 +216,12 @@ class Judgement:
 
     @property
     def place(self) -> int:
-        """Which hypothesis is chosen."""
+        """The index of the chosen hypothesis."""
         return int(self.allowed[np.argmax(self._values)])
 
     @property
     def chosen(self) -> Hypothesis:
-        """The hypothesis that is chosen."""
+        """The chosen hypothesis."""
         return self.found[self.place]
 
     @property
@@ -240,16 +240,16 @@ class Judgement:
 
     @property
     def close_behind(self) -> RunnerUp | None:
-        """The runner-up, if it is no further behind than the judge usually errs."""
+        """The runner-up, if it is within the judge's usual error."""
         second = self.runner_up
         return second if second is not None and second.behind <= self.spread else None
 
     @property
     def gain_of_answers(self) -> float:
-        """What a dozen answers are expected to gain, in mean F1, if there are none so far.
+        """The expected gain of a dozen answers, in mean F1, if there are none so far.
 
-        Each hypothesis may be the truth, the more probably the more it is worth, and the choice
-        lacks as much as the truth differs from it.
+        Each hypothesis may be the truth, with a probability that grows with its value, and the
+        choice loses as much as the truth differs from it.
         """
         plain = [k for k in self.allowed.tolist() if not self.found[k].bias]
         worth = self.worth[plain]
@@ -260,24 +260,25 @@ class Judgement:
 
     @property
     def expected_f1(self) -> float:
-        """What F1 the chosen grouping is expected to have."""
+        """The expected F1 of the chosen grouping."""
         of_names = self.levels[self.place] - self.gains[self.place]
         return float(np.clip(of_names + self.expected_gain, 0.0, 1.0))
 
     @property
     def expected_gain(self) -> float:
-        """What the chosen grouping is expected to gain over exact names."""
+        """The expected gain of the chosen grouping over exact names."""
         place = self.place
         return float(self.gains[place] + (self._gain_by_answers(place) if self.answers else 0.0))
 
     def gain_over(self, before: Judgement) -> float:
-        """What the chosen grouping is expected to gain over the one chosen with fewer answers."""
+        """The expected gain of the chosen grouping over the one chosen with fewer answers."""
         one, other = self.place, before.place
         moved = self._gain_by_answers(one) - self._gain_by_answers(other)
         return float(self.gains[one] - self.gains[other] + moved)
 
     def predicted(self, likelihood: str) -> Prediction | None:
-        """What confidence maps read; None if another than the chosen likelihood clusters."""
+        """The inputs of confidence maps; None if another likelihood than the chosen one
+        clusters."""
         if self.chosen.likelihood != likelihood:
             return None
         plain = [k for k, h in enumerate(self.found) if not h.bias]  # as maps were trained
@@ -289,11 +290,11 @@ class Judgement:
         )
 
     def answered(self, answers: Iterable[NumberedAnswer]) -> Judgement:
-        """The same, with more answers; those about fragments outside the sample choose nothing."""
+        """The same, with more answers; those about fragments outside the sample have no effect."""
         return replace(self, answers=(*self.answers, *answers))
 
     def questions(self, seed: int) -> GroupingQueue:
-        """What to ask about the sample's fragments, to tell which of the hypotheses is best."""
+        """Questions about the sample's fragments, to determine the best hypothesis."""
         allowed = self.allowed
         groupings = np.stack([self.found[k].labels for k in allowed.tolist()])
         queue = GroupingQueue(groupings, self.worth[allowed], _alike(self.sample.fragments), seed)
@@ -310,22 +311,22 @@ class Judgement:
 
     @property
     def _values(self) -> FloatArray:
-        """What the hypotheses that may be chosen are worth, answers included; [allowed]."""
+        """The values of the hypotheses that may be chosen, including answers; [allowed]."""
         return self._asked.scores() if self.answers else self.worth[self.allowed]
 
     def _gain_by_answers(self, place: int) -> float:
-        """By how much answers raise the expected gain of a hypothesis."""
+        """How much answers raise the expected gain of a hypothesis."""
         scores = self._asked.scores()
         worth = self.worth[self.allowed]
         at = int(np.flatnonzero(self.allowed == place)[0])
         return float(scores[at] - (worth[at] - worth[0]))
 
     def only(self, likelihood: str) -> Judgement:
-        """The same, but only hypotheses of this likelihood may be chosen, at least one."""
+        """The same, restricted to hypotheses of this likelihood, at least one."""
         return self._restrict(np.array([h.likelihood == likelihood for h in self.found]))
 
     def without(self, likelihood: str) -> Judgement:
-        """The same, but no hypothesis of this likelihood may be chosen, if there is any other."""
+        """The same without hypotheses of this likelihood, if there are others."""
         others = np.array([h.likelihood != likelihood for h in self.found]) & self.open
         return self._restrict(others) if others.any() else self
 
@@ -386,9 +387,9 @@ def judge(
 
 
 def _at_their_own(found: Sequence[Hypothesis]) -> list[Hypothesis]:
-    """The same, but the hypothesis nearest the own alpha of its likelihood has just that alpha.
+    """The same, but the hypothesis nearest to the likelihood's own alpha gets exactly that alpha.
 
-    On a sample many alphas give one grouping, on the file they do not.
+    Many alphas give the same grouping on a sample, but not on the file.
     """
     out = list(found)
     for likelihood in {h.likelihood for h in found if not math.isnan(h.own)}:
@@ -400,7 +401,7 @@ def _at_their_own(found: Sequence[Hypothesis]) -> list[Hypothesis]:
 
 @dataclass(frozen=True, slots=True)
 class AnswerEffect:
-    """What answers changed."""
+    """The effect of answers."""
 
     answers: int  # that say "same" or "not the same"
     unknown: int  # that say neither
@@ -426,7 +427,7 @@ class AnswerEffect:
 
 
 def effect_of_answers(before: Judgement, after: Judgement) -> AnswerEffect:
-    """What the answers changed that the judgement `after` has."""
+    """The effect of the answers in the judgement `after`."""
     unknown = sum(answer.same is None for answer in after.answers)
     return AnswerEffect(
         answers=len(after.answers) - unknown,

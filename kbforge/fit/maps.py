@@ -1,41 +1,41 @@
-"""The confidence maps that ship, a correction for shift, and how a store saves them.
+"""The shipped confidence maps, a correction for shift, and how a store saves them.
 
-1. Answers about a file shift a map that was made from other files. The map gives a claim the
-probability c; with offset o the claim has logit c + o. The offset is nothing beforehand, o ~ N(0,
-S^2): with few answers the map stays as it is.
+1. Answers about a file shift a map that was fitted on other files. The map gives a claim the
+probability c; with offset o the claim has logit c + o. The prior of the offset is o ~ N(0, S^2), so
+with few answers the map hardly changes.
 
-An answer that contradicts a cluster says that it is not exactly an entity, unless the person erred
-(with probability e). One that agrees says less: only a share h of the wrong clusters are found out
-by the pair that was asked about. So
+An answer that contradicts a cluster shows that it is not exactly an entity, unless the person erred
+(with probability e). One that agrees shows less: the pair in question reveals only a share h of the
+wrong clusters. So
 
     P(contradiction) = e + (1 - 2 e) h (1 - sigmoid(logit c + o)),   logit h ~ N(0, 1)
 
 and o is its posterior mean, on a grid of o and h.
 
-2. The maps that ship are trees, in `confidence.safetensors`: log odds that two fragments, or the
-fragments of a cluster, are exactly one entity. A map of the reported probability alone is good for
-the data that it was fitted on; on other data the same report is true far more or far less often.
-So these maps read the features of `kbforge.fit.features`, too. They were fitted on many
-families of data, each of which counts as much as the others.
+2. The shipped maps are trees, in `confidence.safetensors`: log odds that two fragments, or the
+fragments of a cluster, are exactly one entity. A map of only the reported probability is accurate
+for the data that it was fitted on; on other data the same report is true far more or far less
+often. So these maps also read the features of `kbforge.fit.features`. They were fitted on many
+families of data with equal weights.
 
 The trees never descend in the reported log odds, all else equal. Within a subproblem claims keep
-the order of their reports: where the trees would turn it round, both get their mean. On new kinds
-of data the trees err by file: all claims of a file are true more often, or less, than they say. The
-report errs by file too, and seldom the same way, so what is told is a mean of the two. The share of
-the report is what served families best that the trees had not seen; however sure a report is, it
-counts as .9. The maps know some likelihoods. For another likelihood the lower of report and map
-counts. They do not cover fragments without properties.
+the order of their reports: if the trees reverse it, both get their mean. On new kinds of data the
+trees err by file: all claims of a file are true more often, or less often, than predicted. The
+report also errs by file, but seldom in the same direction, so the result is a mean of the two. The
+weight of the report was optimal on families that the trees had not seen; a report above .9 counts
+as .9. The maps were fitted for some likelihoods. For others the lower of report and map counts.
+They do not cover fragments without properties.
 
 3. A store keeps a map, and reads it again:
 
 map         a map of reported probabilities: its TOML
-doubt       the maps that ship, or those of a folder of defaults: the likelihood that clustered,
-            and what the judge expects of groupings; the trees are those of the version that
-            reads, and the model of pairs keeps itself
+doubt       the shipped maps, or those of a folder of defaults: the likelihood that clustered, and
+            the judge's expectations of groupings; the trees come from the version that reads, and
+            the model of pairs has a state of its own
 answered    another map, and the audits that shift it
 
-What holds of the file as a whole is kept separately (`whole_of`, `with_whole`): a report on all of
-the file gives it, and it is frozen for the reports on parts that follow.
+Facts about the whole file are saved separately (`whole_of`, `with_whole`): they come from a report
+on all of the file, and are frozen for later reports on parts.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ Audit: TypeAlias = tuple[str, str, bool]
 
 
 def shift(probability: FloatArray, offset: float) -> FloatArray:
-    """The probabilities with this added to their log odds, same shape; 0 and 1 stay."""
+    """The probabilities with a constant added to their log odds, same shape; 0 and 1 stay."""
     if not offset:
         return probability
     return np.asarray(expit(logit(probability) + offset), np.float64)
 
 
 def offset_of(probability: FloatArray, contradicted: BoolArray) -> float:
-    """The offset in nats, by tested claims and whether an answer contradicts each."""
+    """The offset in nats, from tested claims and whether an answer contradicts each."""
     if not len(probability):
         return 0.0
     z = np.linspace(-_WIDEST, _WIDEST, _GRID)
@@ -104,8 +104,8 @@ def offset_of(probability: FloatArray, contradicted: BoolArray) -> float:
 class AuditedConfidence:
     """A map, and answers about the fragments that it reads.
 
-    What it says of pairs stays: pairs are asked about because they are uncertain, so their answers
-    do not stand for the others.
+    It leaves pairs unchanged: the pairs of questions are uncertain ones, so their answers are not
+    representative.
     """
 
     reading: ConfidenceMap
@@ -134,7 +134,7 @@ class AuditedConfidence:
         return shift(before, offset)
 
     def offset_by(self, reported: ClusteringReport, before: FloatArray) -> float:
-        """The offset by a report on all fragments, of whose entities the map says `before`."""
+        """The offset, from a report on all fragments and the map's probabilities `before`."""
         asked = {name for a, b, _ in self.audits for name in (a, b)}
         number = {f.id: k for k, f in enumerate(reported.fragments) if f.id in asked}
         placed = [
@@ -168,7 +168,8 @@ _SUREST = 0.9  # what a report counts as at most; at least the rest to 1
 
 @dataclass(frozen=True, eq=False)
 class TreeConfidence:
-    """The maps of a folder, for one file: log odds, and the likelihoods that they know."""
+    """The maps of a folder, for one file: log odds, and the likelihoods that they were fitted
+    for."""
 
     pairs: Trees
     entities: Trees
@@ -204,12 +205,13 @@ class TreeConfidence:
 
 
 def pooled(probability: FloatArray, calibrated: FloatArray, share: float) -> FloatArray:
-    """The mean of reported and calibrated probabilities, the report with this share; same shape."""
+    """The mean of reported and calibrated probabilities, with this weight of the report; same
+    shape."""
     return calibrated + share * (np.clip(probability, 1 - _SUREST, _SUREST) - calibrated)
 
 
 def in_order(probability: FloatArray, calibrated: FloatArray, subproblem: IntArray) -> FloatArray:
-    """Calibrated probabilities that never descend in the reported ones within a subproblem."""
+    """Calibrated probabilities in the order of the reported ones within a subproblem."""
     order = np.lexsort((calibrated, probability, subproblem))
     sorted_ones, number = calibrated[order], subproblem[order]
     begins = np.flatnonzero(np.diff(number, prepend=-1))
@@ -231,7 +233,7 @@ def confidence_bytes(
     families: tuple[str, ...],
     files: int,
 ) -> bytes:
-    """The content of `confidence.safetensors`: trees, shares of the report, what they learned from.
+    """The content of `confidence.safetensors`: trees, weights of the report, and the likelihoods.
 
     `shares` are by kind of claim.
     """
@@ -246,9 +248,9 @@ def confidence_bytes(
 
 
 def shipped_confidence(context: FileContext, defaults: str | None = None) -> TreeConfidence:
-    """The maps of the folder `defaults` for a file, or those that ship if it has none.
+    """The maps of the folder `defaults` for a file, or the shipped ones if it has none.
 
-    Maps that are damaged, of the earlier kind or of unknown features are a ModelError.
+    Maps that are damaged, in the old format or with unknown features are a ModelError.
     """
     if defaults is not None and not (Path(defaults) / CONFIDENCE_FILE).exists():
         for earlier in sorted(Path(defaults).glob("doubt.*")):
@@ -273,7 +275,7 @@ def shipped_confidence(context: FileContext, defaults: str | None = None) -> Tre
 
 
 def _facts(facts: NDArray[Any], where: str) -> tuple[tuple[str, ...], Mapping[str, float]]:
-    """The likelihoods that the maps know, and the shares of the report; earlier files have none."""
+    """The likelihoods of the maps, and the weights of the report; earlier files have none."""
 
     def wrong(field: str, expected: str, got: str) -> ModelError:
         return ModelError(
@@ -300,7 +302,7 @@ _LARGEST_DIGEST = 2**63 - 1
 
 
 def dump_map(reading: ConfidenceMap) -> LearnedState:
-    """A map as plain data; a ModelError if it is none of this program's."""
+    """A map as plain data; a ModelError if it is of an unknown kind."""
     if isinstance(reading, MonotoneConfidence):
         return LearnedState({"kind": _MAP, "toml": confidence_toml(reading).decode()})
     if isinstance(reading, AuditedConfidence):
@@ -324,7 +326,7 @@ def dump_map(reading: ConfidenceMap) -> LearnedState:
 def load_map(
     kept: LearnedState, pairs: PairModel | None = None, defaults: str | None = None
 ) -> ConfidenceMap:
-    """The map that `dump_map` kept, with the model of pairs and the folder that it had, if any."""
+    """The map saved by `dump_map`, with its model of pairs and folder, if any."""
     read = KeptReader(kept, _CALLED)
     kind = read.fields.choice("kind", KINDS)
     if kind == _MAP:
@@ -347,19 +349,19 @@ def load_map(
 
 
 def pair_model_of(reading: ConfidenceMap) -> PairModel | None:
-    """The model of pairs that a map asks, if it asks one."""
+    """The model of pairs that a map uses, if any."""
     if isinstance(reading, AuditedConfidence):
         return pair_model_of(reading.reading)
     return reading.context.pairs if isinstance(reading, TreeConfidence) else None
 
 
 def reads_whole(reading: ConfidenceMap) -> bool:
-    """Whether what a map says of an entity depends on the file besides the entity's report."""
+    """Whether a map's result for an entity depends on the file besides the entity's report."""
     return isinstance(reading, AuditedConfidence | TreeConfidence)
 
 
 def whole_of(reading: ConfidenceMap, reported: ClusteringReport) -> LearnedState | None:
-    """What a map reads of the file as a whole, by a report on all of it; None if nothing."""
+    """A map's facts about the whole file, from a report on all of it; None if there are none."""
     if isinstance(reading, AuditedConfidence):
         offset = reading.offset_by(reported, reading.reading.of_entities(reported))
         inner = whole_of(reading.reading, reported)
@@ -382,7 +384,7 @@ def whole_of(reading: ConfidenceMap, reported: ClusteringReport) -> LearnedState
 
 
 def with_whole(reading: ConfidenceMap, kept: LearnedState) -> ConfidenceMap:
-    """The map for reports on parts of the file of which this was kept."""
+    """The map for reports on parts of the file with these saved facts."""
     read = KeptReader(kept, f"{_CALLED}: what was kept of the file")
     if isinstance(reading, AuditedConfidence):
         inner = reading.reading

@@ -1,8 +1,8 @@
 """Prepares a run: chooses likelihood, alpha and confidence map for a file, with reasons.
 
-The user's choices count first. Next come alpha and confidence map of earlier runs, from the file
+The user's choices have priority. Next come alpha and confidence map of earlier runs, from the file
 that the choices name or else from the model bundle. If such a file was made for other choices, it
-counts all the same, and a note says so. The rest comes from the fragments, by a `Chooser`.
+is used anyway, with a note. A `Chooser` derives the rest from the fragments.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def prepare(
 ) -> PreparedRun:
     """Choose likelihood, alpha and confidence map for the fragments, with notes that say why.
 
-    A refit gives the decisions about pairs (`decided`), which count as answers. With `asks` the
-    judgement will be used for questions; with `tables` sources may be linked; `on_stage` gets
-    stages.
+    A refit passes the decisions about pairs (`decided`), which count as answers. With `asks` the
+    judgement will be used for questions; with `tables` sources may be linked; `on_stage` is called
+    at each stage.
     """
     if not fragments:
         raise KBForgeError("there are no fragments to cluster")
@@ -100,9 +100,9 @@ def prepare(
 
 
 def honoured(fit: PreparedRun, fragments: Sequence[Fragment]) -> PreparedRun:
-    """The same with its answers as constraints, and notes on answers that contradict.
+    """The same with its answers as constraints, and notes about contradictory answers.
 
-    Of answers that contradict each other the later one holds.
+    If answers contradict each other, the later one holds.
     """
     if not fit.answers:
         return fit
@@ -115,7 +115,8 @@ def honoured(fit: PreparedRun, fragments: Sequence[Fragment]) -> PreparedRun:
 def _choice(
     chooser: Chooser, choices: RunOptions, named: Calibration | None
 ) -> LikelihoodChoice | None:
-    """The likelihood, unless the user names one, sets options of one or gives a calibration."""
+    """Choose the likelihood, unless the user names one, sets options of one or gives a
+    calibration."""
     if choices.likelihood is not None:
         return None
     if choices.of("likelihood"):
@@ -150,7 +151,7 @@ def _fit(
 def _note_of_a_black_box(
     models: Models, clusterer: Clusterer, choices: RunOptions, fragments: int
 ) -> list[str]:
-    """A note that every fragment is compared with all clusters, if so."""
+    """A note if every fragment is compared with all clusters."""
     asked = choices.index is not None or choices.exact or clusterer.unindexed
     limited = models.index is not None or models.surrogate is not None
     if asked or limited or isinstance(models.likelihood, ConjugateLikelihood):
@@ -204,9 +205,9 @@ def _confidence(
     chooser: Chooser,
     notes: list[str],
 ) -> ConfidenceMap | None:
-    """The named map, else the one that ships; none for linked tables.
+    """The named map, else the shipped one; none for linked tables.
 
-    The posterior of linked tables is nearer to the truth than a map.
+    The posterior of linked tables is more accurate than a map.
     """
     found: ConfidenceMap | None = _named_map(choices, named, notes)
     linked = choices.link is not None or (choice is not None and "link" in choice.options)
@@ -220,7 +221,7 @@ def _confidence(
 def _named_map(
     choices: RunOptions, named: Calibration | None, notes: list[str]
 ) -> MonotoneConfidence | None:
-    """The map named, else that of the calibration named, or of the model bundle."""
+    """The named map, else that of the named calibration, or of the model bundle."""
     found, where = None, choices.confidence_map
     if where is not None:
         found = read_confidence(where)
@@ -246,7 +247,7 @@ def _named_calibration(choices: RunOptions) -> Calibration | None:
 
 
 def _bundle(choices: RunOptions) -> Path | None:
-    """Where the likelihood was loaded from, if it was."""
+    """The folder that the likelihood was loaded from, if any."""
     chosen = choices.likelihood
     return Path(chosen) if isinstance(chosen, str) and not is_name(chosen) else None
 
@@ -294,7 +295,7 @@ _LEAST_GAIN = 0.01  # F1 that a dozen answers must be expected to gain before an
 
 
 def _advice(judged: Judgement | None, choices: RunOptions) -> str:
-    """The advice to answer questions, if that is expected to help."""
+    """The advice to answer questions, if it is expected to help."""
     if judged is None or judged.answers or choices.alpha is not None:
         return ""
     if judged.gain_of_answers < _LEAST_GAIN:

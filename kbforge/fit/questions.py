@@ -1,28 +1,28 @@
 """Chooses the most useful pairs to ask people about.
 
-Both have `next`, `add` (an answer; None is "unknown") and `undo`. A `GroupingQueue` chooses between
-candidate groupings of a sample, a `PosteriorQueue` corrects the groupings of a posterior.
+Both queues have `next`, `add` (an answer; None is "unknown") and `undo`. A `GroupingQueue` chooses
+between candidate groupings of a sample, a `PosteriorQueue` corrects the groupings of a posterior.
 
-**Belief.** The log odds that a pair is of one entity are linear in what is known of it, v:
+**Belief.** The log odds that a pair is one entity are linear in its features v:
 
     f(v) = w_0 + sum over k of w_k v_k
 
-where w is Gaussian before any answer. People err: an answer "same" has probability
+where w has a Gaussian prior. People err: an answer "same" has probability
 e + (1 - 2 e) sigmoid(f). The posterior of w is approximated by a Gaussian at its mode (Laplace),
 found by Fisher scoring with halved steps (McCullagh and Nelder 1989, 2.5; the link is that of
 Pregibon's contaminated binomial, 1982).
 
-**Groupings.** Candidates vote on each pair: v_k is 1 where candidate k puts it together, else 0. A
-pair that no candidate joins is hardly one entity, and a pair that all join hardly is not; between
-the two, votes count by the prior weight p_k of the candidate:
+**Groupings.** Candidates vote on each pair: v_k is 1 if candidate k joins it, else 0. A pair that
+no candidate joins is probably not one entity, and a pair that all join probably is; in between,
+votes count by the prior weight p_k of the candidate:
 
     E w_0 = -H,  E w_k = 2 H p_k;  sd w_0 = S_0,  var w_k = S^2 (p_k + 1 / K) / 2
 
-The candidates along one merge path join ever more pairs. So f goes along the path as a random walk,
-and an answer about one height says most about the heights beside it.
+The candidates along one merge path join ever more pairs. So f follows the path as a random walk,
+and an answer about one height is most informative about the heights beside it.
 
-Pairs on which the same candidates say yes are alike to whoever chooses between the candidates. They
-form a *cell*:
+Pairs that the same candidates join are equivalent for choosing between the candidates. They form a
+*cell*:
 
 | symbol | meaning |
 |---|---|
@@ -30,66 +30,67 @@ form a *cell*:
 | n | fragments of the sample that all candidates group |
 | I | probes: the fragments whose pairs are listed |
 | C | cells |
-| v[c, k] | whether candidate k puts the pairs of cell c together |
-| N[i, c] | with how many others probe i makes a pair of cell c |
-| a[i, k] | how many fragments the cluster of probe i has in candidate k |
+| v[c, k] | whether candidate k joins the pairs of cell c |
+| N[i, c] | the number of pairs of cell c with probe i |
+| a[i, k] | the size of probe i's cluster in candidate k |
 
-Pairs that no candidate puts together are in no cell. Fragments that are alone in every candidate
-are no probes. A candidate is worth its expected B-cubed F1 (mean over items) on the probes. With q
-the believed probability that a pair of a cell is of one entity:
+Pairs that no candidate joins are in no cell. Fragments that are alone in every candidate are not
+probes. A candidate's value is its expected B-cubed F1 (mean over items) on the probes. With q the
+believed probability that a pair of a cell is one entity:
 
     n_ik = 1 + sum over c of N_ic v_ck q_c      expected fragments of i's cluster that belong there
     b_i  = 1 + sum over c of N_ic q_c           expected fragments of i's entity
     F_k  = mean over i of 2 n_ik / (a_ik + b_i)
 
 F is linear in w near the mean: with J its Jacobian and S the covariance of w, that of F is J S J'.
-An answer about cell c takes (J_k S x_c)^2 / (1 / I_c + x_c' S x_c) from the variance of F_k. The
-cell is asked about that takes most from the differences between the leader and its rivals, each
-weighed by the probability that the rival is the better one. The pair is drawn at random within the
-cell, so that answers are a stratified sample of it.
+An answer about cell c reduces the variance of F_k by (J_k S x_c)^2 / (1 / I_c + x_c' S x_c). The
+next question is about the cell that most reduces the variance of the differences between the leader
+and its rivals, each weighted by the probability that the rival is better. The pair is drawn at
+random within the cell, so answers are a stratified sample of it.
 
-Every third question is an *audit*: an entity of the leader is drawn at random, and asked about is
-its pair that is most likely wrong. How many audits fail says how many entities are right.
+Every third question is an *audit*: it draws an entity of the leader at random, and asks about the
+entity's pair that is most probably wrong. The share of failed audits estimates the share of wrong
+entities.
 
-Before any answer the candidates are worth their predicted gains. What the prior belief makes of
-them differs, and after t answers m / (m + t) of that difference is still added.
+Before any answer the candidates' values are their predicted gains. These differ from their values
+under the prior belief, and after t answers m / (m + t) of the difference is still added.
 
-**Posteriors.** Two fragments that share a cluster on every particle, and in the point estimate, are
+**Posteriors.** Two fragments that share a cluster in every particle, and in the point estimate, are
 one *part*: a question about one is the same question about the other. A cluster of the point
-estimate that all particles hold is left out. Of what is left, the `MOST` parts with most fragments
-in doubt are kept.
+estimate that all particles contain is left out. The `MOST` parts with most uncertain fragments are
+kept.
 
-A question is worth what its answer is expected to correct:
+A question's value is its expected correction:
 
 | symbol | meaning |
 |---|---|
 | z_i, w_i | the groupings of a subproblem, and their probabilities |
 | c | the point estimate |
-| S | the i whose z_i says of a and b what c does not: they contradict the estimate |
-| q | believed probability that the truth contradicts the estimate; the particles say w(S) |
+| S | the i whose z_i contradicts the estimate c about a and b |
+| q | believed probability that the truth contradicts the estimate; under the particles it is w(S) |
 | e | how often the answerer errs |
 | c' | the heaviest of S: the point estimate once the answer contradicts c |
-| L(c, z) | what c loses if z is the truth: the sum over the fragments of 1 - 2 n / (|c| + |z|), |
+| L(c, z) | the loss of c if z is the truth: the sum over the fragments of 1 - 2 n / (|c| + |z|), |
 
-where |c| and |z| are the sizes of the fragment's clusters and n the size of what they share. That
-is the loss in B-cubed F1, counted in fragments. After an answer the session holds the particles
-that agree with it, renormalised, and the heaviest is its estimate. So what an answer is expected to
-take from the loss is
+where |c| and |z| are the sizes of the fragment's clusters and n the size of their intersection.
+That is the loss in B-cubed F1, counted in fragments. After an answer the session keeps the
+particles that agree with it, renormalised, and the heaviest is its estimate. So an answer reduces
+the expected loss by
 
     value = (1 - e) q E[L(c, z) - L(c', z) | S] + e (1 - q) E[L(c, z) - L(c', z) | not S]
 
-The second term is negative: it is the harm of a wrong answer. What the answer tells, in nats, is
-the mutual information of the answer and the truth,
+The second term is negative: it is the harm of a wrong answer. The information of the answer, in
+nats, is the mutual information of the answer and the truth,
 
     information = H(q (1 - e) + (1 - q) e) - H(e),  H(x) = -x log x - (1 - x) log(1 - x)
 
-Information prefers what is most in doubt, the value what most depends on. Both count one answer
-alone, and none that comes after.
+Information favours the most uncertain pairs, the value those that matter most. Both consider one
+answer, not the following ones.
 
 Particles are few, and a model that is wrong about one pair is wrong about others in the same way.
-So the belief reads v = logit p of what the particles report, p. Before any answer w_1 is 1; the
-standard deviations are 1 nat for w_0 and 1/2 for w_1. The queue follows the posterior (`update`,
-`gone`), which answers change.
+So the belief reads v = logit p of the particles' reported probability p. Before any answer w_1 is
+1; the standard deviations are 1 nat for w_0 and 1/2 for w_1. Answers change the posterior, and the
+queue follows it (`update`, `gone`).
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ from kbforge.evaluation.reliability import BoolArray
 from kbforge.files.answers import AUDIT, INFORMATIVE, NumberedAnswer
 
 ERROR = 0.05
-"""e: how often a person's answer about a file is wrong."""
+"""e: the probability that a person's answer about a file is wrong."""
 
 _H = 3.0  # nats: a pair that no candidate joins has odds of one to twenty
 _OFFSET = 1.0  # S_0 and the sd of w_0, nats
@@ -131,13 +132,14 @@ class Belief:
         return x @ self.mean, ((x @ self.covariance) * x).sum(axis=1)
 
     def probability(self, votes: BoolArray | FloatArray) -> FloatArray:
-        """That pairs with these votes are of one entity, shape [pairs] (MacKay 1992)."""
+        """The probability that pairs with these votes are one entity, shape [pairs] (MacKay
+        1992)."""
         mean, variance = self.logit(votes)
         return np.asarray(expit(mean / np.sqrt(1 + np.pi * variance / 8)), np.float64)
 
 
 def prior(weights: FloatArray) -> Belief:
-    """The belief before any answer, by the weights p of the candidates, sum 1, shape [K]."""
+    """The belief before any answer, given the weights p of the candidates, sum 1, shape [K]."""
     mean = np.append(-_H, 2 * _H * weights)
     variance = np.append(_OFFSET**2, _SPREAD**2 * (weights + 1 / len(weights)) / 2)
     return Belief(mean, np.diag(variance))
@@ -175,7 +177,7 @@ def update(
 
 
 def design(votes: BoolArray | FloatArray) -> FloatArray:
-    """What w is multiplied by, shape [pairs, K + 1]."""
+    """The vectors that w is multiplied by, shape [pairs, K + 1]."""
     return np.column_stack([np.ones(len(votes)), votes]).astype(np.float64)
 
 
@@ -185,7 +187,7 @@ def said_same(logit: FloatArray, error: float = ERROR) -> FloatArray:
 
 
 def information_of(logit: FloatArray, error: float = ERROR) -> FloatArray:
-    """What an answer is expected to say about f: Fisher's information, same shape."""
+    """The expected Fisher information of an answer about f, same shape."""
     p, said = expit(logit), said_same(logit, error)
     return np.asarray(((1 - 2 * error) * p * (1 - p)) ** 2 / (said * (1 - said)), np.float64)
 
@@ -262,13 +264,13 @@ def count_votes(groupings: IntArray, rng: np.random.Generator) -> Votes:
 
 
 def votes_on(groupings: IntArray, first: IntArray, second: IntArray) -> BoolArray:
-    """Which candidates put pairs together, shape [pairs, K]."""
+    """Which candidates join pairs, shape [pairs, K]."""
     together: BoolArray = groupings[:, first] == groupings[:, second]
     return together.T
 
 
 def _distinct(bits: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], IntArray]:
-    """The distinct rows, and the number of each row's."""
+    """The distinct rows, and the number of each row."""
     padded = np.zeros((len(bits), -(-bits.shape[1] // _WORD) * _WORD), np.uint8)
     padded[:, : bits.shape[1]] = bits
     words = padded.view(">u8")
@@ -298,11 +300,11 @@ class CandidatePair:
 
 
 class GroupingQueue:
-    """What to ask, to tell which of some groupings is best.
+    """Questions that determine the best of some groupings.
 
-    `groupings` has the cluster of each fragment, [K, n]; `gains` the predicted F1 gains over one
-    and the same grouping, [K]. Pairs with equal numbers in `alike` [n] say the same and are not
-    asked about.
+    `groupings` has the cluster of each fragment, [K, n]; `gains` the predicted F1 gains over a
+    fixed grouping, [K]. Fragments with equal numbers in `alike` [n] are identical, and no question
+    pairs them.
     """
 
     def __init__(
@@ -318,7 +320,7 @@ class GroupingQueue:
 
     @cached_property
     def belief(self) -> Belief:
-        """After the answers so far."""
+        """The belief after the answers so far."""
         known = self._known()
         first, second = (np.array([one[k] for one in known], np.int64) for k in (0, 1))
         same = np.array([one[2] for one in known], np.bool_)
@@ -328,7 +330,7 @@ class GroupingQueue:
         return [(i, j, same) for i, j, same in self._answers if same is not None]
 
     def add(self, pair: CandidatePair | NumberedAnswer, same: bool | None) -> None:
-        """Take in an answer; None is one that the person does not know."""
+        """Add an answer; None if the person does not know."""
         self._answers.append((pair.first, pair.second, same))
         self._forget_worth()
 
@@ -342,7 +344,7 @@ class GroupingQueue:
             self.__dict__.pop(name, None)
 
     def scores(self) -> FloatArray:
-        """Expected F1 of the candidates less that of the first, shape [K]."""
+        """Expected F1 of the candidates minus that of the first, shape [K]."""
         rest = _JUDGED / (_JUDGED + len(self._known()))
         after, _ = self._worth
         return np.asarray(after + rest * (self._gains - self._gains[0] - self._before))
@@ -352,7 +354,7 @@ class GroupingQueue:
         return int(np.argmax(self.scores()))
 
     def next(self) -> CandidatePair | None:
-        """The pair to ask about; None if the candidates leave nothing to ask."""
+        """The pair to ask about; None if nothing is left to ask."""
         open_pairs = self._open()
         if not len(open_pairs):
             return None
@@ -371,7 +373,7 @@ class GroupingQueue:
         return self._pair_at(int(rng.choice(pairs)), INFORMATIVE)
 
     def _open(self) -> IntArray:
-        """The listed pairs, without those that equal a pair that was asked about."""
+        """The listed pairs, without those that equal a pair already asked about."""
         pair = self._pair_names(self._votes.probe, self._votes.other)
         first, second = (np.array([a[k] for a in self._answers], np.int64) for k in (0, 1))
         asked = self._pair_names(first, second)
@@ -382,7 +384,7 @@ class GroupingQueue:
         return np.minimum(one, other) * len(self._alike) + np.maximum(one, other)
 
     def _audit(self, pairs: IntArray, rng: np.random.Generator) -> CandidatePair:
-        """An entity of the leader drawn at random, and its pair that is most likely wrong."""
+        """A random entity of the leader, and its pair that is most probably wrong."""
         leader = self._groupings[self.best()]
         probe, other = self._votes.probe[pairs], self._votes.other[pairs]
         drawn = np.unique(probe)
@@ -404,7 +406,7 @@ class GroupingQueue:
         )
 
     def _value(self, cells: IntArray) -> FloatArray:
-        """How much variance an answer takes from what decides, shape [cells]."""
+        """How much an answer reduces the variance of the decision, shape [cells]."""
         mean, jacobian = self.scores(), self._worth[1]
         leader = int(np.argmax(mean))
         difference = jacobian - jacobian[leader]  # [K, K + 1]
@@ -425,7 +427,7 @@ class GroupingQueue:
         return self._worth_by(self.belief)
 
     def _worth_by(self, belief: Belief) -> tuple[FloatArray, FloatArray]:
-        """F less that of the first candidate, shape [K], and J, shape [K, K + 1]."""
+        """F minus that of the first candidate, shape [K], and J, shape [K, K + 1]."""
         votes = self._votes
         if not len(votes.cells):
             k = len(self._gains)
@@ -445,15 +447,15 @@ class GroupingQueue:
 
 
 MOST = 96
-"""Parts of a subproblem that are asked about; their pairs with all particles take 4 MB."""
+"""Maximum parts of a subproblem to ask about; their pairs with all particles take 4 MB."""
 
 MOST_PARTICLES = 100
-"""Particles that are compared, the heaviest."""
+"""Maximum particles to compare, the heaviest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SubproblemParts:
-    """The parts of a subproblem that are in doubt; equal numbers of clusters are one cluster."""
+    """The uncertain parts of a subproblem; equal numbers of clusters mean the same cluster."""
 
     first: IntArray  # [parts] smallest fragment, ascending
     sizes: IntArray  # [parts] fragments
@@ -466,7 +468,7 @@ class SubproblemParts:
 
 
 def parts_of(subproblem: Subproblem) -> SubproblemParts:
-    """The parts of a subproblem that are in doubt; none if no particle disagrees."""
+    """The uncertain parts of a subproblem; empty if all particles agree."""
     particles = subproblem.particles[:MOST_PARTICLES]
     weights = np.exp([particle.log_weight for particle in particles])
     weights = weights / weights.sum()
@@ -496,14 +498,14 @@ def _rows(subproblem: Subproblem, groupings: Sequence[Sequence[Cluster]]) -> Int
 
 
 REVIEW_ERROR = 0.02
-"""e: how often whoever reviews a clustering errs."""
+"""e: the probability that a reviewer's answer is wrong."""
 
 _CERTAIN = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuestionTable:
-    """Pairs of parts that can be asked about, and what depends on them; shape [pairs] each."""
+    """Pairs of parts to ask about, and their values; shape [pairs] each."""
 
     first: IntArray
     second: IntArray
@@ -521,7 +523,7 @@ class QuestionTable:
 
 
 def pairs_of(parts: SubproblemParts) -> QuestionTable:
-    """The pairs of parts on which particles disagree, and what depends on them."""
+    """The pairs of parts on which particles disagree, and their values."""
     one, other = np.triu_indices(len(parts), 1)
     together = parts.rows[one] == parts.rows[other]  # [pairs, particles]
     reported = together @ parts.weights
@@ -560,21 +562,21 @@ def loss(parts: SubproblemParts, labels: IntArray) -> FloatArray:
 
 
 def values(asked: QuestionTable, believed: FloatArray, error: float) -> FloatArray:
-    """What answers are expected to correct, in fragments, by what is believed; shape [pairs]."""
+    """The expected corrections of answers, in fragments, given the belief; shape [pairs]."""
     against = np.where(asked.joined, 1 - believed, believed)
     value: FloatArray = (1 - error) * against * asked.gained + error * (1 - against) * asked.harmed
     return value
 
 
 def information(believed: FloatArray, error: float) -> FloatArray:
-    """What answers tell about the partition, in nats, same shape."""
+    """The information of answers about the partition, in nats, same shape."""
     said = believed * (1 - error) + (1 - believed) * error
     entropy, of_errors = (-xlogy(p, p) - xlog1py(1 - p, -p) for p in (said, error))
     return np.asarray(np.maximum(entropy - of_errors, 0.0))
 
 
 MOST_EACH = 16
-"""Questions about a subproblem that are held; its answer brings others."""
+"""Maximum cached questions about a subproblem; its answer brings others."""
 
 _SLOPE_SPREAD = 0.5  # sd of w_1
 _LEAST = 1e-3  # what is reported is no surer
@@ -595,7 +597,7 @@ class PairQuestion:
 
 
 class PosteriorQueue:
-    """What to ask, to correct the point estimate of a posterior."""
+    """Questions that correct the point estimate of a posterior."""
 
     def __init__(self) -> None:
         spread = np.array([_OFFSET, _SLOPE_SPREAD])
@@ -607,11 +609,11 @@ class PosteriorQueue:
         self._stale = False
 
     def __len__(self) -> int:
-        """How many subproblems there is something to ask about."""
+        """The number of subproblems with questions."""
         return len(self._held)
 
     def update(self, subproblems: Iterable[Subproblem]) -> None:
-        """Take in subproblems that are new or other than before; a name is the first fragment."""
+        """Add subproblems that are new or have changed; a name is the first fragment."""
         for subproblem in subproblems:
             name = subproblem.fragments[0]
             self._held.pop(name, None)
@@ -624,12 +626,12 @@ class PosteriorQueue:
                     self._push(name)
 
     def gone(self, names: Iterable[int]) -> None:
-        """Forget subproblems that are no more; names that are not known are passed over."""
+        """Forget subproblems that no longer exist; unknown names are ignored."""
         for name in names:
             self._held.pop(name, None)
 
     def next(self) -> PairQuestion | None:
-        """The most valuable question that was not passed over; None if there is none."""
+        """The most valuable question that was not skipped; None if there is none."""
         if self._stale:
             self._heap = []
             for name in self._held:
@@ -643,13 +645,13 @@ class PosteriorQueue:
         return None
 
     def pass_over(self, question: PairQuestion) -> None:
-        """Ask about this pair no more."""
+        """Do not ask about this pair again."""
         self._passed.add((question.first, question.second))
         if question.subproblem in self._held and not self._stale:
             self._push(question.subproblem)
 
     def add(self, question: PairQuestion, same: bool | None) -> None:
-        """Learn from an answer how far reports can be believed; None passes over the question."""
+        """Learn from an answer how reliable reports are; None skips the question."""
         self._answers.append((question, same))
         if same is None:
             self.pass_over(question)
@@ -657,7 +659,7 @@ class PosteriorQueue:
             self._learn()
 
     def undo(self) -> None:
-        """Unlearn the last answer; `update` takes in the subproblems that it had changed."""
+        """Undo the last answer; `update` adds the subproblems that it had changed."""
         question, same = self._answers.pop()
         if same is None:
             self._passed.discard((question.first, question.second))
@@ -678,7 +680,7 @@ class PosteriorQueue:
             heapq.heappush(self._heap, (-top[0], name, top[1]))
 
     def _top(self, name: int) -> tuple[float, int] | None:
-        """The rank and the place of the best question about a subproblem that is held, if any."""
+        """The rank and the place of the best cached question about a subproblem, if any."""
         if name not in self._held:
             return None
         asked = self._held[name]
@@ -706,6 +708,6 @@ class PosteriorQueue:
 
 
 def _logit(p: FloatArray) -> FloatArray:
-    """What the belief reads, shape [pairs, 1]."""
+    """The features for the belief, shape [pairs, 1]."""
     inside = np.clip(p, _LEAST, 1 - _LEAST)
     return np.asarray(np.log(inside) - np.log1p(-inside))[:, None]

@@ -1,14 +1,14 @@
-"""Reviews: questions to people about a file or a clustering.
+"""Reviews: questions to users about a file or a clustering.
 
-Both ask about the most useful pair first, and take answers back:
+Both ask about the most useful pair first, and can undo answers:
 
     while evidence := review.question():
         review.answer(evidence, same=ask_somebody(evidence))
 
 A `FileReview` asks which of the judge's hypotheses (`kbforge.fit.judge`) is best. Its answers go to
-a file, by which `kbforge cluster --answers` chooses. A `PosteriorReview` asks about uncertain pairs
-of a clustering, in a store or in memory, and shows what speaks for and against. Its answers are
-decisions. `kbforge.cli.review` asks at a terminal or line by line.
+a file, which `kbforge cluster --answers` uses to choose. A `PosteriorReview` asks about uncertain
+pairs of a clustering, in a store or in memory, and shows the evidence for and against. Its answers
+are decisions. `kbforge.cli.review` asks at a terminal or line by line.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kbforge.fit.prepare import prepare
 from kbforge.fit.questions import CandidatePair, GroupingQueue, PairQuestion, PosteriorQueue
 
 MOST_OTHERS = 4
-"""Other fragments of a cluster that evidence shows."""
+"""Maximum other fragments of a cluster shown as evidence."""
 
 _MOST_COMPARED = 100
 
@@ -87,7 +87,8 @@ class Evidence(Generic[Q]):
 
 
 class Review(ABC, Generic[Q]):
-    """Questions about pairs, most useful first; answers are stored and change the next ones."""
+    """Questions about pairs, most useful first; answers are stored and change the next
+    questions."""
 
     def __init__(self, queue: GroupingQueue | PosteriorQueue) -> None:
         self._queue = queue
@@ -110,9 +111,9 @@ class Review(ABC, Generic[Q]):
         self._said.append((evidence.question, same))
 
     def undo(self) -> bool:
-        """Take back the last answer of this review; False if there was none.
+        """Undo the last answer of this review; False if there was none.
 
-        The next question is then the one that it was the answer to.
+        The next question is then the same again.
 
         Raises:
             OutputError: it cannot be written; nothing has changed then.
@@ -136,8 +137,8 @@ class Review(ABC, Generic[Q]):
 class FileReview(Review[CandidatePair]):
     """Questions about one file of fragments with distinct ids, and the answers so far.
 
-    A likelihood that `choices` names is the only one to choose from. Answers go to `file`, and
-    those in it count; answers about other fragments are an error.
+    If `choices` names a likelihood, only this one is considered. Answers are written to `file`, and
+    those already there count; answers about other fragments are an error.
     """
 
     _queue: GroupingQueue
@@ -160,7 +161,7 @@ class FileReview(Review[CandidatePair]):
 
     @property
     def judgement(self) -> Judgement:
-        """The hypotheses, and which is best by the answers so far."""
+        """The hypotheses, and the best one given the answers so far."""
         return self._judgement.answered(self._answers)
 
     def question(self) -> Evidence[CandidatePair] | None:
@@ -187,12 +188,12 @@ class FileReview(Review[CandidatePair]):
         self._queue.undo()
 
     def changed(self) -> AnswerEffect:
-        """What the answers change."""
+        """The effect of the answers."""
         return effect_of_answers(self._judgement, self.judgement)
 
 
 def without_label(fragment: Fragment) -> dict[str, Any]:
-    """A fragment without its label, which the person who answers must not see."""
+    """A fragment without its label, which must be hidden from the person who answers."""
     shown = fragment.to_json()
     shown.pop("label", None)
     return shown
@@ -201,7 +202,7 @@ def without_label(fragment: Fragment) -> dict[str, Any]:
 class PosteriorReview(Review[PairQuestion]):
     """Questions about a clustering; answers take effect at once.
 
-    The problem explains, the queue finds the questions, about `subproblems` too.
+    The spec's likelihood explains, the queue finds the questions, also about `subproblems`.
     """
 
     _queue: PosteriorQueue

@@ -1,16 +1,16 @@
 """Statistics of an unlabelled file and its groupings, which the judge reads.
 
-All groupings of a sample are measured on the same pairs, so the pairs are compared once: how
-similar their names are, and whether each attribute that both have agrees or contradicts, and how
-rare a value is that it agrees on. No statistic names an attribute, a language or a kind of entity.
-Those of a file are the same for all its groupings. Those of a grouping compare it with exact names
-and with the other groupings, and say what it keeps together and apart among pairs that are alike,
-and whether attributes agree inside clusters more often than among near misses: pairs that share
-something and are apart. A statistic that counts nothing is missing (NaN).
+All groupings of a sample are measured on the same pairs, so the pairs are compared once: the
+similarity of their names, and whether each attribute that both have agrees or contradicts, and how
+rare the shared value is. No statistic refers to an attribute, a language or a kind of entity. The
+statistics of a file are the same for all its groupings. Those of a grouping compare it with exact
+names and with the other groupings. They measure which similar pairs it joins or separates, and
+whether attributes agree inside clusters more often than among near misses: separate pairs that
+share something. A statistic without any counts is missing (NaN).
 
-A model of pairs says how probable it is that two fragments are one entity. From that follow the
-B-cubed precision and recall that a grouping is expected to have, fragment by fragment (Bagga and
-Baldwin, 1998, with probabilities for counts).
+A model of pairs gives the probability that two fragments are one entity. From these follow the
+expected B-cubed precision and recall of a grouping, fragment by fragment (Bagga and Baldwin, 1998,
+with probabilities for counts).
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class SamplePairs:
 def compare_sample(
     sample: Sequence[Fragment], index: CandidateIndex, everything: Sequence[Fragment]
 ) -> SamplePairs:
-    """Compare the pairs of a sample, some thousand fragments; `everything` says what is rare."""
+    """Compare the pairs of a sample, some thousand fragments; rarity is measured on
+    `everything`."""
     n = len(sample)
     exact = np.array(exact_groups(sample), dtype=np.int64)
     names = [exact_name(fragment)[:_LONGEST] for fragment in sample]
@@ -107,7 +108,7 @@ def compare_sample(
 
 
 def stated(values: Sequence[str]) -> str:
-    """The values of an attribute as one text, case folded, order of no matter."""
+    """The values of an attribute as one text, case folded, in any order."""
     return "; ".join(sorted({" ".join(v[:_LONGEST].casefold().split()) for v in values[:32]}))
 
 
@@ -154,14 +155,14 @@ def _common(
 
 
 def _values(sample: Sequence[Fragment]) -> dict[str, list[str]]:
-    """By attribute, what each fragment states of it, "" if nothing; the commonest attributes."""
+    """For each attribute, each fragment's text, "" if it has none; the most common attributes."""
     counts = Counter(key for f in sample for key in f.properties if key != "name")
     common = sorted(counts, key=lambda key: (-counts[key], key))[:_MOST_ATTRIBUTES]
     return {key: [stated(f.properties.get(key, ())) for f in sample] for key in sorted(common)}
 
 
 def _shares(everything: Sequence[Fragment], attributes: list[str]) -> dict[str, dict[str, float]]:
-    """By attribute, the share of the fragments with a value that state it."""
+    """For each attribute, the share of the fragments that state a fragment's value."""
     raw: dict[str, Counter[tuple[str, ...]]] = {key: Counter() for key in attributes}
     for fragment in everything:
         for key, values in fragment.properties.items():
@@ -223,7 +224,7 @@ LOG_FRAGMENTS = "log fragments"
 
 
 def file_statistics(seen: SamplePairs, everything: Sequence[Fragment]) -> dict[str, float]:
-    """What a file is like, by name."""
+    """Statistics of a file, by name."""
     n = max(seen.n, 1)
     names, words = seen.names, seen.words
     text = "".join(names)
@@ -278,7 +279,7 @@ def file_statistics(seen: SamplePairs, everything: Sequence[Fragment]) -> dict[s
 
 
 def grouping_statistics(seen: SamplePairs, labels: IntArray) -> dict[str, float]:
-    """What a grouping of a sample is like, by name; its cluster numbers [n] are below n."""
+    """Statistics of a grouping of a sample, by name; its cluster numbers [n] are below n."""
     n = max(seen.n, 1)
     sizes = np.bincount(labels, minlength=seen.n)
     of_item = sizes[labels].astype(np.float64)
@@ -319,7 +320,7 @@ def agreement(
 ) -> tuple[float, float, float]:
     """B-cubed precision, recall and mean F1 of one grouping [n] against another, numbers below n.
 
-    They are means over the `first` fragments; None is all.
+    They are means over the `first` fragments; None means all.
     """
     n = max(len(labels), 1)
     _, inverse, counts = np.unique(
@@ -337,7 +338,7 @@ def agreement(
 def path_statistics(
     n: int, log_alphas: Sequence[float], groupings: Sequence[IntArray]
 ) -> list[dict[str, float]]:
-    """How each grouping of one merge path stands on the path, by name; alphas ascend."""
+    """The position of each grouping on its merge path, by name; alphas ascend."""
     counts = [len(np.unique(labels)) for labels in groupings]
     steps = [agreement(a, b)[2] for a, b in pairwise(groupings)]
     far = [agreement(a, b)[2] for a, b in zip(groupings, groupings[4:], strict=False)]
@@ -362,7 +363,7 @@ def path_statistics(
 
 
 def _kept(seen: SamplePairs, together: NDArray[np.bool_]) -> dict[str, float]:
-    """Which alike pairs are kept together, and how alike those are that are together."""
+    """Which similar pairs are joined, and how similar the joined pairs are."""
     several = np.array([len(held) > 1 for held in seen.words], dtype=np.bool_)
     long = several[seen.one]
     rare = seen.rarity.sum(axis=1)
@@ -395,7 +396,8 @@ def _kept(seen: SamplePairs, together: NDArray[np.bool_]) -> dict[str, float]:
 
 
 def _attributes(seen: SamplePairs, chosen: NDArray[np.bool_]) -> dict[str, float]:
-    """How attributes stand among some pairs: agreement, contradiction, how rare what agrees is."""
+    """Statistics of attributes among some pairs: agreement, contradiction, rarity of shared
+    values."""
     agree, contradict = seen.agree[chosen], seen.contradict[chosen]
     agreed, against = agree.sum(axis=1), contradict.sum(axis=1)
     said = agreed + against
@@ -411,10 +413,10 @@ def _attributes(seen: SamplePairs, chosen: NDArray[np.bool_]) -> dict[str, float
 def _lift(
     seen: SamplePairs, inside: NDArray[np.bool_], apart: NDArray[np.bool_]
 ) -> dict[str, float]:
-    """Agreement inside clusters over that of near misses, attribute by attribute.
+    """Agreement inside clusters relative to near misses, attribute by attribute.
 
-    An attribute that varies and hardly ever contradicts inside clusters is near-functional: then a
-    contradiction speaks against a cluster.
+    An attribute that varies but hardly ever contradicts inside clusters is near-functional: then a
+    contradiction is evidence against a cluster.
     """
     if not seen.agree.shape[1]:
         missing = ("lift", "least lift", "lift over chance", "contradictions of functional ones")
@@ -440,7 +442,7 @@ def _lift(
 
 
 def _rates(seen: SamplePairs, chosen: NDArray[np.bool_]) -> FloatArray:
-    """[attributes] agreement among some pairs, of those that say something."""
+    """[attributes] agreement among some pairs that state the attribute."""
     agreed, against = seen.agree[chosen].sum(axis=0), seen.contradict[chosen].sum(axis=0)
     with np.errstate(invalid="ignore"):
         return np.asarray(agreed / (agreed + against))
@@ -467,7 +469,7 @@ EXPECTED = (
 
 
 class PairExpectations:
-    """Expectations of groupings of one sample, by the odds of its fragments."""
+    """Expectations of groupings of one sample, from the odds of its fragments."""
 
     def __init__(self, odds: PairOdds) -> None:
         self._n = len(odds.row)
@@ -475,7 +477,7 @@ class PairExpectations:
         self._others = self._summed(np.ones(len(self._first), dtype=np.bool_))
 
     def of(self, labels: IntArray) -> dict[str, float]:
-        """What is expected of a grouping, by name; cluster numbers [n] below n, n at least 1."""
+        """Expectations of a grouping, by name; cluster numbers [n] below n, n at least 1."""
         sizes = np.bincount(labels, minlength=self._n)
         size = sizes[labels]
         right = 1 + self._summed(labels[self._first] == labels[self._second])
@@ -489,14 +491,15 @@ class PairExpectations:
         return dict(zip(EXPECTED, values, strict=True))
 
     def _summed(self, chosen: NDArray[np.bool_]) -> FloatArray:
-        """By fragment, the sum of the probabilities of these links of it."""
+        """For each fragment, the sum of the probabilities of its links."""
         return np.bincount(
             self._first[chosen], self._probability[chosen], minlength=self._n
         ).astype(np.float64)
 
 
 def _links(odds: PairOdds) -> tuple[IntArray, IntArray, FloatArray]:
-    """Two fragments and the probability that they are one, both ways round; no fragment twice."""
+    """Two fragments and the probability that they are one, in both directions, without
+    repetition."""
     rows, of_fragment = np.unique(odds.row, return_inverse=True)
     here = np.isin(odds.first, rows) & np.isin(odds.second, rows)
     ends = np.searchsorted(rows, odds.first[here]), np.searchsorted(rows, odds.second[here])
@@ -513,7 +516,7 @@ def statistics_of(
     everything: Sequence[Fragment],
     expected: PairExpectations | None,
 ) -> tuple[tuple[str, ...], FloatArray]:
-    """What the judge reads: names of the statistics, and [hypotheses, statistics]."""
+    """The judge's inputs: names of the statistics, and [hypotheses, statistics]."""
     of_file = file_statistics(seen, everything)
     on_path: list[dict[str, float]] = []
     for likelihood in dict.fromkeys(h.likelihood for h in found):
@@ -544,7 +547,7 @@ def statistics_of(
 
 
 def _beside_others(found: Sequence[Hypothesis]) -> list[dict[str, float]]:
-    """How well each agrees with the other likelihoods' hypotheses: best, and on average."""
+    """The agreement of each with the other likelihoods' hypotheses: best, and on average."""
     n = len(found)
     kinds = [kind_of(h.likelihood) for h in found]
     alike = np.full((n, n), NAN)
@@ -565,7 +568,7 @@ def _beside_others(found: Sequence[Hypothesis]) -> list[dict[str, float]]:
 
 
 def _beside_anchors(found: Sequence[Hypothesis]) -> list[dict[str, float]]:
-    """How each stands to the groupings that likelihoods find at their own alphas."""
+    """The relation of each to the groupings that likelihoods find at their own alphas."""
     anchors: dict[str, Hypothesis] = {}
     for kind in ANCHORS:
         along = [h for h in found if kind_of(h.likelihood) == kind]

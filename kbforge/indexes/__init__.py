@@ -22,7 +22,7 @@ def make_index(
     options: Mapping[str, object] | None = None,
     among: Mapping[str, type[CandidateIndex]] = INDEXES,
 ) -> CandidateIndex:
-    """The index of that name; a UsageError if there is none, or it cannot take an option."""
+    """The index of that name; a UsageError if there is none, or it lacks an option."""
     if name not in among:
         raise UsageError(
             f'there is no index "{quoted(name)}"{did_you_mean(name, list(among))}; '

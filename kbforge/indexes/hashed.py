@@ -1,6 +1,6 @@
-"""What hashing indexes share: n-grams as numbers, and random directions.
+"""Common code of hashing indexes: n-grams as numbers, and random directions.
 
-All numbers are of 64 bits and the same on every machine: `mixed` is the finaliser of splitmix64
+All numbers have 64 bits and are the same on every machine: `mixed` is the finaliser of splitmix64
 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014), a bijection.
 """
 
@@ -24,7 +24,7 @@ Said: TypeAlias = tuple[str, str]
 """An attribute and a value of it."""
 
 MOST_VALUES = 64
-"""Maximum values of an attribute that are read, the first ones."""
+"""Maximum values that are read per attribute, the first ones."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -57,7 +57,7 @@ def require_least(index: str, least: int, **options: int) -> None:
 
 
 class OwnedNumbers(NamedTuple):
-    """Numbers of several owners, end to end, and where each's begin, shape [owners + 1]."""
+    """Numbers of several owners, end to end, and where each owner's begin, shape [owners + 1]."""
 
     starts: IntArray
     numbers: Hashes
@@ -77,7 +77,7 @@ def mixed(numbers: Hashes) -> Hashes:
 
 
 def starts_of(lengths: Sequence[int] | IntArray) -> IntArray:
-    """Where parts of these lengths begin, and where the last one ends."""
+    """Where parts of these lengths begin, and where the last part ends."""
     starts = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=starts[1:])
     return starts
@@ -117,7 +117,8 @@ def distinct(parts: OwnedNumbers) -> OwnedNumbers:
 
 
 def counted(parts: Iterable[OwnedNumbers]) -> tuple[Hashes, IntArray]:
-    """All different numbers, ascending, and how many owners have each; distinct by owner."""
+    """All different numbers, ascending, and how many owners have each; numbers are distinct per
+    owner."""
     numbers, counts = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
     for part in parts:
         more = part.numbers
@@ -129,7 +130,7 @@ def counted(parts: Iterable[OwnedNumbers]) -> tuple[Hashes, IntArray]:
 
 
 def first_of_each(parts: OwnedNumbers, most: int) -> OwnedNumbers:
-    """The first numbers of every owner, at most so many."""
+    """The first numbers of every owner, up to a maximum."""
     kept = np.arange(len(parts.numbers)) - parts.starts[:-1].repeat(np.diff(parts.starts)) < most
     lengths = np.minimum(np.diff(parts.starts), most)
     return OwnedNumbers(starts_of(lengths), parts.numbers[kept])
@@ -144,7 +145,7 @@ def combined(parts: OwnedNumbers, which: Sequence[Sequence[int]]) -> OwnedNumber
 
 
 def grams_of(said: Sequence[Said], order: int, most: int) -> OwnedNumbers:
-    """By value, the hashes of its n-grams, as often as they occur; attributes share none.
+    """For each value, the hashes of its n-grams, with repetition; attributes share none.
 
     A shorter text is one n-gram; at most `most` characters are read.
     """
@@ -172,7 +173,7 @@ def runs_of(
 
 
 class Values:
-    """What fragments say, each value once, and by fragment the places of what it says."""
+    """The values of fragments, each once, and each fragment's places among them."""
 
     def __init__(self, fragments: Iterable[Fragment], attributes: Sequence[str]) -> None:
         place: dict[Said, int] = {}
@@ -208,7 +209,8 @@ class RandomDirections:
         self._directions = draws.normal(size=(folded, tables, rows))
 
     def projected(self, vectors: FloatArray) -> FloatArray:
-        """On every direction, shape [vectors, tables, rows]; other vectors change no bit."""
+        """Projections on every direction, shape [vectors, tables, rows]; independent of other
+        vectors."""
         n, dimensions = vectors.shape
         folded, *shape = self._directions.shape
         out = np.zeros((n, *shape))
@@ -221,7 +223,7 @@ class RandomDirections:
 
 
 LARGEST = 1e100
-"""Larger numbers are replaced by it, as sums of their squares would overflow."""
+"""Larger numbers are replaced with this one, because sums of their squares would overflow."""
 
 
 def stacked(fragments: Sequence[Fragment]) -> FloatArray:
@@ -231,7 +233,7 @@ def stacked(fragments: Sequence[Fragment]) -> FloatArray:
 
 
 def ordinary(vectors: FloatArray) -> FloatArray:
-    """The vectors without numbers that are too large to be added up."""
+    """The vectors with large numbers bounded."""
     return np.clip(np.nan_to_num(vectors), -LARGEST, LARGEST)
 
 

@@ -1,14 +1,13 @@
 """The index `ngrams`: names and short texts by their rarest character n-grams.
 
-Two texts of one entity share most of their n-grams, and the rare ones say most: a text's keys are
-its rarest n-grams, by how many values of the file have each. It is a prefix filter (Chaudhuri,
+Two texts of one entity share most of their n-grams, and rare ones are most informative: a text's
+keys are its rarest n-grams, counted over the values of the file. It is a prefix filter (Chaudhuri,
 Ganti and Kaushik, "A primitive operator for similarity joins in data cleaning", 2006): of two sets
 of n-grams A and B with |A & B| >= t |A|, each has one of its (1 - t)|A| + 1 rarest in common with
 the other. Nearly all n-grams of a name are kept; long texts are cut to their rarest ones.
 
-N-grams that many values have lead too far in a large file, so two of them together are a key, too.
-Equal texts share one more key. A fragment is compared with the clusters that most of its keys lead
-to.
+N-grams that many values have lead too far in a large file, so pairs of them are also keys. Equal
+texts share one more key. A fragment is compared with the clusters that most of its keys lead to.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class Ngrams(HashedIndex):
             common; 0 sets no limit.
         order: n; from 2 to 8.
         rarest: maximum n-grams of a value that become keys, the rarest first.
-        common: number of values from which an n-gram is paired with others.
+        common: minimum number of values for an n-gram to be paired with others.
         attributes: the attributes to read; by default all.
 
     Raises:
@@ -144,7 +143,7 @@ def _those(parts: OwnedNumbers, which: NDArray[np.bool_]) -> OwnedNumbers:
 
 
 def _pairs(parts: OwnedNumbers) -> OwnedNumbers:
-    """A key for each two numbers of an owner, who has few."""
+    """A key for each pair of an owner's few numbers."""
     lengths = np.diff(parts.starts)
     owners, keys = [], []
     for one, other in combinations(range(int(lengths.max(initial=0))), 2):
@@ -160,7 +159,7 @@ def _pairs(parts: OwnedNumbers) -> OwnedNumbers:
 
 
 def _values(grams: OwnedNumbers) -> OwnedNumbers:
-    """A key for each value that has any n-gram, the same for the same n-grams."""
+    """A key for each value that has any n-gram, equal for equal n-grams."""
     lengths = np.diff(grams.starts)
     having = lengths > 0
     sums = np.zeros(0, dtype=np.uint64)

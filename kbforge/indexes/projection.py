@@ -1,24 +1,24 @@
 """The index `projection`: vectors by cells of random projections.
 
-A vector x is projected on random directions a with offsets b, and a cell is the integers
+A vector x is projected on random directions a with offsets b, and a cell consists of the integers
 
     floor(a . x / w + b),   a ~ Normal(0, 1) in each dimension, b ~ Uniform(0, 1)
 
 of `rows` directions together (Datar, Immorlica, Indyk and Mirrokni, "Locality-sensitive hashing
-scheme based on p-stable distributions", 2004). Two vectors at the distance d fall into one cell of
-one direction with the probability
+scheme based on p-stable distributions", 2004). Two vectors at distance d share a cell of one
+direction with probability
 
     p(d) = erf(t / sqrt 2) - sqrt(2 / pi) (1 - exp(-t^2 / 2)) / t,   t = w / d
 
 and share one of `tables` cells with 1 - (1 - p^rows)^tables. This helps if near vectors belong
 together and dimensions have comparable scales; `standardised` makes them comparable.
 
-Clusters differ in width, so there are tables of several widths w, from that of the closest
-neighbours of the file to that of lonely points. There are so many rows that most of the file is
-outside a cell. A cell that leads too far is closed, and a finer one decides.
+Clusters differ in width, so there are tables of several widths w, from the distance of the closest
+neighbours in the file to that of isolated points. There are enough rows to keep most of the file
+outside a cell. A cell with too many clusters is closed, and a finer one is used.
 
-With `angles`, the cells are the signs of a . x alone, which two vectors at the angle v share with
-the probability 1 - v / pi a direction (Charikar, "Similarity estimation techniques from rounding
+With `angles`, the cells are the signs of a . x alone, which two vectors at angle v share with
+probability 1 - v / pi per direction (Charikar, "Similarity estimation techniques from rounding
 algorithms", 2002). This suits vectors whose length does not matter, such as embeddings.
 """
 
@@ -69,8 +69,9 @@ class Projection(HashedIndex):
         shared: minimum keys in common with a family of clusters, if any family has that many.
         compared: maximum families that a fragment is compared with, those with the most keys in
             common; 0 sets no limit.
-        tables: L, keys of a fragment; with distances, a quarter of them for each of four widths.
-        rows: K, directions of a table; 0 chooses a number for the file.
+        tables: L, the number of keys per fragment; with distances, a quarter for each of four
+            widths.
+        rows: K, directions per table; 0 chooses a number to suit the file.
         angles: whether only the angle counts, not the distance.
         standardised: whether each dimension is divided by the spread of its values in the file.
         seed: random seed of the directions.
@@ -138,14 +139,15 @@ class Projection(HashedIndex):
         return None
 
     def _rows_for(self, together: FloatArray, share: float) -> int:
-        """The fewest directions that keep all but a share of some pairs apart."""
+        """The smallest number of directions that separates all but a share of some pairs."""
         if self.rows or not len(together):
             return self.rows or 1
         enough = (n for n in range(1, _MOST_ROWS) if np.mean(together**n) <= share)
         return next(enough, _MOST_ROWS)
 
     def dump(self) -> LearnedState:
-        """Where the vectors are, how wide cells are, and how many directions each has."""
+        """The centre of the vectors, the widths of cells, and the number of directions per
+        table."""
         found = {"mean": self._mean, "scale": self._scale}
         return LearnedState({}, {**found, "widths": self._widths, "rows": self._rows})
 
@@ -200,7 +202,7 @@ class Projection(HashedIndex):
         return keys
 
     def _along(self, dimensions: int) -> RandomDirections:
-        """The directions on which vectors of so many dimensions are projected."""
+        """The directions on which vectors of this length are projected."""
         held = self._directions.get(dimensions)
         if held is None:
             held = RandomDirections(self.seed, dimensions, self.tables, int(self._rows.max()))
@@ -209,14 +211,14 @@ class Projection(HashedIndex):
 
 
 def together_at(distances: FloatArray, width: float) -> FloatArray:
-    """By distance, the probability that two vectors fall into one cell of one direction."""
+    """For each distance, the probability that two vectors share a cell of one direction."""
     t = width / np.maximum(distances, 1e-9 * width)
     inside = erf(t / math.sqrt(2))
     return np.asarray(inside - math.sqrt(2 / math.pi) * -np.expm1(-t * t / 2) / t)
 
 
 def _distances(vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """From some vectors to the nearest other one, and between some pairs."""
+    """Distances from some vectors to the nearest other one, and between some pairs."""
     near = np.zeros(min(len(vectors), _NEIGHBOURS_OF))
     for i in range(len(near)):
         squares = np.square(vectors - vectors[i]).sum(axis=1)

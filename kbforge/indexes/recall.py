@@ -1,7 +1,7 @@
 """Measures the recall of an index on labelled fragments.
 
-Each fragment in turn is looked up, then added to its gold entity. What counts is whether an entity
-that is there already is found, and how many others have to be compared.
+Each fragment in turn is looked up, then added to its gold entity. It measures whether an existing
+entity is found, and how many others must be compared.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def recall_of(index: CandidateIndex, fragments: Sequence[Fragment]) -> IndexReca
 def _nearest(
     index: CandidateIndex, postings: Mapping[int, Sequence[int]], keys: Sequence[int], shared: int
 ) -> list[int]:
-    """The entities to compare a fragment with: those of so many keys, or else of any."""
+    """The entities to compare with a fragment: those with this many keys, or else any."""
     counts = Counter(entity for key in keys for entity in postings.get(key, ()))
     enough = [entity for entity, n in counts.items() if n >= shared] or list(counts)
     enough.sort(key=lambda entity: (-counts[entity], entity))

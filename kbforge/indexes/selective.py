@@ -1,12 +1,12 @@
 """The index `selective`: the rare values of all attributes.
 
-The keys of a fragment are its values, and features that survive distortion (`texts.kinds`):
-words, the parts of a date, the district of a postcode. Two fragments with a key in common are
-compared. Values that many fragments have lead nowhere by themselves, so two of them together are a
-key: a first name with a year of birth. No blocking rules are needed, but some may be added.
+The keys of a fragment are its values, and features that survive distortion (`texts.kinds`): words,
+the parts of a date, the district of a postcode. Two fragments with a common key are compared.
+Values that many fragments have are not keys by themselves, but pairs of them are: a first name with
+a year of birth. No blocking rules are needed, but some may be added.
 
-A key is a number of 64 bits: below 0 a digest of what is said, from 0 the number of what many
-fragments say. These, and the kinds of the attributes, are all that is learned.
+A key is a number of 64 bits: below 0 a digest of the value, from 0 the number of a common value.
+Only these numbers and the kinds of the attributes are learned.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _MOST_ORDERS = 4096  # cached orders of attributes
 class CompiledKeys:
     """Composes the keys of fragments in the kernel.
 
-    `keys_of_value` gives the keys of an attribute's values, and which are paired with others.
+    `keys_of_value` returns the keys of an attribute's values, and which are paired with others.
     """
 
     def __init__(
@@ -74,7 +74,8 @@ class CompiledKeys:
     def keys_of(
         self, stated: Sequence[Mapping[str, tuple[str, ...]]], more: Sequence[Sequence[int]]
     ) -> tuple[IntArray, IntArray]:
-        """Where each fragment's keys begin, shape [fragments + 1], and all keys, with `more`."""
+        """The position of each fragment's first key, shape [fragments + 1], and all keys, including
+        `more`."""
         orders, values, new = self._orders, list[int](), list[_Item]()
         for of_fragment in stated:
             order = orders.get(tuple(of_fragment))
@@ -130,7 +131,7 @@ _PAIRED: Mapping[Kind, str] = {
     "number": "magnitude",
     "set": "member",
 }
-"""By kind, the feature that takes part in keys of two."""
+"""For each kind, the feature that takes part in paired keys."""
 _LEFT_OUT = ("initial",)
 _MOST_KEYS = 512
 _MOST_KNOWN = 1 << 23  # cached keys of values
@@ -142,7 +143,7 @@ _Said: TypeAlias = tuple[str, str, str]
 
 
 class Selective(HashedIndex):
-    """Keys by value, by feature, and by pairs of common ones.
+    """Keys from values, features, and pairs of common ones.
 
     Args:
         families: maximum families of clusters that a key leads to; a key with more is closed: it
@@ -150,9 +151,9 @@ class Selective(HashedIndex):
         shared: minimum keys in common with a family of clusters, if any family has that many.
         compared: maximum families that a fragment is compared with, those with the most keys in
             common; 0 sets no limit.
-        common: number of fragments from which a shared value or feature is paired with others.
-        rules: additional keys, each a list of attributes joined by "+": fragments with equal
-            (first) values of all of them are compared.
+        common: minimum number of fragments for a shared value or feature to be paired with others.
+        rules: additional keys, each a list of attributes joined by "+": fragments with equal first
+            values of all of them are compared.
         attributes: the attributes to read (rules aside); by default all.
 
     Raises:
@@ -221,7 +222,7 @@ class Selective(HashedIndex):
                         yield attribute, name, feature
 
     def dump(self) -> LearnedState:
-        """The kinds of the attributes, and what many fragments say."""
+        """The kinds of the attributes, and the common values."""
         common = np.array(list(self._common), np.int64)
         return LearnedState({"kinds": dict(sorted(self._kinds.items()))}, {"common": common})
 
@@ -234,7 +235,7 @@ class Selective(HashedIndex):
         self._use(common.tolist())
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out caches, which another process makes for itself."""
+        """Omit caches, which another process rebuilds."""
         return {**self.__dict__, "_made": None, "_begun": {}}
 
     def _use(self, common: Iterable[int]) -> None:
@@ -305,7 +306,7 @@ class Selective(HashedIndex):
         return [item for item in fragment.properties.items() if item[0] in read]
 
     def _keys_of(self, attribute: str, value: str) -> tuple[_Keys, _Keys]:
-        """The keys of an attribute's values, and those that are paired because many have them."""
+        """The keys of an attribute's values, and those that are paired because they are common."""
         kind = self._kinds.get(attribute, "text")
         value = read_as(kind, value)
         if not value:
@@ -321,7 +322,7 @@ class Selective(HashedIndex):
         return tuple(singles), tuple(paired)
 
     def _key(self, attribute: str, name: str, feature: str) -> int:
-        """From 0 if many fragments of the file say it, otherwise below."""
+        """From 0 if many fragments of the file have the value, otherwise below."""
         begun = self._begun.get((attribute, name))
         if begun is None:
             begun = self._begun[attribute, name] = begun_digest(f"{attribute}\0{name}\0")
@@ -330,7 +331,7 @@ class Selective(HashedIndex):
 
 
 def _paired(common: Sequence[_Keys]) -> Iterator[tuple[int, list[int]]]:
-    """Each key of some values, and the keys of the values after it."""
+    """Each key of some values, with the keys of the values after it."""
     for place, keys in enumerate(common[:-1], 1):
         others = [other for of_value in common[place:] for other in of_value]
         for key in keys:
@@ -338,7 +339,7 @@ def _paired(common: Sequence[_Keys]) -> Iterator[tuple[int, list[int]]]:
 
 
 def _pairs(key: int, others: Iterable[int]) -> list[int]:
-    """The keys of a key with each of some others."""
+    """The keys that pair a key with each of some others."""
     first = (key + 1) << _PAIR_SHIFT
     return [first | other if key < other else (other + 1) << _PAIR_SHIFT | key for other in others]
 

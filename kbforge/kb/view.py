@@ -6,8 +6,7 @@ A golden record is an entity with only the values that a *policy* selects for ea
 |---|---|
 | most-stated | the first value, which is the best spelling of the most stated one |
 | longest | the value with the most characters |
-| latest | the value of the fragment with the latest date or, without dates, of the last added
-fragment |
+| latest | the value with the latest date; without dates, of the last added fragment |
 | preferred | the value from the best source; sources that are not listed come last |
 | all | all of them |
 

@@ -1,11 +1,11 @@
 """Ensembles of decision trees with named features: reads, writes and applies them.
 
-An ensemble is the sum of its trees' leaves and an offset. At a node a row goes left if its value
-is at most the node's threshold; where the value is missing (NaN) it goes where the node says. The
+An ensemble is the sum of its trees' leaves and an offset. At a node a row goes left if its value is
+at most the node's threshold; if the value is missing (NaN), the node has a default direction. The
 nodes of all trees are five flat tensors of a safetensors file; a child is the number of a node, or
 -1 - the number of a leaf. A file is checked before it is used: every child comes after its parent,
-each node and leaf has one parent, and every number is finite, so that no file can loop or read out
-of bounds.
+each node and leaf has one parent, and every number is finite, so no file can loop or read out of
+bounds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NODES_AT_ONCE = 4_000
 _MOST_BITS = 64
 _ADDED = ("leaves", "offset")
 _LARGEST = 1e6
-"""Of what a leaf adds: log odds and F1 are far smaller, and no sum of these is out of range."""
+"""Maximum value of a leaf: log odds and F1 are far smaller, and no sum of such values overflows."""
 _DTYPES: dict[str, np.dtype[Any]] = {
     "feature": np.dtype(np.int32),
     "threshold": np.dtype(np.float64),
@@ -80,7 +80,7 @@ class Trees:
 
     @cached_property
     def _masks(self) -> tuple[_Masks, ...]:
-        """All trees in order, some at a time; one that has too many leaves is alone."""
+        """All trees in order, in groups; a tree with too many leaves is alone."""
         return tuple(_grouped(self))
 
     def _leaves_of(self, rows: NDArray[np.float64], root: int) -> NDArray[np.int64]:
@@ -112,9 +112,9 @@ class Trees:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Masks:
-    """Some trees as bits, a bit a leaf, the leftmost leaf lowest (Lucchese et al. 2015).
+    """Some trees as bits, one bit per leaf, the leftmost leaf lowest (Lucchese et al. 2015).
 
-    Trees with fewer nodes than the largest of them have nodes at which all rows go left.
+    Trees with fewer nodes than the largest are padded with nodes at which all rows go left.
     """
 
     root: int | None  # of a tree that has too many leaves for bits, which is alone
@@ -146,7 +146,7 @@ class _Masks:
 
 
 def _grouped(trees: Trees) -> Iterator[_Masks]:
-    """All trees in order, as many at a time as have `_NODES_AT_ONCE`."""
+    """All trees in order, in groups of up to `_NODES_AT_ONCE` nodes."""
     some: list[_Bits] = []
     for root in trees.roots.tolist():
         bits = _bits(trees, root)
@@ -188,7 +188,7 @@ def _joined(trees: Trees, some: Sequence[_Bits]) -> _Masks:
 
 
 _Bits: TypeAlias = tuple[list[int], list[int], list[int]]
-"""A tree: its nodes, the leaves that a row keeps that goes right there, and its leaves."""
+"""A tree: its nodes, the leaves that remain for a row that goes right there, and its leaves."""
 
 
 def _bits(trees: Trees, root: int) -> _Bits | None:
@@ -217,7 +217,7 @@ def _bits(trees: Trees, root: int) -> _Bits | None:
 
 
 def read_trees(content: bytes, where: str) -> Trees:
-    """The ensemble that `Trees.to_bytes` wrote; a ModelError names the file as `where`."""
+    """The ensemble written by `Trees.to_bytes`; a ModelError names the file as `where`."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -261,7 +261,7 @@ def save_parts(trees: Mapping[str, Trees], others: Mapping[str, NDArray[Any]]) -
 def load_parts(
     content: bytes, where: str, trees: Sequence[str], others: Sequence[str]
 ) -> tuple[dict[str, Trees], dict[str, NDArray[Any]]]:
-    """The ensembles and the other arrays that `save_parts` wrote, by these names and no others."""
+    """The ensembles and the other arrays written by `save_parts`, with exactly these names."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -291,7 +291,7 @@ def _features(content: bytes) -> tuple[str, ...]:
 
 
 def _require_trees(trees: Trees, where: str) -> None:
-    """Refuse nodes and leaves that make no trees."""
+    """Refuse nodes and leaves that do not form trees."""
     nodes, leaves = len(trees.feature), len(trees.leaves)
     for name in ("threshold", "missing_left", "left", "right"):
         if len(getattr(trees, name)) != nodes:

@@ -120,7 +120,7 @@ def test_any_text_is_kept(value):
 def test_arrays_that_do_not_fit_each_other_are_refused(name, spoilt):
     kept = Vocabulary("title", dict.fromkeys(MANY, 1)).dump()
     arrays = {**kept.arrays, name: spoilt(kept.arrays[name])}
-    with pytest.raises(ModelError, match=f"^a test: what was kept is damaged: {name}: expected"):
+    with pytest.raises(ModelError, match=f"^a test: the saved state is damaged: {name}: expected"):
         Vocabulary.load("title", LearnedState(kept.values, arrays), "a test")
 
 
