@@ -186,7 +186,7 @@ def test_a_changed_row_is_noticed_by_whoever_reads_it(table: str, path: Path) ->
     with Database(str(path), write=True) as database:
         column = COLUMNS[table][-1] if table != "stale" else "checksum"
         database.connection.execute(f"UPDATE {table} SET {column} = '1'")
-    with pytest.raises(KBForgeError, match=rf"damaged: the row .* of {table} is not"):
+    with pytest.raises(KBForgeError, match=rf"damaged: the row .* of {table} is damaged"):
         Database(str(path))
 
 
