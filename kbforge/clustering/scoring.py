@@ -3,17 +3,16 @@
 A black box scores whole sets, each distinct content once, through a cache (`ScoreCache`), so sets
 of later fragments can be scored ahead (`LookAhead`).
 
-*The cache* scores each distinct content of a set once. Two sets with equal content (as
-multisets of canonical fragments) share one evaluation, whichever fragments hold it and whichever
-algorithm asks. A cache is a likelihood itself: give one instance to the problems of several runs,
-and they share their scores. A score, once given, stays, so a noisy likelihood says the same to all
-of them.
+*The cache* scores each distinct content of a set once. Two sets with equal content (as multisets of
+canonical fragments) share one evaluation, whatever the fragments and the algorithm. A cache is
+itself a likelihood: runs that share an instance share their scores. A score never changes, so a
+noisy likelihood returns the same score to all of them.
 
-This is the one cache that clusterers use. It lasts as long as its runs and forgets nothing that a
-step may still ask for. A slow likelihood may hold scores itself, as `gpt` and `diffusion` do, to
-say the same bits whoever asks, and to serve the next run of a calibration, within a bound of bytes.
-(Measured on `gpt`, 617 sets of a second run: .03 s with its scores held, .10 s with only what it
-read, 2.4 s with neither.)
+This is the only cache that clusterers use. It lasts as long as its runs and keeps every score that
+a step may still need. A slow likelihood may cache scores itself, up to a number of bytes, as `gpt`
+and `diffusion` do, to return the same bits every time, and to serve the next run of a calibration.
+(Measured on `gpt`, 617 sets of a second run: .03 s with cached scores, .10 s with cached inputs
+only, 2.4 s with neither.)
 
 *Looking ahead.* A step needs few sets, but a network is efficient on many at once. So when a step
 needs scores, the following fragments, a *wave*, are proposed on the same state, and their sets are
@@ -50,7 +49,7 @@ Key: TypeAlias = tuple[int, ...]
 
 
 class ScoreCache(Likelihood):
-    """A likelihood that remembers the scores of another."""
+    """A likelihood that caches the scores of another."""
 
     def __init__(self, likelihood: Likelihood) -> None:
         self._likelihood = likelihood
@@ -70,13 +69,14 @@ class ScoreCache(Likelihood):
         return self.recall(keys)
 
     def number(self, fragment: Fragment) -> int:
-        """The number of a fragment's content; equal content, equal number."""
+        """The number of a fragment's content; equal contents have equal numbers."""
         number = self._numbers.setdefault(content_key(fragment), self._given)
         self._given += number == self._given
         return number
 
     def forget_fragment(self, fragment: Fragment) -> None:
-        """Forget a fragment's content; scores by its old number stay, for runs that still ask."""
+        """Forget a fragment's content; scores under its old number stay, for runs that still use
+        them."""
         self._numbers.pop(content_key(fragment), None)
 
     def __contains__(self, key: Key) -> bool:
@@ -84,7 +84,7 @@ class ScoreCache(Likelihood):
         return key in self._scores
 
     def learn(self, unknown: Mapping[Key, Sequence[Fragment]]) -> None:
-        """Have these sets scored, in one batch; what is no score is not kept."""
+        """Score these sets in one batch; invalid scores are not kept."""
         if not unknown:
             return
         batch = list(unknown.values())
@@ -103,12 +103,12 @@ class ScoreCache(Likelihood):
             )
 
     def remember(self, scores: Mapping[Key, float]) -> None:
-        """Take up scores that were given before; known scores stay."""
+        """Add scores computed before; known scores stay."""
         for key, score in scores.items():
             self._scores.setdefault(key, score)
 
     def recall(self, keys: Iterable[Key]) -> FloatArray:
-        """L of sets that have been scored, nats, one a key."""
+        """L of sets that have been scored, nats, one per key."""
         return np.array([self._scores[key] for key in keys], dtype=np.float64)
 
 

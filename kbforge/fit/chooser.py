@@ -1,22 +1,21 @@
-"""Chooses likelihood and alpha for a file, with reasons.
+"""Chooses likelihood and alpha for an unlabelled file, with reasons.
 
 The likelihoods that can read the file are fitted to it, and the judge (`kbforge.fit.judge`)
 compares their groupings.
 
-*Biases.* Answers choose among hypotheses with another bias of the pair model, too. On data that the
-model does not know, all its log odds may be too high or too low. A constant added to those of every
-compared pair corrects that, and reaches groupings that no alpha gives, since alpha counts for a
-merge of two clusters and the constant for each of their pairs. Nothing that is known without
-answers says which constant a file needs. So these hypotheses are only made where there are answers,
-or are to be.
+*Biases.* Answers also choose among hypotheses with a bias of the pair model. On unfamiliar data,
+all log odds of the model may be too high or too low. A constant added to those of every compared
+pair corrects this. It reaches groupings that no alpha gives, because alpha counts once per merge of
+two clusters and the constant once per pair. Without answers the right constant is unknown, so these
+hypotheses are only made if there are answers, or will be.
 
-The scorer was not trained on them. Each is expected to gain what the hypothesis without bias does
-that groups the sample most like it, and is worth less the less alike they are.
+The scorer was not trained on them. Each is expected to gain as much as the most similar grouping
+without bias, minus a penalty for dissimilarity.
 
-*Duplicates.* Tables may be linked if none has duplicates. A link keeps the records of a table
-apart, so an entity that a table lists twice ends up as two. A record is *repeated* if another one
-of its table states the same, whatever the case of letters. It has a *near* one if the two have a
-name in common, and no attribute that both state conflicts: they share a value of each."""
+*Duplicates.* Tables may be linked if none has duplicates. A link separates the records of a table,
+so an entity that a table lists twice becomes two. A record is *repeated* if another record of its
+table has the same values, ignoring case. It is a *near duplicate* of another if they share a name,
+and share a value of every attribute that both state."""
 
 from __future__ import annotations
 
@@ -67,13 +66,13 @@ _CHOOSES_FROM = ("bigram", "attributes", "pairs")
 _OF_PAIRS = "pairs"
 _OF_VECTORS = "gaussian"
 _ALPHA_OF_TABLES = 5.5
-"""Of sources that are one to one: a third record gains no more by the best odds with one of a pair,
-less those of records that are never compared (6 - 5 + log 2 nats), than this alpha costs it."""
+"""For sources that are one to one: this alpha costs a third record more than it can gain from one
+of a pair by the best odds, minus those of records that are never compared (6 - 5 + log 2 nats)."""
 
 
 @dataclass(frozen=True, eq=False)
 class LikelihoodChoice:
-    """The likelihood that was chosen for a file."""
+    """The chosen likelihood for a file."""
 
     name: str
     likelihood: Likelihood | None = None  # fitted to the file; None if it is still to be made
@@ -86,20 +85,20 @@ class Chooser:
     """Chooses likelihood and alpha for one unlabelled file; fits each likelihood once.
 
     Exact names and the likelihoods of `_CHOOSES_FROM` are compared on the file
-    (`kbforge.fit.judge`). A likelihood that the user names (`named`) is judged by its own groupings
-    alone, which gives its alpha. If its clusters cannot be merged, it gets the alpha under which it
-    opens as many entities as the best grouping has (`kbforge.fit.alpha`).
+    (`kbforge.fit.judge`). A likelihood that the user names (`named`) is judged only by its own
+    groupings, which gives its alpha. If its clusters cannot be merged, it gets the alpha under
+    which it opens as many entities as the best grouping has (`kbforge.fit.alpha`).
 
-    In a large file only a part's pairs are compared (`kbforge.fit.hypotheses`), unless the model of
-    pairs clusters. Then confidence maps do not read its pairs. In a file of hundreds of thousands
-    the model of pairs is no choice. With answers, or to ask for some (`asks`), the model of pairs
-    is tried with other biases, too (`kbforge.fit.chooser`).
+    In a large file only the pairs of a part are compared (`kbforge.fit.hypotheses`), unless the
+    model of pairs clusters; then confidence maps do not read its pairs. In a file of hundreds of
+    thousands of fragments the model of pairs is not considered. With answers, or to ask for some
+    (`asks`), the model of pairs is also tried with biases.
 
-    Where fragments are linked (`link`), the model of pairs compares those of different tables, by
-    its own alpha: the judge has learned nothing of groupings that are one to one. So it does, if it
-    may look for tables (`tables`), where the file's sources are tables and the model finds them to
-    be one to one. Nothing forbids then that records of one table are an entity, but they are only
-    joined where they state the same, or are alike to several records of others.
+    If fragments are linked (`link`), the model of pairs compares those of different tables, with
+    its own alpha, because the judge was not trained on one-to-one groupings. It does the same if
+    `tables` allows it, the file's sources are tables, and the model finds them to be one to one.
+    Then records of one table may still be one entity, but only if they state the same, or are
+    similar to several records of other tables.
     """
 
     def __init__(
@@ -123,7 +122,7 @@ class Chooser:
     def choose(self, any_alpha: bool = True) -> LikelihoodChoice:
         """Choose likelihood and alpha for a file.
 
-        Exact names, which know no alpha, are no choice if alpha is given (not `any_alpha`).
+        Exact names, which have no alpha, are not considered if alpha is given (not `any_alpha`).
         """
         if not self._described:
             note = f"chosen: {_OF_VECTORS}, as the fragments have vectors and no properties"
@@ -162,7 +161,7 @@ class Chooser:
         return LikelihoodChoice(best.likelihood, chosen, best.alpha, why, options)
 
     def _linked(self) -> LikelihoodChoice:
-        """The model of pairs of different tables."""
+        """The model of pairs between different tables."""
         Stages("choosing a likelihood", 1, self._on_stage).begin("comparing records across tables")
         likelihood = make_likelihood(_OF_PAIRS, self._options(_OF_PAIRS))
         said = likelihood.fit(self._fragments)
@@ -172,7 +171,7 @@ class Chooser:
         return LikelihoodChoice(_OF_PAIRS, likelihood, likelihood.default_alpha, note)
 
     def _tables(self) -> LikelihoodChoice | None:
-        """The model of pairs of the file's sources, if these are tables and one to one."""
+        """The model of pairs between the file's sources, if these are tables and one to one."""
         tables = tables_to_link(self._fragments)
         if not tables:
             return None
@@ -221,7 +220,7 @@ class Chooser:
         return alpha, f"alpha {alpha:,.4g} {why}"
 
     def context(self, name: str, likelihood: Likelihood) -> FileContext:
-        """What the confidence maps that ship read of the file, besides its fragments."""
+        """What the shipped confidence maps read of the file, besides its fragments."""
         pairs: Likelihood | None = likelihood
         if name != _OF_PAIRS and len(self._fragments) > self._most:
             pairs = None
@@ -244,7 +243,8 @@ class Chooser:
 
 
 class _File:
-    """A file, compared in part if it has more than `most` fragments; `fitted` is its index."""
+    """A file, only a part of which is compared if it has more than `most` fragments; `fitted` is
+    its index."""
 
     def __init__(
         self, fragments: Sequence[Fragment], most: int, fitted: CandidateIndex | None = None
@@ -262,7 +262,7 @@ class _File:
 
     @cached_property
     def part(self) -> Sample | None:
-        """In which pairs are compared; None is all of it."""
+        """The part in which pairs are compared; None is the whole file."""
         if len(self.fragments) <= self._most:
             return None
         return part_of(self.fragments, self.index)
@@ -358,13 +358,13 @@ def _override() -> str:
 
 PAIRS = "pairs"
 BIASES = (-3.0, -1.5, 1.5, 3.0)
-"""Nats that are added to the log odds of every compared pair."""
+"""Nats added to the log odds of every compared pair."""
 
 _UNLIKE = 0.5  # F1 that a hypothesis is worth less if it has nothing in common with the nearest
 
 
 def with_biases(judged: Judgement, pairs: PairModel) -> Judgement:
-    """The judgement with hypotheses of other biases added; `pairs` is fitted to the sample's file.
+    """The judgement with biased hypotheses added; `pairs` is fitted to the sample's file.
 
     Without answers the choice stays the same.
     """
@@ -404,9 +404,9 @@ def _alike(labels: IntArray, others: list[IntArray]) -> FloatArray:
 
 
 _MOST_SHARE = 0.05
-"""Of the records of a table; above it, linking is likely the wrong question."""
+"""Maximum share of a table's records; above it, linking is probably wrong."""
 _MOST_SHARE_TO_LINK = 0.1
-"""The same, where the odds of records are to say whether tables are one to one."""
+"""The same, if the odds of records decide whether tables are one to one."""
 _MOST_COMPARED = 16  # records of one name that a record is compared with
 _MOST_NAMED = 4  # tables in a sentence
 _MOST_TABLES, _LEAST_RECORDS = 5, 50  # of a file whose sources are taken for tables
@@ -415,7 +415,7 @@ _Statement: TypeAlias = Mapping[str, frozenset[str]]
 
 
 def duplicates_note(fragments: Sequence[Fragment], link: str | None) -> str:
-    """A note on linked tables, or on tables that could be linked; "" if there is none."""
+    """A note about linked tables, or about tables that could be linked; "" if there is none."""
     if link is not None:
         return _linked_note(_tables(fragments, link))
     named = _without_duplicates(fragments, _MOST_SHARE)
@@ -434,7 +434,7 @@ def tables_to_link(fragments: Sequence[Fragment]) -> str:
 
 
 def _without_duplicates(fragments: Sequence[Fragment], most: float) -> list[str]:
-    """The sources, ascending, if they are a few tables with few duplicates; else none."""
+    """The sources, ascending, if they are a few tables with few duplicates; else empty."""
     sizes = Counter(fragment.source for fragment in fragments)
     named = sorted(name for name in sizes if name is not None)
     if not 2 <= len(named) == len(sizes) <= _MOST_TABLES or min(sizes.values()) < _LEAST_RECORDS:
@@ -459,7 +459,7 @@ def _tables(fragments: Iterable[Fragment], link: str) -> dict[str, list[_Stateme
 
 
 def _linked_note(tables: Mapping[str, Sequence[_Statement]]) -> str:
-    """How many records of linked tables have a duplicate there; "" if no value is shared."""
+    """The number of records of linked tables with a duplicate there; "" if no value is shared."""
     shared = {name: of for name, of in tables.items() if len(of) > 1}
     if not shared:
         return ""
@@ -487,7 +487,7 @@ def _called(name: str) -> str:
 
 
 def _share_of_duplicates(table: Sequence[_Statement]) -> float:
-    """The share of the records of a table that are repeated or have a near one."""
+    """The share of a table's records that are repeated or have a near duplicate."""
     return len(_repeated(table) | _near(table)) / len(table)
 
 

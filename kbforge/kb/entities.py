@@ -477,6 +477,6 @@ def fragments_of(entity: Entity) -> list[Fragment]:
 
 
 def with_made(entities: Iterable[Entity], made: Provenance | None) -> Iterator[Entity]:
-    """The entities, the first of which says how all of them were made."""
+    """The entities, the first of which records how all were made."""
     for number, entity in enumerate(entities):
         yield entity if number or made is None else replace(entity, made=made)

@@ -29,7 +29,7 @@ A table of a knowledge base is made for data frames. | table | a row is | column
 | pairs | two fragments that are probably one entity | left, right, probability, rest, entity_id |
 | wide | an entity | entity_id, entity_name, confidence, reported, fragments, every attribute |
 
-Values are unchanged: formulas are a matter of spreadsheets.
+Values are unchanged; escaping formulas is the exporters' task.
 """
 
 from __future__ import annotations
@@ -348,7 +348,7 @@ _NUMBERS = ("confidence", "reported", "probability", "rest")
 def table_of(view: View, format: str, number_ids: bool = False, **options: object) -> ArrowTable:
     """The output of the exporter `members`, `pairs` or `wide`, as a table in memory.
 
-    With `number_ids` the ids of fragments are whole numbers, as in the table that they come from.
+    With `number_ids` the ids of fragments are integers, as in the table that they come from.
     """
     exporter = registry.create("exporters", format, {"guard_formulas": False, **options})
     rows: Iterator[Sequence[Cell]] = exporter.rows(view)

@@ -7,22 +7,22 @@
       confidence.toml    optional, added by `kbforge calibrate --confidence`
 
 Loading is strict: a file that is missing, extra, changed or of another format version is an error
-that says what differs. Nothing in a bundle is ever executed. A bundle appears under its name only
-when it is whole; replacing one keeps the old folder until the new one is in place.
+that names the difference. Nothing in a bundle is ever executed. A bundle appears under its name
+only when it is complete; a replacement keeps the old folder until the new one is in place.
 
-A folder of default models has files of known names, and a manifest with their digests:
+A folder of default models has files with fixed names, and a manifest with their digests:
 
     manifest.json              as of a model bundle; it lists the files below that are there
     pairs.safetensors          the pair model
     judge.safetensors          what a likelihood and an alpha are chosen by
     confidence.safetensors     confidence maps (`kbforge.fit.maps`)
 
-`kbforge lab train-default` adds one part after the other, and keeps what it trained them on in the
-same folder. So the manifest accounts for these files alone, and each is verified when it is read.
+`kbforge lab train-default` adds one part after another, and keeps the training data in the same
+folder. So the manifest covers only these files, and each is verified when it is read.
 
-The learned state of a plugin that a store keeps is read as strictly (`KeptReader`). A field or
+A plugin's learned state in a store is read as strictly (`KeptReader`). A field or
 array that is missing, of another type or shape, or out of range is a ModelError that names it.
-`together` puts several states into one, each under a name of its own."""
+`together` combines several states under separate names."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ class Bundle:
     kbforge: str = __version__  # version of the program that wrote it
 
     def require_of(self, plugin: str, where: str) -> None:
-        """Refuse a bundle that is not of this likelihood; errors call it `where`."""
+        """Refuse a bundle of another likelihood; errors name it `where`."""
         if (self.kind, self.plugin) != ("likelihoods", plugin):
             raise ModelError(f"{where} is a model for {quoted(self.plugin)}, expected {plugin}")
 
 
 def write_bundle(folder: Path, bundle: Bundle) -> None:
-    """Write a bundle, or replace one; a folder that is no bundle is never replaced."""
+    """Write a bundle, or replace one; a folder that is not a bundle is never replaced."""
     for name in bundle.files:
         if not _is_plain(name):
             raise ModelError(f'"{quoted(name)}" cannot be the name of a file in a model bundle')
@@ -97,7 +97,7 @@ def write_bundle(folder: Path, bundle: Bundle) -> None:
 
 
 def require_place(folder: Path) -> None:
-    """Find out before long work that a bundle cannot be put somewhere."""
+    """Check before long work that a bundle can be written."""
     if folder.exists() and not (folder / MANIFEST).is_file():
         raise ModelError(
             f"{quoted(str(folder), 400)} exists and is not a model bundle; choose another folder"
@@ -113,7 +113,7 @@ _held: ContextVar[dict[Path, Bundle] | None] = ContextVar("bundles held", defaul
 
 @contextlib.contextmanager
 def bundles_read_once() -> Iterator[None]:
-    """While it lasts, a bundle is read and verified once, however many ask for it."""
+    """Within the block, a bundle is read and verified only once."""
     before = _held.set({})
     try:
         yield
@@ -122,7 +122,7 @@ def bundles_read_once() -> Iterator[None]:
 
 
 def read_bundle(folder: Path) -> Bundle:
-    """Read and verify a bundle; a ModelError says what differs."""
+    """Read and verify a bundle; a ModelError names the difference."""
     held = _held.get()
     if held is None:
         return _read(folder)
@@ -152,7 +152,7 @@ def _read(folder: Path) -> Bundle:
 
 
 def add_file(folder: Path, name: str, content: bytes) -> None:
-    """Add a file to a bundle, or replace one of that name."""
+    """Add a file to a bundle, or replace the file of that name."""
     old = read_bundle(folder)
     files = {**old.files, name: content}
     bundle = Bundle(old.kind, old.plugin, files, old.recipe, old.data, old.kbforge)
@@ -160,9 +160,9 @@ def add_file(folder: Path, name: str, content: bytes) -> None:
 
 
 def read_listed(folder: Path, name: str, kind: str, most: int, writer: str) -> bytes:
-    """One verified file, of `most` bytes, of a folder whose manifest need not list all files.
+    """One verified file, up to `most` bytes, of a folder whose manifest need not list all files.
 
-    `kind` is that of the manifest; errors name `writer`, the command that writes such folders.
+    `kind` is the manifest's; errors name `writer`, the command that writes such folders.
     """
     manifest = _read_manifest(folder, writer)
     if (found := manifest.get("kind", str)) != kind:
@@ -301,7 +301,7 @@ _MOST_BYTES = 64 << 20
 
 
 def default_folder(given: str | None, name: str) -> Path:
-    """The folder that has a default model: the one given if it has the file, else what ships."""
+    """The folder of a default model: the given one if it has the file, else the shipped one."""
     if given is not None and (Path(given) / name).is_file():
         return Path(given)
     return Path(str(files("kbforge_plugins").joinpath("bundles", "default")))
@@ -313,13 +313,13 @@ def read_default(folder: Path, name: str) -> bytes:
 
 
 def list_defaults(folder: Path) -> None:
-    """Write the manifest of a folder of default models, of which some may not be there."""
+    """Write the manifest of a folder of default models, some of which may be missing."""
     there = {name: (folder / name).read_bytes() for name in FILES if (folder / name).is_file()}
     write_manifest(folder, Bundle(_KIND, "default", there, {}, {}))
 
 
 def make_likelihood(name_or_path: str, options: Mapping[str, object] | None = None) -> Likelihood:
-    """A likelihood plugin by name, or the one a model bundle (a folder) was trained for.
+    """A likelihood plugin by name, or the one that a model bundle (a folder) was trained for.
 
     A name wins over a folder of the same name, which `./name` reaches.
 
@@ -344,7 +344,7 @@ def make_surrogate(
 
 
 def takes(name_or_path: str, option: Literal["device", "link"]) -> bool:
-    """Whether the likelihood of that name, or of that bundle, has this option."""
+    """Whether the likelihood with that name, or of that bundle, has this option."""
     if is_name(name_or_path) or (Path(name_or_path) / MANIFEST).is_file():
         loaded = registry.load("likelihoods", _plugin_of(name_or_path))
         return bool(getattr(loaded, f"takes_{option}"))
@@ -352,12 +352,12 @@ def takes(name_or_path: str, option: Literal["device", "link"]) -> bool:
 
 
 def is_name(name_or_path: str) -> bool:
-    """Whether a likelihood plugin has this name; it wins over a folder of the same name."""
+    """Whether a likelihood plugin has this name, which takes precedence over a folder."""
     return name_or_path in registry.names("likelihoods")
 
 
 def _plugin_of(name_or_path: str) -> str:
-    """The name of the likelihood plugin, be it named or named by a bundle."""
+    """The name of the likelihood plugin, given directly or by a bundle."""
     if is_name(name_or_path):
         return name_or_path
     path = Path(name_or_path)
@@ -382,7 +382,8 @@ def _made(plugin: str, name_or_path: str, options: Mapping[str, object], role: s
 
 
 def require_device(device: str) -> None:
-    """Find out before long work that there is no usable GPU; never a silent run on the CPU."""
+    """Check before long work that a GPU is usable, so that a run never falls back to the CPU
+    silently."""
     if device == "cpu":
         return
     try:
@@ -402,7 +403,7 @@ _BETWEEN = "."
 
 
 def together(own: LearnedState, **parts: LearnedState | None) -> LearnedState:
-    """A state with the states of parts under their names, without those that are None."""
+    """A state that combines the states of parts under their names, without those that are None."""
     values, arrays = dict(own.values), dict(own.arrays)
     for name, part in parts.items():
         if part is not None:
@@ -412,7 +413,7 @@ def together(own: LearnedState, **parts: LearnedState | None) -> LearnedState:
 
 
 class KeptReader:
-    """A learned state of unknown origin, field by field; errors call its plugin `whose`."""
+    """A learned state of unknown origin, read field by field; errors name its plugin `whose`."""
 
     def __init__(self, kept: LearnedState, whose: str) -> None:
         self._kept, self._whose = kept, whose
@@ -423,19 +424,19 @@ class KeptReader:
     def wrong(self, field: str, expected: str, got: str) -> ModelError:
         """The error about a field."""
         return ModelError(
-            f"{self._whose}: what was kept is damaged: {quoted(field, 100)}: expected {expected}, "
-            f"got {got}; kbforge refit fits it again"
+            f"{self._whose}: the saved state is damaged: {quoted(field, 100)}: expected {expected}"
+            f", got {got}; kbforge refit fits it again"
         )
 
     def only(self, *fields: str) -> Record:
-        """The values, which have all of these fields and no others."""
+        """The values, which have exactly these fields."""
         for field in fields:
             if field not in self._kept.values:
                 raise self.wrong(field, "a value", "nothing")
         return self.fields.only(*fields)
 
     def part(self, name: str) -> LearnedState:
-        """The state of a part, which `together` put in."""
+        """The state of a part in a state that `together` combined."""
         values = self.fields.get(name, dict)
         start = f"{name}{_BETWEEN}"
         arrays = {
@@ -457,7 +458,7 @@ class KeptReader:
     ) -> NDArray[Number]:
         """An array of finite numbers from `least` to `most`, of shape [length] or [length, width].
 
-        Without a length any will do; `ascending` ones may not be less than the one before.
+        Without a length any length is accepted; `ascending` numbers may not decrease.
         """
         found = self._kept.arrays.get(name)
         expected = np.dtype(dtype)

@@ -1,7 +1,7 @@
 """Kinds of attributes: what their values are, and which features two values may share.
 
 A feature is a part of a value that survives when the rest is distorted. `urn` draws a variant of a
-value from all values that have a feature in common with it.
+value from all values that share a feature with it.
 
 | kind | features |
 |---|---|
@@ -16,8 +16,8 @@ value from all values that have a feature in common with it.
 | phone | the last six digits, the leading four |
 | nothing | none: running numbers and times of entry are not read |
 
-Several values of an attribute (authors, aliases, types) are read as one value, the set: they come
-together, so they are no separate evidence.
+Several values of an attribute (authors, aliases, types) are read as one value, the set: they occur
+together, so they are not separate evidence.
 
 Values are read by their meaning:
 
@@ -29,8 +29,8 @@ Values are read by their meaning:
 | month first | 5/3/1984 | 1984-05-03 |
 | nothing | a running number, a time of entry | "" |
 
-The kind of an attribute is told by its values, most of which have the form (`kind_of`).
-Values that say nothing ("n/a", 0000-00-00) are read as absent whatever the kind.
+The kind of an attribute follows from the form of most of its values (`kind_of`). Placeholders
+("n/a", 0000-00-00) are read as absent for every kind.
 
 *Idle* attributes say nothing about entities: source, campaign, clerk. Two records are *related* if
 they share rare values of two other attributes. If they agree on most of the rest, they are mostly
@@ -96,12 +96,12 @@ _SHORT_CODES = frozenset(
 
 
 def says_nothing(value: str) -> bool:
-    """Whether a normalised value stands for one that is not known."""
+    """Whether a normalised value is a placeholder for an unknown one."""
     return value in _SAYS_NOTHING or not value.strip(_SIGNS)
 
 
 def email(value: str) -> str:
-    """An address without its tag; "" if it is no one's."""
+    """An address without its tag; "" if it is a placeholder."""
     found = EMAIL.fullmatch(value.removeprefix("mailto:"))
     if found is None:
         return value
@@ -121,12 +121,13 @@ def is_phone(value: str) -> bool:
 
 
 def is_written_as_phone(value: str) -> bool:
-    """Whether it has signs between its digits that telephone numbers have and other codes lack."""
+    """Whether it has separators between its digits that telephone numbers have and other codes
+    lack."""
     return value[:1] in "+(" or " " in value or "/" in value or value.count("-") > 1
 
 
 def phone(value: str) -> str:
-    """The last digits of a national number; "" of a placeholder, and what is no number as it is."""
+    """The last digits of a national number; "" for a placeholder; other values stay."""
     if not is_phone(value):
         return value
     value = _EXTENSION.sub("", value)
@@ -153,14 +154,14 @@ def has_time(value: str) -> bool:
 
 
 def are_times(counts: Mapping[str, int]) -> bool:
-    """Whether values that hardly repeat are times: each says when it was written."""
+    """Whether values that hardly repeat are times of entry."""
     if not counts or len(counts) < _SHARE_OF_TIMES * sum(counts.values()):
         return False
     return sum(map(has_time, counts)) >= _SHARE_OF_TIMES * len(counts)
 
 
 def is_running(counts: Mapping[str, int]) -> bool:
-    """Whether the values never repeat and are one prefix with the numbers of one dense range."""
+    """Whether the values never repeat and are one prefix followed by numbers from a dense range."""
     if len(counts) < _FEWEST_RUNNING or len(counts) < sum(counts.values()):
         return False
     found = list(map(_RUNNING.fullmatch, counts))
@@ -184,7 +185,7 @@ def amount(value: str) -> float:
 
 
 def are_amounts(values: Collection[str]) -> bool:
-    """Whether different values are magnitudes, such as prices, and no codes."""
+    """Whether different values are magnitudes, such as prices, and not codes."""
     numbers = sorted(number for number in map(amount, values) if number > 0)
     if len(numbers) < max(_SHARE_OF_AMOUNTS * len(values), 10):
         return False
@@ -215,7 +216,7 @@ Features: TypeAlias = dict[str, tuple[str, ...]]
 """Feature name -> the value's features of that name, distinct."""
 
 LONGEST_VALUE = 400
-"""Characters of a value that are read; the rest is cut."""
+"""Maximum characters of a value that are read; the rest is cut."""
 
 _MOST_WORDS = 32
 _MOST_MEMBERS = 32
@@ -255,17 +256,17 @@ _WORDS_OF_A_TITLE = 4.0
 
 @lru_cache(maxsize=1 << 16)
 def normalised(value: str) -> str:
-    """A value as it is compared: in compatibility form, case folded, single spaces, bounded length.
+    """A value in comparable form: compatibility form, case folded, single spaces, bounded length.
 
-    Values that mean the same are spelled the same: +49 174 1234567 as 00491741234567, 1,234.50 as
-    1234.5, 12.0 as 12, "Ohlsson, Margarethe" as "Margarethe Ohlsson".
+    Equivalent values get the same spelling: +49 174 1234567 becomes 00491741234567, 1,234.50
+    becomes 1234.5, 12.0 becomes 12, "Ohlsson, Margarethe" becomes "Margarethe Ohlsson".
     """
     folded = unicodedata.normalize("NFKC", value[:LONGEST_VALUE]).casefold()
     return _meant(" ".join(folded.split())[:LONGEST_VALUE])
 
 
 def _meant(value: str) -> str:
-    """One spelling for all that mean the same number, phone number or name."""
+    """One spelling for all forms of a number, phone number or name."""
     if value[:1] in "+0" and (found := _PHONE.fullmatch(value)):
         return "+" + re.sub(r"\(0\)|\D", "", found[1])
     if found := _GROUPED.fullmatch(value) or _DECIMAL.fullmatch(value):
@@ -277,13 +278,14 @@ def _meant(value: str) -> str:
 
 
 def stated(values: Iterable[str]) -> str:
-    """A record's values of an attribute as one: normalised, distinct, sorted; "" if all blank."""
+    """A record's values of an attribute as one: normalised, distinct, sorted; "" if all are
+    blank."""
     parts = sorted({v for v in map(normalised, values) if not says_nothing(v)} - {""})
     return _BETWEEN.join(parts[:_MOST_MEMBERS])
 
 
 def kind_of(counts: Mapping[str, int]) -> Kind:
-    """The kind of an attribute, from how often each value, as `stated`, occurs."""
+    """The kind of an attribute, from how often each value (`stated`) occurs."""
     several = sum(n for value, n in counts.items() if _BETWEEN in value)
     if several and several >= _SHARE_OF_SETS * sum(counts.values()):
         return "set"
@@ -313,9 +315,9 @@ def kind_of(counts: Mapping[str, int]) -> Kind:
 
 
 def kinds_of(counts: Mapping[str, Mapping[str, int]]) -> dict[str, Kind]:
-    """The kinds of all attributes of a file, from how often each value, as `stated`, occurs.
+    """The kinds of all attributes of a file, from how often each value (`stated`) occurs.
 
-    Running numbers and times of entry are `nothing` where enough other attributes are left.
+    Running numbers and times of entry are `nothing` if enough other attributes are left.
     """
     stating = {a: {v: n for v, n in of.items() if v} for a, of in counts.items()}
     kinds = {attribute: kind_of(of) for attribute, of in stating.items()}
@@ -326,7 +328,7 @@ def kinds_of(counts: Mapping[str, Mapping[str, int]]) -> dict[str, Kind]:
 
 
 def words_of(value: str) -> list[str]:
-    """Runs of letters, digits and marks on them, such as the vowels of Indic scripts."""
+    """Runs of letters and digits, including marks such as the vowels of Indic scripts."""
     if value.isascii():
         return _WORD.findall(value)
     return "".join(c if _is_of_word(c) else " " for c in value).split()
@@ -347,10 +349,10 @@ def feature_names(kind: Kind) -> tuple[str, ...]:
 
 
 def parse_date(value: str, month_first: bool = False) -> tuple[str, str, str] | None:
-    """(year, month, day) as digits, "" where not given; None if it is no date.
+    """(year, month, day) as digits, "" if not given; None if it is not a date.
 
-    Digits are not checked against the calendar, as a slip of the pen makes months of 86, except to
-    tell which of two numbers is the month.
+    Digits are not checked against the calendar, because typos make months such as 86, except to
+    decide which of two numbers is the month.
     """
     if found := _ISO_DATE.match(value) or _YEAR_FIRST.match(value):
         year, month, day = found.groups()
@@ -376,7 +378,7 @@ def parse_date(value: str, month_first: bool = False) -> tuple[str, str, str] | 
 
 @lru_cache(maxsize=1 << 16)
 def read_as(kind: Kind, value: str) -> str:
-    """A value, as `stated`, in the spelling of its kind; "" if it says nothing."""
+    """A value (`stated`) in the spelling of its kind; "" if it is uninformative."""
     read = _READINGS.get(kind)
     if read is None or not value:
         return value
@@ -405,7 +407,7 @@ _READINGS: Mapping[Kind, Callable[[str], str]] = {
 
 
 def _order_of(values: Iterable[str]) -> Kind:
-    """The kind of dates: where days are told from months by their size, mostly the month first."""
+    """The kind of dates, if the sizes of days show that the month mostly comes first."""
     found = [one for one in map(_YEAR_LAST.match, values) if one and one[2] != "."]
     first = sum(int(one[3]) > _MONTHS_OF_YEAR >= int(one[1]) for one in found)
     last = sum(int(one[1]) > _MONTHS_OF_YEAR >= int(one[3]) for one in found)
@@ -530,13 +532,13 @@ _FEATURES: Mapping[Kind, tuple[Callable[[str], Features], tuple[str, ...]]] = {
     "nothing": (lambda value: {}, ()),
     "set": (_set, ("member", "word")),
 }
-"""By kind, what gives the features of a value, and their names."""
+"""For each kind, the function that returns a value's features, and their names."""
 
 
 def counts_stated(
     fragments: Sequence[Fragment], attributes: Container[str] = ()
 ) -> dict[str, Counter[str]]:
-    """By attribute (by default all), how many fragments state each value, as `stated`."""
+    """For each attribute (by default all), how many fragments state each value (`stated`)."""
     raw: dict[str, dict[tuple[str, ...], int]] = {}
     for fragment in fragments:
         for attribute, values in fragment.properties.items():
@@ -555,7 +557,7 @@ def counts_stated(
 
 
 def counts_of(fragments: Sequence[Fragment]) -> dict[str, Counter[str]]:
-    """By attribute, how many fragments state each value; without blank ones."""
+    """For each attribute, how many fragments state each value, without blank ones."""
     counts = counts_stated(fragments)
     for counter in counts.values():
         del counter[""]
@@ -563,7 +565,7 @@ def counts_of(fragments: Sequence[Fragment]) -> dict[str, Counter[str]]:
 
 
 def counts_read(kind: Kind, counts: Mapping[str, int]) -> Counter[str]:
-    """How often each value occurs as it is read; without blank ones."""
+    """How often each normalised value occurs, without blank ones."""
     read = Counter[str]()
     for value, n in counts.items():
         read[read_as(kind, value)] += n
@@ -572,7 +574,7 @@ def counts_read(kind: Kind, counts: Mapping[str, int]) -> Counter[str]:
 
 
 class Contents:
-    """The distinct contents of fragments, as far as attributes of these kinds say."""
+    """The distinct contents of fragments, restricted to attributes of these kinds."""
 
     def __init__(self, fragments: Sequence[Fragment], kinds: Mapping[str, Kind]) -> None:
         numbers: dict[tuple[str, str], int] = {}
@@ -596,7 +598,7 @@ class Contents:
         self.fragments, self.different = len(fragments), len(found)
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """By attribute, how many distinct contents state each value; without blank ones."""
+        """For each attribute, how many distinct contents state each value, without blank ones."""
         often = Counter(chain.from_iterable(self._found))
         out: dict[str, dict[str, int]] = {}
         for (attribute, value), number in self._numbers.items():
