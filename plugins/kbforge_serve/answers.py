@@ -70,6 +70,7 @@ def schema_of(answer: Any, components: dict[str, Any]) -> dict[str, Any]:
         return {"anyOf": [schema_of(one, components) for one in get_args(answer)]}
     place = "#/components/schemas/{name}"
     said = orjson.dumps(msgspec.json.schema_components([answer], ref_template=place))
+    found: dict[str, Any]
     (found,), more = orjson.loads(said.replace(b"_EntityReference_", b""))  # which all refer by
     for name, one in more.items():
         components[name] = one | {"description": inspect.cleandoc(one.get("description", ""))}

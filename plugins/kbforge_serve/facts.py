@@ -5,7 +5,7 @@ Subproblems go by their names in the store.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -444,7 +444,7 @@ def subproblem(readers: Readers, name: int) -> SubproblemDetails:
         places = {numbers[id]: place for place, id in enumerate(shown)}
         weights = np.exp(page.weights).tolist()
         together = np.zeros((len(shown), len(shown)))
-        competing = Counter[tuple[tuple[int, ...], ...]]()
+        competing: dict[tuple[tuple[int, ...], ...], float] = defaultdict(float)
         for particle, weight in zip(page.subproblem().particles, weights, strict=True):
             parts = [tuple(sorted(places[n] for n in c if n in places)) for c in particle.clusters]
             key = tuple(sorted(part for part in parts if part))

@@ -91,7 +91,7 @@ def _joined(store: Store, names: Sequence[int]) -> dict[Pair, float]:
 
 def _pairs(page: SubproblemData, holder: Mapping[int, str]) -> dict[Pair, float]:
     """As `_joined`, of one subproblem; `holder` is the entity of each fragment."""
-    found = Counter[Pair]()
+    found: dict[Pair, float] = defaultdict(float)
     for particle, weight in zip(
         page.subproblem().particles, np.exp(page.weights).tolist(), strict=True
     ):
